@@ -1,0 +1,132 @@
+//! The algorithms, as pure functions of (limit, state, cost, now). They are the
+//! reference: every store, whatever it keeps its state in, must decide like them.
+//!
+//! Each has a file of its own with one type, the counter brought up to `now`, and
+//! the same few questions asked of it ([`Counter`]); [`step`] puts them together.
+//! Chosen so that a state fits 16 bytes and no background task is needed.
+
+mod fixed_window;
+mod sliding_window;
+mod token_bucket;
+
+use crate::limit::Limit;
+use crate::time::{STEP_BACK, Timestamp};
+use crate::verdict::{Cost, Outcome, Verdict};
+use std::time::Duration;
+
+/// What a counter remembers: 16 bytes whose meaning is its limit's algorithm's.
+///
+/// A state is only ever handed back with a limit of the same algorithm (and, for
+/// windows, the same period), because both are part of the key it is stored under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// The time part: when a bucket last earned, or the number of a window.
+    since: u64,
+    /// What was counted since, in two halves where an algorithm needs two numbers.
+    count: u64,
+}
+
+impl State {
+    fn from_halves(since: u64, high: u32, low: u32) -> Self {
+        Self { since, count: u64::from(high) << 32 | u64::from(low) }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "each half is 32 bits wide")]
+    fn halves(self) -> (u32, u32) {
+        ((self.count >> 32) as u32, self.count as u32)
+    }
+}
+
+/// What a charge does to one counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Take the cost if it fits. If not, take nothing, and let a window count the refused cost if asked to.
+    Spend {
+        /// Whether a window records what it refuses; a bucket never does.
+        count_refusal: bool,
+    },
+    /// Record nothing; say whether the cost would fit.
+    Peek,
+    /// Give the cost back, up to a full budget. Never refused.
+    Refund,
+    /// Take the cost whether it fits or not: a window goes over, a bucket sinks to minus its burst at most.
+    Debit,
+    /// Let a window count the cost of a request that another limit refused; a bucket records nothing.
+    Count,
+}
+
+/// What one counter says and becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The answer.
+    pub verdict: Verdict,
+    /// What to remember.
+    pub state: State,
+    /// From this moment on the state says the same as no state at all, so forgetting it loses nothing.
+    pub blank_at: Timestamp,
+}
+
+/// Decides one charge on one counter. `None` is a counter that was never seen.
+#[must_use]
+pub fn step(limit: &Limit, state: Option<State>, action: Action, cost: Cost, now: Timestamp) -> Step {
+    match limit {
+        Limit::TokenBucket(bucket) => settle(token_bucket::Level::at(bucket, state, now), action, cost, now),
+        Limit::FixedWindow(window) => settle(fixed_window::Count::at(window, state, now), action, cost, now),
+        Limit::SlidingWindow(window) => {
+            settle(sliding_window::Counts::at(window, state, now), action, cost, now)
+        }
+    }
+}
+
+/// A counter brought up to the present: what each algorithm has to answer.
+trait Counter {
+    fn fits(&self, cost: Cost) -> bool;
+    /// Records a cost, whether it fits or not.
+    fn take(&mut self, cost: Cost);
+    fn give_back(&mut self, cost: Cost);
+    /// Records the cost of a request that did not pass.
+    fn count_refused(&mut self, cost: Cost);
+    fn remaining(&self) -> u64;
+    fn reset_after(&self) -> Duration;
+    /// The smallest wait after which `cost`, which does not fit now, fits.
+    fn wait_for(&self, cost: Cost) -> Option<Duration>;
+    fn blank_at(&self) -> Timestamp;
+    fn state(&self) -> State;
+}
+
+#[inline]
+fn settle(mut counter: impl Counter, action: Action, cost: Cost, now: Timestamp) -> Step {
+    let admitted = match action {
+        Action::Refund | Action::Count => true,
+        Action::Spend { .. } | Action::Peek | Action::Debit => counter.fits(cost),
+    };
+    match action {
+        Action::Spend { .. } if admitted => counter.take(cost),
+        Action::Debit => counter.take(cost),
+        Action::Spend { count_refusal: true } | Action::Count => counter.count_refused(cost),
+        Action::Refund => counter.give_back(cost),
+        Action::Spend { count_refusal: false } | Action::Peek => {}
+    }
+    // The wait is told after recording: a refusal that counts makes the next wait longer.
+    let outcome =
+        if admitted { Outcome::Admitted } else { Outcome::Refused { retry_after: counter.wait_for(cost) } };
+    let verdict = Verdict { outcome, remaining: counter.remaining(), reset_after: counter.reset_after() };
+    Step { verdict, state: counter.state(), blank_at: counter.blank_at().max(now) }
+}
+
+/// Which window a counter is in. A clock that stepped back a little leaves it in
+/// the window it has reached; one that was set back takes it along (see [`STEP_BACK`]).
+fn window_at(reached: Option<u64>, nanos: u64, now: Timestamp) -> u64 {
+    let current = now.as_nanos() / nanos;
+    match reached {
+        Some(ahead) if ahead > current => {
+            let start = Timestamp::from_nanos(ahead.saturating_mul(nanos));
+            if start.since(now) > STEP_BACK { current } else { ahead }
+        }
+        _ => current,
+    }
+}
+
+fn nanos(count: u128) -> Duration {
+    Duration::from_nanos(u64::try_from(count).unwrap_or(u64::MAX))
+}

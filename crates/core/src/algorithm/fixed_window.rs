@@ -1,0 +1,76 @@
+//! The fixed window: a count that starts anew at each multiple of the period
+//! since the Unix epoch, as the reference rate limit service has it. The window's
+//! number is part of the state, so a count of an old window can never be read as
+//! one of this. Invariant: no window admits more than its limit.
+
+use super::{Counter, State, window_at};
+use crate::limit::Window;
+use crate::time::Timestamp;
+use crate::verdict::Cost;
+use std::time::Duration;
+
+/// What one window has counted by now.
+pub(super) struct Count<'a> {
+    limit: &'a Window,
+    now: Timestamp,
+    window: u64,
+    counted: u64,
+}
+
+impl<'a> Count<'a> {
+    #[inline]
+    pub(super) fn at(limit: &'a Window, state: Option<State>, now: Timestamp) -> Self {
+        let window = window_at(state.map(|state| state.since), limit.nanos(), now);
+        // An older window is over. A newer one is a clock set back: its count comes along.
+        let counted = state.filter(|state| state.since >= window).map_or(0, |state| state.count);
+        Self { limit, now, window, counted }
+    }
+
+    fn end(&self) -> Timestamp {
+        Timestamp::from_nanos(self.window.saturating_add(1).saturating_mul(self.limit.nanos()))
+    }
+}
+
+impl Counter for Count<'_> {
+    #[inline]
+    fn fits(&self, cost: Cost) -> bool {
+        self.counted.saturating_add(cost.get()) <= u64::from(self.limit.requests())
+    }
+
+    #[inline]
+    fn take(&mut self, cost: Cost) {
+        self.counted = self.counted.saturating_add(cost.get());
+    }
+
+    fn give_back(&mut self, cost: Cost) {
+        self.counted = self.counted.saturating_sub(cost.get());
+    }
+
+    fn count_refused(&mut self, cost: Cost) {
+        self.take(cost);
+    }
+
+    #[inline]
+    fn remaining(&self) -> u64 {
+        u64::from(self.limit.requests()).saturating_sub(self.counted)
+    }
+
+    #[inline]
+    fn reset_after(&self) -> Duration {
+        self.end().since(self.now)
+    }
+
+    fn wait_for(&self, cost: Cost) -> Option<Duration> {
+        (cost.get() <= u64::from(self.limit.requests())).then(|| self.reset_after())
+    }
+
+    #[inline]
+    fn blank_at(&self) -> Timestamp {
+        if self.counted == 0 { self.now } else { self.end() }
+    }
+
+    #[inline]
+    fn state(&self) -> State {
+        State { since: self.window, count: self.counted }
+    }
+}

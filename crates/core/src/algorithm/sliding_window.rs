@@ -1,0 +1,126 @@
+//! The sliding window: this window's count, and of the last window's count the
+//! part that a window ending now still covers. Two counters instead of a log of
+//! requests: constant memory, and an estimate that assumes the last window's
+//! requests were spread evenly. Invariant: the estimate never passes the limit by
+//! an admission, and no aligned window admits more than the limit.
+
+use super::{Counter, State, nanos, window_at};
+use crate::limit::Window;
+use crate::time::Timestamp;
+use crate::verdict::Cost;
+use std::time::Duration;
+
+/// What two neighbouring windows have counted by now.
+pub(super) struct Counts<'a> {
+    limit: &'a Window,
+    now: Timestamp,
+    window: u64,
+    previous: u32,
+    current: u32,
+}
+
+impl<'a> Counts<'a> {
+    #[inline]
+    pub(super) fn at(limit: &'a Window, state: Option<State>, now: Timestamp) -> Self {
+        let window = window_at(state.map(|state| state.since), limit.nanos(), now);
+        let (previous, current) = match state {
+            Some(state) if state.since >= window => state.halves(),
+            Some(state) if state.since.checked_add(1) == Some(window) => (state.halves().1, 0),
+            _ => (0, 0),
+        };
+        Self { limit, now, window, previous, current }
+    }
+
+    fn period(&self) -> u128 {
+        u128::from(self.limit.nanos())
+    }
+
+    /// The start of this window, or of one that many windows after it.
+    fn start(&self, windows_on: u64) -> Timestamp {
+        Timestamp::from_nanos(self.window.saturating_add(windows_on).saturating_mul(self.limit.nanos()))
+    }
+
+    /// The last window's count as it still weighs, in requests times nanoseconds.
+    fn weight(&self) -> u128 {
+        // A clock that stepped back into an earlier window stands at the start of this one.
+        let covered = self.start(1).since(self.now).as_nanos().min(self.period());
+        u128::from(self.previous) * covered
+    }
+
+    /// The budget not used yet if the limit were `requests`, in whole requests.
+    fn room(&self, requests: u64) -> u64 {
+        let used = u128::from(self.current) + self.weight().div_ceil(self.period());
+        u128::from(requests).checked_sub(used).map_or(0, |room| u64::try_from(room).unwrap_or(u64::MAX))
+    }
+
+    /// How far into a window its predecessor's `count` has faded to `room`.
+    fn faded_at(&self, count: u32, room: u64) -> Duration {
+        let still_covered = u128::from(room) * self.period() / u128::from(count.max(1));
+        nanos(self.period().saturating_sub(still_covered))
+    }
+}
+
+impl Counter for Counts<'_> {
+    #[inline]
+    fn fits(&self, cost: Cost) -> bool {
+        let used = u128::from(self.current) + u128::from(cost.get());
+        match u128::from(self.limit.requests()).checked_sub(used) {
+            Some(room) => self.weight() <= room * self.period(),
+            None => false,
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, cost: Cost) {
+        self.current = self.current.saturating_add(u32::try_from(cost.get()).unwrap_or(u32::MAX));
+    }
+
+    fn give_back(&mut self, cost: Cost) {
+        let cost = u32::try_from(cost.get()).unwrap_or(u32::MAX);
+        // What this window did not count was counted in the last one.
+        self.previous = self.previous.saturating_sub(cost.saturating_sub(self.current));
+        self.current = self.current.saturating_sub(cost);
+    }
+
+    /// Counts no further than one past the limit: enough for a look to find it
+    /// over, and no more to wait for than that, however long a client hammered.
+    fn count_refused(&mut self, cost: Cost) {
+        let over = u64::from(self.limit.requests()) + 1;
+        self.take(Cost::new(cost.get().min(self.room(over))));
+    }
+
+    #[inline]
+    fn remaining(&self) -> u64 {
+        self.room(u64::from(self.limit.requests()))
+    }
+
+    #[inline]
+    fn reset_after(&self) -> Duration {
+        self.blank_at().since(self.now)
+    }
+
+    fn wait_for(&self, cost: Cost) -> Option<Duration> {
+        let room = u64::from(self.limit.requests()).checked_sub(cost.get())?;
+        let fits_at = match room.checked_sub(u64::from(self.current)) {
+            // The last window's count fades far enough before this window ends.
+            Some(room) => self.start(0).saturating_add(self.faded_at(self.previous, room)),
+            // This window's own count is too high: it has to become the last one's, and fade.
+            None => self.start(1).saturating_add(self.faded_at(self.current, room)),
+        };
+        Some(fits_at.since(self.now))
+    }
+
+    #[inline]
+    fn blank_at(&self) -> Timestamp {
+        match (self.previous, self.current) {
+            (0, 0) => self.now,
+            (_, 0) => self.start(1),
+            _ => self.start(2),
+        }
+    }
+
+    #[inline]
+    fn state(&self) -> State {
+        State::from_halves(self.window, self.previous, self.current)
+    }
+}

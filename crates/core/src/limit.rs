@@ -1,0 +1,282 @@
+//! Limits as values that cannot be wrong: a zero where there may be none, or a
+//! product that would overflow, is refused when the limit is made, so a decision
+//! has nothing left to check.
+
+use std::fmt;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::time::Duration;
+
+/// Why a limit cannot be made, and what to write instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitError {
+    /// A rate of nothing.
+    #[error("a rate must be at least 1 request; to block, use a window limit of 0 requests")]
+    ZeroRate,
+    /// A bucket that can hold nothing.
+    #[error("`burst` must be at least 1; to block, use a window limit of 0 requests")]
+    ZeroBurst,
+    /// More tokens than a bucket's state can count.
+    #[error("`burst` must be at most {max}; it is {burst}", max = TokenBucket::MAX_BURST)]
+    BurstTooLarge {
+        /// What was asked for.
+        burst: u32,
+    },
+    /// A period of no length.
+    #[error("a period must be longer than 0; give it as `1s`, `5m` or `1h`")]
+    ZeroPeriod,
+    /// A period longer than time is counted.
+    #[error("a period must be at most 100 years; split the limit or leave it out")]
+    PeriodTooLong,
+}
+
+/// A span of time that is neither empty nor longer than 100 years.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Period(NonZeroU64);
+
+impl Period {
+    /// One second.
+    pub const SECOND: Self = Self::from_whole_seconds(1);
+    /// One minute.
+    pub const MINUTE: Self = Self::from_whole_seconds(60);
+    /// One hour.
+    pub const HOUR: Self = Self::from_whole_seconds(3_600);
+    /// One day: as a window, from midnight to midnight UTC.
+    pub const DAY: Self = Self::from_whole_seconds(86_400);
+    /// Seven days: as a window, from Thursday to Thursday, because the epoch was one.
+    pub const WEEK: Self = Self::from_whole_seconds(7 * 86_400);
+    /// Thirty days, whatever the calendar says.
+    pub const MONTH: Self = Self::from_whole_seconds(30 * 86_400);
+    /// 365 days, whatever the calendar says.
+    pub const YEAR: Self = Self::from_whole_seconds(365 * 86_400);
+
+    const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+
+    const fn from_whole_seconds(seconds: u64) -> Self {
+        match NonZeroU64::new(seconds * 1_000_000_000) {
+            Some(nanos) => Self(nanos),
+            None => Self(NonZeroU64::MIN),
+        }
+    }
+
+    /// A period of this length.
+    ///
+    /// # Errors
+    /// If it is zero, or longer than 100 years.
+    pub fn new(length: Duration) -> Result<Self, LimitError> {
+        if length > Self::LONGEST {
+            return Err(LimitError::PeriodTooLong);
+        }
+        let nanos = u64::try_from(length.as_nanos()).map_err(|_| LimitError::PeriodTooLong)?;
+        NonZeroU64::new(nanos).map(Self).ok_or(LimitError::ZeroPeriod)
+    }
+
+    /// This period, `times` over: five minutes is a minute, five times.
+    ///
+    /// # Errors
+    /// If `times` is zero, or the product is longer than 100 years.
+    pub fn times(self, times: u32) -> Result<Self, LimitError> {
+        let length = self.length().checked_mul(times).ok_or(LimitError::PeriodTooLong)?;
+        Self::new(length)
+    }
+
+    /// How long it is.
+    #[must_use]
+    pub const fn length(self) -> Duration {
+        Duration::from_nanos(self.0.get())
+    }
+
+    pub(crate) const fn nanos(self) -> u64 {
+        self.0.get()
+    }
+}
+
+/// So many requests in each period, at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rate {
+    requests: NonZeroU32,
+    period: Period,
+}
+
+impl Rate {
+    /// `requests` in each `period`.
+    ///
+    /// # Errors
+    /// If `requests` is zero.
+    pub fn new(requests: u32, period: Period) -> Result<Self, LimitError> {
+        let requests = NonZeroU32::new(requests).ok_or(LimitError::ZeroRate)?;
+        Ok(Self { requests, period })
+    }
+
+    /// `requests` in each second.
+    ///
+    /// # Errors
+    /// If `requests` is zero.
+    pub fn per_second(requests: u32) -> Result<Self, LimitError> {
+        Self::new(requests, Period::SECOND)
+    }
+}
+
+/// A bucket that holds `burst` tokens and earns them back at `rate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TokenBucket {
+    rate: Rate,
+    burst: NonZeroU32,
+    // The rate in lowest terms, so that products stay small and most of them fit a machine word.
+    earned: NonZeroU32,
+    per_nanos: NonZeroU64,
+}
+
+impl TokenBucket {
+    /// The most tokens a bucket can hold: its state counts them in 31 bits and a sign.
+    pub const MAX_BURST: u32 = i32::MAX as u32;
+
+    /// A bucket of capacity `burst`.
+    ///
+    /// # Errors
+    /// If `burst` is zero or above [`TokenBucket::MAX_BURST`].
+    pub fn new(rate: Rate, burst: u32) -> Result<Self, LimitError> {
+        let capacity = NonZeroU32::new(burst).ok_or(LimitError::ZeroBurst)?;
+        if burst > Self::MAX_BURST {
+            return Err(LimitError::BurstTooLarge { burst });
+        }
+        let (earned, per_nanos) = lowest_terms(rate.requests, rate.period.0);
+        Ok(Self { rate, burst: capacity, earned, per_nanos })
+    }
+
+    /// Tokens earned in every [`TokenBucket::per_nanos`].
+    pub(crate) const fn earned(&self) -> u32 {
+        self.earned.get()
+    }
+
+    /// Nanoseconds in which [`TokenBucket::earned`] tokens come back.
+    pub(crate) const fn per_nanos(&self) -> u64 {
+        self.per_nanos.get()
+    }
+
+    pub(crate) const fn burst(&self) -> u32 {
+        self.burst.get()
+    }
+}
+
+fn lowest_terms(requests: NonZeroU32, nanos: NonZeroU64) -> (NonZeroU32, NonZeroU64) {
+    let (mut a, mut b) = (nanos.get(), u64::from(requests.get()));
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    // The divisor is at least 1 and divides both, so neither becomes zero nor grows.
+    let divided = u32::try_from(u64::from(requests.get()) / a).ok().and_then(NonZeroU32::new);
+    (divided.unwrap_or(requests), NonZeroU64::new(nanos.get() / a).unwrap_or(nanos))
+}
+
+/// So many requests in each window; 0 blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    requests: u32,
+    period: Period,
+}
+
+impl Window {
+    /// `requests` in each window of `period`, aligned to the Unix epoch.
+    #[must_use]
+    pub const fn new(requests: u32, period: Period) -> Self {
+        Self { requests, period }
+    }
+
+    pub(crate) const fn requests(&self) -> u32 {
+        self.requests
+    }
+
+    pub(crate) const fn nanos(&self) -> u64 {
+        self.period.nanos()
+    }
+}
+
+/// What one counter may admit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Limit {
+    /// Bursts up to a capacity, refilled steadily.
+    TokenBucket(TokenBucket),
+    /// A count that starts anew at each multiple of the period since the Unix epoch.
+    FixedWindow(Window),
+    /// A count of this window and the remaining part of the last one.
+    SlidingWindow(Window),
+}
+
+impl Limit {
+    /// A token bucket of capacity `burst` that refills at `rate`.
+    ///
+    /// # Errors
+    /// If `burst` is zero or above [`TokenBucket::MAX_BURST`].
+    pub fn token_bucket(rate: Rate, burst: u32) -> Result<Self, LimitError> {
+        TokenBucket::new(rate, burst).map(Self::TokenBucket)
+    }
+
+    /// At most `requests` in each window of `period`; 0 blocks.
+    #[must_use]
+    pub const fn fixed_window(requests: u32, period: Period) -> Self {
+        Self::FixedWindow(Window::new(requests, period))
+    }
+
+    /// At most `requests` in any span of `period`, as far as two counters can tell; 0 blocks.
+    #[must_use]
+    pub const fn sliding_window(requests: u32, period: Period) -> Self {
+        Self::SlidingWindow(Window::new(requests, period))
+    }
+
+    /// Requests in each period.
+    #[must_use]
+    pub const fn requests(&self) -> u32 {
+        match self {
+            Self::TokenBucket(bucket) => bucket.rate.requests.get(),
+            Self::FixedWindow(window) | Self::SlidingWindow(window) => window.requests,
+        }
+    }
+
+    /// The period that [`Limit::requests`] is counted in.
+    #[must_use]
+    pub const fn period(&self) -> Period {
+        match self {
+            Self::TokenBucket(bucket) => bucket.rate.period,
+            Self::FixedWindow(window) | Self::SlidingWindow(window) => window.period,
+        }
+    }
+
+    /// The most that can pass at one moment.
+    #[must_use]
+    pub const fn burst(&self) -> u32 {
+        match self {
+            Self::TokenBucket(bucket) => bucket.burst.get(),
+            Self::FixedWindow(window) | Self::SlidingWindow(window) => window.requests,
+        }
+    }
+
+    /// How long an untouched counter may take to become as if new, at the longest.
+    #[must_use]
+    pub fn longest_memory(&self) -> Duration {
+        match self {
+            // A debit may have sunk it to minus its burst.
+            Self::TokenBucket(bucket) => {
+                let units = 2 * u128::from(bucket.burst()) * u128::from(bucket.per_nanos());
+                let nanos = units.div_ceil(u128::from(bucket.earned()));
+                Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+            }
+            Self::FixedWindow(window) => window.period.length(),
+            Self::SlidingWindow(window) => window.period.length().saturating_mul(2),
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (requests, length) = (self.requests(), self.period().length());
+        match self {
+            Self::TokenBucket(bucket) => {
+                write!(f, "token bucket of {} refilled by {requests} in {length:?}", bucket.burst)
+            }
+            Self::FixedWindow(_) => write!(f, "{requests} in each window of {length:?}"),
+            Self::SlidingWindow(_) => write!(f, "{requests} in any {length:?}"),
+        }
+    }
+}

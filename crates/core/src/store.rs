@@ -1,0 +1,146 @@
+//! The port to whatever keeps the counters. A store decides and records in one
+//! step, because that is the only thing that all of them can do: Redis decides in
+//! a script and the mesh over the rights it holds, so get and set cannot be the port.
+
+mod batch;
+mod memory;
+mod overflow;
+mod shard;
+
+pub use memory::{MemoryStore, Occupancy, StoreOptions};
+
+use crate::key::{Key, Parts};
+use crate::limit::Limit;
+use crate::time::Timestamp;
+use crate::verdict::{Cost, Verdicts};
+use std::future::Future;
+
+/// What a charge does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Op {
+    /// Take the cost if it fits.
+    #[default]
+    Spend,
+    /// Say whether it would fit, and record nothing.
+    Peek,
+    /// Give it back. Never refused.
+    Refund,
+    /// Take it whether it fits or not; it never stops a batch.
+    Debit,
+}
+
+/// What a refusal by this charge means for its batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// The batch is refused.
+    #[default]
+    Enforce,
+    /// Nothing: it is only told.
+    Shadow,
+    /// The batch is refused if every other quota charge of it refuses as well.
+    Quota,
+}
+
+/// What window limits record of a batch that was refused. A token bucket records nothing of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum OnRefusal {
+    /// The limits that refused count it, the others do not.
+    #[default]
+    CountRefusing,
+    /// Every limit counts it, as the reference service does.
+    CountAll,
+    /// None counts it.
+    CountNone,
+}
+
+/// One limit, charged once.
+#[derive(Clone, Copy, Debug)]
+pub struct Charge<'a> {
+    /// Which counter.
+    pub key: Key,
+    /// Its readable parts, for those who name counters or show them.
+    pub parts: Parts<'a>,
+    /// What the counter may admit.
+    pub limit: &'a Limit,
+    /// How much.
+    pub cost: Cost,
+    /// What to do.
+    pub op: Op,
+    /// What a refusal means.
+    pub mode: Mode,
+}
+
+/// What all charges of a batch share.
+#[derive(Clone, Copy, Debug)]
+pub struct Context {
+    /// The moment of the decision: two limits of one request see one time.
+    pub now: Timestamp,
+    /// When the caller stops waiting, if it said so.
+    pub deadline: Option<Timestamp>,
+    /// What a refused batch leaves behind.
+    pub on_refusal: OnRefusal,
+}
+
+impl Context {
+    /// A decision at `now` with no deadline and the default of [`OnRefusal`].
+    #[must_use]
+    pub fn at(now: Timestamp) -> Self {
+        Self { now, deadline: None, on_refusal: OnRefusal::default() }
+    }
+}
+
+/// Why no decision could be made. A refusal is not one of these.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Whoever keeps the counters did not answer.
+    #[error("the store cannot be reached: {reason}")]
+    Unreachable {
+        /// What was seen.
+        reason: String,
+    },
+    /// The caller's deadline passed first.
+    #[error("the caller's deadline passed before the store answered")]
+    DeadlinePassed,
+}
+
+/// Decides and records in one atomic step.
+///
+/// A batch commits unless an [`Mode::Enforce`] charge refuses, or it has
+/// [`Mode::Quota`] charges and all of them refuse. A batch that does not commit
+/// spends nothing on the limits that passed. Refunds and debits are always recorded.
+pub trait Store: Send + Sync {
+    /// Decides all charges of one request together.
+    fn decide(
+        &self,
+        batch: &[Charge<'_>],
+        context: Context,
+    ) -> impl Future<Output = Result<Verdicts, StoreError>> + Send;
+
+    /// Forgets one counter: a connection was closed, or an operator reset a client.
+    fn forget(&self, key: Key) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// A store in this process: nothing to wait for, nothing to fail. It is a [`Store`] as well.
+pub trait LocalStore: Send + Sync {
+    /// Decides all charges of one request together.
+    fn decide_now(&self, batch: &[Charge<'_>], context: Context) -> Verdicts;
+
+    /// Forgets one counter.
+    fn forget_now(&self, key: Key);
+}
+
+impl<L: LocalStore> Store for L {
+    fn decide(
+        &self,
+        batch: &[Charge<'_>],
+        context: Context,
+    ) -> impl Future<Output = Result<Verdicts, StoreError>> + Send {
+        std::future::ready(Ok(self.decide_now(batch, context)))
+    }
+
+    fn forget(&self, key: Key) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.forget_now(key);
+        std::future::ready(Ok(()))
+    }
+}

@@ -1,0 +1,109 @@
+//! One atomic step over all limits of a request, for any store that can hold its
+//! counters still. First every charge is tried and nothing written; then the batch
+//! commits whole, or leaves only what a refusal leaves.
+
+use super::{Charge, Context, Mode, OnRefusal, Op};
+use crate::algorithm::{Action, State, Step, step};
+use crate::verdict::{Verdict, Verdicts};
+use smallvec::SmallVec;
+
+/// The counters of one batch, held still while it is decided.
+pub(super) trait Counters {
+    fn read(&mut self, charge: &Charge<'_>) -> Option<State>;
+    fn write(&mut self, charge: &Charge<'_>, step: &Step);
+}
+
+/// What a charge does to its counter if its batch commits.
+pub(super) fn action(op: Op, on_refusal: OnRefusal) -> Action {
+    match op {
+        Op::Spend => Action::Spend { count_refusal: on_refusal != OnRefusal::CountNone },
+        Op::Peek => Action::Peek,
+        Op::Refund => Action::Refund,
+        Op::Debit => Action::Debit,
+    }
+}
+
+/// Whether a charge that is alone in its batch lets it commit.
+pub(super) fn commits_alone(charge: &Charge<'_>, verdict: &Verdict) -> bool {
+    verdict.is_admitted() || charge.op == Op::Debit || charge.mode == Mode::Shadow
+}
+
+struct Trial {
+    step: Step,
+    /// Whether an earlier charge of this batch is on the same counter, so that
+    /// `step` builds on what that one would have spent.
+    chained: bool,
+}
+
+pub(super) fn decide(batch: &[Charge<'_>], context: Context, counters: &mut impl Counters) -> Verdicts {
+    let trials = try_all(batch, context, counters);
+    let committed = commits(batch, &trials);
+    let charged = batch.iter().zip(&trials);
+    if committed {
+        for (charge, trial) in charged.clone() {
+            if charge.op != Op::Peek {
+                counters.write(charge, &trial.step);
+            }
+        }
+        return Verdicts::new(true, trials.iter().map(|trial| trial.step.verdict));
+    }
+    Verdicts::new(false, charged.map(|(charge, trial)| leave_refused(charge, trial, context, counters)))
+}
+
+fn try_all(batch: &[Charge<'_>], context: Context, counters: &mut impl Counters) -> SmallVec<[Trial; 2]> {
+    let mut trials: SmallVec<[Trial; 2]> = SmallVec::with_capacity(batch.len());
+    for charge in batch {
+        let earlier = batch.iter().zip(&trials).rev().find(|(earlier, _)| earlier.key == charge.key);
+        let (state, chained) = match earlier {
+            Some((_, trial)) => (Some(trial.step.state), true),
+            None => (counters.read(charge), false),
+        };
+        let action = action(charge.op, context.on_refusal);
+        let step = step(charge.limit, state, action, charge.cost, context.now);
+        trials.push(Trial { step, chained });
+    }
+    trials
+}
+
+fn commits(batch: &[Charge<'_>], trials: &[Trial]) -> bool {
+    let (mut quotas, mut quotas_refused) = (0, 0);
+    for (charge, trial) in batch.iter().zip(trials) {
+        let refused = charge.op != Op::Debit && !trial.step.verdict.is_admitted();
+        match charge.mode {
+            Mode::Enforce if refused => return false,
+            Mode::Enforce | Mode::Shadow => {}
+            Mode::Quota => {
+                quotas += 1;
+                quotas_refused += usize::from(refused);
+            }
+        }
+    }
+    quotas == 0 || quotas_refused < quotas
+}
+
+/// Records what a refused batch leaves on one counter, and says so.
+fn leave_refused(
+    charge: &Charge<'_>,
+    trial: &Trial,
+    context: Context,
+    counters: &mut impl Counters,
+) -> Verdict {
+    let admitted = trial.step.verdict.is_admitted();
+    let action = match (charge.op, admitted, context.on_refusal) {
+        (Op::Refund | Op::Debit, ..) => action(charge.op, context.on_refusal),
+        (Op::Spend, false, OnRefusal::CountRefusing | OnRefusal::CountAll)
+        | (Op::Spend, true, OnRefusal::CountAll) => Action::Count,
+        (Op::Spend | Op::Peek, ..) => Action::Peek,
+    };
+    // What was refused stands as tried, unless it was tried on top of a spending that is now undone.
+    let stands = !trial.chained && (!admitted || matches!(charge.op, Op::Refund | Op::Debit));
+    let step = if stands {
+        trial.step
+    } else {
+        step(charge.limit, counters.read(charge), action, charge.cost, context.now)
+    };
+    if action != Action::Peek {
+        counters.write(charge, &step);
+    }
+    Verdict { outcome: trial.step.verdict.outcome, ..step.verdict }
+}

@@ -1,0 +1,230 @@
+//! The store in this process: a table in many small parts, each behind a lock of
+//! its own, and the pure algorithms inside the lock. Why this table and not
+//! another: docs/decisions/002. Why a key may go: docs/decisions/003.
+//!
+//! Invariants: never more than `max_keys` keys; removing a key changes no verdict;
+//! locks are taken in the order of their shards, so no two batches wait for each other.
+
+use super::batch::{self, Counters};
+use super::shard::{Placed, Shard};
+use super::{Charge, Context, LocalStore, Op};
+use crate::algorithm::{State, Step, step};
+use crate::key::Key;
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
+use crate::time::Timestamp;
+use crate::verdict::{Verdict, Verdicts};
+use smallvec::SmallVec;
+use std::time::Duration;
+
+/// A shard's share of `max_keys`: 95 % of what a table of 4,096 places holds, so
+/// that at the cap hardly any shard had to take a table of twice the size.
+const KEYS_PER_SHARD: usize = 3_400;
+/// Fewer shards than this only where there is not a handful of keys for each.
+const SHARDS_FOR_CONCURRENCY: usize = 16;
+/// Shared buckets for the keys past the cap, over all shards.
+const OVERFLOW_SLOTS: usize = 65_536;
+
+/// How large a [`MemoryStore`] may grow, and how long it keeps what says nothing any more.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreOptions {
+    /// The most keys it holds; at least 1. A million take less than 80 MB.
+    pub max_keys: usize,
+    /// How long a key is kept after its state says the same as none.
+    pub idle_ttl: Duration,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self { max_keys: 1_000_000, idle_ttl: Duration::from_secs(300) }
+    }
+}
+
+/// How full a [`MemoryStore`] is, and what that has caused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Occupancy {
+    /// Keys held now.
+    pub keys: usize,
+    /// Keys removed because they said nothing any more, since the start.
+    pub evicted: u64,
+    /// Decisions recorded in shared overflow buckets, since the start.
+    pub overflowed: u64,
+}
+
+/// Counters in this process's memory.
+pub struct MemoryStore {
+    shards: Box<[Aligned]>,
+    options: StoreOptions,
+    keys: AtomicUsize,
+    evicted: AtomicU64,
+    overflowed: AtomicU64,
+}
+
+/// Two shards on one cache line would slow each other down.
+#[repr(align(128))]
+struct Aligned(Mutex<Shard>);
+
+impl MemoryStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new(options: StoreOptions) -> Self {
+        let options = StoreOptions { max_keys: options.max_keys.max(1), ..options };
+        let shards = options
+            .max_keys
+            .div_ceil(KEYS_PER_SHARD)
+            .max(options.max_keys.div_ceil(64).min(SHARDS_FOR_CONCURRENCY));
+        Self::with_shards(options, shards)
+    }
+
+    fn with_shards(options: StoreOptions, shards: usize) -> Self {
+        Self {
+            shards: (0..shards).map(|_| Aligned(Mutex::new(Shard::default()))).collect(),
+            options,
+            keys: AtomicUsize::new(0),
+            evicted: AtomicU64::new(0),
+            overflowed: AtomicU64::new(0),
+        }
+    }
+
+    /// How full it is.
+    #[must_use]
+    pub fn occupancy(&self) -> Occupancy {
+        Occupancy {
+            keys: self.keys.load(Ordering::Relaxed),
+            evicted: self.evicted.load(Ordering::Relaxed),
+            overflowed: self.overflowed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Removes the keys that have said nothing for `idle_ttl`, one shard after the
+    /// other; decisions on the other shards go on meanwhile. Returns how many went.
+    pub fn sweep(&self, now: Timestamp) -> usize {
+        let swept = |Aligned(shard): &Aligned| lock(shard).sweep(now, self.options.idle_ttl);
+        let removed = self.shards.iter().map(swept).sum();
+        self.keys.fetch_sub(removed, Ordering::Relaxed);
+        self.evicted.fetch_add(removed as u64, Ordering::Relaxed);
+        removed
+    }
+
+    /// Keeps what is remembered now until `until`, because limits changed: a key's
+    /// time to go was reckoned with the rate it had, and a slower one may need longer.
+    pub fn hold(&self, now: Timestamp, until: Timestamp) {
+        for Aligned(shard) in &self.shards {
+            lock(shard).hold(now, until);
+        }
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "the high half of a product is below its factor")]
+    #[inline]
+    fn shard(&self, index: usize) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[index].0)
+    }
+
+    #[inline]
+    fn shard_of(&self, key: Key) -> usize {
+        let scaled = u128::from(key.bits().0) * self.shards.len() as u128;
+        usize::try_from(scaled >> 64).unwrap_or(0)
+    }
+
+    #[inline]
+    fn decide_one(&self, charge: &Charge<'_>, context: Context) -> Verdict {
+        let action = batch::action(charge.op, context.on_refusal);
+        let mut shard = self.shard(self.shard_of(charge.key));
+        if let Some(entry) = shard.find(charge.key) {
+            let step = step(charge.limit, Some(entry.state), action, charge.cost, context.now);
+            entry.record(&step);
+            return step.verdict;
+        }
+        let state = shard.shared(charge.key, charge.limit, context.now);
+        let step = step(charge.limit, state, action, charge.cost, context.now);
+        if charge.op != Op::Peek {
+            self.place(&mut shard, charge, &step, context.now);
+        }
+        step.verdict
+    }
+
+    #[cold]
+    fn place(&self, shard: &mut Shard, charge: &Charge<'_>, step: &Step, now: Timestamp) {
+        if step.blank_at <= now {
+            return; // Nothing to remember.
+        }
+        // Taken before it is known to be free, and given back if it is not: the cap holds at every moment.
+        let has_room = self.keys.fetch_add(1, Ordering::Relaxed) < self.options.max_keys;
+        let slots = OVERFLOW_SLOTS.div_ceil(self.shards.len());
+        let placed = shard.place(charge.key, charge.limit, step, now, has_room, slots);
+        if placed != Placed::Added {
+            self.keys.fetch_sub(1, Ordering::Relaxed);
+        }
+        match placed {
+            Placed::Added => {}
+            Placed::InsteadOfABlankOne => {
+                self.evicted.fetch_add(1, Ordering::Relaxed);
+            }
+            Placed::InOverflow => {
+                self.overflowed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl LocalStore for MemoryStore {
+    #[inline]
+    fn decide_now(&self, batch: &[Charge<'_>], context: Context) -> Verdicts {
+        if let [charge] = batch {
+            let verdict = self.decide_one(charge, context);
+            return Verdicts::new(batch::commits_alone(charge, &verdict), [verdict]);
+        }
+        batch::decide(batch, context, &mut Held::hold(self, batch, context.now))
+    }
+
+    fn forget_now(&self, key: Key) {
+        if self.shard(self.shard_of(key)).remove(key) {
+            self.keys.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The shards of one batch, locked together.
+struct Held<'a> {
+    store: &'a MemoryStore,
+    guards: SmallVec<[(usize, MutexGuard<'a, Shard>); 2]>,
+    now: Timestamp,
+}
+
+impl<'a> Held<'a> {
+    fn hold(store: &'a MemoryStore, batch: &[Charge<'_>], now: Timestamp) -> Self {
+        let mut shards: SmallVec<[usize; 4]> =
+            batch.iter().map(|charge| store.shard_of(charge.key)).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        let guards = shards.into_iter().map(|index| (index, store.shard(index))).collect();
+        Self { store, guards, now }
+    }
+
+    #[expect(clippy::expect_used, reason = "every shard of the batch was locked by `hold`")]
+    fn shard(&mut self, key: Key) -> &mut Shard {
+        let index = self.store.shard_of(key);
+        let held = self.guards.iter_mut().find(|(held, _)| *held == index);
+        &mut held.expect("locked by `hold`").1
+    }
+}
+
+impl Counters for Held<'_> {
+    fn read(&mut self, charge: &Charge<'_>) -> Option<State> {
+        let now = self.now;
+        let shard = self.shard(charge.key);
+        match shard.find(charge.key) {
+            Some(entry) => Some(entry.state),
+            None => shard.shared(charge.key, charge.limit, now),
+        }
+    }
+
+    fn write(&mut self, charge: &Charge<'_>, step: &Step) {
+        let (store, now) = (self.store, self.now);
+        let shard = self.shard(charge.key);
+        match shard.find(charge.key) {
+            Some(entry) => entry.record(step),
+            None => store.place(shard, charge, step, now),
+        }
+    }
+}
