@@ -21,7 +21,7 @@ use crate::store::Op;
 use crate::verdict::Cost;
 use node::Node;
 use resolved::Matched;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What is charged for one thing: a client, a path, a pair of them.
@@ -69,7 +69,7 @@ pub enum RuleError {
 /// A set of rules, ready to answer.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    domains: HashMap<Box<str>, Node>,
+    domains: BTreeMap<Box<str>, Node>,
     /// Every rule, in the order of declaration.
     declared: Vec<Declared>,
 }
@@ -151,6 +151,11 @@ impl Rules {
             matched.ruled(rule);
         }
         matched
+    }
+
+    /// The domains that have rules, in order of their names.
+    pub fn domains(&self) -> impl Iterator<Item = &str> {
+        self.domains.keys().map(|domain| &**domain)
     }
 
     /// How long a counter may have to be remembered under these rules so that
