@@ -1,5 +1,7 @@
 //! The limiter by address: who shares a bucket, what is evicted, and that its thread ends.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use hivemind_core::{
     ClientIp, Clock, IpLimiter, LimitError, ManualClock, Period, Rate, StartError, Timestamp,
 };

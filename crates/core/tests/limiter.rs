@@ -1,5 +1,7 @@
 //! The limiter to embed: matching, several limits at once, reload, and its one thread.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use hivemind_core::{
     Budget, Clock, Cost, Descriptor, Limit, Limiter, LimiterOptions, ManualClock, Matcher, Mode, OnRefusal,
     Period, Rate, Rule, RuleError, Rules, StartError, Timestamp,

@@ -1,5 +1,7 @@
 //! `hivemind replay` from outside: the binary, its exit codes and what it prints.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
