@@ -27,6 +27,13 @@ pub struct State {
 }
 
 impl State {
+    /// A state of any 16 bytes, to show that no bytes make a decision panic.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub const fn from_bits(since: u64, count: u64) -> Self {
+        Self { since, count }
+    }
+
     fn from_halves(since: u64, high: u32, low: u32) -> Self {
         Self { since, count: u64::from(high) << 32 | u64::from(low) }
     }

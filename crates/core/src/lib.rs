@@ -5,6 +5,8 @@ mod key;
 mod limit;
 mod store;
 mod sync;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod time;
 mod verdict;
 
