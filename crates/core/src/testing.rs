@@ -39,7 +39,7 @@ pub fn conforms<S: Store>(make_store: impl Fn() -> S) {
     for table in tables::all() {
         tables::hold(&make_store(), &table);
     }
-    let mut runner = TestRunner::new(cases(400));
+    let mut runner = TestRunner::new(cases(2_000));
     let outcome = runner.run(&traces(), |trace| {
         follows_the_model(&make_store(), &trace);
         Ok(())

@@ -1,5 +1,6 @@
 //! The memory store under the conformance suite, with room for every key, with
 //! one shard, and behind a future that really waits.
+#![expect(clippy::expect_used, reason = "a helper of a test may fail it")]
 
 use hivemind_core::testing::conforms;
 use hivemind_core::{
@@ -7,7 +8,10 @@ use hivemind_core::{
 };
 use std::future::Future;
 use std::pin::Pin;
-use std::task::Poll;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 // Seen failing on: a peek alone that was recorded; a batch that kept what its passing limits spent (docs/mutations.md).
@@ -22,45 +26,59 @@ fn a_memory_store_of_one_shard_decides_like_the_model() {
     conforms(|| MemoryStore::new(options));
 }
 
-/// A store as remote ones are: its answers come from another thread, after some polls.
-struct Remote(MemoryStore);
+/// A store as remote ones are: another thread lets its answers come, after the first poll.
+struct Remote {
+    store: MemoryStore,
+    wakers: Sender<(Arc<AtomicBool>, Waker)>,
+}
+
+impl Remote {
+    fn answered(&self) -> Answered {
+        Answered { wakers: self.wakers.clone(), come: None }
+    }
+}
 
 impl Store for Remote {
     async fn decide(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
-        WokenByAnother(None).await;
-        Ok(self.0.decide_now(batch, context))
+        self.answered().await;
+        Ok(self.store.decide_now(batch, context))
     }
 
     async fn forget(&self, key: Key) -> Result<(), StoreError> {
-        WokenByAnother(None).await;
-        self.0.forget_now(key);
+        self.answered().await;
+        self.store.forget_now(key);
         Ok(())
     }
 }
 
-struct WokenByAnother(Option<std::thread::JoinHandle<()>>);
+struct Answered {
+    wakers: Sender<(Arc<AtomicBool>, Waker)>,
+    come: Option<Arc<AtomicBool>>,
+}
 
-impl Future for WokenByAnother {
+impl Future for Answered {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<()> {
-        match &self.0 {
-            Some(thread) if thread.is_finished() => Poll::Ready(()),
-            Some(_) => {
-                // A waker may be called early: whoever is polled early is polled again.
-                context.waker().wake_by_ref();
-                Poll::Pending
-            }
-            None => {
-                let waker = context.waker().clone();
-                self.0 = Some(std::thread::spawn(move || waker.wake()));
-                Poll::Pending
-            }
+        if self.come.as_ref().is_some_and(|come| come.load(Ordering::SeqCst)) {
+            return Poll::Ready(());
         }
+        let come = Arc::clone(self.come.get_or_insert_default());
+        self.wakers.send((come, context.waker().clone())).expect("the other thread lives");
+        Poll::Pending
     }
 }
 
 #[test]
 fn a_store_whose_futures_wait_can_be_held_to_the_model() {
-    conforms(|| Remote(MemoryStore::new(StoreOptions::default())));
+    let (wakers, asked) = channel::<(Arc<AtomicBool>, Waker)>();
+    let answering = std::thread::spawn(move || {
+        for (come, waker) in asked {
+            come.store(true, Ordering::SeqCst);
+            waker.wake();
+        }
+    });
+    conforms(|| Remote { store: MemoryStore::new(StoreOptions::default()), wakers: wakers.clone() });
+    drop(wakers);
+    assert!(answering.join().is_ok());
 }
