@@ -11,6 +11,8 @@ mod rules;
 mod store;
 mod sweeper;
 mod sync;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod time;
 mod verdict;
 

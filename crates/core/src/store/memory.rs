@@ -132,7 +132,9 @@ impl MemoryStore {
         let mut shard = self.shard(self.shard_of(charge.key));
         if let Some(entry) = shard.find(charge.key) {
             let step = step(charge.limit, Some(entry.state), action, charge.cost, context.now);
-            entry.record(&step);
+            if charge.op != Op::Peek {
+                entry.record(&step);
+            }
             return step.verdict;
         }
         let state = shard.shared(charge.key, charge.limit, context.now);
