@@ -65,7 +65,7 @@ impl Counter for Count<'_> {
     }
 
     #[inline]
-    fn blank_at(&self) -> Timestamp {
+    fn blank_at(&self, _: Duration) -> Timestamp {
         if self.counted == 0 { self.now } else { self.end() }
     }
 

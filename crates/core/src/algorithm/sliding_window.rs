@@ -58,6 +58,16 @@ impl<'a> Counts<'a> {
         let still_covered = u128::from(room) * self.period() / u128::from(count.max(1));
         nanos(self.period().saturating_sub(still_covered))
     }
+
+    /// When neither window counts any more.
+    #[inline]
+    fn forgotten_at(&self) -> Timestamp {
+        match (self.previous, self.current) {
+            (0, 0) => self.now,
+            (_, 0) => self.start(1),
+            _ => self.start(2),
+        }
+    }
 }
 
 impl Counter for Counts<'_> {
@@ -96,7 +106,7 @@ impl Counter for Counts<'_> {
 
     #[inline]
     fn reset_after(&self) -> Duration {
-        self.blank_at().since(self.now)
+        self.forgotten_at().since(self.now)
     }
 
     fn wait_for(&self, cost: Cost) -> Option<Duration> {
@@ -111,12 +121,8 @@ impl Counter for Counts<'_> {
     }
 
     #[inline]
-    fn blank_at(&self) -> Timestamp {
-        match (self.previous, self.current) {
-            (0, 0) => self.now,
-            (_, 0) => self.start(1),
-            _ => self.start(2),
-        }
+    fn blank_at(&self, _: Duration) -> Timestamp {
+        self.forgotten_at()
     }
 
     #[inline]
