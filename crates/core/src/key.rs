@@ -6,8 +6,8 @@
 //! non-cryptographic hashes do not promise. Nodes that share the seed agree on keys.
 
 use crate::limit::Limit;
-use siphasher::sip128::{Hasher128, SipHasher13};
-use std::hash::Hasher;
+use crate::sip::Sip13;
+use siphasher::sip128::SipHasher13;
 
 /// One part of a descriptor: a key and its value.
 pub type Entry<'a> = (&'a str, &'a str);
@@ -63,8 +63,9 @@ impl Key {
     /// Each part is preceded by its length: joined with a separator, `("a_b", "c")`
     /// and `("a", "b_c")` would share one counter.
     #[must_use]
+    #[inline]
     pub fn new(seed: &KeySeed, parts: Parts<'_>, limit: &Limit, ordinal: u16) -> Self {
-        let mut hasher = SipHasher13::new_with_key(&seed.0);
+        let mut hasher = Sip13::new(seed.0);
         let (algorithm, period) = match limit {
             Limit::TokenBucket(_) => (0, 0),
             Limit::FixedWindow(window) => (1, window.nanos()),
@@ -72,17 +73,17 @@ impl Key {
         };
         // Small numbers share a word, since each word costs a round of the hash. The
         // number of entries needs none: with all lengths told, only one reading is left.
-        hasher.write_u64(algorithm << 48 | u64::from(ordinal) << 32 | parts.domain.len() as u64);
+        hasher.write(algorithm << 48 | u64::from(ordinal) << 32 | parts.domain.len() as u64);
         if period != 0 {
-            hasher.write_u64(period);
+            hasher.write(period);
         }
         write_words(&mut hasher, parts.domain);
         for (key, value) in parts.entries {
-            hasher.write_u64((key.len() as u64) << 32 | value.len() as u64);
+            hasher.write((key.len() as u64) << 32 | value.len() as u64);
             write_words(&mut hasher, key);
             write_words(&mut hasher, value);
         }
-        let (high, low) = hasher.finish128().as_u64();
+        let (high, low) = hasher.finish();
         Self { high, low }
     }
 
@@ -106,14 +107,14 @@ impl Key {
     reason = "the hash's state stays in registers; called, it goes through memory"
 )]
 #[inline(always)]
-fn write_words(hasher: &mut SipHasher13, part: &str) {
+fn write_words(hasher: &mut Sip13, part: &str) {
     let bytes = part.as_bytes();
     let (words, rest) = bytes.as_chunks::<8>();
     for word in words {
-        hasher.write_u64(u64::from_le_bytes(*word));
+        hasher.write(u64::from_le_bytes(*word));
     }
     if !rest.is_empty() {
-        hasher.write_u64(last_word(bytes));
+        hasher.write(last_word(bytes));
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod algorithm;
 mod key;
 mod limit;
+mod sip;
 mod store;
 mod sync;
 mod time;
