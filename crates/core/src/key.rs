@@ -7,8 +7,8 @@
 
 use crate::client_ip::ClientIp;
 use crate::limit::Limit;
-use siphasher::sip128::{Hasher128, SipHasher13};
-use std::hash::{BuildHasher, Hasher, RandomState};
+use crate::sip::Sip13;
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
 /// One part of a descriptor: a key and its value.
@@ -45,7 +45,11 @@ impl KeySeed {
     /// A seed for a cluster that was given none: equal on all its nodes, but no secret.
     #[must_use]
     pub fn from_cluster_id(cluster_id: &str) -> Self {
-        Self(SipHasher13::new_with_key(b"hivemind cluster").hash(cluster_id.as_bytes()).as_bytes())
+        let mut hasher = Sip13::new(*b"hivemind cluster");
+        hasher.write(cluster_id.len() as u64);
+        write_words(&mut hasher, cluster_id);
+        let (high, low) = hasher.finish();
+        Self((u128::from(high) << 64 | u128::from(low)).to_le_bytes())
     }
 }
 
@@ -73,23 +77,27 @@ impl Key {
     /// Each part is preceded by its length: joined with a separator, `("a_b", "c")`
     /// and `("a", "b_c")` would share one counter.
     #[must_use]
+    #[inline]
     pub fn new(seed: &KeySeed, parts: Parts<'_>, limit: &Limit, ordinal: u16) -> Self {
-        let mut hasher = SipHasher13::new_with_key(&seed.0);
+        let mut hasher = Sip13::new(seed.0);
         let (algorithm, period) = match limit {
             Limit::TokenBucket(_) => (0, 0),
             Limit::FixedWindow(window) => (1, window.nanos()),
             Limit::SlidingWindow(window) => (2, window.nanos()),
         };
-        hasher.write_u64(period);
-        // One word for the small numbers. The count of entries needs no more bits
-        // than this: each entry is preceded by its lengths, so none can pose as another.
-        hasher.write_u64(algorithm << 48 | u64::from(ordinal) << 32 | parts.entries.len() as u64);
-        write_part(&mut hasher, parts.domain);
-        for (key, value) in parts.entries {
-            write_part(&mut hasher, key);
-            write_part(&mut hasher, value);
+        // Small numbers share a word, since each word costs a round of the hash. The
+        // number of entries needs none: with all lengths told, only one reading is left.
+        hasher.write(algorithm << 48 | u64::from(ordinal) << 32 | parts.domain.len() as u64);
+        if period != 0 {
+            hasher.write(period);
         }
-        let (high, low) = hasher.finish128().as_u64();
+        write_words(&mut hasher, parts.domain);
+        for (key, value) in parts.entries {
+            hasher.write((key.len() as u64) << 32 | value.len() as u64);
+            write_words(&mut hasher, key);
+            write_words(&mut hasher, value);
+        }
+        let (high, low) = hasher.finish();
         Self { high, low }
     }
 
@@ -100,7 +108,10 @@ impl Key {
             IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
             IpAddr::V6(address) => address.to_bits(),
         };
-        let (high, low) = SipHasher13::new_with_key(&seed.0).hash(&bits.to_le_bytes()).as_u64();
+        let mut hasher = Sip13::new(seed.0);
+        #[expect(clippy::cast_possible_truncation, reason = "each half is 64 bits wide")]
+        [(bits >> 64) as u64, bits as u64].into_iter().for_each(|word| hasher.write(word));
+        let (high, low) = hasher.finish();
         Self { high, low }
     }
 
@@ -117,7 +128,32 @@ impl Key {
     }
 }
 
-fn write_part(hasher: &mut SipHasher13, part: &str) {
-    hasher.write_u64(part.len() as u64);
-    hasher.write(part.as_bytes());
+/// Writes a part in whole words, which the hash takes without buffering. The last
+/// word may repeat bytes of the one before it; the length, written first, tells.
+#[expect(
+    clippy::inline_always,
+    reason = "the hash's state stays in registers; called, it goes through memory"
+)]
+#[inline(always)]
+fn write_words(hasher: &mut Sip13, part: &str) {
+    let bytes = part.as_bytes();
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        hasher.write(u64::from_le_bytes(*word));
+    }
+    if !rest.is_empty() {
+        hasher.write(last_word(bytes));
+    }
+}
+
+/// The last eight bytes, or all of a shorter part.
+#[inline]
+fn last_word(bytes: &[u8]) -> u64 {
+    if let Some(word) = bytes.last_chunk::<8>() {
+        return u64::from_le_bytes(*word);
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        return u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last));
+    }
+    bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }

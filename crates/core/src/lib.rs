@@ -8,6 +8,7 @@ mod key;
 mod limit;
 mod limiter;
 mod rules;
+mod sip;
 mod store;
 mod sweeper;
 mod sync;

@@ -5,8 +5,9 @@
 //! epoch on every node, and a monotonic clock drifts away from it by seconds a
 //! day. The algorithms bear a wall clock that steps (see [`STEP_BACK`]).
 
-use std::sync::Arc;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 /// How far a clock may step back before a counter follows it.
@@ -72,16 +73,53 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 }
 
 /// The machine's wall clock.
+///
+/// A reading is carried on by the CPU's counter for up to a millisecond, because
+/// asking the system costs more than all the rest of a decision. The clock is
+/// therefore exact to the counter's drift in a millisecond (nanoseconds), and
+/// follows a wall clock that was set within one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
+/// How long a reading is carried on.
+const CARRIED_NANOS: u64 = 1_000_000;
+
+#[derive(Clone, Copy)]
+struct Reading {
+    ticks: u64,
+    wall: Timestamp,
+}
+
+static COUNTER: LazyLock<quanta::Clock> = LazyLock::new(quanta::Clock::new);
+
+thread_local! {
+    static LAST: Cell<Option<Reading>> = const { Cell::new(None) };
+}
+
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads a clock")]
+    #[inline]
     fn now(&self) -> Timestamp {
-        let since_epoch =
-            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default(); // A clock before 1970 reads as the epoch.
-        Timestamp::EPOCH.saturating_add(since_epoch)
+        let ticks = COUNTER.raw();
+        // A counter that went back was reset: the machine slept.
+        if let Some(last) = LAST.get()
+            && last.ticks <= ticks
+        {
+            let since = COUNTER.delta_as_nanos(last.ticks, ticks);
+            if since < CARRIED_NANOS {
+                return Timestamp(last.wall.0.saturating_add(since));
+            }
+        }
+        let wall = wall_clock();
+        LAST.set(Some(Reading { ticks, wall }));
+        wall
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that reads a clock")]
+#[cold]
+fn wall_clock() -> Timestamp {
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default(); // A clock before 1970 reads as the epoch.
+    Timestamp::EPOCH.saturating_add(since_epoch)
 }
 
 /// A clock that stands until it is told to move: for tests, of this crate and of yours.

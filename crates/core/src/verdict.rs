@@ -72,6 +72,14 @@ impl Verdicts {
         Self { committed, each: each.into_iter().collect() }
     }
 
+    /// The verdict of a batch of one charge.
+    #[inline]
+    pub(crate) fn of_one(committed: bool, verdict: Verdict) -> Self {
+        let mut each = SmallVec::new();
+        each.push(verdict);
+        Self { committed, each }
+    }
+
     /// One verdict for each charge, in order.
     #[must_use]
     pub fn each(&self) -> &[Verdict] {

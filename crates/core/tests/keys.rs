@@ -87,8 +87,8 @@ fn a_key_is_the_same_on_every_node_and_in_every_version() {
     assert_eq!(Key::from_bits(bits.0, bits.1).bits(), bits);
 }
 
-const BITS_HIGH: u64 = 2_464_942_353_166_559_807;
-const BITS_LOW: u64 = 14_710_563_250_987_192_075;
+const BITS_HIGH: u64 = 16_551_142_076_022_041_810;
+const BITS_LOW: u64 = 13_213_630_814_956_505_150;
 
 type Name = (String, Vec<(String, String)>, u16);
 

@@ -69,7 +69,7 @@ impl Counter for Count<'_> {
     }
 
     #[inline]
-    fn blank_at(&self) -> Timestamp {
+    fn blank_at(&self, _: Duration) -> Timestamp {
         // Not before its window begins: a clock that stepped back would find itself in another without it.
         if self.counted == 0 { self.start() } else { self.end() }
     }

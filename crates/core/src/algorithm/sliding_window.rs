@@ -58,6 +58,17 @@ impl<'a> Counts<'a> {
         let still_covered = u128::from(room) * self.period() / u128::from(count.max(1));
         nanos(self.period().saturating_sub(still_covered))
     }
+
+    /// When neither window counts any more.
+    #[inline]
+    fn forgotten_at(&self) -> Timestamp {
+        match (self.previous, self.current) {
+            // Not before its window begins: a clock that stepped back would find itself in another without it.
+            (0, 0) => self.start(0),
+            (_, 0) => self.start(1),
+            _ => self.start(2),
+        }
+    }
 }
 
 impl Counter for Counts<'_> {
@@ -98,7 +109,7 @@ impl Counter for Counts<'_> {
     fn reset_after(&self) -> Duration {
         match (self.previous, self.current) {
             (0, 0) => Duration::ZERO,
-            _ => self.blank_at().since(self.now),
+            _ => self.forgotten_at().since(self.now),
         }
     }
 
@@ -114,13 +125,8 @@ impl Counter for Counts<'_> {
     }
 
     #[inline]
-    fn blank_at(&self) -> Timestamp {
-        match (self.previous, self.current) {
-            // Not before its window begins: a clock that stepped back would find itself in another without it.
-            (0, 0) => self.start(0),
-            (_, 0) => self.start(1),
-            _ => self.start(2),
-        }
+    fn blank_at(&self, _: Duration) -> Timestamp {
+        self.forgotten_at()
     }
 
     #[inline]

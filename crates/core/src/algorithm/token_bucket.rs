@@ -21,6 +21,9 @@ pub(super) struct Level<'a> {
     /// The last whole token was earned `phase / earned` nanoseconds after `since`, and `phase < earned`.
     since: Timestamp,
     phase: u32,
+    /// Progress towards the next token, counted so that a token takes `per_nanos` and
+    /// a nanosecond brings `earned`; below zero where the clock stepped back.
+    progress: i128,
 }
 
 impl<'a> Level<'a> {
@@ -35,47 +38,44 @@ impl<'a> Level<'a> {
             return Self::full(bucket, now);
         }
         if since.since(now) > STEP_BACK {
-            return Self { bucket, now, tokens, since: now, phase: 0 };
+            return Self { bucket, now, tokens, since: now, phase: 0, progress: 0 };
         }
         // A reload may have left a phase of another rate: it errs by less than a nanosecond.
         let phase = phase.min(bucket.earned() - 1);
-        Self { bucket, now, tokens, since, phase }.refilled()
+        let elapsed = i128::from(now.as_nanos()) - i128::from(state.since);
+        let progress = elapsed * i128::from(bucket.earned()) - i128::from(phase);
+        Self { bucket, now, tokens, since, phase, progress }.refilled()
     }
 
     fn full(bucket: &'a TokenBucket, now: Timestamp) -> Self {
-        Self { bucket, now, tokens: capacity(bucket), since: now, phase: 0 }
+        Self { bucket, now, tokens: capacity(bucket), since: now, phase: 0, progress: 0 }
     }
 
     #[inline]
     fn refilled(self) -> Self {
-        let progress = self.progress();
         let per_token = i128::from(self.bucket.per_nanos());
-        if progress < per_token {
+        if self.progress < per_token {
             return self; // Also where the clock stepped back: progress is then below zero.
         }
         let missing = i128::from(capacity(self.bucket)) - i128::from(self.tokens);
-        if progress >= missing * per_token {
+        if self.progress >= missing * per_token {
             return Self::full(self.bucket, self.now);
         }
-        let earned = progress / per_token;
-        self.with_tokens(earned, progress - earned * per_token)
+        let earned = self.progress / per_token;
+        self.with_tokens(earned)
     }
 
-    /// Progress towards the next token, counted so that a token takes `per_nanos` and a nanosecond brings `earned`.
-    fn progress(&self) -> i128 {
-        let elapsed = i128::from(self.now.as_nanos()) - i128::from(self.since.as_nanos());
-        elapsed * i128::from(self.bucket.earned()) - i128::from(self.phase)
-    }
-
-    /// Adds whole tokens and moves `since` to the instant of the last of them, `rest` of progress ago.
-    fn with_tokens(self, earned: i128, rest: i128) -> Self {
+    /// Adds whole tokens and moves `since` to the instant of the last of them.
+    fn with_tokens(self, earned: i128) -> Self {
+        let progress = self.progress - earned * i128::from(self.bucket.per_nanos());
         let step = i128::from(self.bucket.earned());
-        let ago = (rest + step - 1) / step;
-        let phase = ago * step - rest;
+        let ago = (progress + step - 1) / step;
+        let phase = ago * step - progress;
         Self {
             tokens: saturating_i32(i128::from(self.tokens) + earned),
             since: Timestamp::from_nanos(self.now.as_nanos().saturating_sub(saturating_u64(ago))),
             phase: u32::try_from(phase).unwrap_or(0), // Below `step`, which is a u32.
+            progress,
             ..self
         }
     }
@@ -86,7 +86,7 @@ impl<'a> Level<'a> {
         if missing <= 0 {
             return Duration::ZERO;
         }
-        let short = missing * i128::from(self.bucket.per_nanos()) - self.progress();
+        let short = missing * i128::from(self.bucket.per_nanos()) - self.progress;
         nanos(u128::try_from(short).unwrap_or(0).div_ceil(u128::from(self.bucket.earned())))
     }
 }
@@ -128,8 +128,8 @@ impl Counter for Level<'_> {
     }
 
     #[inline]
-    fn blank_at(&self) -> Timestamp {
-        self.now.saturating_add(self.reset_after())
+    fn blank_at(&self, reset_after: Duration) -> Timestamp {
+        self.now.saturating_add(reset_after)
     }
 
     #[inline]

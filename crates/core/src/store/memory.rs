@@ -8,7 +8,7 @@
 use super::batch::{self, Counters};
 use super::shard::{Placed, Shard};
 use super::{Charge, Context, LocalStore, Op};
-use crate::algorithm::{State, Step, step};
+use crate::algorithm::{State, Step, step, step_in_place};
 use crate::key::Key;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 use crate::time::Timestamp;
@@ -130,17 +130,23 @@ impl MemoryStore {
     fn decide_one(&self, charge: &Charge<'_>, context: Context) -> Verdict {
         let action = batch::action(charge.op, context.on_refusal);
         let mut shard = self.shard(self.shard_of(charge.key));
-        if let Some(entry) = shard.find(charge.key) {
-            let step = step(charge.limit, Some(entry.state), action, charge.cost, context.now);
-            if charge.op != Op::Peek {
-                entry.record(&step);
-            }
-            return step.verdict;
+        let Some(entry) = shard.find(charge.key) else {
+            return self.decide_unknown(&mut shard, charge, context);
+        };
+        let step = step_in_place(charge.limit, Some(entry.state), action, charge.cost, context.now);
+        if charge.op != Op::Peek {
+            entry.record(&step);
         }
+        step.verdict
+    }
+
+    #[cold]
+    fn decide_unknown(&self, shard: &mut Shard, charge: &Charge<'_>, context: Context) -> Verdict {
+        let action = batch::action(charge.op, context.on_refusal);
         let state = shard.shared(charge.key, charge.limit, context.now);
         let step = step(charge.limit, state, action, charge.cost, context.now);
         if charge.op != Op::Peek {
-            self.place(&mut shard, charge, &step, context.now);
+            self.place(shard, charge, &step, context.now);
         }
         step.verdict
     }
@@ -174,7 +180,7 @@ impl LocalStore for MemoryStore {
     fn decide_now(&self, batch: &[Charge<'_>], context: Context) -> Verdicts {
         if let [charge] = batch {
             let verdict = self.decide_one(charge, context);
-            return Verdicts::new(batch::commits_alone(charge, &verdict), [verdict]);
+            return Verdicts::of_one(batch::commits_alone(charge, &verdict), verdict);
         }
         batch::decide(batch, context, &mut Held::hold(self, batch, context.now))
     }

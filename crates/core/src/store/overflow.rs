@@ -7,7 +7,7 @@ use crate::key::Key;
 use crate::limit::Limit;
 use crate::time::Timestamp;
 use crate::verdict::Cost;
-use std::hash::{Hash, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Slots looked at before the overflow counts as full.
 const PROBES: usize = 16;
@@ -74,7 +74,7 @@ impl Overflow {
 /// States may be shared only by limits that read them alike: windows of one
 /// algorithm and period, buckets of one rate and burst.
 fn shape(limit: &Limit) -> u64 {
-    let mut hasher = siphasher::sip::SipHasher13::new();
+    let mut hasher = DefaultHasher::new();
     std::mem::discriminant(limit).hash(&mut hasher);
     limit.period().hash(&mut hasher);
     if let Limit::TokenBucket(bucket) = limit {

@@ -1,0 +1,105 @@
+//! Those who are compared. Each reads its own real clock for every decision, as
+//! it would in service: ours the wall clock, governor the TSC through quanta.
+
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use hivemind_core::{
+    Charge, Clock, Context, Cost, Entry, Key, KeySeed, Limit, LocalStore, MemoryStore, Mode, Op, Parts, Period,
+    Rate, StoreOptions, SystemClock,
+};
+use std::hash::Hash;
+use std::num::NonZeroU32;
+
+/// Requests that no benchmark can use up.
+pub const PLENTY: u32 = 1_000_000_000;
+
+/// Our store, asked as a front door asks it.
+pub struct Ours {
+    /// The counters.
+    pub store: MemoryStore,
+    seed: KeySeed,
+    limits: Vec<Limit>,
+}
+
+impl Ours {
+    /// A store of at most `max_keys` whose requests are charged to all of `limits` at once.
+    #[must_use]
+    pub fn new(max_keys: usize, limits: Vec<Limit>) -> Self {
+        let store = MemoryStore::new(StoreOptions { max_keys, ..StoreOptions::default() });
+        Self { store, seed: KeySeed::new(*b"a benchmark seed"), limits }
+    }
+
+    /// The key of a client's counter under the first limit.
+    #[must_use]
+    pub fn key(&self, name: &str) -> Key {
+        Key::new(&self.seed, parts(&[("api_key", name)]), &self.limits[0], 0)
+    }
+
+    /// From the readable parts to the verdict: hash the key, read the clock, decide.
+    #[inline]
+    pub fn decide(&self, name: &str) -> bool {
+        let entries = [("api_key", name)];
+        let charge = self.charge(0, parts(&entries));
+        self.store.decide_now(&[charge], Context::at(SystemClock.now())).committed
+    }
+
+    /// The same with a key that the caller has kept.
+    #[inline]
+    pub fn decide_by_key(&self, key: Key) -> bool {
+        let charge = Charge { key, ..self.charge_of(key, parts(&[])) };
+        self.store.decide_now(&[charge], Context::at(SystemClock.now())).committed
+    }
+
+    /// Charges `N` limits of one client in one atomic step.
+    #[inline]
+    pub fn decide_batch<const N: usize>(&self, name: &str) -> bool {
+        let entries = [("api_key", name)];
+        let batch: [Charge<'_>; N] = std::array::from_fn(|index| self.charge(index, parts(&entries)));
+        self.store.decide_now(&batch, Context::at(SystemClock.now())).committed
+    }
+
+    #[inline]
+    fn charge<'a>(&'a self, index: usize, parts: Parts<'a>) -> Charge<'a> {
+        let limit = &self.limits[index];
+        let key = Key::new(&self.seed, parts, limit, index as u16);
+        Charge { key, parts, limit, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce }
+    }
+
+    #[inline]
+    fn charge_of<'a>(&'a self, key: Key, parts: Parts<'a>) -> Charge<'a> {
+        Charge { key, parts, limit: &self.limits[0], cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce }
+    }
+}
+
+fn parts<'a>(entries: &'a [Entry<'a>]) -> Parts<'a> {
+    Parts { domain: "api", entries }
+}
+
+/// governor with its default keyed store, a `DashMap`.
+pub type Governor<K> = DefaultKeyedRateLimiter<K>;
+
+/// A governor of this rate and burst.
+#[must_use]
+pub fn governor<K: Hash + Eq + Clone>(per_second: u32, burst: u32) -> Governor<K> {
+    let quota = Quota::per_second(at_least_one(per_second)).allow_burst(at_least_one(burst));
+    RateLimiter::keyed(quota)
+}
+
+/// A governor that admits one request an hour, and so refuses every other one here.
+#[must_use]
+pub fn stingy_governor<K: Hash + Eq + Clone>() -> Governor<K> {
+    RateLimiter::keyed(Quota::per_hour(NonZeroU32::MIN))
+}
+
+fn at_least_one(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN)
+}
+
+/// A token bucket.
+///
+/// # Panics
+/// If a benchmark asks for a bucket that cannot be.
+#[must_use]
+pub fn bucket(requests: u32, period: Period, burst: u32) -> Limit {
+    let rate = Rate::new(requests, period).expect("a benchmark's rate is above zero");
+    Limit::token_bucket(rate, burst).expect("a benchmark's burst is in range")
+}
