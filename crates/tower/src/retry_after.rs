@@ -149,7 +149,7 @@ mod tests {
     }
 
     proptest! {
-        /// Seen failing with the rounding down, and with 0 in the place of 1.
+        /// Seen failing with the wait rounded down.
         #[test]
         fn a_client_that_waits_as_told_passes_and_was_not_told_a_second_too_much(
             limit in limits(),
