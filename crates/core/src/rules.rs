@@ -11,6 +11,7 @@ mod node;
 mod pattern;
 mod resolved;
 mod rule;
+mod wildcards;
 
 pub use resolved::Resolved;
 pub use rule::{Budget, Matcher, Rule};

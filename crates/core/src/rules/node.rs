@@ -2,8 +2,8 @@
 //! look-up by key and one by value.
 
 use super::RuleError;
-use super::pattern::Pattern;
 use super::rule::{Matcher, ValueMatcher};
+use super::wildcards::Wildcards;
 use crate::key::Entry;
 use std::collections::HashMap;
 
@@ -20,8 +20,7 @@ pub(super) struct Node {
 #[derive(Clone, Debug, Default)]
 struct Values {
     exact: HashMap<Box<str>, Node>,
-    /// In the order of declaration: the first that matches answers.
-    wildcards: Vec<(Pattern, Node)>,
+    wildcards: Wildcards,
     any: Option<Box<Node>>,
 }
 
@@ -32,6 +31,11 @@ impl Node {
 
     pub(super) fn shared_pattern(&self) -> Option<&str> {
         self.shared.as_deref()
+    }
+
+    #[cfg(test)]
+    pub(super) fn numbered(number: usize) -> Self {
+        Self { declared: Some(number), ..Self::default() }
     }
 
     /// Makes the way to a path and leaves the declaration's number at its end.
@@ -52,9 +56,8 @@ impl Node {
     /// Where an entry leads: by its exact value, else by the first wildcard, else by its key alone.
     pub(super) fn below(&self, (key, value): Entry<'_>) -> Option<&Node> {
         let values = self.below.get(key)?;
-        let wildcard = || values.wildcards.iter().find(|(pattern, _)| pattern.matches(value));
         let exact = values.exact.get(value);
-        exact.or_else(|| wildcard().map(|(_, node)| node)).or(values.any.as_deref())
+        exact.or_else(|| values.wildcards.find(value)).or(values.any.as_deref())
     }
 }
 
@@ -64,15 +67,8 @@ impl Values {
             ValueMatcher::Exact(value) => self.exact.entry(value.as_str().into()).or_default(),
             ValueMatcher::Any => self.any.get_or_insert_default(),
             ValueMatcher::Wildcard { pattern, shared } => {
-                let known = self.wildcards.iter().position(|(known, _)| known.text() == pattern);
-                let index = known.unwrap_or(self.wildcards.len());
-                if known.is_none() {
-                    let shared = shared.then(|| pattern.as_str().into());
-                    let node = Node { shared, ..Node::default() };
-                    self.wildcards.push((Pattern::new(pattern), node));
-                }
-                #[expect(clippy::indexing_slicing, reason = "found, or pushed just above")]
-                &mut self.wildcards[index].1
+                let shared = || shared.then(|| pattern.as_str().into());
+                self.wildcards.node(pattern, || Node { shared: shared(), ..Node::default() })
             }
         }
     }

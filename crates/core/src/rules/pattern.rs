@@ -22,6 +22,11 @@ impl Pattern {
         &self.text
     }
 
+    /// What a value must begin and end with.
+    pub(super) fn ends(&self) -> (&str, &str) {
+        (&self.start, &self.end)
+    }
+
     /// Whether `value` begins with the first part, ends with the last, and has the
     /// others in between, in order and not overlapping.
     pub(super) fn matches(&self, value: &str) -> bool {

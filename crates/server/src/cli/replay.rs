@@ -196,7 +196,7 @@ impl Reader {
     }
 }
 
-fn write_decision(output: &mut impl Write, recorded: &Recorded<'_>, taken: &Taken) -> anyhow::Result<()> {
+fn write_decision(output: &mut impl Write, recorded: &Recorded<'_>, taken: &Taken) -> io::Result<()> {
     #[derive(serde::Serialize)]
     struct Line {
         t_ms: u64,
@@ -205,6 +205,7 @@ fn write_decision(output: &mut impl Write, recorded: &Recorded<'_>, taken: &Take
         retry_after_ms: Option<u64>,
     }
     let &Taken { allow, remaining, retry_after_ms } = taken;
-    serde_json::to_writer(&mut *output, &Line { t_ms: recorded.t_ms, allow, remaining, retry_after_ms })?;
-    Ok(output.write_all(b"\n")?)
+    serde_json::to_writer(&mut *output, &Line { t_ms: recorded.t_ms, allow, remaining, retry_after_ms })
+        .map_err(io::Error::from)?;
+    output.write_all(b"\n")
 }
