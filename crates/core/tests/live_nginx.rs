@@ -1,0 +1,308 @@
+//! The token bucket beside the real nginx: `limit_req rate=R burst=B nodelay` is a
+//! bucket of capacity `B + 1`. Each test starts an nginx of its own on a Unix socket
+//! and asks it and the engine the same questions.
+//!
+//! When nginx decides is only known to lie between sending a request and having its
+//! answer. So the questions are such that no moment in between changes the verdict,
+//! or the engine is asked twice: at the moments that make it most generous, and at
+//! those that make it least so; nginx has to answer in between.
+
+#![cfg(unix)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test's helpers fail and tell"
+)]
+
+use hivemind_core::{Charge, Clock, Context, Cost, Key, KeySeed, Limit, LocalStore, MemoryStore, Mode, Op};
+use hivemind_core::{Parts, Rate, StoreOptions, SystemClock, Timestamp, Verdicts};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// nginx keeps its time in whole milliseconds, read before it handles a request:
+/// a difference of two such times is off by less than this.
+const NGINX_TICK: Duration = Duration::from_millis(2);
+/// For whatever has to happen at all. A machine that needs longer has failed the test.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// Runs that a stalling machine may spoil before that counts as a failure.
+const ATTEMPTS: u32 = 10;
+
+#[test]
+fn on_a_fresh_key_nginx_passes_burst_plus_one_at_once() {
+    let Some(nginx) = Nginx::start("rate=1r/s", "burst=20 nodelay") else { return };
+    let limit = bucket(1, 21);
+    undisturbed("burst", |attempt| {
+        let engine = Engine::new();
+        let mut connection = nginx.connect();
+        let key = format!("fresh-{attempt}");
+        let answers: Vec<_> = (0..30).map(|_| connection.ask(&key, "")).collect();
+        let from = answers[0].sent;
+        if answers[29].answered.since(from) + NGINX_TICK >= Duration::from_secs(1) {
+            return None; // A token came back meanwhile.
+        }
+        for (index, answer) in answers.iter().enumerate() {
+            let admitted = engine.decide(&[(&key, &limit)], Op::Spend, from).committed;
+            assert_eq!(answer.passed, admitted, "request {index}");
+            assert_eq!(answer.passed, index < 21, "request {index}");
+        }
+        Some(())
+    });
+}
+
+#[test]
+fn a_drained_client_passes_again_when_the_bucket_says_so() {
+    let Some(nginx) = Nginx::start("rate=10r/s", "burst=4 nodelay") else { return };
+    let limit = bucket(10, 5);
+    undisturbed("refill", |attempt| {
+        let mut connection = nginx.connect();
+        let key = format!("drained-{attempt}");
+        let drain: Vec<_> = (0..5).map(|_| connection.ask(&key, "")).collect();
+        // Tokens come back counted from the first request, wherever in its round trip it was decided.
+        let first = &drain[0];
+        let doubt = drain[4].answered.since(first.sent) + NGINX_TICK;
+        if doubt > Duration::from_millis(50) {
+            return None;
+        }
+        assert!(drain.iter().all(|answer| answer.passed), "{drain:?}");
+        let (generous, strict) = (Engine::new(), Engine::new());
+        for _ in 0..5 {
+            generous.decide(&[(&key, &limit)], Op::Debit, first.sent);
+            strict.decide(&[(&key, &limit)], Op::Debit, first.answered.saturating_add(NGINX_TICK));
+        }
+        let mut passed = 0;
+        while passed < 3 {
+            // No sleep: the requests themselves pass the time, and each of them is a question.
+            let answer = connection.ask(&key, "");
+            let latest = answer.answered.saturating_add(NGINX_TICK);
+            let could = generous.decide(&[(&key, &limit)], Op::Peek, latest).committed;
+            let must = strict.decide(&[(&key, &limit)], Op::Peek, answer.sent).committed;
+            assert!(could || !answer.passed, "passed too early, as number {passed}: {first:?} {answer:?}");
+            assert!(!must || answer.passed, "refused too long, as number {passed}: {first:?} {answer:?}");
+            if answer.passed {
+                generous.decide(&[(&key, &limit)], Op::Debit, latest);
+                strict.decide(&[(&key, &limit)], Op::Debit, answer.sent);
+                passed += 1;
+            }
+            assert!(answer.answered.since(first.sent) < DEADLINE, "nginx refills no more");
+        }
+        Some(())
+    });
+}
+
+#[test]
+fn a_request_that_one_of_two_limits_refuses_spends_nothing_on_the_other() {
+    let Some(nginx) = Nginx::start("rate=1r/s", "burst=9 nodelay") else { return };
+    let (wide, narrow) = (bucket(1, 10), bucket(1, 3));
+    undisturbed("two limits", |attempt| {
+        let engine = Engine::new();
+        let mut connection = nginx.connect();
+        let client = format!("both-{attempt}");
+        // Three pass, five are refused by the narrow limit alone; then a fresh narrow limit each time.
+        let narrow_keys =
+            (0..20).map(|n| if n < 8 { format!("n-{attempt}") } else { format!("n-{attempt}-{n}") });
+        let answers: Vec<_> = narrow_keys.map(|key| (connection.ask(&client, &key), key)).collect();
+        let from = answers[0].0.sent;
+        if answers[19].0.answered.since(from) + NGINX_TICK >= Duration::from_secs(1) {
+            return None;
+        }
+        for (index, (answer, key)) in answers.iter().enumerate() {
+            let admitted = engine.decide(&[(&client, &wide), (key, &narrow)], Op::Spend, from).committed;
+            assert_eq!(answer.passed, admitted, "request {index}");
+        }
+        assert_eq!(answers.iter().filter(|(answer, _)| answer.passed).count(), 10);
+        Some(())
+    });
+}
+
+/// Repeats a run that a stall of the machine made undecidable.
+fn undisturbed(what: &str, run: impl Fn(u32) -> Option<()>) {
+    let done = (0..ATTEMPTS).any(|attempt| run(attempt).is_some());
+    assert!(done, "{what}: the machine stalled in each of {ATTEMPTS} runs, so nothing could be compared");
+}
+
+fn bucket(per_second: u32, burst: u32) -> Limit {
+    Limit::token_bucket(Rate::per_second(per_second).unwrap(), burst).unwrap()
+}
+
+/// The engine, asked by the names that nginx is asked by.
+struct Engine(MemoryStore);
+
+impl Engine {
+    fn new() -> Self {
+        Self(MemoryStore::new(StoreOptions::default()))
+    }
+
+    fn decide(&self, limits: &[(&str, &Limit)], op: Op, now: Timestamp) -> Verdicts {
+        let seed = KeySeed::from_cluster_id("live nginx");
+        let entries: Vec<_> = limits.iter().map(|(name, _)| [("key", *name)]).collect();
+        let charges: Vec<_> = limits
+            .iter()
+            .zip(&entries)
+            .map(|((_, limit), entries)| {
+                let parts = Parts { domain: "nginx", entries };
+                let key = Key::new(&seed, parts, limit, 0);
+                Charge { key, parts, limit, cost: Cost::ONE, op, mode: Mode::Enforce }
+            })
+            .collect();
+        self.0.decide_now(&charges, Context::at(now))
+    }
+}
+
+#[derive(Debug)]
+struct Answer {
+    sent: Timestamp,
+    answered: Timestamp,
+    passed: bool,
+}
+
+/// An nginx of this test's own, gone when it is dropped.
+struct Nginx {
+    process: Child,
+    folder: PathBuf,
+}
+
+impl Nginx {
+    /// Starts one that limits `client` by these words, and `narrow` to 3 at once; none
+    /// where nginx is missing and may be.
+    fn start(rate: &str, burst: &str) -> Option<Self> {
+        let Some(program) = program() else {
+            let required = std::env::var("CI").is_ok_and(|value| value == "true");
+            assert!(!required, "nginx is missing; `./test` installs it (Debian's nginx-light)");
+            println!("skipped: nginx is missing; `./test` installs it");
+            return None;
+        };
+        let folder = fresh_folder();
+        std::fs::write(folder.join("page"), "passed").unwrap();
+        std::fs::write(folder.join("nginx.conf"), configuration(&folder, rate, burst)).unwrap();
+        let process = Command::new(program)
+            .args(["-e", "stderr", "-p"])
+            .arg(&folder)
+            .arg("-c")
+            .arg(folder.join("nginx.conf"))
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut nginx = Self { process, folder };
+        nginx.wait_until_it_listens();
+        Some(nginx)
+    }
+
+    fn wait_until_it_listens(&mut self) {
+        let started = SystemClock.now();
+        while UnixStream::connect(self.socket()).is_err() {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                panic!("nginx ended with {status}; its reason is above");
+            }
+            assert!(SystemClock.now().since(started) < DEADLINE, "nginx does not listen");
+            std::thread::yield_now();
+        }
+    }
+
+    fn connect(&self) -> Connection {
+        let stream = UnixStream::connect(self.socket()).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        Connection(BufReader::new(stream))
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.join("socket")
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // By its process id: it runs without a master, so this is all of it.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// One connection that stays open, with one request at a time.
+struct Connection(BufReader<UnixStream>);
+
+impl Connection {
+    fn ask(&mut self, client: &str, narrow: &str) -> Answer {
+        let request = format!("GET /page?client={client}&narrow={narrow} HTTP/1.1\r\nHost: test\r\n\r\n");
+        let sent = SystemClock.now();
+        self.0.get_mut().write_all(request.as_bytes()).unwrap();
+        let status = self.line();
+        let answered = SystemClock.now();
+        let mut length = 0;
+        loop {
+            let header = self.line();
+            if header.is_empty() {
+                break;
+            }
+            if let Some(value) = header.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        self.0.read_exact(&mut vec![0; length]).unwrap();
+        let passed = match status.split(' ').nth(1) {
+            Some("200") => true,
+            Some("429") => false,
+            _ => panic!("nginx answers {status:?}"),
+        };
+        Answer { sent, answered, passed }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        let read = self.0.read_line(&mut line).unwrap();
+        assert!(read > 0, "nginx closed the connection");
+        line.trim_end().to_owned()
+    }
+}
+
+/// Found by the path, or where Debian puts it, which is in nobody's path but root's.
+fn program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from))
+        .map(|folder| folder.join("nginx"))
+        .find(|program| program.is_file())
+}
+
+fn fresh_folder() -> PathBuf {
+    // A Unix socket's path is short, so not in the target folder: that may be anywhere.
+    let base = std::env::temp_dir();
+    (0..1_000)
+        .map(|n| base.join(format!("hivemind-nginx-{}-{n}", std::process::id())))
+        .find(|folder| std::fs::create_dir(folder).is_ok())
+        .unwrap()
+}
+
+fn configuration(folder: &Path, rate: &str, burst: &str) -> String {
+    let folder = folder.display();
+    format!(
+        "daemon off;
+         master_process off;
+         pid '{folder}/pid';
+         error_log stderr error;
+         events {{ worker_connections 64; }}
+         http {{
+             access_log off;
+             client_body_temp_path '{folder}/body';
+             proxy_temp_path '{folder}/proxy';
+             fastcgi_temp_path '{folder}/fastcgi';
+             uwsgi_temp_path '{folder}/uwsgi';
+             scgi_temp_path '{folder}/scgi';
+             limit_req_zone $arg_client zone=client:1m {rate};
+             limit_req_zone $arg_narrow zone=narrow:1m rate=1r/s;
+             limit_req_status 429;
+             limit_req_log_level info;
+             keepalive_requests 1000000;
+             server {{
+                 listen 'unix:{folder}/socket';
+                 root '{folder}';
+                 limit_req zone=client {burst};
+                 limit_req zone=narrow burst=2 nodelay;
+             }}
+         }}"
+    )
+}

@@ -1,0 +1,191 @@
+//! Which member owns a key: rendezvous hashing. Every member scores every key, and
+//! the highest score owns it, so all peers with the same list agree without a word.
+//!
+//! Chosen over a ring of points: nothing to build, nothing to tune, and an exactly
+//! minimal movement. Its cost is one hash for each member, and it is paid when a
+//! ledger is opened and not for each request. Invariant: a member that leaves hands
+//! over its own keys, and no other key moves.
+//!
+//! The score is SipHash-1-3 of the member's name under the key's 128 bits. Those bits
+//! are already a keyed hash (docs/decisions/006), so a client cannot choose its owner.
+
+use hivemind_core::Key;
+use siphasher::sip::SipHasher13;
+use std::fmt;
+use std::sync::Arc;
+
+/// The name of one node, which it keeps over restarts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(Arc<str>);
+
+impl NodeId {
+    /// A node of this name.
+    #[must_use]
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self(name.into())
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The nodes that share keys, each of them once, in the order of their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Members(Box<[NodeId]>);
+
+impl Members {
+    /// The members of this list; a node that is in it twice counts once.
+    pub fn new(nodes: impl IntoIterator<Item = NodeId>) -> Self {
+        let mut nodes: Vec<_> = nodes.into_iter().collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        Self(nodes.into_boxed_slice())
+    }
+
+    /// The member that owns `key`; nobody only if there are no members.
+    #[must_use]
+    pub fn owner(&self, key: Key) -> Option<&NodeId> {
+        // Equal scores go to the later name: on every node the same one.
+        self.0.iter().max_by_key(|node| score(key, node))
+    }
+
+    /// The members, in the order of their names.
+    #[must_use]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &NodeId> {
+        self.0.iter()
+    }
+}
+
+fn score(key: Key, node: &NodeId) -> u64 {
+    let (high, low) = key.bits();
+    SipHasher13::new_with_keys(high, low).hash(node.0.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hivemind_core::{KeySeed, Limit, Parts, Period};
+    use proptest::collection::{btree_set, vec};
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn named(count: usize) -> Members {
+        Members::new((0..count).map(|n| NodeId::new(format!("node-{n}"))))
+    }
+
+    /// Keys as the engine makes them, for addresses in a row.
+    fn keys(count: u32) -> impl Iterator<Item = Key> {
+        let limit = Limit::fixed_window(100, Period::MINUTE);
+        let seed = KeySeed::from_cluster_id("spread");
+        (0..count).map(move |n| {
+            let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 + n).to_string();
+            let entries = [("remote_address", address.as_str())];
+            Key::new(&seed, Parts { domain: "api", entries: &entries }, &limit, 0)
+        })
+    }
+
+    fn shares(members: &Members, keys: impl Iterator<Item = Key>) -> BTreeMap<NodeId, u32> {
+        let mut shares: BTreeMap<_, _> = members.iter().map(|node| (node.clone(), 0)).collect();
+        for key in keys {
+            *shares.get_mut(members.owner(key).unwrap()).unwrap() += 1;
+        }
+        shares
+    }
+
+    /// The keys are fixed, so this is a measurement and not a game of chance: a share
+    /// deviates by five standard deviations at most, which at 100,000 keys is 1.1 % of
+    /// it for 3 nodes, 4.8 % for 10 and 15.8 % for 100. Seen failing with a score of
+    /// the key's low half times the sum of the name's bytes.
+    #[test]
+    fn every_member_owns_an_even_share() {
+        const KEYS: u32 = 100_000;
+        for count in [2_usize, 3, 10, 30, 100] {
+            let share = 1.0 / f64::from(u32::try_from(count).unwrap());
+            let expected = f64::from(KEYS) * share;
+            let bound = 5.0 * (expected * (1.0 - share)).sqrt();
+            for (node, owned) in shares(&named(count), keys(KEYS)) {
+                let off = (f64::from(owned) - expected).abs();
+                assert!(off <= bound, "{node} of {count} owns {owned}, expected {expected} +- {bound:.0}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_keys_of_a_member_that_leaves_are_spread_over_all_the_others() {
+        let all = named(10);
+        let gone = NodeId::new("node-3");
+        let rest = Members::new(all.iter().filter(|node| **node != gone).cloned());
+        let orphans: Vec<_> = keys(100_000).filter(|key| all.owner(*key) == Some(&gone)).collect();
+        let expected = orphans.len() / 9;
+        for (node, inherited) in shares(&rest, orphans.iter().copied()) {
+            let inherited = usize::try_from(inherited).unwrap();
+            assert!(inherited.abs_diff(expected) < expected / 5, "{node} inherits {inherited} of {expected}");
+        }
+    }
+
+    /// Peers of different versions must agree: a changed score is a changed protocol.
+    #[test]
+    fn these_keys_have_had_these_owners_since_the_first_version() {
+        let members = named(5);
+        let owners: Vec<_> = [(0, 0), (1, 0), (0, 1), (7, 11), (u64::MAX, u64::MAX)]
+            .map(|(high, low)| members.owner(Key::from_bits(high, low)).unwrap().as_str().to_owned())
+            .into();
+        assert_eq!(owners, ["node-3", "node-1", "node-2", "node-1", "node-3"]);
+    }
+
+    #[test]
+    fn without_members_nobody_owns_and_alone_one_owns_all() {
+        assert_eq!(Members::default().owner(Key::from_bits(1, 2)), None);
+        let alone = named(1);
+        assert!(keys(100).all(|key| alone.owner(key) == alone.iter().next()));
+    }
+
+    fn any_key() -> impl Strategy<Value = Key> {
+        // Small bits too: a peer may hand in any key, not only well spread ones.
+        prop_oneof![any::<(u64, u64)>(), (0..4_u64, 0..4_u64)]
+            .prop_map(|(high, low)| Key::from_bits(high, low))
+    }
+
+    proptest! {
+        /// Seen failing without the sorting, and without the removal of repetitions.
+        #[test]
+        fn the_order_and_repetition_of_the_list_do_not_matter(
+            names in vec("[a-d]{0,3}", 1..12),
+            seed in any::<u64>(),
+            key in any_key(),
+        ) {
+            let nodes: Vec<_> = names.iter().map(|name| NodeId::new(name.as_str())).collect();
+            let mut shuffled = [nodes.clone(), nodes.clone()].concat();
+            shuffled.sort_by_key(|node| SipHasher13::new_with_keys(seed, 0).hash(node.as_str().as_bytes()));
+            let (listed, shuffled) = (Members::new(nodes), Members::new(shuffled));
+            prop_assert_eq!(listed.owner(key), shuffled.owner(key));
+            prop_assert_eq!(listed, shuffled);
+        }
+
+        /// Seen failing with `hash(key) % members` in the place of the highest score.
+        #[test]
+        fn a_member_that_leaves_moves_its_own_keys_and_no_other(
+            names in btree_set("[a-z]{1,4}", 2..20),
+            leaver in any::<prop::sample::Index>(),
+            keys in vec(any_key(), 1..50),
+        ) {
+            let before = Members::new(names.iter().map(|name| NodeId::new(name.as_str())));
+            let leaver = NodeId::new(names.iter().nth(leaver.index(names.len())).unwrap().as_str());
+            let after = Members::new(before.iter().filter(|node| **node != leaver).cloned());
+            for key in keys {
+                let (was, is) = (before.owner(key), after.owner(key));
+                prop_assert!(was == is || was == Some(&leaver), "{key:?} moved from {was:?} to {is:?}");
+                prop_assert_ne!(is, Some(&leaver));
+            }
+        }
+    }
+}

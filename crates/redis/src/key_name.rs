@@ -1,0 +1,337 @@
+//! What a counter is called in Redis: its parts, readable, and what kind of counter it is.
+//!
+//! ```text
+//! hivemind:ratelimit:rls:{DOMAIN}:KEY=VALUE,KEY=VALUE:COUNTER
+//! hivemind:ratelimit:http:SERVICE:ENDPOINT:{CLIENT}:COUNTER
+//! hivemind:ratelimit:ws:conn:SERVICE:{CLIENT}:COUNTER
+//! hivemind:ratelimit:ws:msg:SERVICE:{CLIENT}:CONNECTION:COUNTER
+//! ```
+//!
+//! Invariant: two different counters never have one name. Each part is
+//! percent-encoded, so none can hold a separator, a brace or a `*` (which stands for
+//! "no endpoint" here, and for "anything" in a pattern of Redis). COUNTER is the
+//! algorithm, for windows the period, and the ordinal where it is not 0: as in
+//! [`hivemind_core::Key`], requests, rate and burst are no part of it.
+//!
+//! In a cluster, keys whose braces hold the same text are on one slot, and a script
+//! can only reach keys of one slot. So the braces hold what all charges of one
+//! request share: for HTTP and WebSocket the client, for Envoy's descriptors, of
+//! which each may count something else, the domain. The price: one domain is as fast
+//! as one shard of the cluster.
+
+use hivemind_core::{Limit, Parts, Period};
+use std::fmt::{self, Write};
+
+/// Why a prefix cannot be used, and what to write instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PrefixError {
+    /// It has no characters.
+    #[error("the prefix of Redis keys is empty; leave it out for `{default}`", default = Prefix::DEFAULT)]
+    Empty,
+    /// It would decide the slot of every key, or break patterns and logs.
+    #[error("the prefix of Redis keys holds {found:?}; use letters, digits and `:`, `-`, `_`, `.`, `/`, `~`")]
+    Character {
+        /// The first character that cannot stay.
+        found: char,
+    },
+}
+
+/// What every name begins with, so that others can use the same Redis.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Prefix(Box<str>);
+
+impl Prefix {
+    const DEFAULT: &str = "hivemind:ratelimit";
+
+    /// Names that begin with `prefix` and a colon.
+    ///
+    /// # Errors
+    /// If it is empty, or holds anything but letters, digits and `:-_./~`: a brace
+    /// would become the hash tag of every key.
+    pub fn new(prefix: &str) -> Result<Self, PrefixError> {
+        if prefix.is_empty() {
+            return Err(PrefixError::Empty);
+        }
+        match prefix.chars().find(|c| *c != ':' && !stays(*c)) {
+            Some(found) => Err(PrefixError::Character { found }),
+            None => Ok(Self(prefix.into())),
+        }
+    }
+}
+
+impl Default for Prefix {
+    fn default() -> Self {
+        Self(Self::DEFAULT.into())
+    }
+}
+
+/// What a counter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Counted<'a> {
+    /// Hits on a descriptor of the rate limit service.
+    Descriptor(Parts<'a>),
+    /// Requests of a client to an endpoint.
+    Requests {
+        /// The service that is called.
+        service: &'a str,
+        /// Which part of it; none where no endpoint matches.
+        endpoint: Option<&'a str>,
+        /// Who calls.
+        client: &'a str,
+    },
+    /// WebSocket connections that a client opens.
+    Connections {
+        /// The service that is called.
+        service: &'a str,
+        /// Who calls.
+        client: &'a str,
+    },
+    /// Messages that a client sends on one WebSocket connection.
+    Messages {
+        /// The service that is called.
+        service: &'a str,
+        /// Who calls.
+        client: &'a str,
+        /// On which connection.
+        connection: &'a str,
+    },
+}
+
+/// How a counter counts, as far as its state depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A token bucket; its state means the same at every rate and burst.
+    Bucket,
+    /// A fixed window of this length.
+    FixedWindow(Period),
+    /// A sliding window of this length.
+    SlidingWindow(Period),
+}
+
+impl Kind {
+    /// How `limit` counts; none if by an algorithm that has no place in Redis yet.
+    #[must_use]
+    pub fn of(limit: &Limit) -> Option<Self> {
+        match limit {
+            Limit::TokenBucket(_) => Some(Self::Bucket),
+            Limit::FixedWindow(_) => Some(Self::FixedWindow(limit.period())),
+            Limit::SlidingWindow(_) => Some(Self::SlidingWindow(limit.period())),
+            _ => None,
+        }
+    }
+}
+
+/// The name of one counter in Redis.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyName(String);
+
+impl KeyName {
+    /// The name of the counter of this `kind` for what is `counted`; `ordinal` tells
+    /// limits of one kind on one descriptor apart.
+    #[must_use]
+    pub fn new(prefix: &Prefix, counted: Counted<'_>, kind: Kind, ordinal: u16) -> Self {
+        // Room for the prefix, the kind, a few parts and the counter: one allocation in most cases.
+        let mut name = Writer(String::with_capacity(prefix.0.len() + 96));
+        name.0.push_str(&prefix.0);
+        name.counted(counted);
+        name.counter(kind, ordinal);
+        Self(name.0)
+    }
+
+    /// The name, as Redis gets it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for KeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+struct Writer(String);
+
+impl Writer {
+    fn counted(&mut self, counted: Counted<'_>) {
+        match counted {
+            Counted::Descriptor(parts) => {
+                self.0.push_str(":rls");
+                self.tag(parts.domain);
+                self.entries(&parts);
+            }
+            Counted::Requests { service, endpoint, client } => {
+                self.0.push_str(":http");
+                self.part(service);
+                match endpoint {
+                    Some(endpoint) => self.part(endpoint),
+                    None => self.0.push_str(":*"),
+                }
+                self.tag(client);
+            }
+            Counted::Connections { service, client } => {
+                self.0.push_str(":ws:conn");
+                self.part(service);
+                self.tag(client);
+            }
+            Counted::Messages { service, client, connection } => {
+                self.0.push_str(":ws:msg");
+                self.part(service);
+                self.tag(client);
+                self.part(connection);
+            }
+        }
+    }
+
+    fn entries(&mut self, parts: &Parts<'_>) {
+        let mut separator = ':';
+        for (key, value) in parts.entries {
+            self.0.push(separator);
+            self.encoded(key);
+            self.0.push('=');
+            self.encoded(value);
+            separator = ',';
+        }
+    }
+
+    fn counter(&mut self, kind: Kind, ordinal: u16) {
+        match kind {
+            Kind::Bucket => self.0.push_str(":bucket"),
+            Kind::FixedWindow(period) => self.window(":fixed-", period),
+            Kind::SlidingWindow(period) => self.window(":sliding-", period),
+        }
+        if ordinal > 0 {
+            self.formatted(format_args!(".{ordinal}"));
+        }
+    }
+
+    /// The largest unit that leaves no rest: one period, one text.
+    fn window(&mut self, kind: &str, period: Period) {
+        let nanos = period.length().as_nanos();
+        let (unit, symbol) = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")]
+            .into_iter()
+            .find(|(unit, _)| nanos.is_multiple_of(*unit))
+            .unwrap_or((1, "ns"));
+        self.formatted(format_args!("{kind}{}{symbol}", nanos / unit));
+    }
+
+    /// The part that decides on the slot. An empty tag would be none, so it holds a
+    /// `%` then, which no encoded text ends with.
+    fn tag(&mut self, part: &str) {
+        self.0.push_str(":{");
+        if part.is_empty() {
+            self.0.push('%');
+        }
+        self.encoded(part);
+        self.0.push('}');
+    }
+
+    fn part(&mut self, part: &str) {
+        self.0.push(':');
+        self.encoded(part);
+    }
+
+    fn encoded(&mut self, part: &str) {
+        for c in part.chars() {
+            if stays(c) {
+                self.0.push(c);
+                continue;
+            }
+            for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                self.formatted(format_args!("%{byte:02X}"));
+            }
+        }
+    }
+
+    fn formatted(&mut self, text: fmt::Arguments<'_>) {
+        // Writing to a `String` cannot fail.
+        let _ = self.0.write_fmt(text);
+    }
+}
+
+/// What is written as it is: the unreserved characters of URLs, and `/` because endpoints are paths.
+fn stays(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~' | '/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hivemind_core::Rate;
+    use std::time::Duration;
+
+    fn name(counted: Counted<'_>, kind: Kind, ordinal: u16) -> String {
+        KeyName::new(&Prefix::default(), counted, kind, ordinal).as_str().to_owned()
+    }
+
+    #[test]
+    fn names_are_readable_and_in_the_namespace_of_their_front_door() {
+        let minute = Kind::FixedWindow(Period::MINUTE);
+        let entries = [("user", "ann lee"), ("path", "/a:b")];
+        let names = [
+            (
+                name(Counted::Descriptor(Parts { domain: "shop", entries: &entries }), minute, 0),
+                "hivemind:ratelimit:rls:{shop}:user=ann%20lee,path=/a%3Ab:fixed-60s",
+            ),
+            (
+                name(
+                    Counted::Requests { service: "api", endpoint: Some("/v1"), client: "ip:::1" },
+                    Kind::Bucket,
+                    0,
+                ),
+                "hivemind:ratelimit:http:api:/v1:{ip%3A%3A%3A1}:bucket",
+            ),
+            (
+                name(Counted::Requests { service: "api", endpoint: None, client: "ip:192.0.2.1" }, minute, 2),
+                "hivemind:ratelimit:http:api:*:{ip%3A192.0.2.1}:fixed-60s.2",
+            ),
+            (
+                name(
+                    Counted::Connections { service: "chat", client: "é" },
+                    Kind::SlidingWindow(Period::new(Duration::from_millis(1_500)).unwrap()),
+                    0,
+                ),
+                "hivemind:ratelimit:ws:conn:chat:{%C3%A9}:sliding-1500ms",
+            ),
+            (
+                name(Counted::Messages { service: "chat", client: "bob", connection: "17" }, Kind::Bucket, 0),
+                "hivemind:ratelimit:ws:msg:chat:{bob}:17:bucket",
+            ),
+        ];
+        for (name, expected) in names {
+            assert_eq!(name, expected);
+        }
+    }
+
+    #[test]
+    fn a_prefix_that_would_break_the_names_is_refused_with_its_remedy() {
+        assert_eq!(Prefix::new(""), Err(PrefixError::Empty));
+        for (prefix, found) in
+            [("a{b", '{'), ("a}b", '}'), ("a b", ' '), ("a*", '*'), ("a\n", '\n'), ("é", 'é')]
+        {
+            let error = Prefix::new(prefix).unwrap_err();
+            assert_eq!(error, PrefixError::Character { found });
+            assert!(error.to_string().contains("use letters"), "{error}");
+        }
+        let other = Prefix::new("team-a:limits").unwrap();
+        let counted = Counted::Connections { service: "s", client: "c" };
+        assert_eq!(
+            KeyName::new(&other, counted, Kind::Bucket, 0).as_str(),
+            "team-a:limits:ws:conn:s:{c}:bucket"
+        );
+    }
+
+    #[test]
+    fn a_changed_rate_keeps_the_name_and_a_changed_window_does_not() {
+        let bucket = |rate, burst| Limit::token_bucket(Rate::per_second(rate).unwrap(), burst).unwrap();
+        assert_eq!(Kind::of(&bucket(1, 1)), Kind::of(&bucket(99, 7)));
+        let window = |requests, period| Kind::of(&Limit::fixed_window(requests, period));
+        assert_eq!(window(1, Period::HOUR), window(2, Period::HOUR));
+        assert_ne!(window(1, Period::HOUR), window(1, Period::DAY));
+        assert_ne!(window(1, Period::HOUR), Kind::of(&Limit::sliding_window(1, Period::HOUR)));
+    }
+}
