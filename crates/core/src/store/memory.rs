@@ -76,6 +76,13 @@ impl MemoryStore {
         Self::with_shards(options, shards)
     }
 
+    /// An empty store of so many shards, so that loom has few of them to interleave.
+    #[cfg(loom)]
+    #[must_use]
+    pub fn of_shards(options: StoreOptions, shards: usize) -> Self {
+        Self::with_shards(options, shards)
+    }
+
     fn with_shards(options: StoreOptions, shards: usize) -> Self {
         Self {
             shards: (0..shards).map(|_| Aligned(Mutex::new(Shard::default()))).collect(),
