@@ -97,7 +97,8 @@ impl MemoryStore {
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         Occupancy {
-            keys: self.keys.load(Ordering::Relaxed),
+            // Past the cap it counts places that were asked for and are about to be given back.
+            keys: self.keys.load(Ordering::Relaxed).min(self.options.max_keys),
             evicted: self.evicted.load(Ordering::Relaxed),
             overflowed: self.overflowed.load(Ordering::Relaxed),
         }
