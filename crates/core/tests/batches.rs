@@ -1,4 +1,5 @@
 //! A batch is one step: all or nothing, at one time, whatever its order.
+#![expect(clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
 use hivemind_core::testing::{Amount, Gap, cases, costs, gaps, limits};
 use hivemind_core::{

@@ -1,5 +1,6 @@
 //! A reload: a new rate and burst apply at the key's next request, tokens above the
 //! new burst are cut, and no key is forgotten, not even by a sweep in between.
+#![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
 use hivemind_core::algorithm::{Action, step};
 use hivemind_core::testing::{Amount, Gap, buckets, cases, costs, gaps};
@@ -17,11 +18,13 @@ fn bucket(per_second: u32, burst: u32) -> Limit {
     Limit::token_bucket(Rate::per_second(per_second).unwrap(), burst).unwrap()
 }
 
-// When (ms), under which limit, how much, and what is left after it.
+/// When (ms), under which limit, how much, and what is left after it.
+type Row<'a> = (u64, &'a Limit, u64, Option<u64>);
+
 #[test]
 fn a_new_rate_and_burst_apply_at_the_next_request() {
     let (old, small, large, fast) = (bucket(1, 10), bucket(1, 4), bucket(1, 100), bucket(10, 10));
-    let tables: [&[(u64, &Limit, u64, Option<u64>)]; 4] = [
+    let tables: [&[Row<'_>]; 4] = [
         // Cut to a smaller burst, and not given back by the old one.
         &[(0, &old, 1, Some(9)), (0, &small, 1, Some(3)), (0, &old, 1, Some(2))],
         // Kept under a larger one.

@@ -1,4 +1,5 @@
 //! Many real threads on one store: they admit exactly the limit, on one key and on many.
+#![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
 use hivemind_core::testing::Amount;
 use hivemind_core::{
