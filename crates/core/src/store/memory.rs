@@ -97,8 +97,7 @@ impl MemoryStore {
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         Occupancy {
-            // Past the cap it counts places that were asked for and are about to be given back.
-            keys: self.keys.load(Ordering::Relaxed).min(self.options.max_keys),
+            keys: self.keys.load(Ordering::Relaxed),
             evicted: self.evicted.load(Ordering::Relaxed),
             overflowed: self.overflowed.load(Ordering::Relaxed),
         }
@@ -158,13 +157,11 @@ impl MemoryStore {
         if step.blank_at <= now {
             return; // Nothing to remember.
         }
-        // Taken before it is known to be free, and given back if it is not: the cap holds at every moment.
-        let has_room = self.keys.fetch_add(1, Ordering::Relaxed) < self.options.max_keys;
+        // Counted before it is placed, and only if there is room: the cap holds at every moment.
+        let one_more = |keys| (keys < self.options.max_keys).then_some(keys + 1);
+        let has_room = self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok();
         let slots = OVERFLOW_SLOTS.div_ceil(self.shards.len());
         let placed = shard.place(charge.key, charge.limit, step, now, has_room, slots);
-        if placed != Placed::Added {
-            self.keys.fetch_sub(1, Ordering::Relaxed);
-        }
         match placed {
             Placed::Added => {}
             Placed::InsteadOfABlankOne => {
