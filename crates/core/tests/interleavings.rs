@@ -55,7 +55,7 @@ fn with<T: 'static>(
     thread::spawn(move || run(&store))
 }
 
-// Seen failing on: a decision that lets go of its lock between reading and writing.
+// Seen failing on: a decision lets go of its lock between reading and writing.
 #[test]
 fn two_threads_and_a_sweep_admit_one_request_for_one_token() {
     explore(|| {
@@ -72,7 +72,7 @@ fn two_threads_and_a_sweep_admit_one_request_for_one_token() {
     });
 }
 
-// Seen failing on: locks taken in the order of the charges; a refused batch that keeps what it spent.
+// Seen failing on: locks are taken in the order of the charges.
 #[test]
 fn batches_in_opposite_order_neither_wait_for_each_other_nor_share_a_token() {
     explore(|| {
@@ -85,7 +85,7 @@ fn batches_in_opposite_order_neither_wait_for_each_other_nor_share_a_token() {
     });
 }
 
-// Seen failing on: a batch that locks one shard at a time.
+// Seen failing on: a refused batch keeps what its passing limits spent.
 #[test]
 fn a_batch_and_a_single_charge_never_take_one_token_both() {
     explore(|| {
@@ -98,7 +98,7 @@ fn a_batch_and_a_single_charge_never_take_one_token_both() {
     });
 }
 
-// Seen failing on: a `hold` that does nothing.
+// Seen failing on: a hold does nothing.
 #[test]
 fn a_reload_with_a_sweep_after_it_forgets_no_key() {
     explore(|| {
@@ -115,7 +115,7 @@ fn a_reload_with_a_sweep_after_it_forgets_no_key() {
     });
 }
 
-// Seen failing on: a key counted after it was placed; occupancy told while a place is only asked for.
+// Seen failing on: the room is looked at, then taken; a place is counted before it is known to be free.
 #[test]
 fn the_cap_holds_at_every_moment() {
     explore(|| {
@@ -133,7 +133,7 @@ fn the_cap_holds_at_every_moment() {
     });
 }
 
-// Seen failing on: a sweep that does not give its keys back.
+// Seen failing on: a sweep does not give its keys back.
 #[test]
 fn keys_are_counted_right_whatever_is_swept_or_forgotten_meanwhile() {
     explore(|| {

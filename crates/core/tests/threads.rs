@@ -42,7 +42,7 @@ fn together(work: impl Fn(u64) + Sync) {
     });
 }
 
-// Seen failing on: a decision that lets go of its lock between reading and writing.
+// Seen failing on: a decision lets go of its lock between reading and writing.
 #[test]
 fn one_key_admits_exactly_its_limit() {
     for limit in limits() {
@@ -57,7 +57,7 @@ fn one_key_admits_exactly_its_limit() {
     }
 }
 
-// Seen failing on: a decision that lets go of its lock between reading and writing.
+// Seen failing on: a sweep removes every key; a decision lets go of its lock between reading and writing.
 #[test]
 fn many_keys_admit_exactly_their_limits_while_they_are_swept() {
     let limit = Limit::token_bucket(Rate::new(1, Period::HOUR).unwrap(), 5).unwrap();
@@ -75,7 +75,6 @@ fn many_keys_admit_exactly_their_limits_while_they_are_swept() {
     assert_eq!(store.occupancy().keys, 2_000);
 }
 
-// Seen failing on: locks taken in the order of the charges; locks given back between them.
 #[test]
 fn batches_in_every_order_admit_exactly_the_limit() {
     let [limit, ..] = limits();
@@ -92,7 +91,7 @@ fn batches_in_every_order_admit_exactly_the_limit() {
     assert_eq!(admitted.into_inner(), 1_000);
 }
 
-// Seen failing on: a key counted after it was placed.
+// Seen failing on: the cap lets one key more in.
 #[test]
 fn many_threads_stay_within_the_cap() {
     let [limit, ..] = limits();
