@@ -1,5 +1,5 @@
 //! The conformance suite: it holds every store to the pure algorithms, whatever it
-//! keeps its counters in. A store passes if it decides [`tables`] as written and
+//! keeps its counters in. A store passes if it decides the tables as written and
 //! thousands of generated [`Trace`]s like the [`Model`], which is naive on purpose.
 //!
 //! ```
@@ -88,10 +88,8 @@ fn fresh_domain() -> String {
 #[must_use]
 pub fn cases(quick: u32) -> Config {
     let long = std::env::var_os("HIVEMIND_LONG").is_some_and(|value| value == "1");
-    let (cases, rng_seed) = match long {
-        true => (quick.saturating_mul(20), RngSeed::Random),
-        false => (quick, RngSeed::Fixed(0x4856_4d44)),
-    };
+    let (cases, rng_seed) =
+        if long { (quick.saturating_mul(20), RngSeed::Random) } else { (quick, RngSeed::Fixed(0x4856_4d44)) };
     Config { cases, rng_seed, failure_persistence: None, ..Config::default() }
 }
 

@@ -50,6 +50,8 @@ fn a_state_fits_16_bytes() {
     assert_eq!(size_of::<State>(), 16);
 }
 
+// Seen failing on: a bucket's wait is rounded down; a window's end is told one nanosecond late; a peek
+// takes one.
 #[test]
 fn the_wait_for_each_algorithm_is_told_to_the_nanosecond() {
     let seven = Limit::token_bucket(Rate::per_second(7).unwrap(), 1).unwrap();
@@ -68,7 +70,8 @@ fn the_wait_for_each_algorithm_is_told_to_the_nanosecond() {
 proptest! {
     #![proptest_config(cases(4_000))]
 
-    // Seen failing on: a bucket's wait rounded down; `Wait` measured from `since`; a window's end one late.
+    // Seen failing on: a bucket's wait is rounded down; a plain `+` in the fixed window's `fits`; the count
+    // of the last window is kept.
     #[test]
     fn the_stated_wait_is_exact((limit, past, now) in pasts(), amount in costs(), counts in any::<bool>()) {
         let cost = amount.under(&limit);
@@ -89,7 +92,8 @@ proptest! {
         }
     }
 
-    // Seen failing on: a bucket's `blank_at` one early; a sliding window that is blank at its own window's end.
+    // Seen failing on: a bucket's wait is rounded down; a bucket is blank one nanosecond early; a bucket's
+    // reset is one nanosecond early.
     #[test]
     fn a_state_says_nothing_from_the_moment_it_is_blank(
         (limit, past, _) in pasts(), action in actions(), amount in costs(),
@@ -101,7 +105,8 @@ proptest! {
         prop_assert_eq!(step(&limit, Some(past.state), action, cost, now), step(&limit, None, action, cost, now));
     }
 
-    // Seen failing on: a reset one nanosecond early.
+    // Seen failing on: a bucket's wait is rounded down; a bucket's reset is one nanosecond early; a plain
+    // `+` in the fixed window's `fits`.
     #[test]
     fn the_whole_budget_is_back_at_the_reset((limit, past, now) in pasts()) {
         let then = now.saturating_add(past.verdict.reset_after);
@@ -109,7 +114,7 @@ proptest! {
         prop_assert_eq!(peek(&limit, past.state, Cost::ONE, then).verdict.remaining, u64::from(limit.burst()));
     }
 
-    // Seen failing on: a peek that takes.
+    // Seen failing on: a plain `+` in the fixed window's `fits`; a peek takes one.
     #[test]
     fn a_peek_changes_nothing((limit, past, now) in pasts(), costs in (costs(), costs()), gap in gaps()) {
         let looked = peek(&limit, past.state, costs.0.under(&limit), now).state;
@@ -119,7 +124,7 @@ proptest! {
         prop_assert_eq!(step(&limit, Some(looked), spend, cost, later), untouched);
     }
 
-    // Seen failing on: a refund that gives one less; a peek that disagrees with the spend after it.
+    // Seen failing on: a refund gives one less; a plain `+` in the fixed window's `fits`; a peek takes one.
     #[test]
     fn a_refund_restores_what_was_spent((limit, past, now) in pasts(), amount in costs()) {
         let cost = amount.under(&limit);
@@ -133,7 +138,7 @@ proptest! {
         }
     }
 
-    // Seen failing on: a refund without a cap.
+    // Seen failing on: a refund has no cap; a plain `+` in the fixed window's `fits`.
     #[test]
     fn a_refund_never_fills_above_capacity((limit, past, now) in pasts(), amount in costs(), later in any::<u32>()) {
         let refunded = step(&limit, Some(past.state), Action::Refund, amount.under(&limit), now);
@@ -145,7 +150,8 @@ proptest! {
         prop_assert!(!peek(&limit, refunded.state, Amount::Capacity(1).under(&limit), later).verdict.is_admitted());
     }
 
-    // Seen failing on: a debit without a floor; one that takes nothing where it does not fit.
+    // Seen failing on: a debit has no floor; a refund gives one less; a plain `+` in the fixed window's
+    // `fits`.
     #[test]
     fn a_debit_sinks_a_bucket_to_minus_its_burst_and_no_further(
         (limit, past, now) in pasts(), amount in costs(), times in 1..5_usize,
@@ -167,7 +173,8 @@ proptest! {
         }
     }
 
-    // Seen failing on: plain `+` in the fixed window's `fits`.
+    // Seen failing on: a refund has no cap; a plain `+` in the fixed window's `fits`; a window's end is
+    // told one nanosecond late.
     #[test]
     fn a_decision_cannot_panic(
         (requests, burst, nanos) in (1..=u32::MAX, 1..=TokenBucket::MAX_BURST, 1..=3_162_240_000_000_000_000_u64),

@@ -1,4 +1,5 @@
 //! A batch is one step: all or nothing, at one time, whatever its order.
+#![expect(clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
 use hivemind_core::testing::{Amount, Gap, cases, costs, gaps, limits};
 use hivemind_core::{
@@ -40,6 +41,7 @@ fn play(
     (now, told)
 }
 
+// Seen failing on: a refused batch keeps what its passing limits spent.
 #[test]
 fn a_request_that_one_limit_refuses_spends_nothing_on_the_other() {
     let day = Limit::fixed_window(2, Period::DAY);
@@ -56,7 +58,7 @@ fn a_request_that_one_limit_refuses_spends_nothing_on_the_other() {
 proptest! {
     #![proptest_config(cases(1_500))]
 
-    // Seen failing on: the passing limits written before the batch was known to commit.
+    // Seen failing on: a refused batch keeps what its passing limits spent.
     #[test]
     fn a_refused_batch_leaves_the_passing_limits_exactly_as_they_were(
         limits in vec(limits(), 3), before in history(), gap in gaps(), amount in costs(), blocked_at in 0..4_usize, after in history(),
@@ -75,7 +77,7 @@ proptest! {
         prop_assert_eq!(play(&disturbed, &limits, &after, now), play(&quiet, &limits, &after, now));
     }
 
-    // Seen failing on: locks given back between the charges' reads (as the model shows), a batch that stops at its first refusal.
+    // Seen failing on: each charge of a batch sees a later time; a batch stops at its first refusal.
     #[test]
     fn the_order_of_a_batch_does_not_matter(
         limits in vec(limits(), 3), before in history(), amounts in (costs(), costs(), costs()),
@@ -91,7 +93,7 @@ proptest! {
         prop_assert!(told.each().iter().eq(told_back.each().iter().rev()));
     }
 
-    // Seen failing on: a clock read for each charge, simulated by adding a nanosecond to each charge's time.
+    // Seen failing on: each charge of a batch sees a later time.
     #[test]
     fn all_limits_of_a_request_see_one_time(limits in vec(limits(), 3), before in history(), gap in gaps(), amount in costs()) {
         let (together, apart) = (store(), store());
@@ -107,7 +109,8 @@ proptest! {
         }
     }
 
-    // Seen failing on: a second charge on one counter that was tried on the state before the first.
+    // Seen failing on: a second charge is tried on the state before the first; each charge of a batch sees
+    // a later time.
     #[test]
     fn one_counter_twice_in_a_batch_is_charged_for_both(limit in limits(), first in 0..30_u64, second in 0..30_u64) {
         let (batched, summed) = (store(), store());

@@ -39,7 +39,8 @@ fn never_back(gap: Gap) -> Gap {
 proptest! {
     #![proptest_config(cases(1_500))]
 
-    // Seen failing on: a sweep that looks at the last use only; a `blank_at` one window early.
+    // Seen failing on: a bucket is blank one nanosecond early; a sliding window is blank at its own
+    // window's end; a sweep removes every key.
     #[test]
     fn a_sweep_at_any_moment_changes_no_verdict(mut trace in traces(), sweeps in vec(any::<bool>(), 60)) {
         for event in &mut trace.events {
@@ -67,7 +68,8 @@ proptest! {
     }
 
     // A clock that steps back by less than `idle_ttl` finds everything it needs.
-    // Seen failing on: a sweep without `idle_ttl`.
+    // Seen failing on: a bucket is blank one nanosecond early; a sliding window is blank at its own
+    // window's end; a sweep removes every key.
     #[test]
     fn a_sweep_outlives_a_clock_that_steps_back(trace in traces(), sweeps in vec(any::<bool>(), 60)) {
         let options = StoreOptions { max_keys: 1_000, idle_ttl: Duration::from_secs(60 * 200) };
@@ -92,9 +94,8 @@ proptest! {
 
     // The oracle has a counter of its own for each key and records what the store let
     // pass: the store may pass nothing that this counter would not.
-    // Seen failing on: eviction at the cap without looking at `blank_at`; a table past
-    // its cap that decides a new key afresh; two keys of one batch in one overflow
-    // bucket, the second of which overwrote what the first had spent.
+    // Seen failing on: a bucket is blank one nanosecond early; a sliding window is blank at its own
+    // window's end; at the cap any key goes, blank or not.
     #[test]
     fn a_store_too_small_never_admits_more_than_the_limits(
         limits in vec(limits(), 2), max_keys in 1..4_usize,
@@ -137,7 +138,7 @@ fn kinds() -> impl Strategy<Value = Op> {
 proptest! {
     #![proptest_config(cases(300))]
 
-    // Seen failing on: eviction at the cap without looking at `blank_at`.
+    // Seen failing on: at the cap any key goes, blank or not; the cap lets one key more in.
     #[test]
     fn a_limited_client_stays_limited_however_many_come(limit in buckets(), strangers in 1..500_u64, max_keys in 1..300_usize) {
         prop_assume!(limit.longest_memory() > Duration::from_secs(1));
@@ -180,7 +181,8 @@ fn scan(addresses: u64, max_keys: usize) {
     assert!(store.occupancy().overflowed > 0, "the scan was to pass the cap");
 }
 
-// Seen failing on: a cap that only new shards look at; eviction at the cap without looking at `blank_at`.
+// Seen failing on: a sweep removes every key; at the cap any key goes, blank or not; the cap lets one key
+// more in.
 #[test]
 fn a_scan_neither_grows_the_store_past_its_cap_nor_frees_a_limited_client() {
     scan(60_000, 5_000);
@@ -193,6 +195,8 @@ fn a_scan_of_a_million_addresses_does_not_either() {
     }
 }
 
+// Seen failing on: a sweep removes every key; a sweep does not wait for `idle_ttl`; a sweep does not give
+// its keys back.
 #[test]
 fn a_swept_store_gives_its_keys_back() {
     let limit = Limit::token_bucket(Rate::per_second(1).unwrap(), 1).unwrap();

@@ -19,7 +19,7 @@ fn key(domain: &str, entries: &[Entry<'_>], limit: &Limit) -> Key {
     Key::new(&seed(), Parts { domain, entries }, limit, 0)
 }
 
-// Seen failing on: parts joined without their lengths; no count of entries and no lengths.
+// Seen failing on: parts are hashed without their lengths.
 #[test]
 fn names_that_read_alike_when_joined_have_counters_of_their_own() {
     let names: [(&str, &[Entry<'_>]); 14] = [
@@ -45,7 +45,7 @@ fn names_that_read_alike_when_joined_have_counters_of_their_own() {
     }
 }
 
-// Seen failing on: the burst, the requests or a bucket's period hashed into the key.
+// Seen failing on: the burst is part of the key; a bucket's period is part of the key.
 #[test]
 fn a_changed_limit_keeps_its_counter_and_another_kind_of_limit_does_not() {
     let (second, minute) = (Period::SECOND, Period::MINUTE);
@@ -67,6 +67,7 @@ fn a_changed_limit_keeps_its_counter_and_another_kind_of_limit_does_not() {
     assert_eq!(kinds.len(), same.len(), "a changed limit lost its counter");
 }
 
+// Seen failing on: keys do not depend on the seed.
 #[test]
 fn equal_seeds_agree_and_others_do_not() {
     let limit = bucket(1, Period::SECOND, 1);
@@ -79,6 +80,8 @@ fn equal_seeds_agree_and_others_do_not() {
     assert_eq!(format!("{:?}", KeySeed::new([7; 16])), "KeySeed(..)", "a secret stays out of the logs");
 }
 
+// Seen failing on: parts are hashed without their lengths; the burst is part of the key; a bucket's period
+// is part of the key.
 #[test]
 fn a_key_is_the_same_on_every_node_and_in_every_version() {
     // Nodes of different versions share counters: changing these bits forgets every counter of a cluster.
@@ -93,14 +96,15 @@ const BITS_LOW: u64 = 13_213_630_814_956_505_150;
 type Name = (String, Vec<(String, String)>, u16);
 
 fn names() -> impl Strategy<Value = Name> {
-    let part = || "[ab_/]{0,3}";
+    // One letter: many names read alike when joined.
+    let part = || "a{0,2}";
     (part(), vec((part(), part()), 0..3), 0..3_u16)
 }
 
 proptest! {
     #![proptest_config(cases(4_000))]
 
-    // Seen failing on: parts joined without their lengths; no ordinal.
+    // Seen failing on: parts are hashed without their lengths; the ordinal is left out of the key.
     #[test]
     fn keys_are_equal_exactly_if_their_parts_are(one in names(), other in names(), limit in limits()) {
         let key = |(domain, entries, ordinal): &Name| {

@@ -5,7 +5,7 @@ use hivemind_core::{Limit, LimitError, Period, Rate, TokenBucket};
 use proptest::prelude::*;
 use std::time::Duration;
 
-// Seen failing on: a burst of MAX_BURST + 1 let through; a period of 100 years and a nanosecond let through.
+// Seen failing on: a burst one too large is let through; a period of 200 years is let through.
 #[test]
 fn what_cannot_be_a_limit_is_refused_with_its_remedy() {
     let rate = Rate::per_second(1).unwrap();
@@ -44,10 +44,12 @@ fn what_is_on_the_edge_can_be_made() {
 proptest! {
     #![proptest_config(cases(4_000))]
 
-    // Seen failing on: an unchecked product in `Period::times`.
+    // Seen failing on: a memory too long for a number panics.
     #[test]
     fn making_a_limit_cannot_panic(
-        seconds in any::<u64>(), nanos in 0..1_000_000_000_u32, times in any::<u32>(), requests in any::<u32>(), burst in any::<u32>(),
+        seconds in prop_oneof![0..100_u64, 0..3_200_000_000_u64, any::<u64>()], nanos in 0..1_000_000_000_u32,
+        times in prop_oneof![3 => Just(1), 1 => any::<u32>()],
+        requests in prop_oneof![0..3_u32, any::<u32>()], burst in prop_oneof![0..3_u32, any::<u32>()],
     ) {
         let made = Period::new(Duration::new(seconds, nanos)).and_then(|period| period.times(times));
         let period = made.unwrap_or(Period::SECOND);

@@ -64,7 +64,8 @@ fn limits_of(trace: &Value) -> Vec<(u32, u32)> {
     }
 }
 
-// Seen failing on: a capacity of nginx's burst; a refusal that spends on the limit that passed (docs/mutations.md).
+// Seen failing on: a refill sets `since` to now; one token more than there is fits; a refused batch keeps
+// what its passing limits spent.
 #[test]
 fn every_recorded_event_is_decided_as_nginx_did() {
     let data: Value = serde_json::from_str(include_str!("data/nginx_limit_req.json")).unwrap();
@@ -149,8 +150,8 @@ fn limits() -> impl Strategy<Value = Vec<(u32, u32)>> {
 proptest! {
     #![proptest_config(cases(1_500))]
 
-    // Seen failing on: tokens that lose their fraction at a refill; a limit that
-    // passed keeping its charge when the other refused (docs/mutations.md).
+    // Seen failing on: a refill sets `since` to now; one token more than there is fits; a refused batch
+    // keeps what its passing limits spent.
     #[test]
     fn traces_made_here_are_decided_like_nginxs_formula(
         limits in limits(),

@@ -58,6 +58,7 @@ fn period(limit: &Limit) -> i128 {
     limit.period().length().as_nanos().try_into().unwrap()
 }
 
+// Seen failing on: one token more than there is fits.
 #[test]
 fn a_burst_is_spent_then_refills_one_by_one() {
     let limit = bucket(2, Period::SECOND, 2);
@@ -69,6 +70,7 @@ fn a_burst_is_spent_then_refills_one_by_one() {
     }
 }
 
+// Seen failing on: a refill sets `since` to now; one token more than there is fits.
 #[test]
 fn thirds_of_a_second_add_up_to_whole_seconds() {
     // A third of a second is no whole nanosecond: what is left of one counts for the next.
@@ -94,7 +96,8 @@ fn stepping() -> impl Strategy<Value = Gap> {
 proptest! {
     #![proptest_config(cases(2_000))]
 
-    // Seen failing on: a state clamped to the burst's span before now instead of to now; `>=` instead of `>` at the level.
+    // Seen failing on: a refill is capped at twice what is missing; a refill drops its phase; one token
+    // more than there is fits.
     #[test]
     fn no_span_admits_more_than_burst_plus_rate(limit in buckets(), asks in vec((gaps(), costs()), 1..80)) {
         let mut counter = Counter::new(&limit);
@@ -117,7 +120,8 @@ proptest! {
     // With a clock that steps back the promise is: between any two requests no more
     // than the burst and the rate times all the time that the clock went forward;
     // while it stays within `STEP_BACK` of the latest moment, time is not counted twice.
-    // Seen failing on: a step back that sets `since` to now without a floor of STEP_BACK.
+    // Seen failing on: a refill is capped at twice what is missing; a refill drops its phase; one token
+    // more than there is fits.
     #[test]
     fn a_clock_that_steps_back_earns_only_what_it_goes_forward(
         limit in buckets(), asks in vec((stepping(), costs()), 1..80),
@@ -150,7 +154,7 @@ proptest! {
         }
     }
 
-    // Seen failing on: a refill that sets `since` to now, and one that drops the phase.
+    // Seen failing on: a refill drops its phase; a refill sets `since` to now.
     #[test]
     fn no_fraction_of_a_token_is_lost_on_a_busy_bucket(
         requests in proptest::sample::select(vec![1, 3, 7, 10, 1_000, 999_999_937, u32::MAX]),
@@ -173,16 +177,19 @@ proptest! {
         }
     }
 
-    // Seen failing on: a state clamped to the burst's span before now instead of to now.
+    // Seen failing on: a refill is capped at twice what is missing; one token more than there is fits.
     #[test]
     fn an_idle_bucket_holds_one_burst(limit in buckets(), asks in vec((gaps(), costs()), 0..20), idle in any::<u32>()) {
         let mut counter = Counter::new(&limit);
         for (gap, amount) in asks {
             counter.spend(gap, amount);
         }
-        let memory = u64::try_from(limit.longest_memory().as_nanos()).unwrap();
-        prop_assume!(memory < u64::MAX / 8);
-        counter.now = counter.now.saturating_add(Duration::from_nanos(memory + u64::from(idle)));
+        counter.spend(Gap::Nanos(0), Amount::Capacity(0));
+        let full_after = step(&limit, counter.state, Action::Peek, Cost::ZERO, counter.now).verdict.reset_after;
+        let nanos = u64::try_from(full_after.as_nanos()).unwrap();
+        prop_assume!(nanos < u64::MAX / 8);
+        // Just full, and idle for as long again: what is past the brim is lost.
+        counter.now = counter.now.saturating_add(Duration::from_nanos(nanos + u64::from(idle) % (nanos + 1)));
         prop_assert_eq!(counter.remaining(), u64::from(limit.burst()));
         prop_assert_eq!(counter.spend(Gap::Nanos(0), Amount::Capacity(0)), u64::from(limit.burst()));
         prop_assert_eq!(counter.spend(Gap::Nanos(0), Amount::Units(1)), 0);

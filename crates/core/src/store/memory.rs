@@ -76,6 +76,13 @@ impl MemoryStore {
         Self::with_shards(options, shards)
     }
 
+    /// An empty store of so many shards, so that loom has few of them to interleave.
+    #[cfg(loom)]
+    #[must_use]
+    pub fn of_shards(options: StoreOptions, shards: usize) -> Self {
+        Self::with_shards(options, shards)
+    }
+
     fn with_shards(options: StoreOptions, shards: usize) -> Self {
         Self {
             shards: (0..shards).map(|_| Aligned(Mutex::new(Shard::default()))).collect(),
@@ -156,13 +163,11 @@ impl MemoryStore {
         if step.blank_at <= now {
             return; // Nothing to remember.
         }
-        // Taken before it is known to be free, and given back if it is not: the cap holds at every moment.
-        let has_room = self.keys.fetch_add(1, Ordering::Relaxed) < self.options.max_keys;
+        // Counted before it is placed, and only if there is room: the cap holds at every moment.
+        let one_more = |keys| (keys < self.options.max_keys).then_some(keys + 1);
+        let has_room = self.keys.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok();
         let slots = OVERFLOW_SLOTS.div_ceil(self.shards.len());
         let placed = shard.place(charge.key, charge.limit, step, now, has_room, slots);
-        if placed != Placed::Added {
-            self.keys.fetch_sub(1, Ordering::Relaxed);
-        }
         match placed {
             Placed::Added => {}
             Placed::InsteadOfABlankOne => {

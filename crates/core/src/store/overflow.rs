@@ -103,7 +103,7 @@ mod tests {
         made.verdict.is_admitted()
     }
 
-    // Seen failing on: a search that ends at the first vacant place.
+    // Seen failing on: the search for a shared bucket ends at a vacant place.
     #[test]
     fn a_key_finds_its_bucket_behind_a_place_that_became_vacant() {
         let (short, long) = (Limit::fixed_window(5, Period::SECOND), Limit::fixed_window(5, Period::DAY));
@@ -118,7 +118,7 @@ mod tests {
         }
     }
 
-    // Seen failing on: a key decided afresh where every place is taken by other kinds.
+    // Seen failing on: with no place in reach a key is decided afresh.
     #[test]
     fn a_key_with_no_place_in_reach_waits() {
         let mut overflow = Overflow::new(1);

@@ -42,9 +42,8 @@ pub fn buckets() -> impl Strategy<Value = Limit> {
 pub fn windows() -> impl Strategy<Value = Limit> {
     let requests =
         prop_oneof![6 => proptest::sample::select(vec![0, 1, 2, 5, 10]), 1 => Just(u32::MAX), 2 => 0..50_u32];
-    (any::<bool>(), requests, periods()).prop_map(|(slides, requests, period)| match slides {
-        true => Limit::sliding_window(requests, period),
-        false => Limit::fixed_window(requests, period),
+    (any::<bool>(), requests, periods()).prop_map(|(slides, requests, period)| {
+        if slides { Limit::sliding_window(requests, period) } else { Limit::fixed_window(requests, period) }
     })
 }
 

@@ -15,21 +15,29 @@ use Op::{Debit, Peek, Refund, Spend};
 type Ask = (usize, Op, Mode, u64);
 /// What is left of a charge that passed.
 const fn left(remaining: u64) -> Answer {
-    Answer { remaining, refused: None }
+    Answer { remaining, passes: Passes::Now }
 }
 /// What is left of a charge that was refused, and the wait in milliseconds.
 const fn wait(remaining: u64, millis: u64) -> Answer {
-    Answer { remaining, refused: Some(Some(millis)) }
+    Answer { remaining, passes: Passes::After(millis) }
 }
 /// A charge that can never pass.
 const fn never(remaining: u64) -> Answer {
-    Answer { remaining, refused: Some(None) }
+    Answer { remaining, passes: Passes::Never }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     remaining: u64,
-    refused: Option<Option<u64>>,
+    passes: Passes,
+}
+
+/// When a charge passes; the wait is in milliseconds, rounded up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Passes {
+    Now,
+    After(u64),
+    Never,
 }
 
 pub(super) struct Table {
@@ -191,11 +199,12 @@ pub(super) fn hold<S: Store>(store: &S, table: &Table) {
 }
 
 fn answer(verdict: &Verdict) -> Answer {
-    let refused = match verdict.outcome {
-        Outcome::Admitted => None,
-        Outcome::Refused { retry_after } => Some(
-            retry_after.map(|wait| u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)),
-        ),
+    let passes = match verdict.outcome {
+        Outcome::Admitted => Passes::Now,
+        Outcome::Refused { retry_after: None } => Passes::Never,
+        Outcome::Refused { retry_after: Some(wait) } => {
+            Passes::After(u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
+        }
     };
-    Answer { remaining: verdict.remaining, refused }
+    Answer { remaining: verdict.remaining, passes }
 }
