@@ -146,6 +146,7 @@ fn settle(mut counter: impl Counter, action: Action, cost: Cost, now: Timestamp)
         Action::Refund | Action::Count => true,
         Action::Spend { .. } | Action::Peek | Action::Debit => counter.fits(cost),
     };
+    let available = counter.remaining();
     match action {
         Action::Spend { .. } if admitted => counter.take(cost),
         Action::Debit => counter.take(cost),
@@ -157,7 +158,7 @@ fn settle(mut counter: impl Counter, action: Action, cost: Cost, now: Timestamp)
     let outcome =
         if admitted { Outcome::Admitted } else { Outcome::Refused { retry_after: counter.wait_for(cost) } };
     let reset_after = counter.reset_after();
-    let verdict = Verdict { outcome, remaining: counter.remaining(), reset_after };
+    let verdict = Verdict { outcome, available, remaining: counter.remaining(), reset_after };
     Step { verdict, state: counter.state(), blank_at: counter.blank_at(reset_after).max(now) }
 }
 

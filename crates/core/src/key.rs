@@ -110,7 +110,9 @@ impl Key {
         };
         let mut hasher = Sip13::new(seed.0);
         #[expect(clippy::cast_possible_truncation, reason = "each half is 64 bits wide")]
-        [(bits >> 64) as u64, bits as u64].into_iter().for_each(|word| hasher.write(word));
+        let (upper, lower) = ((bits >> 64) as u64, bits as u64);
+        hasher.write(upper);
+        hasher.write(lower);
         let (high, low) = hasher.finish();
         Self { high, low }
     }

@@ -23,7 +23,7 @@ pub use ip_limiter::IpLimiter;
 pub use key::{Entry, Key, KeySeed, Parts};
 pub use limit::{Limit, LimitError, Period, Rate, TokenBucket, Window};
 pub use limiter::{Limiter, LimiterOptions, StartError};
-pub use rules::{Budget, Descriptor, Matcher, Resolved, Rule, RuleError, Rules};
+pub use rules::{Budget, Descriptor, Matcher, Resolved, Rule, RuleError, Rules, Ruling};
 pub use store::{
     Charge, Context, LocalStore, MemoryStore, Mode, Occupancy, OnRefusal, Op, Store, StoreError, StoreOptions,
 };

@@ -2,7 +2,7 @@
 
 use crate::decision::Decision;
 use crate::key::{Entry, KeySeed};
-use crate::rules::{Descriptor, Resolved, Rules};
+use crate::rules::{Descriptor, Rules};
 use crate::store::{Context, LocalStore, MemoryStore, Occupancy, OnRefusal, StoreOptions};
 use crate::sweeper::Sweeper;
 use crate::time::{Clock, SystemClock};
@@ -110,7 +110,7 @@ impl<C: Clock> Limiter<C> {
         let resolved = rules.resolve(domain, descriptors);
         let charges = resolved.charges(&self.seed);
         let context = Context { now: self.clock.now(), deadline: None, on_refusal: self.on_refusal };
-        Resolved::decision(&charges, &self.store.decide_now(&charges, context))
+        Decision::new(&charges, &self.store.decide_now(&charges, context))
     }
 
     /// Puts other rules in force, from the next request on. Counters stay: a

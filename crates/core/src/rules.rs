@@ -13,7 +13,7 @@ mod resolved;
 mod rule;
 mod wildcards;
 
-pub use resolved::Resolved;
+pub use resolved::{Resolved, Ruling};
 pub use rule::{Budget, Matcher, Rule};
 
 use crate::key::Entry;
@@ -147,9 +147,11 @@ impl Rules {
             }
             node = below;
         }
-        let declared = node.declared().and_then(|index| self.declared.get(index));
-        if let Some(rule) = declared.and_then(|declared| declared.rule.as_ref()) {
-            matched.ruled(rule);
+        let rule = |number: usize| self.declared.get(number).and_then(|declared| declared.rule.as_ref());
+        if let Some(number) = node.declared()
+            && let Some(rule) = rule(number)
+        {
+            matched.ruled(number, rule);
         }
         matched
     }

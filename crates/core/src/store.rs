@@ -37,7 +37,8 @@ pub enum Mode {
     Enforce,
     /// Nothing: it is only told.
     Shadow,
-    /// The batch is refused if every other quota charge of it refuses as well.
+    /// The batch is refused if all its quotas are. The charges of one descriptor, which
+    /// stand side by side and have equal parts, are one quota, refused by any of them.
     Quota,
 }
 

@@ -44,6 +44,8 @@ pub enum Outcome {
 pub struct Verdict {
     /// Whether it passes.
     pub outcome: Outcome,
+    /// What was left at this moment, before anything was recorded.
+    pub available: u64,
     /// What is left at this moment, after what was recorded.
     pub remaining: u64,
     /// When a window ends, and when a bucket or a sliding window holds all its budget again.

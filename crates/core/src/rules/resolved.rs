@@ -1,16 +1,16 @@
 //! A request with its rules: what to charge for it, and what the answers mean.
 
 use super::{Descriptor, Rule};
-use crate::decision::Decision;
 use crate::key::{Entry, Key, KeySeed, Parts};
 use crate::limit::Limit;
 use crate::store::{Charge, Mode};
-use crate::verdict::Verdicts;
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// The rule that answers one descriptor.
 #[derive(Clone, Debug)]
 pub(super) struct Matched<'a> {
+    declared: Option<usize>,
     limits: &'a [Limit],
     mode: Mode,
     rule: Option<&'a Rule>,
@@ -21,10 +21,11 @@ pub(super) struct Matched<'a> {
 
 impl<'a> Matched<'a> {
     pub(super) fn nothing(entries: &'a [Entry<'a>]) -> Self {
-        Self { limits: &[], mode: Mode::Enforce, rule: None, entries, shared: None }
+        Self { declared: None, limits: &[], mode: Mode::Enforce, rule: None, entries, shared: None }
     }
 
-    pub(super) fn ruled(&mut self, rule: &'a Rule) {
+    pub(super) fn ruled(&mut self, declared: usize, rule: &'a Rule) {
+        self.declared = Some(declared);
         self.limits = rule.limits().unwrap_or_default();
         self.mode = rule.mode;
         self.rule = Some(rule);
@@ -46,6 +47,20 @@ impl<'a> Matched<'a> {
     }
 }
 
+/// What answers one descriptor of a request.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Ruling<'a> {
+    /// The number of its rule, counted from 0 in the order in which rules were added.
+    pub declared: Option<usize>,
+    /// Its rule; none if nothing matched, another rule replaces it, or the request brought a limit.
+    pub rule: Option<&'a Rule>,
+    /// The entries that were asked for.
+    pub entries: &'a [Entry<'a>],
+    /// Its charges among those of the request.
+    pub charges: Range<usize>,
+}
+
 /// A request of which every descriptor has found its rule, or none.
 #[derive(Clone, Debug)]
 pub struct Resolved<'a> {
@@ -64,9 +79,15 @@ impl<'a> Resolved<'a> {
         Self { domain, descriptors, matched }
     }
 
-    /// The rule that answers each descriptor, in order.
-    pub fn rules(&self) -> impl Iterator<Item = Option<&'a Rule>> + '_ {
-        self.matched.iter().map(|matched| matched.rule)
+    /// What answers each descriptor, in order.
+    pub fn rulings(&self) -> impl Iterator<Item = Ruling<'_>> {
+        let mut next = 0;
+        self.matched.iter().map(move |matched| {
+            let charges = next..next + matched.limits.len();
+            next = charges.end;
+            let Matched { declared, rule, .. } = *matched;
+            Ruling { declared, rule, entries: matched.entries, charges }
+        })
     }
 
     /// What to charge: one charge for each limit of each descriptor, in order.
@@ -84,12 +105,6 @@ impl<'a> Resolved<'a> {
             }
         }
         charges
-    }
-
-    /// What the verdicts on these charges mean for the request.
-    #[must_use]
-    pub fn decision(charges: &[Charge<'_>], verdicts: &Verdicts) -> Decision {
-        Decision::new(charges, verdicts)
     }
 }
 

@@ -4,6 +4,7 @@
 
 use super::{Charge, Context, Mode, OnRefusal, Op};
 use crate::algorithm::{Action, State, Step, step};
+use crate::key::Parts;
 use crate::verdict::{Verdict, Verdicts};
 use smallvec::SmallVec;
 
@@ -67,15 +68,24 @@ fn try_all(batch: &[Charge<'_>], context: Context, counters: &mut impl Counters)
 
 fn commits(batch: &[Charge<'_>], trials: &[Trial]) -> bool {
     let (mut quotas, mut quotas_refused) = (0, 0);
+    let mut quota: Option<(Parts<'_>, bool)> = None;
     for (charge, trial) in batch.iter().zip(trials) {
         let refused = charge.op != Op::Debit && !trial.step.verdict.is_admitted();
         match charge.mode {
             Mode::Enforce if refused => return false,
             Mode::Enforce | Mode::Shadow => {}
-            Mode::Quota => {
-                quotas += 1;
-                quotas_refused += usize::from(refused);
-            }
+            // Limits of one descriptor stand side by side and are one quota, refused by any of them.
+            Mode::Quota => match &mut quota {
+                Some((parts, counted)) if *parts == charge.parts => {
+                    quotas_refused += usize::from(refused && !*counted);
+                    *counted |= refused;
+                }
+                _ => {
+                    quotas += 1;
+                    quotas_refused += usize::from(refused);
+                    quota = Some((charge.parts, refused));
+                }
+            },
         }
     }
     quotas == 0 || quotas_refused < quotas

@@ -81,14 +81,18 @@ fn step_on(states: &BTreeMap<Key, State>, charge: &Charge<'_>, action: Action, c
 }
 
 fn commits(batch: &[Charge<'_>], tried: &[Verdict]) -> bool {
-    let refused = |mode: Mode| {
-        batch.iter().zip(tried).filter(move |(charge, _)| charge.mode == mode).map(|(charge, verdict)| {
-            // A debit is taken in any case, so it refuses nothing.
-            charge.op != Op::Debit && !verdict.is_admitted()
-        })
+    let of_mode = |mode: Mode| -> Vec<(&Charge<'_>, bool)> {
+        // A debit is taken in any case, so it refuses nothing.
+        let refused =
+            |charge: &Charge<'_>, verdict: &Verdict| charge.op != Op::Debit && !verdict.is_admitted();
+        let judged = batch.iter().zip(tried).filter(|(charge, _)| charge.mode == mode);
+        judged.map(|(charge, verdict)| (charge, refused(charge, verdict))).collect()
     };
-    let stopped_by_a_limit = refused(Mode::Enforce).any(|refused| refused);
-    let has_quotas = refused(Mode::Quota).next().is_some();
-    let stopped_by_quotas = has_quotas && refused(Mode::Quota).all(|refused| refused);
+    let stopped_by_a_limit = of_mode(Mode::Enforce).iter().any(|(_, refused)| *refused);
+    // The charges of one descriptor are one quota.
+    let quotas = of_mode(Mode::Quota);
+    let mut groups = quotas.chunk_by(|(one, _), (next, _)| one.parts == next.parts);
+    let stopped_by_quotas =
+        !quotas.is_empty() && groups.all(|quota| quota.iter().any(|(_, refused)| *refused));
     !stopped_by_a_limit && !stopped_by_quotas
 }
