@@ -1,5 +1,5 @@
 //! The conformance suite: it holds every store to the pure algorithms, whatever it
-//! keeps its counters in. A store passes if it decides [`tables`] as written and
+//! keeps its counters in. A store passes if it decides `tables` as written and
 //! thousands of generated [`Trace`]s like the [`Model`], which is naive on purpose.
 //!
 //! ```
