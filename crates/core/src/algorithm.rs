@@ -2,7 +2,7 @@
 //! reference: every store, whatever it keeps its state in, must decide like them.
 //!
 //! Each has a file of its own with one type, the counter brought up to `now`, and
-//! the same few questions asked of it ([`Counter`]); [`step`] puts them together.
+//! the same few questions asked of it (`Counter`); [`step`] puts them together.
 //! Chosen so that a state fits 16 bytes and no background task is needed.
 
 mod fixed_window;
