@@ -3,8 +3,8 @@
 
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use hivemind_core::{
-    Charge, Clock, Context, Cost, Entry, Key, KeySeed, Limit, LocalStore, MemoryStore, Mode, Op, Parts, Period,
-    Rate, StoreOptions, SystemClock,
+    Charge, Clock, Context, Cost, Entry, Key, KeySeed, Limit, LocalStore, MemoryStore, Mode, Op, Parts,
+    Period, Rate, StoreOptions, SystemClock,
 };
 use std::hash::Hash;
 use std::num::NonZeroU32;
