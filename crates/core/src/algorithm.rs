@@ -12,6 +12,7 @@ mod token_bucket;
 use crate::limit::Limit;
 use crate::time::{STEP_BACK, Timestamp};
 use crate::verdict::{Cost, Outcome, Verdict};
+use std::cmp::Reverse;
 use std::time::Duration;
 
 /// What a counter remembers: 16 bytes whose meaning is its limit's algorithm's.
@@ -27,6 +28,13 @@ pub struct State {
 }
 
 impl State {
+    /// A state of any 16 bytes, to show that no bytes make a decision panic.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub const fn from_bits(since: u64, count: u64) -> Self {
+        Self { since, count }
+    }
+
     fn from_halves(since: u64, high: u32, low: u32) -> Self {
         Self { since, count: u64::from(high) << 32 | u64::from(low) }
     }
@@ -90,6 +98,27 @@ pub(crate) fn step_in_place(
         Limit::FixedWindow(window) => settle(fixed_window::Count::at(window, state, now), action, cost, now),
         Limit::SlidingWindow(window) => {
             settle(sliding_window::Counts::at(window, state, now), action, cost, now)
+        }
+    }
+}
+
+/// Two states made one, the stricter in each part: what a counter goes on from that two have used.
+pub(crate) fn stricter(limit: &Limit, one: State, other: State, now: Timestamp) -> State {
+    let [one, other] =
+        [one, other].map(|state| step(limit, Some(state), Action::Peek, Cost::ZERO, now).state);
+    match limit {
+        Limit::TokenBucket(_) => {
+            let level =
+                |state: State| (state.halves().0.cast_signed(), Reverse((state.since, state.halves().1)));
+            if level(one) < level(other) { one } else { other }
+        }
+        Limit::FixedWindow(_) => {
+            State { since: one.since.max(other.since), count: one.count.max(other.count) }
+        }
+        Limit::SlidingWindow(_) => {
+            let ((previous, current), (previous_too, current_too)) = (one.halves(), other.halves());
+            let since = one.since.max(other.since);
+            State::from_halves(since, previous.max(previous_too), current.max(current_too))
         }
     }
 }

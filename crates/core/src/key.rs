@@ -5,9 +5,12 @@
 //! the seed nobody can aim two names at one counter, which the faster
 //! non-cryptographic hashes do not promise. Nodes that share the seed agree on keys.
 
+use crate::client_ip::ClientIp;
 use crate::limit::Limit;
 use crate::sip::Sip13;
 use siphasher::sip128::SipHasher13;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
 
 /// One part of a descriptor: a key and its value.
 pub type Entry<'a> = (&'a str, &'a str);
@@ -30,6 +33,14 @@ impl KeySeed {
     #[must_use]
     pub const fn new(secret: [u8; 16]) -> Self {
         Self(secret)
+    }
+
+    /// A seed that no other process has: for counters that are shared with none.
+    #[must_use]
+    pub fn random() -> Self {
+        // The standard library draws the keys of each `RandomState` from the system's randomness.
+        let half = || u128::from(RandomState::new().hash_one(()));
+        Self((half() << 64 | half()).to_le_bytes())
     }
 
     /// A seed for a cluster that was given none: equal on all its nodes, but no secret.
@@ -83,6 +94,22 @@ impl Key {
             write_words(&mut hasher, key);
             write_words(&mut hasher, value);
         }
+        let (high, low) = hasher.finish();
+        Self { high, low }
+    }
+
+    /// The key of the one token bucket that a client's address has.
+    pub(crate) fn of_address(seed: &KeySeed, client: ClientIp) -> Self {
+        // An IPv4 address in its own range of IPv6, which `ClientIp` has emptied.
+        let bits = match client.address() {
+            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        let mut hasher = Sip13::new(seed.0);
+        #[expect(clippy::cast_possible_truncation, reason = "each half is 64 bits wide")]
+        let (low, high) = (bits as u64, (bits >> 64) as u64);
+        hasher.write(low);
+        hasher.write(high);
         let (high, low) = hasher.finish();
         Self { high, low }
     }

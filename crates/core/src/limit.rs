@@ -252,6 +252,16 @@ impl Limit {
         }
     }
 
+    /// Whether two limits keep their counters alike, so that one's state means the same to the other.
+    pub(crate) fn counts_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::TokenBucket(_), Self::TokenBucket(_)) => true,
+            (Self::FixedWindow(a), Self::FixedWindow(b))
+            | (Self::SlidingWindow(a), Self::SlidingWindow(b)) => a.period == b.period,
+            _ => false,
+        }
+    }
+
     /// How long an untouched counter may take to become as if new, at the longest.
     #[must_use]
     pub fn longest_memory(&self) -> Duration {

@@ -1,1 +1,11 @@
-fn main() {}
+//! The binary `hivemind`.
+
+mod cli;
+mod config;
+mod replay;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run()
+}

@@ -26,6 +26,10 @@ impl<'a> Count<'a> {
         Self { limit, now, window, counted }
     }
 
+    fn start(&self) -> Timestamp {
+        Timestamp::from_nanos(self.window.saturating_mul(self.limit.nanos()))
+    }
+
     fn end(&self) -> Timestamp {
         Timestamp::from_nanos(self.window.saturating_add(1).saturating_mul(self.limit.nanos()))
     }
@@ -66,7 +70,8 @@ impl Counter for Count<'_> {
 
     #[inline]
     fn blank_at(&self, _: Duration) -> Timestamp {
-        if self.counted == 0 { self.now } else { self.end() }
+        // Not before its window begins: a clock that stepped back would find itself in another without it.
+        if self.counted == 0 { self.start() } else { self.end() }
     }
 
     #[inline]

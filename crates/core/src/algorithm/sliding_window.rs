@@ -71,7 +71,8 @@ impl<'a> Counts<'a> {
     #[inline]
     fn forgotten_at(&self) -> Timestamp {
         match (self.previous, self.current) {
-            (0, 0) => self.now,
+            // Not before its window begins: a clock that stepped back would find itself in another without it.
+            (0, 0) => self.start(0),
             (_, 0) => self.start(1),
             _ => self.start(2),
         }
@@ -113,7 +114,10 @@ impl Counter for Counts<'_> {
 
     #[inline]
     fn reset_after(&self) -> Duration {
-        self.forgotten_at().since(self.now)
+        match (self.previous, self.current) {
+            (0, 0) => Duration::ZERO,
+            _ => self.forgotten_at().since(self.now),
+        }
     }
 
     fn wait_for(&self, cost: Cost) -> Option<Duration> {

@@ -31,7 +31,8 @@ impl<'a> Level<'a> {
     pub(super) fn at(bucket: &'a TokenBucket, state: Option<State>, now: Timestamp) -> Self {
         let Some(state) = state else { return Self::full(bucket, now) };
         let (tokens, phase) = state.halves();
-        let tokens = tokens.cast_signed();
+        // A debt made under a larger burst is cut to this one's, as tokens above it are.
+        let tokens = tokens.cast_signed().max(-capacity(bucket));
         let since = Timestamp::from_nanos(state.since);
         if tokens >= capacity(bucket) {
             return Self::full(bucket, now);

@@ -134,7 +134,9 @@ impl MemoryStore {
             return self.decide_unknown(&mut shard, charge, context);
         };
         let step = step_in_place(charge.limit, Some(entry.state), action, charge.cost, context.now);
-        entry.record(&step);
+        if charge.op != Op::Peek {
+            entry.record(&step);
+        }
         step.verdict
     }
 

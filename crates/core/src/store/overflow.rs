@@ -2,7 +2,7 @@
 //! client shares one of them with a few strangers, by hash: it may be refused a
 //! little early, nobody is admitted too often, and no limited client is forgotten.
 
-use crate::algorithm::{Action, State, Step, step};
+use crate::algorithm::{Action, State, Step, step, stricter};
 use crate::key::Key;
 use crate::limit::Limit;
 use crate::time::Timestamp;
@@ -22,52 +22,52 @@ struct Slot {
 /// The shared buckets of one shard.
 pub(super) struct Overflow(Box<[Option<Slot>]>);
 
-enum Place {
-    Shared(usize),
-    Vacant(usize),
-    /// Every slot in reach belongs to limits of another kind.
-    Full,
-}
-
 impl Overflow {
     pub(super) fn new(slots: usize) -> Self {
         Self(vec![None; slots.max(1)].into_boxed_slice())
     }
 
-    /// What `key` has to build on here.
+    /// What `key` has to build on here: all that those of its kind in reach have used. Its
+    /// own bucket may be any of them, since places before it become vacant and are taken.
     pub(super) fn read(&self, key: Key, limit: &Limit, now: Timestamp) -> Option<State> {
-        match self.place(key, limit, now) {
-            Place::Shared(index) => self.slot(index).map(|slot| slot.state),
-            Place::Vacant(_) => None,
-            Place::Full => Some(exhausted(limit, now)),
-        }
+        let alike = self.alike(key, limit, now).map(|(_, slot)| slot.state);
+        alike.reduce(|one, other| stricter(limit, one, other, now)).or_else(|| {
+            let full = self.vacant(key, limit, now).is_none();
+            full.then(|| exhausted(limit, now))
+        })
     }
 
+    /// Records what `key` made of what it read. It takes nothing back that was spent
+    /// meanwhile: by a stranger in the same batch, or before a refund.
     pub(super) fn write(&mut self, key: Key, limit: &Limit, made: &Step, now: Timestamp) {
-        if let Place::Shared(index) | Place::Vacant(index) = self.place(key, limit, now)
-            && let Some(slot) = self.0.get_mut(index)
-        {
-            *slot = Some(Slot { shape: shape(limit), state: made.state, blank_at: made.blank_at });
+        let (index, state) = match self.alike(key, limit, now).next() {
+            Some((index, slot)) => (Some(index), stricter(limit, slot.state, made.state, now)),
+            None => (self.vacant(key, limit, now), made.state),
+        };
+        let blank_at = step(limit, Some(state), Action::Peek, Cost::ZERO, now).blank_at;
+        if let Some(slot) = index.and_then(|index| self.0.get_mut(index)) {
+            *slot = Some(Slot { shape: shape(limit), state, blank_at });
         }
     }
 
-    fn place(&self, key: Key, limit: &Limit, now: Timestamp) -> Place {
+    fn alike(&self, key: Key, limit: &Limit, now: Timestamp) -> impl Iterator<Item = (usize, &Slot)> {
         let shape = shape(limit);
-        let home = usize::try_from((key.bits().1 ^ shape) % self.0.len() as u64).unwrap_or(0);
-        let near = (0..PROBES.min(self.0.len())).map(|step| (home + step) % self.0.len());
-        let is_live = |index| self.slot(index).is_some_and(|slot| slot.blank_at > now);
-        if let Some(shared) = near
-            .clone()
-            .take_while(|index| is_live(*index))
-            .find(|index| self.slot(*index).is_some_and(|slot| slot.shape == shape))
-        {
-            return Place::Shared(shared);
-        }
-        near.into_iter().find(|index| !is_live(*index)).map_or(Place::Full, Place::Vacant)
+        let live = self.reach(key, shape).filter_map(move |index| Some((index, self.live(index, now)?)));
+        live.filter(move |(_, slot)| slot.shape == shape)
     }
 
-    fn slot(&self, index: usize) -> Option<&Slot> {
-        self.0.get(index).and_then(Option::as_ref)
+    fn vacant(&self, key: Key, limit: &Limit, now: Timestamp) -> Option<usize> {
+        self.reach(key, shape(limit)).find(|index| self.live(*index, now).is_none())
+    }
+
+    fn reach(&self, key: Key, shape: u64) -> impl Iterator<Item = usize> + use<> {
+        let slots = self.0.len();
+        let home = usize::try_from((key.bits().1 ^ shape) % slots as u64).unwrap_or(0);
+        (0..PROBES.min(slots)).map(move |step| (home + step) % slots)
+    }
+
+    fn live(&self, index: usize, now: Timestamp) -> Option<&Slot> {
+        self.0.get(index).and_then(Option::as_ref).filter(|slot| slot.blank_at > now)
     }
 }
 
@@ -87,4 +87,43 @@ fn shape(limit: &Limit) -> u64 {
 /// here, a new key waits rather than being admitted unseen.
 fn exhausted(limit: &Limit, now: Timestamp) -> State {
     step(limit, None, Action::Debit, Cost::new(u64::from(limit.burst())), now).state
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::Period;
+
+    fn spend(overflow: &mut Overflow, key: Key, limit: &Limit, at_ms: u64) -> bool {
+        let now = Timestamp::from_millis(at_ms);
+        let cost = Cost::new(u64::from(limit.burst()));
+        let made =
+            step(limit, overflow.read(key, limit, now), Action::Spend { count_refusal: false }, cost, now);
+        overflow.write(key, limit, &made, now);
+        made.verdict.is_admitted()
+    }
+
+    // Seen failing on: a search that ends at the first vacant place.
+    #[test]
+    fn a_key_finds_its_bucket_behind_a_place_that_became_vacant() {
+        let (short, long) = (Limit::fixed_window(5, Period::SECOND), Limit::fixed_window(5, Period::DAY));
+        for low in 0..4 {
+            let mut overflow = Overflow::new(2);
+            let (first, second) = (Key::from_bits(0, low), Key::from_bits(1, low));
+            assert!(spend(&mut overflow, first, &short, 0) && spend(&mut overflow, second, &long, 0));
+            // The short window is over, the long one is not.
+            for key in [second, Key::from_bits(2, low ^ 1), second] {
+                assert!(!spend(&mut overflow, key, &long, 1_000), "{key:?} shares a spent bucket");
+            }
+        }
+    }
+
+    // Seen failing on: a key decided afresh where every place is taken by other kinds.
+    #[test]
+    fn a_key_with_no_place_in_reach_waits() {
+        let mut overflow = Overflow::new(1);
+        let key = Key::from_bits(0, 0);
+        assert!(spend(&mut overflow, key, &Limit::fixed_window(5, Period::DAY), 0));
+        assert!(!spend(&mut overflow, key, &Limit::fixed_window(5, Period::HOUR), 0));
+    }
 }

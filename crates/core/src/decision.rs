@@ -1,0 +1,71 @@
+//! What became of a request: the strictest verdict of its limits, what is left and when to retry.
+
+use crate::limit::Limit;
+use crate::store::{Charge, Mode};
+use crate::verdict::{Outcome, Verdict, Verdicts};
+use std::time::Duration;
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    allowed: bool,
+    strictest: Option<(Limit, Verdict)>,
+}
+
+impl Decision {
+    /// What the verdicts on these charges mean together.
+    #[must_use]
+    pub fn new(charges: &[Charge<'_>], verdicts: &Verdicts) -> Self {
+        let allowed = verdicts.committed;
+        let judged = charges.iter().zip(verdicts.each());
+        // A shadowed limit never speaks for the request; of a refused one, only those speak that refused it.
+        let speaking = judged
+            .filter(|(charge, verdict)| charge.mode != Mode::Shadow && (allowed || !verdict.is_admitted()));
+        let strictest = speaking.min_by_key(|(_, verdict)| (earliest(verdict), verdict.remaining));
+        Self { allowed, strictest: strictest.map(|(charge, verdict)| (*charge.limit, *verdict)) }
+    }
+
+    /// Whether the request may go on.
+    #[must_use]
+    pub const fn is_allowed(&self) -> bool {
+        self.allowed
+    }
+
+    /// What is left of the tightest limit; none if no limit applies.
+    #[must_use]
+    pub fn remaining(&self) -> Option<u64> {
+        self.strictest.map(|(_, verdict)| verdict.remaining)
+    }
+
+    /// When the tightest limit resets; none if no limit applies.
+    #[must_use]
+    pub fn reset_after(&self) -> Option<Duration> {
+        self.strictest.map(|(_, verdict)| verdict.reset_after)
+    }
+
+    /// After which wait the same request passes, if nothing else happens; none if
+    /// it was allowed, or if it never passes because a limit is smaller than its cost.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.strictest {
+            Some((_, Verdict { outcome: Outcome::Refused { retry_after }, .. })) if !self.allowed => {
+                retry_after
+            }
+            _ => None,
+        }
+    }
+
+    /// The tightest limit, which [`Decision::remaining`] and the waits are told of.
+    #[must_use]
+    pub fn limit(&self) -> Option<Limit> {
+        self.strictest.map(|(limit, _)| limit)
+    }
+}
+
+/// Orders refusals by their wait, the longest first, and all of them before what was admitted.
+fn earliest(verdict: &Verdict) -> std::cmp::Reverse<Duration> {
+    std::cmp::Reverse(match verdict.outcome {
+        Outcome::Refused { retry_after } => retry_after.unwrap_or(Duration::MAX),
+        Outcome::Admitted => Duration::ZERO,
+    })
+}

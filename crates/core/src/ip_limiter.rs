@@ -1,0 +1,91 @@
+//! A token bucket for each client address: the limiter of a listener's accept
+//! loop, or of a login form, in one line.
+
+use crate::client_ip::ClientIp;
+use crate::key::{Key, KeySeed, Parts};
+use crate::limit::{Limit, Rate};
+use crate::limiter::StartError;
+use crate::store::{Charge, Context, LocalStore, MemoryStore, Mode, Occupancy, Op, StoreOptions};
+use crate::sweeper::Sweeper;
+use crate::time::{Clock, SystemClock};
+use crate::verdict::Cost;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Limits by client address: IPv4 by the address, IPv6 by its /64.
+///
+/// ```
+/// use hivemind_core::{IpLimiter, Rate};
+/// use std::{net::Ipv4Addr, time::Duration};
+///
+/// let limiter = IpLimiter::new(Rate::per_second(10)?, 2, Duration::from_secs(60))?;
+/// let client = Ipv4Addr::new(203, 0, 113, 9);
+/// assert!(limiter.allow(client));
+/// assert!(limiter.allow(client));
+/// assert!(!limiter.allow(client));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct IpLimiter<C = SystemClock> {
+    limit: Limit,
+    store: Arc<MemoryStore>,
+    seed: KeySeed,
+    clock: C,
+    sweeper: Sweeper,
+}
+
+impl IpLimiter {
+    /// A bucket of `burst` tokens for each address, refilled at `rate`. A bucket that
+    /// has been full for an `eviction_interval` is removed at the next one.
+    ///
+    /// # Errors
+    /// If `burst` or `eviction_interval` is zero, or no thread can be started.
+    pub fn new(rate: Rate, burst: u32, eviction_interval: Duration) -> Result<Self, StartError> {
+        Self::with_clock(rate, burst, eviction_interval, SystemClock)
+    }
+}
+
+impl<C: Clock + Clone + 'static> IpLimiter<C> {
+    /// As [`IpLimiter::new`], by another clock.
+    ///
+    /// # Errors
+    /// If `burst` or `eviction_interval` is zero, or no thread can be started.
+    pub fn with_clock(
+        rate: Rate,
+        burst: u32,
+        eviction_interval: Duration,
+        clock: C,
+    ) -> Result<Self, StartError> {
+        let limit = Limit::token_bucket(rate, burst)?;
+        let options = StoreOptions { idle_ttl: eviction_interval, ..StoreOptions::default() };
+        let store = Arc::new(MemoryStore::new(options));
+        let sweeper = Sweeper::start(&store, clock.clone(), eviction_interval)?;
+        Ok(Self { limit, store, seed: KeySeed::random(), clock, sweeper })
+    }
+}
+
+impl<C: Clock> IpLimiter<C> {
+    /// Takes a token from the client's bucket and says whether there was one.
+    pub fn allow(&self, client: impl Into<ClientIp>) -> bool {
+        let key = Key::of_address(&self.seed, client.into());
+        let parts = Parts { domain: "", entries: &[] }; // Nobody reads a name here.
+        let (limit, cost) = (&self.limit, Cost::ONE);
+        let charge = Charge { key, parts, limit, cost, op: Op::Spend, mode: Mode::Enforce };
+        self.store.decide_now(&[charge], Context::at(self.clock.now())).committed
+    }
+
+    /// How many addresses it remembers, and what that has caused.
+    #[must_use]
+    pub fn occupancy(&self) -> Occupancy {
+        self.store.occupancy()
+    }
+
+    /// Removes the buckets that have been full for an eviction interval, now, and returns how many went.
+    pub fn sweep(&self) -> usize {
+        self.store.sweep(self.clock.now())
+    }
+
+    /// Stops its thread, as dropping it does. It still answers, and then frees buckets only at its cap.
+    pub fn close(&self) {
+        self.sweeper.stop();
+    }
+}

@@ -1,0 +1,172 @@
+//! Which limit answers a descriptor. Rules are an immutable value: they are built
+//! whole, and a reload swaps the whole, so a decision never sees half of a change.
+//!
+//! Matching is that of the reference service. At each entry: the exact value, else
+//! the first wildcard in the order of declaration, else the rule without a value.
+//! The depth must be equal, a parent's limit does not stand in for a missing
+//! child's, and what was once matched is not taken back. Key and value are
+//! compared apart, never as a joined string.
+
+mod node;
+mod pattern;
+mod resolved;
+mod rule;
+mod wildcards;
+
+pub use resolved::Resolved;
+pub use rule::{Budget, Matcher, Rule};
+
+use crate::key::Entry;
+use crate::limit::Limit;
+use crate::store::Op;
+use crate::verdict::Cost;
+use node::Node;
+use resolved::Matched;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What is charged for one thing: a client, a path, a pair of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Descriptor<'a> {
+    /// Who or what it is, in order.
+    pub entries: &'a [Entry<'a>],
+    /// How much.
+    pub cost: Cost,
+    /// What to do.
+    pub op: Op,
+    /// A limit that the request brings along, instead of that of the rules.
+    pub limit: Option<Limit>,
+}
+
+impl<'a> Descriptor<'a> {
+    /// One request of whoever `entries` name.
+    #[must_use]
+    pub const fn new(entries: &'a [Entry<'a>]) -> Self {
+        Self { entries, cost: Cost::ONE, op: Op::Spend, limit: None }
+    }
+}
+
+/// Why a rule cannot be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RuleError {
+    /// A domain without a name.
+    #[error("a domain must have a name; write `domain: my-app`")]
+    EmptyDomain,
+    /// A rule that matches nothing.
+    #[error("a rule must match at least one entry; give it a key")]
+    EmptyPath,
+    /// An entry without a key.
+    #[error("an entry must have a key; write `key: remote_address`")]
+    EmptyKey,
+    /// A rule that grants nothing and forbids nothing.
+    #[error("a rule must have at least one limit; to let everything pass, make it unlimited")]
+    NoLimits,
+    /// A second rule for the same entries.
+    #[error("there is a rule for these entries already; merge the two, or give one another value")]
+    Duplicate,
+}
+
+/// A set of rules, ready to answer.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    domains: BTreeMap<Box<str>, Node>,
+    /// Every rule, in the order of declaration.
+    declared: Vec<Declared>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Declared {
+    domain: Box<str>,
+    path: Vec<Matcher>,
+    rule: Option<Rule>,
+}
+
+impl Rules {
+    /// No rules: everything passes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// These rules and one more; see [`Rules::add`].
+    ///
+    /// # Errors
+    /// If the same entries have a rule already, or a name is empty.
+    pub fn with(mut self, domain: &str, path: &[Matcher], rule: Rule) -> Result<Self, RuleError> {
+        self.add(domain, path, Some(rule))?;
+        Ok(self)
+    }
+
+    /// Adds a rule. With `None`, what the path names is let through, also where a
+    /// rule without a value would have matched it. After an error the rules are as before.
+    ///
+    /// # Errors
+    /// If the same entries have a rule already, or a name is empty.
+    pub fn add(&mut self, domain: &str, path: &[Matcher], rule: Option<Rule>) -> Result<(), RuleError> {
+        if domain.is_empty() {
+            return Err(RuleError::EmptyDomain);
+        }
+        if path.is_empty() {
+            return Err(RuleError::EmptyPath);
+        }
+        if path.iter().any(|matcher| matcher.key.is_empty()) {
+            return Err(RuleError::EmptyKey);
+        }
+        if rule.as_ref().is_some_and(|rule| rule.limits().is_some_and(<[Limit]>::is_empty)) {
+            return Err(RuleError::NoLimits);
+        }
+        let root = self.domains.entry(domain.into()).or_default();
+        root.declare(path, self.declared.len())?;
+        self.declared.push(Declared { domain: domain.into(), path: path.to_vec(), rule });
+        Ok(())
+    }
+
+    /// Which rule answers each descriptor of a request, and which are left aside.
+    #[must_use]
+    pub fn resolve<'a>(&'a self, domain: &'a str, descriptors: &'a [Descriptor<'a>]) -> Resolved<'a> {
+        let root = self.domains.get(domain);
+        let matched = descriptors.iter().map(|descriptor| match root {
+            Some(root) => self.matched(root, descriptor),
+            None => Matched::nothing(descriptor.entries), // Not even a limit that the request brings.
+        });
+        Resolved::new(domain, descriptors, matched.collect())
+    }
+
+    fn matched<'a>(&'a self, root: &'a Node, descriptor: &'a Descriptor<'a>) -> Matched<'a> {
+        let mut matched = Matched::nothing(descriptor.entries);
+        if let Some(limit) = &descriptor.limit {
+            matched.brought(limit);
+            return matched;
+        }
+        let mut node = root;
+        for (index, entry) in descriptor.entries.iter().enumerate() {
+            let Some(below) = node.below(*entry) else { return Matched::nothing(descriptor.entries) };
+            if let Some(pattern) = below.shared_pattern() {
+                matched.share(index, pattern);
+            }
+            node = below;
+        }
+        let declared = node.declared().and_then(|index| self.declared.get(index));
+        if let Some(rule) = declared.and_then(|declared| declared.rule.as_ref()) {
+            matched.ruled(rule);
+        }
+        matched
+    }
+
+    /// The domains that have rules, in order of their names.
+    pub fn domains(&self) -> impl Iterator<Item = &str> {
+        self.domains.keys().map(|domain| &**domain)
+    }
+
+    /// How long a counter may have to be remembered under these rules so that
+    /// nothing is lost, if they are not the rules that were in force `before`.
+    #[must_use]
+    pub fn longest_memory_unlike(&self, before: &Self) -> Option<Duration> {
+        if self.declared == before.declared {
+            return None;
+        }
+        let rules = self.declared.iter().filter_map(|declared| declared.rule.as_ref());
+        rules.flat_map(|rule| rule.limits().unwrap_or_default()).map(Limit::longest_memory).max()
+    }
+}

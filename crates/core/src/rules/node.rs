@@ -1,0 +1,75 @@
+//! The rules of one domain as a tree: a level for each entry, and at each level a
+//! look-up by key and one by value.
+
+use super::RuleError;
+use super::rule::{Matcher, ValueMatcher};
+use super::wildcards::Wildcards;
+use crate::key::Entry;
+use std::collections::HashMap;
+
+/// One entry of a rule's path, with the rules that go on from it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Node {
+    /// The number of the declaration that ends here.
+    declared: Option<usize>,
+    /// Set where all values of a wildcard share one counter, under this name.
+    shared: Option<Box<str>>,
+    below: HashMap<Box<str>, Values>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Values {
+    exact: HashMap<Box<str>, Node>,
+    wildcards: Wildcards,
+    any: Option<Box<Node>>,
+}
+
+impl Node {
+    pub(super) fn declared(&self) -> Option<usize> {
+        self.declared
+    }
+
+    pub(super) fn shared_pattern(&self) -> Option<&str> {
+        self.shared.as_deref()
+    }
+
+    #[cfg(test)]
+    pub(super) fn numbered(number: usize) -> Self {
+        Self { declared: Some(number), ..Self::default() }
+    }
+
+    /// Makes the way to a path and leaves the declaration's number at its end.
+    pub(super) fn declare(&mut self, path: &[Matcher], number: usize) -> Result<(), RuleError> {
+        let [matcher, rest @ ..] = path else {
+            return match self.declared.replace(number) {
+                None => Ok(()),
+                Some(first) => {
+                    self.declared = Some(first);
+                    Err(RuleError::Duplicate)
+                }
+            };
+        };
+        let values = self.below.entry(matcher.key.as_str().into()).or_default();
+        values.node(&matcher.value).declare(rest, number)
+    }
+
+    /// Where an entry leads: by its exact value, else by the first wildcard, else by its key alone.
+    pub(super) fn below(&self, (key, value): Entry<'_>) -> Option<&Node> {
+        let values = self.below.get(key)?;
+        let exact = values.exact.get(value);
+        exact.or_else(|| values.wildcards.find(value)).or(values.any.as_deref())
+    }
+}
+
+impl Values {
+    fn node(&mut self, matcher: &ValueMatcher) -> &mut Node {
+        match matcher {
+            ValueMatcher::Exact(value) => self.exact.entry(value.as_str().into()).or_default(),
+            ValueMatcher::Any => self.any.get_or_insert_default(),
+            ValueMatcher::Wildcard { pattern, shared } => {
+                let shared = || shared.then(|| pattern.as_str().into());
+                self.wildcards.node(pattern, || Node { shared: shared(), ..Node::default() })
+            }
+        }
+    }
+}

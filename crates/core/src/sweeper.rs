@@ -1,0 +1,68 @@
+//! The one thread of this crate: it removes keys that say nothing any more, at an
+//! interval, and waits on a condition variable between times, so that it stops at once.
+
+use crate::limiter::StartError;
+use crate::store::MemoryStore;
+use crate::time::Clock;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+#[derive(Default)]
+struct Signal {
+    stopped: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// A running sweep. Stops when it is dropped.
+pub(crate) struct Sweeper {
+    signal: Arc<Signal>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Sweeper {
+    /// Sweeps `store` at each `interval` until stopped.
+    pub(crate) fn start(
+        store: &Arc<MemoryStore>,
+        clock: impl Clock + 'static,
+        interval: Duration,
+    ) -> Result<Self, StartError> {
+        if interval.is_zero() {
+            return Err(StartError::ZeroSweepInterval);
+        }
+        let signal = Arc::new(Signal::default());
+        let (theirs, store) = (Arc::clone(&signal), Arc::clone(store));
+        let sweep_on = move || {
+            while theirs.runs_on_after(interval) {
+                store.sweep(clock.now());
+            }
+        };
+        let thread = std::thread::Builder::new().name("hivemind-sweeper".into()).spawn(sweep_on)?;
+        Ok(Self { signal, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Stops it and returns when its thread has ended. A second call does nothing.
+    pub(crate) fn stop(&self) {
+        *self.signal.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.signal.changed.notify_all();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // Its only way to fail is a panic in a sweep, and that has been reported on its own thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Signal {
+    fn runs_on_after(&self, interval: Duration) -> bool {
+        let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(stopped, interval, |stopped| !*stopped);
+        !*waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}

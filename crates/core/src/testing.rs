@@ -1,0 +1,119 @@
+//! The conformance suite: it holds every store to the pure algorithms, whatever it
+//! keeps its counters in. A store passes if it decides [`tables`] as written and
+//! thousands of generated [`Trace`]s like the [`Model`], which is naive on purpose.
+//!
+//! ```
+//! use hivemind_core::{MemoryStore, StoreOptions, testing};
+//!
+//! testing::conforms(|| MemoryStore::new(StoreOptions::default()));
+//! ```
+//!
+//! The generated part is the same at each run, so that a red build stays red; with
+//! `HIVEMIND_LONG=1` it is new each time and twenty times as long.
+
+mod generate;
+mod model;
+mod tables;
+mod trace;
+
+pub use generate::{buckets, costs, gaps, limits, traces, windows};
+pub use model::Model;
+pub use trace::{Amount, Ask, Call, Event, Gap, Trace};
+
+use crate::store::Store;
+use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+/// Holds the stores that `make_store` makes to the pure algorithms.
+///
+/// The stores may share what they keep their counters in: each trace has keys of its own.
+///
+/// # Panics
+/// If a store decides otherwise, or fails; the message has the shortest trace that shows it.
+pub fn conforms<S: Store>(make_store: impl Fn() -> S) {
+    for table in tables::all() {
+        tables::hold(&make_store(), &table);
+    }
+    let mut runner = TestRunner::new(cases(2_000));
+    let outcome = runner.run(&traces(), |trace| {
+        follows_the_model(&make_store(), &trace);
+        Ok(())
+    });
+    if let Err(TestError::Fail(reason, trace)) = &outcome {
+        eprint_trace(trace);
+        assert!(outcome.is_ok(), "the store does not decide like the model: {reason}");
+    }
+    assert!(outcome.is_ok(), "no traces could be made: {outcome:?}");
+}
+
+#[expect(clippy::print_stderr, reason = "a failing test tells its shortest trace")]
+fn eprint_trace(trace: &Trace) {
+    eprintln!("the shortest trace that shows it: {trace:#?}");
+}
+
+/// Plays `trace` on `store` and on the [`Model`] side by side.
+///
+/// # Panics
+/// If they differ in any part of any verdict.
+pub fn follows_the_model<S: Store>(store: &S, trace: &Trace) {
+    let mut model = Model::default();
+    trace.play(&fresh_domain(), |call| match call {
+        Call::Decide(batch, context) => {
+            let expected = model.decide(batch, context);
+            let decided = block_on(store.decide(batch, context));
+            assert_eq!(decided.as_ref(), Ok(&expected), "at {:?}: {batch:#?}", context.now);
+            Some(expected)
+        }
+        Call::Forget(key) => {
+            model.forget(key);
+            assert_eq!(block_on(store.forget(key)), Ok(()));
+            None
+        }
+    });
+}
+
+/// A name that no trace of this process had before, nor one of another that shares the store.
+fn fresh_domain() -> String {
+    static TRACES: AtomicU64 = AtomicU64::new(0);
+    format!("conformance-{}-{}", std::process::id(), TRACES.fetch_add(1, Ordering::Relaxed))
+}
+
+/// How many cases a property tries: `quick` of them, always the same; with
+/// `HIVEMIND_LONG=1` twenty times as many, new at each run.
+#[must_use]
+pub fn cases(quick: u32) -> Config {
+    let long = std::env::var_os("HIVEMIND_LONG").is_some_and(|value| value == "1");
+    let (cases, rng_seed) = match long {
+        true => (quick.saturating_mul(20), RngSeed::Random),
+        false => (quick, RngSeed::Fixed(0x4856_4d44)),
+    };
+    Config { cases, rng_seed, failure_persistence: None, ..Config::default() }
+}
+
+/// Waits for a future on this thread, which sleeps meanwhile. For tests and for
+/// programs without an async runtime.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            // A wake between the poll and here is not lost: the park returns at once.
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

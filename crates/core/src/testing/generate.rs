@@ -1,0 +1,148 @@
+//! Generators that aim at the edges. Uniform gaps never form a burst, and uniform
+//! costs never meet a capacity: a property tried on them holds for broken code too.
+
+use super::trace::{Amount, Ask, Event, Gap, Trace};
+use crate::limit::{Limit, Period, Rate, TokenBucket};
+use crate::store::{Mode, OnRefusal, Op};
+use crate::time::{STEP_BACK, Timestamp};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::time::Duration;
+
+/// Periods: units of the calendar, multiples of them, the shortest and the longest.
+fn periods() -> impl Strategy<Value = Period> {
+    let ready = [Period::SECOND, Period::MINUTE, Period::HOUR, Period::DAY, Period::WEEK, Period::YEAR];
+    let made = [1, 1_000_000, 7_000_000_000, 10_000_000_000, 61_000_000_000, 3_155_760_000_000_000_000]
+        .into_iter()
+        .filter_map(|nanos| Period::new(Duration::from_nanos(nanos)).ok());
+    prop_oneof![
+        3 => Just(Period::SECOND),
+        2 => proptest::sample::select(ready.into_iter().chain(made).collect::<Vec<_>>()),
+    ]
+}
+
+/// Token buckets: rates that divide no second, bursts of one and of the most.
+pub fn buckets() -> impl Strategy<Value = Limit> {
+    let requests = prop_oneof![
+        6 => proptest::sample::select(vec![1, 3, 7, 10, 1_000]),
+        1 => proptest::sample::select(vec![999_999_937, 1_000_000_000, u32::MAX]),
+        2 => 1..100_u32,
+    ];
+    let bursts = prop_oneof![
+        6 => proptest::sample::select(vec![1, 2, 5, 21]),
+        1 => Just(TokenBucket::MAX_BURST),
+        2 => 1..50_u32,
+    ];
+    (requests, periods(), bursts).prop_filter_map("a limit that can be made", |(requests, period, burst)| {
+        Limit::token_bucket(Rate::new(requests, period).ok()?, burst).ok()
+    })
+}
+
+/// Fixed and sliding windows, those that block included.
+pub fn windows() -> impl Strategy<Value = Limit> {
+    let requests =
+        prop_oneof![6 => proptest::sample::select(vec![0, 1, 2, 5, 10]), 1 => Just(u32::MAX), 2 => 0..50_u32];
+    (any::<bool>(), requests, periods()).prop_map(|(slides, requests, period)| match slides {
+        true => Limit::sliding_window(requests, period),
+        false => Limit::fixed_window(requests, period),
+    })
+}
+
+/// Limits of all three algorithms.
+pub fn limits() -> impl Strategy<Value = Limit> {
+    prop_oneof![buckets(), windows()]
+}
+
+/// Costs: mostly one, at capacity and beside it, nothing, and everything.
+pub fn costs() -> impl Strategy<Value = Amount> {
+    prop_oneof![
+        8 => Just(Amount::Units(1)),
+        1 => Just(Amount::Units(0)),
+        3 => (-1..=1_i64).prop_map(Amount::Capacity),
+        1 => Just(Amount::Units(u64::MAX)),
+        2 => (0..12_u64).prop_map(Amount::Units),
+    ]
+}
+
+/// Gaps of a clock that never steps back: mostly none at all.
+pub fn gaps() -> impl Strategy<Value = Gap> {
+    prop_oneof![
+        10 => Just(Gap::Nanos(0)),
+        4 => (-1..=1_i64).prop_map(Gap::Wait),
+        2 => (-1..=1_i64).prop_map(Gap::Edge),
+        1 => (0..3_u64).prop_map(Gap::Nanos),
+        2 => (0..3_000_000_000_u64).prop_map(Gap::Nanos),
+        1 => (0..1_000_000_000_000_u64).prop_map(Gap::Nanos),
+    ]
+}
+
+/// Gaps of a clock that also steps back: a little, just [`STEP_BACK`] and one beside it, and far.
+fn stepping_gaps() -> impl Strategy<Value = Gap> {
+    #[expect(clippy::cast_possible_truncation, reason = "a minute has few nanoseconds")]
+    let step_back = STEP_BACK.as_nanos() as u64;
+    prop_oneof![
+        8 => gaps(),
+        1 => (0..3_000_000_000_u64).prop_map(Gap::Back),
+        1 => (step_back - 1..=step_back + 1).prop_map(Gap::Back),
+        1 => (0..200_000_000_000_u64).prop_map(Gap::Back),
+    ]
+}
+
+/// Traces for every store: two thirds with all operations, one third with a clock that steps back.
+///
+/// Where the clock steps back no charge leaves a counter blank: whether a store
+/// still keeps a blank state is its own affair, and only such a clock could tell.
+pub fn traces() -> impl Strategy<Value = Trace> {
+    let steady = (any_refusal(), vec(event(gaps(), ops(), costs()), 1..60));
+    let some_cost = costs().prop_map(|amount| match amount {
+        Amount::Units(units) => Amount::Units(units.max(1)),
+        Amount::Capacity(_) => Amount::Units(2),
+    });
+    let counted = proptest::sample::select(vec![OnRefusal::CountRefusing, OnRefusal::CountAll]);
+    let taking = proptest::sample::select(vec![Op::Spend, Op::Spend, Op::Spend, Op::Peek, Op::Debit]);
+    let stepping = (counted, vec(event(stepping_gaps(), taking, some_cost), 1..60));
+    let events = prop_oneof![2 => steady.boxed(), 1 => stepping.boxed()];
+    (vec(limits(), 1..4), starts(), events).prop_map(|(limits, start, (on_refusal, events))| Trace {
+        limits,
+        on_refusal,
+        start,
+        events,
+    })
+}
+
+fn starts() -> impl Strategy<Value = Timestamp> {
+    prop_oneof![
+        Just(Timestamp::EPOCH),
+        Just(Timestamp::from_millis(1_700_000_000_000)),
+        (0..2_000_000_000_000_000_000_u64).prop_map(Timestamp::from_nanos),
+    ]
+}
+
+fn any_refusal() -> impl Strategy<Value = OnRefusal> {
+    proptest::sample::select(vec![OnRefusal::CountRefusing, OnRefusal::CountAll, OnRefusal::CountNone])
+}
+
+fn ops() -> impl Strategy<Value = Op> {
+    prop_oneof![6 => Just(Op::Spend), 1 => Just(Op::Peek), 1 => Just(Op::Refund), 1 => Just(Op::Debit)]
+}
+
+fn modes() -> impl Strategy<Value = Mode> {
+    prop_oneof![4 => Just(Mode::Enforce), 1 => Just(Mode::Shadow), 2 => Just(Mode::Quota)]
+}
+
+fn event(
+    gaps: impl Strategy<Value = Gap>,
+    ops: impl Strategy<Value = Op>,
+    costs: impl Strategy<Value = Amount>,
+) -> impl Strategy<Value = Event> {
+    let ask = (0..3_usize, costs, ops, modes()).prop_map(|(counter, amount, op, mode)| Ask {
+        counter,
+        amount,
+        op,
+        mode,
+    });
+    prop_oneof![
+        19 => (gaps, vec(ask, 1..4)).prop_map(|(gap, asks)| Event::Batch(gap, asks)),
+        1 => (0..3_usize).prop_map(Event::Forget),
+    ]
+}

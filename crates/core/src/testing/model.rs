@@ -1,0 +1,94 @@
+//! The rules of a batch, written once more and as plainly as they can be: a map of
+//! states, copied to try a batch out. It shares nothing with the stores but the
+//! pure algorithms, so a mistake in their bookkeeping cannot hide in both.
+
+use crate::algorithm::{Action, State, Step, step};
+use crate::key::Key;
+use crate::store::{Charge, Context, Mode, OnRefusal, Op};
+use crate::verdict::{Verdict, Verdicts};
+use std::collections::BTreeMap;
+
+/// What every store has to decide like.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    states: BTreeMap<Key, State>,
+}
+
+impl Model {
+    /// Decides all charges of one request together.
+    pub fn decide(&mut self, batch: &[Charge<'_>], context: Context) -> Verdicts {
+        let mut after = self.states.clone();
+        let tried: Vec<Verdict> = batch.iter().map(|charge| attempt(&mut after, charge, context)).collect();
+        let committed = commits(batch, &tried);
+        if committed {
+            self.states = after;
+            return Verdicts::new(true, tried);
+        }
+        let left = batch.iter().zip(&tried).map(|(charge, tried)| self.leave(charge, tried, context));
+        Verdicts::new(false, left.collect::<Vec<_>>())
+    }
+
+    /// Forgets one counter.
+    pub fn forget(&mut self, key: Key) {
+        self.states.remove(&key);
+    }
+
+    /// What is remembered of one counter.
+    #[must_use]
+    pub fn state(&self, key: Key) -> Option<State> {
+        self.states.get(&key).copied()
+    }
+
+    /// What a refused batch leaves on one counter: refunds and debits, and on
+    /// windows the refused cost where it counts. The answer tells what is left after
+    /// that, but why the charge was refused when it was tried.
+    fn leave(&mut self, charge: &Charge<'_>, tried: &Verdict, context: Context) -> Verdict {
+        let counts = match context.on_refusal {
+            OnRefusal::CountAll => true,
+            OnRefusal::CountRefusing => !tried.is_admitted(),
+            OnRefusal::CountNone => false,
+        };
+        let action = match charge.op {
+            Op::Refund => Action::Refund,
+            Op::Debit => Action::Debit,
+            Op::Spend if counts => Action::Count,
+            Op::Spend | Op::Peek => Action::Peek,
+        };
+        let step = step_on(&self.states, charge, action, context);
+        if action != Action::Peek {
+            self.states.insert(charge.key, step.state);
+        }
+        Verdict { outcome: tried.outcome, ..step.verdict }
+    }
+}
+
+fn attempt(states: &mut BTreeMap<Key, State>, charge: &Charge<'_>, context: Context) -> Verdict {
+    let action = match charge.op {
+        Op::Spend => Action::Spend { count_refusal: context.on_refusal != OnRefusal::CountNone },
+        Op::Peek => Action::Peek,
+        Op::Refund => Action::Refund,
+        Op::Debit => Action::Debit,
+    };
+    let step = step_on(states, charge, action, context);
+    if charge.op != Op::Peek {
+        states.insert(charge.key, step.state);
+    }
+    step.verdict
+}
+
+fn step_on(states: &BTreeMap<Key, State>, charge: &Charge<'_>, action: Action, context: Context) -> Step {
+    step(charge.limit, states.get(&charge.key).copied(), action, charge.cost, context.now)
+}
+
+fn commits(batch: &[Charge<'_>], tried: &[Verdict]) -> bool {
+    let refused = |mode: Mode| {
+        batch.iter().zip(tried).filter(move |(charge, _)| charge.mode == mode).map(|(charge, verdict)| {
+            // A debit is taken in any case, so it refuses nothing.
+            charge.op != Op::Debit && !verdict.is_admitted()
+        })
+    };
+    let stopped_by_a_limit = refused(Mode::Enforce).any(|refused| refused);
+    let has_quotas = refused(Mode::Quota).next().is_some();
+    let stopped_by_quotas = has_quotas && refused(Mode::Quota).all(|refused| refused);
+    !stopped_by_a_limit && !stopped_by_quotas
+}

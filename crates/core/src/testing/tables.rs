@@ -1,0 +1,201 @@
+//! What every store has to decide, as data: the expected answers are written out, so
+//! that a mistake shared by the algorithms and the model would still be seen.
+
+use super::block_on;
+use crate::key::{Key, KeySeed, Parts};
+use crate::limit::{Limit, Period, Rate};
+use crate::store::{Charge, Context, Mode, OnRefusal, Op, Store};
+use crate::time::Timestamp;
+use crate::verdict::{Cost, Outcome, Verdict};
+use Mode::{Enforce, Quota, Shadow};
+use OnRefusal::{CountAll, CountNone, CountRefusing};
+use Op::{Debit, Peek, Refund, Spend};
+
+/// Which counter, what, in which mode, how much.
+type Ask = (usize, Op, Mode, u64);
+/// What is left of a charge that passed.
+const fn left(remaining: u64) -> Answer {
+    Answer { remaining, refused: None }
+}
+/// What is left of a charge that was refused, and the wait in milliseconds.
+const fn wait(remaining: u64, millis: u64) -> Answer {
+    Answer { remaining, refused: Some(Some(millis)) }
+}
+/// A charge that can never pass.
+const fn never(remaining: u64) -> Answer {
+    Answer { remaining, refused: Some(None) }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    remaining: u64,
+    refused: Option<Option<u64>>,
+}
+
+pub(super) struct Table {
+    name: &'static str,
+    limits: Vec<Limit>,
+    on_refusal: OnRefusal,
+    /// When (ms), what is asked, whether the batch commits, and the answers.
+    rows: Vec<(u64, Vec<Ask>, bool, Vec<Answer>)>,
+}
+
+#[expect(clippy::expect_used, reason = "the limits of the tables are good ones")]
+fn bucket(per_second: u32, burst: u32) -> Limit {
+    let rate = Rate::per_second(per_second).expect("a rate");
+    Limit::token_bucket(rate, burst).expect("a burst")
+}
+
+fn fixed(requests: u32) -> Limit {
+    Limit::fixed_window(requests, Period::SECOND)
+}
+
+pub(super) fn all() -> Vec<Table> {
+    let mut tables = vec![one_bucket(), sliding(), twice(), modes(), quotas()];
+    tables.extend([CountRefusing, CountAll, CountNone].map(refusal));
+    tables
+}
+
+fn one_bucket() -> Table {
+    let one = |op, units| vec![(0, op, Enforce, units)];
+    let rows = vec![
+        (0, vec![], true, vec![]),
+        (0, one(Peek, 2), true, vec![left(2)]),
+        (0, one(Peek, 3), false, vec![never(2)]),
+        (0, one(Spend, u64::MAX), false, vec![never(2)]),
+        (0, one(Spend, 0), true, vec![left(2)]),
+        (0, one(Spend, 2), true, vec![left(0)]),
+        (0, one(Spend, 1), false, vec![wait(0, 100)]),
+        (99, one(Spend, 1), false, vec![wait(0, 1)]),
+        (100, one(Spend, 1), true, vec![left(0)]),
+        (150, one(Spend, 2), false, vec![wait(0, 150)]),
+        (150, one(Refund, 1), true, vec![left(1)]),
+        (150, one(Refund, u64::MAX), true, vec![left(2)]),
+        // A debit is taken and never stops a batch, but says that it did not fit.
+        (150, one(Debit, 3), true, vec![never(0)]),
+        (150, one(Spend, 0), false, vec![wait(0, 100)]),
+        (150, one(Debit, u64::MAX), true, vec![never(0)]),
+        (150, one(Spend, 1), false, vec![wait(0, 300)]),
+        (450, one(Spend, 1), true, vec![left(0)]),
+        (9_000, one(Spend, 1), true, vec![left(1)]),
+    ];
+    Table {
+        name: "a token bucket of 2 at 10/s",
+        limits: vec![bucket(10, 2)],
+        on_refusal: CountRefusing,
+        rows,
+    }
+}
+
+fn sliding() -> Table {
+    let one = |op, units| vec![(0, op, Enforce, units)];
+    let rows = vec![
+        (500, one(Spend, 4), true, vec![left(0)]),
+        (500, one(Spend, 1), false, vec![wait(0, 750)]),
+        // Of the last window's 4 a window ending now covers three quarters: 3.
+        (1_249, one(Peek, 1), false, vec![wait(0, 1)]),
+        (1_250, one(Spend, 1), true, vec![left(0)]),
+        (1_500, one(Peek, 1), true, vec![left(1)]),
+        (2_000, one(Spend, 4), false, vec![wait(3, 1_000)]),
+        (3_000, one(Spend, 4), true, vec![left(0)]),
+    ];
+    let limits = vec![Limit::sliding_window(4, Period::SECOND)];
+    Table { name: "a sliding window of 4 in 1 s", limits, on_refusal: CountNone, rows }
+}
+
+fn twice() -> Table {
+    let rows = vec![
+        (0, vec![(0, Spend, Enforce, 2), (0, Spend, Enforce, 2)], false, vec![left(3), wait(3, 100)]),
+        (0, vec![(0, Spend, Enforce, 2), (0, Spend, Enforce, 1)], true, vec![left(1), left(0)]),
+        (0, vec![(0, Refund, Enforce, 1), (0, Spend, Enforce, 1)], true, vec![left(1), left(0)]),
+        (0, vec![(0, Spend, Enforce, 1), (0, Refund, Enforce, 2)], false, vec![wait(0, 100), left(2)]),
+        (0, vec![(0, Spend, Enforce, 2), (0, Peek, Shadow, 1)], true, vec![left(0), wait(0, 100)]),
+    ];
+    Table {
+        name: "one counter twice in a batch",
+        limits: vec![bucket(10, 3)],
+        on_refusal: CountRefusing,
+        rows,
+    }
+}
+
+fn modes() -> Table {
+    let both = |first, second| vec![(0, Spend, first, 1), (1, Spend, second, 1)];
+    let rows = vec![
+        (0, both(Enforce, Enforce), true, vec![left(4), left(0)]),
+        (0, both(Enforce, Enforce), false, vec![left(4), wait(0, 100)]),
+        (0, both(Enforce, Shadow), true, vec![left(3), wait(0, 100)]),
+        (0, both(Shadow, Enforce), false, vec![left(3), wait(0, 100)]),
+        (0, both(Shadow, Quota), false, vec![left(3), wait(0, 100)]),
+        (0, both(Quota, Quota), true, vec![left(2), wait(0, 100)]),
+        (0, both(Quota, Enforce), false, vec![left(2), wait(0, 100)]),
+        (0, vec![(0, Spend, Enforce, 1), (1, Debit, Enforce, 1)], true, vec![left(1), wait(0, 200)]),
+        (0, vec![(0, Refund, Enforce, 1), (1, Spend, Enforce, 1)], false, vec![left(2), wait(0, 200)]),
+        (0, vec![(0, Debit, Enforce, 4), (1, Peek, Enforce, 1)], false, vec![wait(0, 600), wait(0, 200)]),
+        (0, vec![(1, Spend, Shadow, 1)], true, vec![wait(0, 200)]),
+        (0, vec![(1, Spend, Quota, 1)], false, vec![wait(0, 200)]),
+    ];
+    let limits = vec![bucket(10, 5), bucket(10, 1)];
+    Table { name: "what a refusal means in each mode", limits, on_refusal: CountRefusing, rows }
+}
+
+fn quotas() -> Table {
+    let rows = vec![
+        (0, vec![(0, Spend, Quota, 1), (1, Spend, Quota, 1)], true, vec![left(0), left(1)]),
+        (0, vec![(0, Spend, Quota, 1), (1, Spend, Quota, 1)], true, vec![wait(0, 100), left(0)]),
+        (0, vec![(0, Spend, Quota, 1), (1, Spend, Quota, 1)], false, vec![wait(0, 100), wait(0, 100)]),
+        (0, vec![(0, Spend, Quota, 1), (1, Debit, Quota, 1)], true, vec![wait(0, 100), wait(0, 200)]),
+    ];
+    let limits = vec![bucket(10, 1), bucket(10, 2)];
+    Table { name: "quotas refuse together or not at all", limits, on_refusal: CountRefusing, rows }
+}
+
+/// Two windows, of 2 and of 5: what a refused batch leaves on each.
+fn refusal(on_refusal: OnRefusal) -> Table {
+    let both = |units| vec![(0, Spend, Enforce, units), (1, Spend, Enforce, units)];
+    let look = vec![(0, Peek, Shadow, 1), (1, Peek, Shadow, 1)];
+    let after = match on_refusal {
+        CountRefusing => [vec![wait(0, 1_000), left(4)], vec![wait(0, 1_000), left(4)]],
+        CountAll => [vec![wait(0, 1_000), left(2)], vec![wait(0, 1_000), left(2)]],
+        CountNone => [vec![wait(1, 1_000), left(4)], vec![left(1), left(4)]],
+    };
+    let [refused, looked] = after;
+    let rows = vec![
+        (0, both(1), true, vec![left(1), left(4)]),
+        (0, both(2), false, refused),
+        (0, look, true, looked),
+        (1_000, both(2), true, vec![left(0), left(3)]),
+    ];
+    Table { name: "what a refused batch leaves", limits: vec![fixed(2), fixed(5)], on_refusal, rows }
+}
+
+/// # Panics
+/// If the store answers one row otherwise.
+pub(super) fn hold<S: Store>(store: &S, table: &Table) {
+    let seed = KeySeed::from_cluster_id("conformance");
+    let domain = super::fresh_domain();
+    for (row, (at_ms, asks, committed, answers)) in table.rows.iter().enumerate() {
+        let names: Vec<String> = asks.iter().map(|(counter, ..)| counter.to_string()).collect();
+        let entries: Vec<_> = names.iter().map(|name| [("counter", name.as_str())]).collect();
+        let charges = asks.iter().zip(&entries).filter_map(|(&(counter, op, mode, units), entries)| {
+            let (parts, limit) = (Parts { domain: &domain, entries }, table.limits.get(counter)?);
+            let key = Key::new(&seed, parts, limit, 0);
+            Some(Charge { key, parts, limit, cost: Cost::new(units), op, mode })
+        });
+        let context = Context { on_refusal: table.on_refusal, ..Context::at(Timestamp::from_millis(*at_ms)) };
+        let decided = block_on(store.decide(&charges.collect::<Vec<_>>(), context));
+        let told = decided.map(|told| (told.committed, told.each().iter().map(answer).collect()));
+        let place = format!("{} ({:?}), row {row}: {asks:?}", table.name, table.on_refusal);
+        assert_eq!(told, Ok((*committed, answers.clone())), "{place}");
+    }
+}
+
+fn answer(verdict: &Verdict) -> Answer {
+    let refused = match verdict.outcome {
+        Outcome::Admitted => None,
+        Outcome::Refused { retry_after } => Some(
+            retry_after.map(|wait| u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)),
+        ),
+    };
+    Answer { remaining: verdict.remaining, refused }
+}

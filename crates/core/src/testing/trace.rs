@@ -1,0 +1,166 @@
+//! A trace: what is asked of a store, and when. Times and costs are told relative
+//! to the limits and to the last answer, so that a trace lands on the edges.
+
+use crate::key::{Key, KeySeed, Parts};
+use crate::limit::Limit;
+use crate::store::{Charge, Context, Mode, OnRefusal, Op};
+use crate::time::Timestamp;
+use crate::verdict::{Cost, Outcome, Verdicts};
+use std::time::Duration;
+
+/// Times stay below this, so that no wait reaches past the last moment that can be told.
+const LATEST: u64 = u64::MAX / 2;
+
+/// Requests on a handful of counters.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// The counters' limits, one each.
+    pub limits: Vec<Limit>,
+    /// What refused batches leave.
+    pub on_refusal: OnRefusal,
+    /// When it begins.
+    pub start: Timestamp,
+    /// What happens.
+    pub events: Vec<Event>,
+}
+
+/// One thing that happens.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A request, some time after the last.
+    Batch(Gap, Vec<Ask>),
+    /// A counter is forgotten.
+    Forget(usize),
+}
+
+/// What a trace asks of a store.
+#[derive(Clone, Copy, Debug)]
+pub enum Call<'a> {
+    /// To decide a request.
+    Decide(&'a [Charge<'a>], Context),
+    /// To forget a counter.
+    Forget(Key),
+}
+
+/// One charge of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// Which of the counters.
+    pub counter: usize,
+    /// How much.
+    pub amount: Amount,
+    /// What to do.
+    pub op: Op,
+    /// What a refusal means.
+    pub mode: Mode,
+}
+
+/// A cost, as the limit sees it.
+#[derive(Clone, Copy, Debug)]
+pub enum Amount {
+    /// So many units.
+    Units(u64),
+    /// The capacity, and so many more or fewer.
+    Capacity(i64),
+}
+
+impl Amount {
+    /// The cost it is under `limit`.
+    #[must_use]
+    pub fn under(self, limit: &Limit) -> Cost {
+        Cost::new(match self {
+            Self::Units(units) => units,
+            Self::Capacity(beside) => u64::from(limit.burst()).saturating_add_signed(beside),
+        })
+    }
+}
+
+/// How much later, or earlier, than the last request.
+#[derive(Clone, Copy, Debug)]
+pub enum Gap {
+    /// So many nanoseconds later.
+    Nanos(u64),
+    /// So many nanoseconds earlier: a clock that steps back.
+    Back(u64),
+    /// When the last refusal said the same would pass, or so many nanoseconds beside it.
+    Wait(i64),
+    /// At the next edge of a window of the first counter's period, or so many nanoseconds beside it.
+    Edge(i64),
+}
+
+impl Gap {
+    /// The moment that follows `now`; `wait` is what the last refusal said.
+    #[must_use]
+    pub fn after(self, now: Timestamp, wait: Option<Duration>, limit: &Limit) -> Timestamp {
+        let nanos = now.as_nanos();
+        let later = match self {
+            Self::Nanos(gap) => nanos.saturating_add(gap),
+            Self::Back(gap) => nanos.saturating_sub(gap),
+            Self::Wait(beside) => {
+                let wait = wait.map_or(0, |wait| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+                nanos.saturating_add(wait).saturating_add_signed(beside).max(nanos)
+            }
+            Self::Edge(beside) => {
+                let period = u64::try_from(limit.period().length().as_nanos()).unwrap_or(u64::MAX);
+                (nanos / period + 1).saturating_mul(period).saturating_add_signed(beside).max(nanos)
+            }
+        };
+        if later > LATEST { now } else { Timestamp::from_nanos(later) }
+    }
+}
+
+impl Trace {
+    /// Plays it to `ask`, whose answers lead the time of what follows.
+    pub fn play(&self, domain: &str, mut ask: impl FnMut(Call<'_>) -> Option<Verdicts>) {
+        let names: Vec<String> = (0..self.limits.len()).map(|index| index.to_string()).collect();
+        let entries: Vec<_> = names.iter().map(|name| [("counter", name.as_str())]).collect();
+        let seed = KeySeed::from_cluster_id("conformance");
+        let counters: Vec<(Key, Parts<'_>, &Limit)> = (entries.iter().zip(&self.limits))
+            .map(|(entries, limit)| {
+                let parts = Parts { domain, entries };
+                (Key::new(&seed, parts, limit, 0), parts, limit)
+            })
+            .collect();
+        let Some((_, _, first)) = counters.first() else { return };
+        let (mut now, mut wait) = (self.start, None);
+        for event in &self.events {
+            match event {
+                Event::Batch(gap, asks) => {
+                    now = gap.after(now, wait, first);
+                    let batch: Vec<Charge<'_>> = asks
+                        .iter()
+                        .filter_map(|ask| counters.get(ask.counter % counters.len()).map(|c| ask.charge(c)))
+                        .collect();
+                    let context = Context { on_refusal: self.on_refusal, ..Context::at(now) };
+                    wait = ask(Call::Decide(&batch, context)).as_ref().and_then(longest_wait).or(wait);
+                }
+                Event::Forget(counter) => {
+                    if let Some((key, ..)) = counters.get(counter % counters.len()) {
+                        ask(Call::Forget(*key));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Ask {
+    fn charge<'a>(&self, (key, parts, limit): &(Key, Parts<'a>, &'a Limit)) -> Charge<'a> {
+        Charge {
+            key: *key,
+            parts: *parts,
+            limit,
+            cost: self.amount.under(limit),
+            op: self.op,
+            mode: self.mode,
+        }
+    }
+}
+
+fn longest_wait(verdicts: &Verdicts) -> Option<Duration> {
+    let waits = verdicts.each().iter().filter_map(|verdict| match verdict.outcome {
+        Outcome::Refused { retry_after } => retry_after,
+        Outcome::Admitted => None,
+    });
+    waits.max()
+}

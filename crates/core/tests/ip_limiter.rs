@@ -1,0 +1,124 @@
+//! The limiter by address: who shares a bucket, what is evicted, and that its thread ends.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use hivemind_core::{
+    ClientIp, Clock, IpLimiter, LimitError, ManualClock, Period, Rate, StartError, Timestamp,
+};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn limiter(per_second: u32, burst: u32) -> (IpLimiter<ManualClock>, ManualClock) {
+    let clock = ManualClock::at(Timestamp::from_millis(1_794_769_200_000));
+    let rate = Rate::per_second(per_second).unwrap();
+    (IpLimiter::with_clock(rate, burst, MINUTE, clock.clone()).unwrap(), clock)
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+#[test]
+fn a_burst_is_spent_then_refills_one_by_one() {
+    let (limiter, clock) = limiter(2, 2);
+    let start = clock.now();
+    for (at_ms, allowed) in [
+        (0, true),
+        (0, true),
+        (0, false),
+        (499, false),
+        (500, true),
+        (500, false),
+        (10_500, true),
+        (10_500, true),
+        (10_500, false),
+    ] {
+        clock.set(start.saturating_add(Duration::from_millis(at_ms)));
+        assert_eq!(limiter.allow(address("203.0.113.9")), allowed, "at {at_ms} ms");
+    }
+}
+
+#[test]
+fn clients_share_a_bucket_only_if_they_are_one() {
+    for (first, second, share) in [
+        ("203.0.113.9", "203.0.113.9", true),
+        ("203.0.113.9", "203.0.113.10", false),
+        ("203.0.113.9", "::ffff:203.0.113.9", true),
+        ("2001:db8:1:2::1", "2001:db8:1:2:ffff:ffff:ffff:ffff", true),
+        ("2001:db8:1:2::1", "2001:db8:1:3::1", false),
+        ("::", "0.0.0.0", false),
+    ] {
+        let (limiter, _) = limiter(1, 1);
+        assert!(limiter.allow(address(first)));
+        assert_eq!(!limiter.allow(address(second)), share, "{first} and {second}");
+    }
+}
+
+#[test]
+fn a_bucket_goes_when_it_has_been_full_for_the_interval_and_not_before() {
+    let (limiter, clock) = limiter(1, 10);
+    assert!(limiter.allow(address("203.0.113.9")));
+    for _ in 0..10 {
+        assert!(limiter.allow(address("203.0.113.10")));
+    }
+    // The first is full after 1 s, the second after 10 s.
+    for (at_s, gone, keys) in [(60, 0, 2), (61, 1, 1), (69, 0, 1), (70, 1, 0)] {
+        clock.set(Timestamp::from_millis(1_794_769_200_000 + at_s * 1_000));
+        assert_eq!(limiter.sweep(), gone, "at {at_s} s");
+        assert_eq!(limiter.occupancy().keys, keys, "at {at_s} s");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_when_it_is_made() {
+    let rate = Rate::per_second(1).unwrap();
+    assert_eq!(Rate::per_second(0).unwrap_err(), LimitError::ZeroRate);
+    let refused = |rate, burst, interval| match IpLimiter::new(rate, burst, interval) {
+        Err(error) => error,
+        Ok(_) => panic!("accepted"),
+    };
+    assert!(matches!(refused(rate, 0, MINUTE), StartError::Limit(LimitError::ZeroBurst)));
+    assert!(matches!(refused(rate, u32::MAX, MINUTE), StartError::Limit(LimitError::BurstTooLarge { .. })));
+    assert!(matches!(refused(rate, 1, Duration::ZERO), StartError::ZeroSweepInterval));
+    assert!("not an address".parse::<ClientIp>().is_err());
+    assert!(Period::new(Duration::ZERO).is_err());
+}
+
+/// A clock that counts how often it is read, and by whom.
+#[derive(Clone, Default)]
+struct CountedClock {
+    readings: Arc<AtomicUsize>,
+}
+
+impl Clock for CountedClock {
+    fn now(&self) -> Timestamp {
+        self.readings.fetch_add(1, Ordering::SeqCst);
+        Timestamp::EPOCH
+    }
+}
+
+#[test]
+fn its_thread_sweeps_by_itself_and_ends_on_close_and_on_drop() {
+    for close in [true, false] {
+        let clock = CountedClock::default();
+        let rate = Rate::per_second(1).unwrap();
+        let limiter = IpLimiter::with_clock(rate, 1, Duration::from_nanos(1), clock.clone()).unwrap();
+        while clock.readings.load(Ordering::SeqCst) < 3 {
+            std::thread::yield_now(); // nextest ends a test that hangs.
+        }
+        if close {
+            limiter.close();
+            limiter.close(); // A second time does nothing.
+            let readings = clock.readings.load(Ordering::SeqCst);
+            assert!(limiter.allow(address("203.0.113.9")), "it still answers");
+            assert_eq!(clock.readings.load(Ordering::SeqCst), readings + 1, "only the answer read the clock");
+        }
+        drop(limiter);
+        // Joined: nobody else holds the clock any more.
+        assert_eq!(Arc::strong_count(&clock.readings), 1);
+    }
+}

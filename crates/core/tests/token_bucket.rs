@@ -1,0 +1,190 @@
+//! The token bucket's promises, in exact arithmetic: tokens times the period, so
+//! that a third of a token is no rounding.
+#![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
+
+use hivemind_core::algorithm::{Action, State, step};
+use hivemind_core::testing::{Amount, Gap, buckets, cases, costs, gaps};
+use hivemind_core::{Cost, Limit, Outcome, Period, Rate, STEP_BACK, Timestamp, TokenBucket};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::time::Duration;
+
+const SPEND: Action = Action::Spend { count_refusal: true };
+const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+fn bucket(requests: u32, period: Period, burst: u32) -> Limit {
+    Limit::token_bucket(Rate::new(requests, period).unwrap(), burst).unwrap()
+}
+
+/// One counter, driven by hand.
+struct Counter<'a> {
+    limit: &'a Limit,
+    state: Option<State>,
+    now: Timestamp,
+    wait: Option<Duration>,
+}
+
+impl<'a> Counter<'a> {
+    fn new(limit: &'a Limit) -> Self {
+        Self { limit, state: None, now: START, wait: None }
+    }
+
+    /// Spends after a gap; what was admitted.
+    fn spend(&mut self, gap: Gap, amount: Amount) -> u64 {
+        self.now = gap.after(self.now, self.wait, self.limit);
+        let cost = amount.under(self.limit);
+        let step = step(self.limit, self.state, SPEND, cost, self.now);
+        self.state = Some(step.state);
+        match step.verdict.outcome {
+            Outcome::Admitted => cost.get(),
+            Outcome::Refused { retry_after } => {
+                self.wait = retry_after.or(self.wait);
+                0
+            }
+        }
+    }
+
+    fn remaining(&self) -> u64 {
+        step(self.limit, self.state, Action::Peek, Cost::ONE, self.now).verdict.remaining
+    }
+}
+
+/// What a bucket may admit in `nanos`, times its period.
+fn allowance(limit: &Limit, nanos: i128) -> i128 {
+    i128::from(limit.burst()) * period(limit) + i128::from(limit.requests()) * nanos
+}
+
+fn period(limit: &Limit) -> i128 {
+    limit.period().length().as_nanos().try_into().unwrap()
+}
+
+#[test]
+fn a_burst_is_spent_then_refills_one_by_one() {
+    let limit = bucket(2, Period::SECOND, 2);
+    let mut counter = Counter::new(&limit);
+    for (gap_ms, admitted) in
+        [(0, 1), (0, 1), (0, 0), (499, 0), (1, 1), (0, 0), (500, 1), (5_000, 1), (0, 1), (0, 0)]
+    {
+        assert_eq!(counter.spend(Gap::Nanos(gap_ms * 1_000_000), Amount::Units(1)), admitted, "{gap_ms}");
+    }
+}
+
+#[test]
+fn thirds_of_a_second_add_up_to_whole_seconds() {
+    // A third of a second is no whole nanosecond: what is left of one counts for the next.
+    let limit = bucket(3, Period::SECOND, 3);
+    let mut counter = Counter::new(&limit);
+    assert_eq!(counter.spend(Gap::Nanos(0), Amount::Units(3)), 3);
+    for (gap, admitted) in [(333_333_333, 0), (1, 1), (333_333_332, 0), (1, 1), (333_333_332, 0), (1, 1)] {
+        assert_eq!(counter.spend(Gap::Nanos(gap), Amount::Units(1)), admitted, "{gap}");
+    }
+    assert_eq!(counter.now, START.saturating_add(Duration::from_secs(1)));
+}
+
+fn stepping() -> impl Strategy<Value = Gap> {
+    let minute = u64::try_from(STEP_BACK.as_nanos()).unwrap();
+    prop_oneof![
+        6 => gaps(),
+        1 => (0..2_000_000_000_u64).prop_map(Gap::Back),
+        1 => (minute - 1..=minute + 1).prop_map(Gap::Back),
+        1 => (0..300_000_000_000_u64).prop_map(Gap::Back),
+    ]
+}
+
+proptest! {
+    #![proptest_config(cases(2_000))]
+
+    // Seen failing on: a state clamped to the burst's span before now instead of to now; `>=` instead of `>` at the level.
+    #[test]
+    fn no_span_admits_more_than_burst_plus_rate(limit in buckets(), asks in vec((gaps(), costs()), 1..80)) {
+        let mut counter = Counter::new(&limit);
+        let admitted: Vec<(i128, i128)> = asks
+            .into_iter()
+            .map(|(gap, amount)| {
+                let passed = counter.spend(gap, amount);
+                (i128::from(counter.now.as_nanos()), i128::from(passed))
+            })
+            .collect();
+        for first in 0..admitted.len() {
+            let mut sum = 0;
+            for &(now, passed) in &admitted[first..] {
+                sum += passed;
+                prop_assert!(sum * period(&limit) <= allowance(&limit, now - admitted[first].0));
+            }
+        }
+    }
+
+    // With a clock that steps back the promise is: between any two requests no more
+    // than the burst and the rate times all the time that the clock went forward;
+    // while it stays within `STEP_BACK` of the latest moment, time is not counted twice.
+    // Seen failing on: a step back that sets `since` to now without a floor of STEP_BACK.
+    #[test]
+    fn a_clock_that_steps_back_earns_only_what_it_goes_forward(
+        limit in buckets(), asks in vec((stepping(), costs()), 1..80),
+    ) {
+        let mut counter = Counter::new(&limit);
+        let admitted: Vec<(Timestamp, i128)> = asks
+            .into_iter()
+            .map(|(gap, amount)| {
+                let passed = counter.spend(gap, amount);
+                (counter.now, i128::from(passed))
+            })
+            .collect();
+        for first in 0..admitted.len() {
+            let (start, _) = admitted[first];
+            let (mut sum, mut forward, mut before) = (0, Duration::ZERO, start);
+            let (mut latest, mut earliest, mut near) = (start, start, true);
+            for &(now, passed) in &admitted[first..] {
+                sum += passed;
+                forward += now.since(before);
+                before = now;
+                let nanos = i128::try_from(forward.as_nanos()).unwrap();
+                prop_assert!(sum * period(&limit) <= allowance(&limit, nanos));
+                (latest, earliest) = (latest.max(now), earliest.min(now));
+                near &= admitted.iter().all(|(other, _)| other.since(now) <= STEP_BACK);
+                if near {
+                    let span = i128::try_from(latest.since(earliest).as_nanos()).unwrap();
+                    prop_assert!(sum * period(&limit) <= allowance(&limit, span));
+                }
+            }
+        }
+    }
+
+    // Seen failing on: a refill that sets `since` to now, and one that drops the phase.
+    #[test]
+    fn no_fraction_of_a_token_is_lost_on_a_busy_bucket(
+        requests in proptest::sample::select(vec![1, 3, 7, 10, 1_000, 999_999_937, u32::MAX]),
+        per in proptest::sample::select(vec![Period::SECOND, Period::SECOND.times(10).unwrap(), Period::YEAR]),
+        burst in prop_oneof![2..6_u32, Just(TokenBucket::MAX_BURST)],
+        gaps in vec(prop_oneof![Just(0), Just(1), Just(u64::MAX), any::<u64>()], 1..200),
+    ) {
+        let limit = bucket(requests, per, burst);
+        // Long enough for all tokens but one: the bucket is never full again, so it may not lose anything.
+        let longest = i128::from(burst - 1) * period(&limit) / i128::from(requests);
+        let longest = u64::try_from(longest.min(i128::from(u64::MAX / 1_000))).unwrap();
+        let mut counter = Counter::new(&limit);
+        let mut passed = i128::from(counter.spend(Gap::Nanos(0), Amount::Capacity(0)));
+        for gap in gaps {
+            let gap = if gap == u64::MAX { longest } else { gap % (longest + 1) };
+            counter.now = counter.now.saturating_add(Duration::from_nanos(gap));
+            passed += i128::from(counter.spend(Gap::Nanos(0), Amount::Units(counter.remaining())));
+            let elapsed = i128::from(counter.now.as_nanos() - START.as_nanos());
+            prop_assert_eq!(passed, allowance(&limit, elapsed) / period(&limit));
+        }
+    }
+
+    // Seen failing on: a state clamped to the burst's span before now instead of to now.
+    #[test]
+    fn an_idle_bucket_holds_one_burst(limit in buckets(), asks in vec((gaps(), costs()), 0..20), idle in any::<u32>()) {
+        let mut counter = Counter::new(&limit);
+        for (gap, amount) in asks {
+            counter.spend(gap, amount);
+        }
+        let memory = u64::try_from(limit.longest_memory().as_nanos()).unwrap();
+        prop_assume!(memory < u64::MAX / 8);
+        counter.now = counter.now.saturating_add(Duration::from_nanos(memory + u64::from(idle)));
+        prop_assert_eq!(counter.remaining(), u64::from(limit.burst()));
+        prop_assert_eq!(counter.spend(Gap::Nanos(0), Amount::Capacity(0)), u64::from(limit.burst()));
+        prop_assert_eq!(counter.spend(Gap::Nanos(0), Amount::Units(1)), 0);
+    }
+}

@@ -1,0 +1,46 @@
+//! The command line. What a command does is elsewhere; here is how it is called,
+//! what it prints and how it exits.
+
+mod replay;
+
+use crate::config::Problems;
+use clap::{Parser, Subcommand};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// One rate limiter for everywhere.
+#[derive(Parser)]
+#[command(name = "hivemind", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Replay(replay::Replay),
+}
+
+pub(crate) fn run() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Replay(replay) => replay.run(),
+    };
+    match result {
+        Ok(code) => code,
+        // Whoever read our output has seen enough, as `head` does.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            // With nobody left to read it, there is nobody to tell either.
+            let _ = match error.downcast_ref::<Problems>() {
+                Some(problems) => writeln!(std::io::stderr(), "{problems}"),
+                None => writeln!(std::io::stderr(), "hivemind: {error:#}"),
+            };
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+    io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+}

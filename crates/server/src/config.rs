@@ -1,0 +1,11 @@
+//! Files that people write: read whole, refused with every mistake's place and remedy.
+
+mod document;
+mod limit_reader;
+mod problem;
+mod reader;
+mod rule_file;
+mod rule_files;
+
+pub(crate) use problem::Problems;
+pub(crate) use rule_files::{load_rules, parse_rules};

@@ -1,0 +1,160 @@
+//! A YAML file as a tree in which every value knows its place. The reader of a
+//! file walks it and collects all mistakes, which a typed parse cannot: it stops at the first.
+
+use super::problem::{Problem, Source};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::{Location, Spanned};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A value and its place.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) value: Value,
+    pub(super) span: Range<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Null,
+    /// Its text as written, and whether it was written without quotes.
+    Scalar {
+        text: String,
+        plain: bool,
+    },
+    List(Vec<Node>),
+    Map(Vec<(Node, Node)>),
+}
+
+impl Value {
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "nothing",
+            Self::Scalar { .. } => "a plain value",
+            Self::List(_) => "a list",
+            Self::Map(_) => "a map",
+        }
+    }
+}
+
+/// Reads one document, or says where it stops being YAML.
+pub(super) fn parse(source: &Arc<Source>) -> Result<Node, Problem> {
+    match serde_saphyr::from_str::<Spanned<Raw>>(&source.text) {
+        Ok(raw) => Ok(placed(raw, &source.text)),
+        Err(error) => {
+            let span = error.location().map(|location| span_of(&location, &source.text));
+            let cause = serde_saphyr::Error::without_snippet(&error).to_string();
+            // The parser repeats the place at the end of its sentence; ours stands before it.
+            let cause = cause.rsplit_once(" at line ").map_or(cause.as_str(), |(cause, _)| cause);
+            let remedy = "this is not YAML as it stands; check indentation, quotes and brackets up to here";
+            Err(Problem::new(source, span, cause, remedy))
+        }
+    }
+}
+
+fn placed(raw: Spanned<Raw>, text: &str) -> Node {
+    let span = span_of(&raw.referenced, text);
+    let value = match raw.value {
+        Raw::Null => Value::Null,
+        Raw::Text(string) => match text.get(span_of(&raw.defined, text)) {
+            // As written: `007` and `yes` are the names 007 and yes where a name is wanted.
+            Some(written) if is_plain(written) => {
+                Value::Scalar { text: written.trim_end().to_owned(), plain: true }
+            }
+            _ => Value::Scalar { text: string, plain: false },
+        },
+        Raw::List(items) => Value::List(items.into_iter().map(|item| placed(item, text)).collect()),
+        Raw::Map(pairs) => {
+            let pairs = pairs.into_iter().map(|(key, value)| (placed(key, text), placed(value, text)));
+            Value::Map(pairs.collect())
+        }
+    };
+    Node { value, span }
+}
+
+/// Whether a scalar was written as it is meant: on one line, without quotes, block, alias or tag.
+fn is_plain(written: &str) -> bool {
+    !written.is_empty()
+        && !written.starts_with(['"', '\'', '|', '>', '*', '&', '!'])
+        && !written.contains('\n')
+}
+
+fn span_of(location: &Location, text: &str) -> Range<usize> {
+    let span = location.span();
+    let number = |value: Option<_>| value.and_then(|value| usize::try_from(value).ok());
+    let start = number(span.byte_offset()).unwrap_or(0).min(text.len());
+    let end = start.saturating_add(number(span.byte_len()).unwrap_or(0)).min(text.len());
+    start..end
+}
+
+enum Raw {
+    Null,
+    Text(String),
+    List(Vec<Spanned<Raw>>),
+    Map(Vec<(Spanned<Raw>, Spanned<Raw>)>),
+}
+
+struct RawVisitor;
+
+impl<'de> Visitor<'de> for RawVisitor {
+    type Value = Raw;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a YAML value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_none<E: Error>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw, D::Error> {
+        Raw::deserialize(deserializer)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Raw, E> {
+        Ok(Raw::Text(value.to_string()))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Raw, E> {
+        Ok(Raw::Text(value.to_string()))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Raw, E> {
+        Ok(Raw::Text(value.to_string()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Raw, E> {
+        Ok(Raw::Text(value.to_string()))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Raw, E> {
+        Ok(Raw::Text(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Raw::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut pairs: A) -> Result<Raw, A::Error> {
+        let mut map = Vec::new();
+        while let Some(pair) = pairs.next_entry()? {
+            map.push(pair);
+        }
+        Ok(Raw::Map(map))
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RawVisitor)
+    }
+}

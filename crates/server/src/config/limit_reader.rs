@@ -1,0 +1,176 @@
+//! The limits of one descriptor, from `rate_limit` or `rate_limits`.
+
+use super::document::Node;
+use super::reader::{Fields, Reader};
+use hivemind_core::{Budget, Limit, LimitError, Period, Rate, Rule};
+
+const LIMIT_KEYS: &[&str] =
+    &["unit", "requests_per_unit", "unlimited", "name", "replaces", "algorithm", "burst", "unit_multiplier"];
+const UNITS: [(&str, Period); 7] = [
+    ("second", Period::SECOND),
+    ("minute", Period::MINUTE),
+    ("hour", Period::HOUR),
+    ("day", Period::DAY),
+    ("week", Period::WEEK),
+    ("month", Period::MONTH),
+    ("year", Period::YEAR),
+];
+
+enum Algorithm {
+    FixedWindow,
+    SlidingWindow,
+    TokenBucket,
+}
+
+/// One rule of all these limits.
+pub(super) fn rule(reader: &mut Reader<'_>, nodes: &[Node]) -> Option<Rule> {
+    let mut rule: Option<Rule> = None;
+    let mut sound = true;
+    for node in nodes {
+        let Some(fields) = reader.fields(node, "a rate limit", LIMIT_KEYS) else {
+            sound = false;
+            continue;
+        };
+        let names = names(reader, &fields);
+        let Some(budget) = budget(reader, node, &fields) else {
+            sound = false;
+            continue;
+        };
+        let whole = rule.get_or_insert_with(|| Rule::new(Budget::Limits(Vec::new())));
+        let Some((name, replaces)) = names else {
+            sound = false;
+            continue;
+        };
+        whole.name = whole.name.take().or(name);
+        whole.replaces.extend(replaces);
+        match (&mut whole.budget, budget) {
+            (Budget::Limits(limits), Budget::Limits(more)) => limits.extend(more),
+            (whole, Budget::Unlimited) if nodes.len() == 1 => *whole = Budget::Unlimited,
+            _ => {
+                let cause = "`unlimited` stands alone, and here are other limits beside it";
+                reader.problem(Some(node.span.clone()), cause, "leave it out: the other limits decide");
+                sound = false;
+            }
+        }
+    }
+    rule.filter(|_| sound)
+}
+
+fn names(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<(Option<String>, Vec<String>)> {
+    let name = Some(reader.optional_text(fields, "name")?).filter(|name| !name.is_empty());
+    let mut others = Vec::new();
+    let items = fields.get("replaces").map_or(&[][..], |node| reader.items(node, "replaces"));
+    for item in items {
+        let fields = reader.fields(item, "an item of `replaces`", &["name"])?;
+        let replaced = reader.optional_text(&fields, "name")?;
+        if replaced.is_empty() {
+            let remedy = "write the name of the limit it replaces, as in `- name: basic`";
+            reader.problem(Some(item.span.clone()), "an item of `replaces` has no name", remedy);
+            return None;
+        }
+        if name.as_ref() == Some(&replaced) {
+            let remedy = "leave this item out, or give one of the two limits another name";
+            reader.problem(Some(item.span.clone()), "a limit cannot replace itself", remedy);
+            return None;
+        }
+        others.push(replaced);
+    }
+    Some((name, others))
+}
+
+fn budget(reader: &mut Reader<'_>, node: &Node, fields: &Fields<'_>) -> Option<Budget> {
+    if reader.flag(fields, "unlimited") {
+        if let Some(unit) = fields.get("unit") {
+            let cause = "an unlimited rule has no unit";
+            reader.problem(Some(unit.span.clone()), cause, "leave `unit` out, or `unlimited`");
+            return None;
+        }
+        return Some(Budget::Unlimited);
+    }
+    // All are read before any is missed, so that each mistake is told.
+    let unit = unit(reader, node, fields);
+    let requests = match fields.get("requests_per_unit") {
+        Some(node) => reader.number(node, "requests_per_unit"),
+        None => Some(0),
+    };
+    let multiplier = match fields.get("unit_multiplier") {
+        Some(node) => reader.number(node, "unit_multiplier"),
+        None => Some(1),
+    };
+    let burst = match fields.get("burst") {
+        Some(node) => reader.number(node, "burst").map(Some),
+        None => Some(None),
+    };
+    let algorithm = algorithm(reader, fields);
+    let (unit, requests, multiplier, burst, algorithm) = (unit?, requests?, multiplier?, burst?, algorithm?);
+    let place = |key: &str| fields.get(key).unwrap_or(node).span.clone();
+    let period = match unit.times(multiplier) {
+        Ok(period) => period,
+        Err(error) => {
+            let (cause, remedy) = multiplied(error);
+            reader.problem(Some(place("unit_multiplier")), cause, remedy);
+            return None;
+        }
+    };
+    let limit = match algorithm {
+        Algorithm::TokenBucket => {
+            Rate::new(requests, period).map_err(|error| ("requests_per_unit", error)).and_then(|rate| {
+                Limit::token_bucket(rate, burst.unwrap_or(requests)).map_err(|error| ("burst", error))
+            })
+        }
+        Algorithm::FixedWindow | Algorithm::SlidingWindow if burst.is_some() => {
+            let cause = "`burst` is for `algorithm: token_bucket`, and this limit is a window";
+            let remedy = "leave `burst` out, or add `algorithm: token_bucket`";
+            reader.problem(Some(place("burst")), cause, remedy);
+            return None;
+        }
+        Algorithm::FixedWindow => Ok(Limit::fixed_window(requests, period)),
+        Algorithm::SlidingWindow => Ok(Limit::sliding_window(requests, period)),
+    };
+    match limit {
+        Ok(limit) => Some(Budget::Limits(vec![limit])),
+        Err((key, error)) => {
+            let text = error.to_string();
+            let (cause, remedy) = text.split_once("; ").unwrap_or((&text, "choose another number"));
+            reader.problem(Some(place(key)), cause, remedy);
+            None
+        }
+    }
+}
+
+fn multiplied(error: LimitError) -> (String, &'static str) {
+    match error {
+        LimitError::ZeroPeriod => ("`unit_multiplier` must be at least 1".into(), "write 5 for five minutes"),
+        _ => ("unit and multiplier make more than 100 years".into(), "choose a smaller multiplier"),
+    }
+}
+
+fn unit(reader: &mut Reader<'_>, node: &Node, fields: &Fields<'_>) -> Option<Period> {
+    let remedy = format!("one of: {}", UNITS.map(|(name, _)| name).join(", "));
+    let Some(unit) = fields.get("unit") else {
+        reader.problem(Some(node.span.clone()), "the limit has no `unit`", remedy);
+        return None;
+    };
+    let text = reader.text(unit, "unit")?;
+    let known = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(&text));
+    if known.is_none() {
+        reader.problem(Some(unit.span.clone()), format!("`{text}` is no unit"), remedy);
+    }
+    known.map(|(_, period)| *period)
+}
+
+/// An algorithm that is not known is an error and never a fall-back: docs/decisions/004.
+fn algorithm(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Algorithm> {
+    let Some(node) = fields.get("algorithm") else { return Some(Algorithm::FixedWindow) };
+    let text = reader.text(node, "algorithm")?;
+    match text.as_str() {
+        "fixed_window" => Some(Algorithm::FixedWindow),
+        "sliding_window" => Some(Algorithm::SlidingWindow),
+        "token_bucket" => Some(Algorithm::TokenBucket),
+        _ => {
+            let remedy = "one of: fixed_window, sliding_window, token_bucket";
+            reader.problem(Some(node.span.clone()), format!("`{text}` is no algorithm"), remedy);
+            None
+        }
+    }
+}

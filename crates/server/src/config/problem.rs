@@ -1,0 +1,65 @@
+//! What is wrong in a file: where, why, and what to write instead.
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A file's name and text, kept so that a problem can show its line.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+/// One mistake in a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    source: Arc<Source>,
+    /// Where, in bytes of the text; none if it concerns the file as a whole.
+    span: Option<Range<usize>>,
+    cause: String,
+    remedy: String,
+}
+
+impl Problem {
+    pub(crate) fn new(
+        source: &Arc<Source>,
+        span: Option<Range<usize>>,
+        cause: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self { source: Arc::clone(source), span, cause: cause.into(), remedy: remedy.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.source.text;
+        // A span that the parser got wrong must not end the report of it.
+        let span = self.span.clone().filter(|span| text.get(span.clone()).is_some());
+        let Some(span) = span else {
+            return write!(f, "error: {}: {}\n  = help: {}", self.source.name, self.cause, self.remedy);
+        };
+        let mark = AnnotationKind::Primary.span(span).label(&self.remedy);
+        let snippet = Snippet::source(text).path(&self.source.name).annotation(mark);
+        let report = [Level::ERROR.primary_title(&self.cause).element(snippet)];
+        f.write_str(&Renderer::plain().render(&report))
+    }
+}
+
+/// Every mistake that was found.
+#[derive(Debug, thiserror::Error)]
+pub(crate) struct Problems(pub(crate) Vec<Problem>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for problem in &self.0 {
+            writeln!(f, "{problem}\n")?;
+        }
+        match self.0.len() {
+            1 => f.write_str("1 problem; nothing was loaded"),
+            count => write!(f, "{count} problems; nothing was loaded"),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What every reader of a file needs: a value of the right kind from a document, or a problem with its place.
+
+use super::document::{Node, Value};
+use super::problem::{Problem, Source};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The entries of one map.
+pub(super) struct Fields<'a>(Vec<(&'a str, &'a Node)>);
+
+impl<'a> Fields<'a> {
+    pub(super) fn get(&self, key: &str) -> Option<&'a Node> {
+        self.0.iter().find(|(known, _)| *known == key).map(|(_, node)| *node)
+    }
+}
+
+/// Walks a document and collects what is wrong.
+pub(super) struct Reader<'a> {
+    source: &'a Arc<Source>,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(source: &'a Arc<Source>, problems: &'a mut Vec<Problem>) -> Self {
+        Self { source, problems }
+    }
+
+    pub(super) fn problem(
+        &mut self,
+        span: Option<Range<usize>>,
+        cause: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.problems.push(Problem::new(self.source, span, cause, remedy));
+    }
+
+    /// The entries of a map with these keys and no others.
+    pub(super) fn fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
+        let Value::Map(pairs) = &node.value else {
+            let cause = format!("{what} is a map, and this is {}", node.value.kind());
+            self.problem(
+                Some(node.span.clone()),
+                cause,
+                format!("write entries such as `{}: ...`", known.first()?),
+            );
+            return None;
+        };
+        let mut fields = Vec::new();
+        for (key, value) in pairs {
+            match &key.value {
+                Value::Scalar { text, .. } if known.contains(&text.as_str()) => {
+                    fields.push((text.as_str(), value));
+                }
+                Value::Scalar { text, .. } => {
+                    let cause = format!("`{text}` is no key of {what}");
+                    self.problem(Some(key.span.clone()), cause, remedy_for_unknown(text, known));
+                }
+                other => {
+                    let cause = format!("a key of {what} is a word, and this is {}", other.kind());
+                    self.problem(Some(key.span.clone()), cause, format!("one of: {}", known.join(", ")));
+                }
+            }
+        }
+        Some(Fields(fields))
+    }
+
+    /// A name: what was written, whatever YAML would make of it.
+    pub(super) fn text(&mut self, node: &Node, key: &str) -> Option<String> {
+        match &node.value {
+            Value::Null => Some(String::new()),
+            Value::Scalar { text, plain: true } if is_fraction(text) => {
+                let cause = format!("`{key}: {text}` reads as a number with a fraction");
+                self.problem(Some(node.span.clone()), cause, format!("quote it: `{key}: \"{text}\"`"));
+                None
+            }
+            Value::Scalar { text, .. } => Some(text.clone()),
+            other => {
+                let cause = format!("`{key}` is a text, and this is {}", other.kind());
+                self.problem(Some(node.span.clone()), cause, format!("write `{key}: name`"));
+                None
+            }
+        }
+    }
+
+    /// As [`Reader::text`], and empty where the key is absent.
+    pub(super) fn optional_text(&mut self, fields: &Fields<'_>, key: &str) -> Option<String> {
+        fields.get(key).map_or_else(|| Some(String::new()), |node| self.text(node, key))
+    }
+
+    pub(super) fn number(&mut self, node: &Node, key: &str) -> Option<u32> {
+        let text = match &node.value {
+            Value::Scalar { text, plain: true } => text.as_str(),
+            Value::Scalar { text, plain: false } => {
+                let cause = format!("`{key}` is a number, and this is a text");
+                self.problem(
+                    Some(node.span.clone()),
+                    cause,
+                    format!("write it without quotes: `{key}: {text}`"),
+                );
+                return None;
+            }
+            _ => "",
+        };
+        let number = text.parse().ok();
+        if number.is_none() {
+            let cause = format!("`{key}` is a whole number from 0 to {}", u32::MAX);
+            self.problem(Some(node.span.clone()), cause, format!("write it in digits, as in `{key}: 100`"));
+        }
+        number
+    }
+
+    pub(super) fn flag(&mut self, fields: &Fields<'_>, key: &str) -> bool {
+        let Some(node) = fields.get(key) else { return false };
+        match &node.value {
+            Value::Null => false,
+            Value::Scalar { text, plain: true } if is_yes(text) => true,
+            Value::Scalar { text, plain: true } if is_no(text) => false,
+            _ => {
+                let remedy = format!("write `{key}: true` or `{key}: false`");
+                self.problem(Some(node.span.clone()), format!("`{key}` is true or false"), remedy);
+                false
+            }
+        }
+    }
+
+    /// The items of a list; an absent value is an empty one.
+    pub(super) fn items<'n>(&mut self, node: &'n Node, key: &str) -> &'n [Node] {
+        match &node.value {
+            Value::List(items) => items,
+            Value::Null => &[],
+            other => {
+                let cause = format!("`{key}` is a list, and this is {}", other.kind());
+                self.problem(Some(node.span.clone()), cause, "begin each item with `- `");
+                &[]
+            }
+        }
+    }
+}
+
+fn remedy_for_unknown(text: &str, known: &[&str]) -> String {
+    let nearest = known.iter().min_by_key(|candidate| distance(text, candidate));
+    match nearest {
+        Some(nearest) if distance(text, nearest) <= 3 => format!("did you mean `{nearest}`?"),
+        _ => format!("the keys here are: {}", known.join(", ")),
+    }
+}
+
+/// How many letters differ: inserted, removed or changed.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut corner = i;
+        let mut left = i + 1;
+        for (above, y) in row.iter_mut().skip(1).zip(b.chars()) {
+            left = (corner + usize::from(x != y)).min(left + 1).min(*above + 1);
+            corner = std::mem::replace(above, left);
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+fn is_fraction(text: &str) -> bool {
+    text.contains(['.', 'e', 'E'])
+        && text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c))
+        && text.parse::<f64>().is_ok()
+}
+
+fn is_yes(text: &str) -> bool {
+    ["true", "yes", "on"].iter().any(|word| word.eq_ignore_ascii_case(text))
+}
+
+fn is_no(text: &str) -> bool {
+    ["false", "no", "off"].iter().any(|word| word.eq_ignore_ascii_case(text))
+}

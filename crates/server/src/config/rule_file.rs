@@ -1,0 +1,150 @@
+//! One file of rules, in the descriptor language of the reference rate limit
+//! service with our extensions. All mistakes of a file are collected.
+
+use super::document::{self, Node};
+use super::limit_reader;
+use super::problem::{Problem, Source};
+use super::reader::{Fields, Reader};
+use hivemind_core::{Matcher, Mode, Rule, RuleError, Rules};
+use std::sync::Arc;
+
+/// Rules nested deeper than this are a mistake, or an attack on the reader's stack.
+const DEEPEST: usize = 32;
+
+const FILE_KEYS: &[&str] = &["domain", "descriptors"];
+const DESCRIPTOR_KEYS: &[&str] = &[
+    "key",
+    "value",
+    "rate_limit",
+    "rate_limits",
+    "descriptors",
+    "shadow_mode",
+    "quota_mode",
+    "share_threshold",
+    "detailed_metric",
+    "value_to_metric",
+    "metadata",
+];
+
+/// Reads one file into `rules`; what is wrong goes to `problems`.
+pub(super) fn read(source: &Arc<Source>, rules: &mut Rules, problems: &mut Vec<Problem>) -> Option<String> {
+    let root = match document::parse(source) {
+        Ok(root) => root,
+        Err(problem) => {
+            problems.push(problem);
+            return None;
+        }
+    };
+    let mut reader = Reader::new(source, problems);
+    let fields = reader.fields(&root, "a file of rules", FILE_KEYS)?;
+    let domain = reader.optional_text(&fields, "domain")?;
+    if domain.is_empty() {
+        let span = fields.get("domain").map(|node| node.span.clone());
+        let remedy = "begin the file with `domain: my-app`, the name that the requests carry";
+        reader.problem(span, "the file has no domain", remedy);
+        return None;
+    }
+    if let Some(descriptors) = fields.get("descriptors") {
+        let mut tree = Tree { domain: &domain, rules, path: Vec::new() };
+        reader.descriptors(descriptors, &mut tree);
+    }
+    Some(domain)
+}
+
+/// The rules of one domain, and the way to the descriptor that is read now.
+struct Tree<'a> {
+    domain: &'a str,
+    rules: &'a mut Rules,
+    path: Vec<Matcher>,
+}
+
+impl Reader<'_> {
+    fn descriptors(&mut self, node: &Node, tree: &mut Tree<'_>) {
+        if tree.path.len() >= DEEPEST {
+            let cause = format!("descriptors are nested deeper than {DEEPEST} levels");
+            self.problem(
+                Some(node.span.clone()),
+                cause,
+                "flatten them: no request carries that many entries",
+            );
+            return;
+        }
+        for item in self.items(node, "descriptors") {
+            self.descriptor(item, tree);
+        }
+    }
+
+    fn descriptor(&mut self, node: &Node, tree: &mut Tree<'_>) {
+        let Some(fields) = self.fields(node, "a descriptor", DESCRIPTOR_KEYS) else { return };
+        let Some(matcher) = self.matcher(node, &fields) else { return };
+        let rule = self.rule(&fields);
+        tree.path.push(matcher);
+        if let Err(error) = tree.rules.add(tree.domain, &tree.path, rule) {
+            let place = fields.get("key").unwrap_or(node);
+            let (cause, remedy) = explain(error);
+            self.problem(Some(place.span.clone()), cause, remedy);
+        }
+        if let Some(below) = fields.get("descriptors") {
+            self.descriptors(below, tree);
+        }
+        tree.path.pop();
+    }
+
+    fn matcher(&mut self, node: &Node, fields: &Fields<'_>) -> Option<Matcher> {
+        let key = self.optional_text(fields, "key")?;
+        if key.is_empty() {
+            let place = fields.get("key").unwrap_or(node);
+            let remedy = "name the entry it matches, as in `key: remote_address`";
+            self.problem(Some(place.span.clone()), "the descriptor has no key", remedy);
+            return None;
+        }
+        let value = self.optional_text(fields, "value")?;
+        let shared = self.flag(fields, "share_threshold");
+        if shared && !value.contains('*') {
+            let place = fields.get("share_threshold").unwrap_or(node);
+            let cause = "`share_threshold` is for values with a `*`, and this one has none";
+            self.problem(Some(place.span.clone()), cause, "leave it out, or write `value: prefix*`");
+        }
+        Some(match (value.as_str(), shared) {
+            ("", _) => Matcher::any(key),
+            (pattern, true) if pattern.contains('*') => Matcher::shared_wildcard(key, pattern),
+            (pattern, false) if pattern.contains('*') => Matcher::wildcard(key, pattern),
+            (exact, _) => Matcher::exact(key, exact),
+        })
+    }
+
+    fn rule(&mut self, fields: &Fields<'_>) -> Option<Rule> {
+        let mode = match (self.flag(fields, "shadow_mode"), self.flag(fields, "quota_mode")) {
+            (true, _) => Mode::Shadow,
+            (false, true) => Mode::Quota,
+            (false, false) => Mode::Enforce,
+        };
+        let (one, several) = (fields.get("rate_limit"), fields.get("rate_limits"));
+        let mut rule = match (one, several) {
+            (Some(_), Some(several)) => {
+                let cause = "a descriptor has `rate_limit` or `rate_limits`, not both";
+                self.problem(Some(several.span.clone()), cause, "put all its limits under `rate_limits`");
+                return None;
+            }
+            (Some(one), None) => limit_reader::rule(self, std::slice::from_ref(one))?,
+            (None, Some(several)) => {
+                let limits = self.items(several, "rate_limits");
+                if limits.is_empty() {
+                    let remedy = "add a limit, or leave the key out";
+                    self.problem(Some(several.span.clone()), "`rate_limits` has no limit", remedy);
+                    return None;
+                }
+                limit_reader::rule(self, limits)?
+            }
+            (None, None) => return None,
+        };
+        rule.mode = mode;
+        Some(rule)
+    }
+}
+
+fn explain(error: RuleError) -> (String, String) {
+    let text = error.to_string();
+    let (cause, remedy) = text.split_once("; ").unwrap_or((&text, "see docs/guide/rules.md"));
+    (cause.to_owned(), remedy.to_owned())
+}

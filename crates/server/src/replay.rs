@@ -1,0 +1,15 @@
+//! Recorded requests, decided at their own times.
+
+mod access_log;
+mod engine;
+mod lines;
+mod recorded;
+mod summary;
+mod timeline;
+mod top;
+
+pub(crate) use access_log::AccessLog;
+pub(crate) use engine::{Engine, Taken};
+pub(crate) use lines::Lines;
+pub(crate) use recorded::{Malformed, Recorded};
+pub(crate) use summary::Summary;

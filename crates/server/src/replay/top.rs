@@ -1,0 +1,66 @@
+//! Who was limited most, in constant memory: the space-saving sketch. Each of its
+//! places counts one name; a name that finds none takes the place of the least,
+//! with its count, so a count is never too low and is too high by no more than `error`.
+
+use std::collections::HashMap;
+
+const PLACES: usize = 1_000;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) limited: u64,
+    /// How much of `limited` another name may have left behind.
+    pub(super) error: u64,
+}
+
+/// The names that were limited most.
+#[derive(Debug, Default)]
+pub(super) struct Top(HashMap<String, Tally>);
+
+impl Top {
+    pub(super) fn add(&mut self, name: &str) {
+        if let Some(tally) = self.0.get_mut(name) {
+            tally.limited += 1;
+            return;
+        }
+        let inherited = if self.0.len() < PLACES { 0 } else { self.drop_least() };
+        self.0.insert(name.to_owned(), Tally { limited: inherited + 1, error: inherited });
+    }
+
+    fn drop_least(&mut self) -> u64 {
+        let least = self.0.iter().min_by_key(|(_, tally)| tally.limited);
+        let Some((name, tally)) = least.map(|(name, tally)| (name.clone(), *tally)) else { return 0 };
+        self.0.remove(&name);
+        tally.limited
+    }
+
+    /// The first `count` names, most limited first, equals by name.
+    pub(super) fn first(&self, count: usize) -> Vec<(&str, Tally)> {
+        let mut all: Vec<(&str, Tally)> =
+            self.0.iter().map(|(name, tally)| (name.as_str(), *tally)).collect();
+        all.sort_by(|(a, x), (b, y)| y.limited.cmp(&x.limited).then_with(|| a.cmp(b)));
+        all.truncate(count);
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PLACES, Tally, Top};
+
+    #[test]
+    fn the_most_limited_are_found_among_many_and_no_count_is_too_low() {
+        let mut top = Top::default();
+        for round in 0..10 * PLACES {
+            top.add(&format!("passer-by {round}"));
+            if round % 4 == 0 {
+                top.add("heavy");
+            }
+        }
+        assert_eq!(top.0.len(), PLACES);
+        let (name, Tally { limited, error }) = top.first(1)[0];
+        let true_count = 10 * PLACES as u64 / 4;
+        assert_eq!(name, "heavy");
+        assert!(limited >= true_count && limited - error <= true_count, "{limited} {error}");
+    }
+}
