@@ -103,3 +103,12 @@ pub fn bucket(requests: u32, period: Period, burst: u32) -> Limit {
     let rate = Rate::new(requests, period).expect("a benchmark's rate is above zero");
     Limit::token_bucket(rate, burst).expect("a benchmark's burst is in range")
 }
+
+/// A rate of `requests` a second.
+///
+/// # Panics
+/// If a benchmark asks for none.
+#[must_use]
+pub fn per_second(requests: u32) -> Rate {
+    Rate::per_second(requests).expect("a benchmark's rate is above zero")
+}

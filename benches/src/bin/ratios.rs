@@ -4,15 +4,17 @@
 //!     cargo run --release                 everything, as markdown; exit 1 if a target is missed
 //!     cargo run --release -- --rounds 9   shorter
 
-use hivemind_benches::contenders::{Governor, Ours, PLENTY, bucket, governor, stingy_governor};
+use hivemind_benches::contenders::{Governor, Ours, PLENTY, bucket, governor, per_second, stingy_governor};
 use hivemind_benches::rounds::{Contender, Taken, interleave, on_two_threads};
 use hivemind_benches::watch::nanos_each;
 use hivemind_benches::{keys, resident};
-use hivemind_core::{Key, Limit, Period};
+use hivemind_core::{IpLimiter, Key, Limit, Period};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
+use std::time::Duration;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -122,6 +124,18 @@ fn one_hot_key(rounds: usize, report: &mut Report) {
         ],
     );
     report.ratio("one hot key, pass: ours from readable parts, governor by String", &taken, Some(1.2));
+    let address = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9));
+    let by_address = governor::<IpAddr>(1_000, PLENTY);
+    let limiter =
+        IpLimiter::new(per_second(1_000), PLENTY, Duration::from_secs(60)).expect("a thread starts");
+    let taken = interleave(
+        rounds,
+        vec![
+            hot("ours", || limiter.allow(black_box(address))),
+            hot("governor", || by_address.check_key(black_box(&address)).is_ok()),
+        ],
+    );
+    report.ratio("one hot address: `IpLimiter`, governor by IpAddr", &taken, Some(1.2));
     let (ours, theirs) = (Ours::new(MILLION, vec![bucket(1, Period::HOUR, 1)]), stingy_governor::<String>());
     let taken = interleave(
         rounds,

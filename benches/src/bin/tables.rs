@@ -34,20 +34,15 @@ fn main() {
     let order = keys::order(MILLION, MILLION);
     let arrivals: Vec<Key> = order.iter().map(|index| all[*index]).collect();
 
-    let hot = measure(&tables, |table, _| {
-        nanos_each(TURN, || (0..TURN).for_each(|_| table.decide(black_box(all[0])))))
-    });
+    let hot = measure(&tables, |table, _| nanos_each(TURN, || repeat(table, &all[0])));
     let many = measure(&tables, |table, round| {
         let turn = &arrivals[round % 10 * TURN..][..TURN];
-        nanos_each(TURN, || turn.iter().for_each(|key| table.decide(*key))))
+        nanos_each(TURN, || through(table, turn))
     });
-    let two_on_one = measure(&tables, |table, _| {
-        on_two_threads(TURN, |_| (0..TURN).for_each(|_| table.decide(all[0])))).0
-    });
+    let two_on_one = measure(&tables, |table, _| on_two_threads(TURN, |_| repeat(table, &all[0])).0);
     let two_on_many = measure(&tables, |table, round| {
         let turn = |thread: usize| &arrivals[(round + 5 * thread) % 10 * TURN..][..TURN];
-        on_two_threads(TURN, |thread| turn(thread).iter().for_each(|key| table.decide(*key))))
-            .0
+        on_two_threads(TURN, |thread| through(table, turn(thread))).0
     });
     println!(
         "| ns of CPU a decision | one hot key | 1 M keys at random | 2 threads, one key | 2 threads, 1 M keys | bytes a key |"
@@ -60,6 +55,18 @@ fn main() {
             "| {name} | {:.0} | {:.0} | {:.0} | {:.0} | {bytes} |",
             hot[index], many[index], two_on_one[index], two_on_many[index]
         );
+    }
+}
+
+fn repeat(table: &dyn Table, key: &Key) {
+    for _ in 0..TURN {
+        black_box(table.decide(*black_box(key)));
+    }
+}
+
+fn through(table: &dyn Table, keys: &[Key]) {
+    for key in keys {
+        black_box(table.decide(*key));
     }
 }
 
