@@ -1,8 +1,6 @@
 //! The same comparisons as `ratios`, under criterion: its confidence intervals and
 //! its history between runs. It counts wall time, so run it on a quiet machine.
 
-#![expect(missing_docs, reason = "criterion's macros write items without")]
-
 use criterion::{Criterion, criterion_group, criterion_main};
 use hivemind_benches::contenders::{Ours, PLENTY, bucket, governor, stingy_governor};
 use hivemind_benches::keys;
