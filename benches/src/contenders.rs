@@ -3,8 +3,8 @@
 
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use hivemind_core::{
-    Charge, Clock, Context, Cost, Entry, Key, KeySeed, Limit, LocalStore, MemoryStore, Mode, Op, Parts, Period,
-    Rate, StoreOptions, SystemClock,
+    Charge, Clock, Context, Cost, Entry, Key, KeySeed, Limit, LocalStore, MemoryStore, Mode, Op, Parts,
+    Period, Rate, StoreOptions, SystemClock,
 };
 use std::hash::Hash;
 use std::num::NonZeroU32;
@@ -102,4 +102,13 @@ fn at_least_one(number: u32) -> NonZeroU32 {
 pub fn bucket(requests: u32, period: Period, burst: u32) -> Limit {
     let rate = Rate::new(requests, period).expect("a benchmark's rate is above zero");
     Limit::token_bucket(rate, burst).expect("a benchmark's burst is in range")
+}
+
+/// A rate of `requests` a second.
+///
+/// # Panics
+/// If a benchmark asks for none.
+#[must_use]
+pub fn per_second(requests: u32) -> Rate {
+    Rate::per_second(requests).expect("a benchmark's rate is above zero")
 }

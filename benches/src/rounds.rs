@@ -1,8 +1,12 @@
 //! Contenders taking turns. A round gives each of them the same decisions to
 //! make; what is told is the median over the rounds, and ratios of medians.
 
-use crate::watch::{monotonic, thread_cpu};
+use crate::watch::{monotonic, nanos_each, thread_cpu};
+use std::hint::black_box;
 use std::sync::Barrier;
+
+/// Decisions in one turn: some milliseconds.
+pub const TURN: usize = 100_000;
 
 /// One side of a comparison.
 pub struct Contender<'a> {
@@ -47,6 +51,29 @@ pub fn interleave(rounds: usize, mut contenders: Vec<Contender<'_>>) -> Vec<Take
             Taken { name: contender.name, median: taken[taken.len() / 2], least: taken[0] }
         })
         .collect()
+}
+
+/// Asks for one key again and again.
+pub fn hot<'a>(who: &str, mut decide: impl FnMut() -> bool + 'a) -> Contender<'a> {
+    Contender::new(who, move |_| {
+        nanos_each(TURN, || {
+            for _ in 0..TURN {
+                black_box(decide());
+            }
+        })
+    })
+}
+
+/// Every round goes through other keys, and all contenders of it through the same.
+pub fn through<'a, K>(who: &str, arrivals: &'a [K], decide: impl Fn(&K) -> bool + 'a) -> Contender<'a> {
+    Contender::new(who, move |round| {
+        let turn = round % (arrivals.len() / TURN);
+        nanos_each(TURN, || {
+            for key in &arrivals[turn * TURN..][..TURN] {
+                black_box(decide(key));
+            }
+        })
+    })
 }
 
 /// `work` on two threads that start together: nanoseconds of CPU, both threads'

@@ -1,47 +1,298 @@
-//! first look
-use hivemind_benches::{contenders::*, keys, rounds::*, watch::nanos_each};
-use hivemind_core::*;
+//! The main instrument: ours and governor in turns, CPU time of the thread, the
+//! ratio of the medians, and whether the targets hold.
+//!
+//!     cargo run --release                 everything, as markdown; exit 1 if a target is missed
+//!     cargo run --release -- --rounds 9   shorter
+
+use hivemind_benches::contenders::{Governor, Ours, PLENTY, bucket, governor, per_second, stingy_governor};
+use hivemind_benches::rounds::{Contender, TURN, Taken, hot, interleave, on_two_threads, through};
+use hivemind_benches::{keys, resident};
+use hivemind_core::{IpLimiter, Key, Limit, Period};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::alloc::System;
 use std::hint::black_box;
-fn main() {
-    const N: usize = 100_000;
-    let name = String::from("client-0123456789abcdef");
-    let mk = |l| Ours::new(1_000_000, vec![l]);
-    let cold = mk(bucket(1000, Period::SECOND, PLENTY));
-    let full = mk(bucket(100_000_000, Period::SECOND, 100_000_000));
-    let earn = mk(bucket(70_000_001, Period::SECOND, 2_000_000_000));
-    { let entries=[("api_key", name.as_str())]; let parts=Parts{domain:"api",entries:&entries}; let l=bucket(70_000_001, Period::SECOND, 2_000_000_000); let key=earn.key(&name);
-      earn.store.decide_now(&[Charge{key,parts,limit:&l,cost:Cost::new(4_000_000_000),op:Op::Debit,mode:Mode::Enforce}], Context::at(SystemClock.now())); }
-    let refb = mk(bucket(1, Period::HOUR, 1));
-    let refb7 = mk(bucket(7, Period::HOUR, 1));
-    let fw = mk(Limit::fixed_window(PLENTY, Period::MINUTE));
-    let fwr = mk(Limit::fixed_window(1, Period::YEAR));
-    let sw = mk(Limit::sliding_window(PLENTY, Period::HOUR));
-    let swr = mk(Limit::sliding_window(1, Period::YEAR));
-    let gs = governor::<String>(1000, PLENTY);
-    let gr = stingy_governor::<String>();
-    let g64 = governor::<u64>(1000, PLENTY);
-    let mut c = vec![];
-    for (n, o) in [("cold", &cold), ("full", &full), ("earn", &earn), ("refuse", &refb), ("refuse7", &refb7), ("fixed", &fw), ("fixed ref", &fwr), ("sliding", &sw), ("sliding ref", &swr)] {
-        let name = &name;
-        c.push(Contender::new(n, move |_| nanos_each(N, || for _ in 0..N { black_box(o.decide(black_box(name))); })));
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const MILLION: usize = 1_000_000;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let rounds = match arguments.as_slice() {
+        ["--resident", who] => {
+            println!("{}", resident_of(who));
+            return ExitCode::SUCCESS;
+        }
+        ["--rounds", rounds] => rounds.parse().unwrap_or(31),
+        _ => 31,
+    };
+    let mut report = Report::default();
+    println!(
+        "| ns of CPU a decision, median of {rounds} rounds (least) | ours | governor | ratio | target | |"
+    );
+    println!("|---|---|---|---|---|---|");
+    one_hot_key(rounds, &mut report);
+    a_million_keys(rounds, &mut report);
+    batches(rounds, &mut report);
+    two_threads(rounds, &mut report);
+    println!("\n| ns of CPU a decision, one hot key | pass | refusal | ratio | target | |");
+    println!("|---|---|---|---|---|---|");
+    refusals(rounds, &mut report);
+    println!("\n| memory | ours | governor | target | |");
+    println!("|---|---|---|---|---|");
+    memory(&mut report);
+    allocations(&mut report);
+    if report.missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+#[derive(Default)]
+struct Report {
+    missed: usize,
+}
+
+impl Report {
+    /// One line: the first of `taken` over the second, and whether it is at most `target`.
+    fn ratio(&mut self, what: &str, taken: &[Taken], target: Option<f64>) {
+        let [ours, theirs] = taken else { return };
+        let ratio = ours.median / theirs.median;
+        let told = |taken: &Taken| format!("{:.0} ({:.0})", taken.median, taken.least);
+        let (limit, mark) = match target {
+            Some(target) => (format!("≤ {target}"), self.mark(ratio <= target)),
+            None => (String::from("-"), ""),
+        };
+        println!("| {what} | {} | {} | {ratio:.2} | {limit} | {mark} |", told(ours), told(theirs));
     }
-    let k = cold.key(&name);
-    c.push(Contender::new("cold by key", |_| nanos_each(N, || for _ in 0..N { black_box(cold.decide_by_key(black_box(k))); })));
-    c.push(Contender::new("key only", |_| nanos_each(N, || for _ in 0..N { black_box(cold.key(black_box(&name))); })));
-    c.push(Contender::new("clock only", |_| nanos_each(N, || for _ in 0..N { black_box(SystemClock.now()); })));
-    c.push(Contender::new("gov string", |_| nanos_each(N, || for _ in 0..N { black_box(gs.check_key(black_box(&name)).is_ok()); })));
-    c.push(Contender::new("gov string ref", |_| nanos_each(N, || for _ in 0..N { black_box(gr.check_key(black_box(&name)).is_ok()); })));
-    c.push(Contender::new("gov u64", |_| nanos_each(N, || for _ in 0..N { black_box(g64.check_key(black_box(&77)).is_ok()); })));
-    for r in interleave(31, c) { println!("{:20} {:8.1} {:8.1}", r.name, r.median, r.least); }
-    const M: usize = 1_000_000;
-    let names = keys::names(M);
-    let order = keys::order(M, M);
-    let many = mk(bucket(1000, Period::SECOND, PLENTY));
-    for n in &names { many.decide(n); gs.check_key(n).ok(); }
-    println!("{:?}", many.store.occupancy());
-    let c = vec![
-      Contender::new("many", |r| { let o=&order[(r%10)*N..][..N]; nanos_each(N, || for i in o { black_box(many.decide(&names[*i])); }) }),
-      Contender::new("gov many", |r| { let o=&order[(r%10)*N..][..N]; nanos_each(N, || for i in o { black_box(gs.check_key(&names[*i]).is_ok()); }) }),
+
+    fn mark(&mut self, holds: bool) -> &'static str {
+        self.missed += usize::from(!holds);
+        if holds { "PASS" } else { "FAIL" }
+    }
+}
+
+fn plenty() -> Limit {
+    bucket(1_000, Period::SECOND, PLENTY)
+}
+
+fn one_hot_key(rounds: usize, report: &mut Report) {
+    let name = String::from("client-0123456789abcdef");
+    let ours = Ours::new(MILLION, vec![plenty()]);
+    let (by_name, by_number) = (governor::<String>(1_000, PLENTY), governor::<u64>(1_000, PLENTY));
+    let key = ours.key(&name);
+    let taken = interleave(
+        rounds,
+        vec![
+            hot("ours", || ours.decide_by_key(black_box(key))),
+            hot("governor", || by_number.check_key(black_box(&1)).is_ok()),
+        ],
+    );
+    // No target: ours hashes nothing here, and governor does.
+    report.ratio("one hot key: ours by a key kept ready, governor by u64", &taken, None);
+    let taken = interleave(
+        rounds,
+        vec![
+            hot("ours", || ours.decide(black_box(&name))),
+            hot("governor", || by_name.check_key(black_box(&name)).is_ok()),
+        ],
+    );
+    report.ratio("one hot key, pass: ours from readable parts, governor by String", &taken, Some(1.2));
+    let address = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9));
+    let by_address = governor::<IpAddr>(1_000, PLENTY);
+    let limiter =
+        IpLimiter::new(per_second(1_000), PLENTY, Duration::from_secs(60)).expect("a thread starts");
+    let taken = interleave(
+        rounds,
+        vec![
+            hot("ours", || limiter.allow(black_box(address))),
+            hot("governor", || by_address.check_key(black_box(&address)).is_ok()),
+        ],
+    );
+    report.ratio("one hot address: `IpLimiter`, governor by IpAddr", &taken, Some(1.2));
+    let (ours, theirs) = (Ours::new(MILLION, vec![bucket(1, Period::HOUR, 1)]), stingy_governor::<String>());
+    let taken = interleave(
+        rounds,
+        vec![
+            hot("ours", || ours.decide(black_box(&name))),
+            hot("governor", || theirs.check_key(black_box(&name)).is_ok()),
+        ],
+    );
+    report.ratio("one hot key, refusal: the same", &taken, None);
+}
+
+fn a_million_keys(rounds: usize, report: &mut Report) {
+    let names = keys::names(MILLION);
+    let order = keys::order(MILLION, MILLION);
+    let (ours, theirs) = (Ours::new(MILLION, vec![plenty()]), governor::<String>(1_000, PLENTY));
+    for name in &names {
+        ours.decide(name);
+        theirs.check_key(name).ok();
+    }
+    // A request's name was just read from a socket: in the order of arrival they lie side by side.
+    let arrivals: Vec<String> = order.iter().map(|index| names[*index].clone()).collect();
+    let taken = interleave(
+        rounds,
+        vec![
+            through("ours", &arrivals, |name| ours.decide(name)),
+            through("governor", &arrivals, |name| theirs.check_key(name).is_ok()),
+        ],
+    );
+    report.ratio("1 M String keys at random, each name just read", &taken, Some(0.7));
+    let taken = interleave(
+        rounds,
+        vec![
+            through("ours", &order, |index| ours.decide(&names[*index])),
+            through("governor", &order, |index| theirs.check_key(&names[*index]).is_ok()),
+        ],
+    );
+    report.ratio("1 M String keys at random, the names scattered in memory too", &taken, None);
+    drop((names, arrivals, ours, theirs));
+
+    let numbers = keys::numbers(MILLION);
+    let arrivals: Vec<u64> = order.iter().map(|index| numbers[*index]).collect();
+    let (ours, theirs) = (Ours::new(MILLION, vec![plenty()]), governor::<u64>(1_000, PLENTY));
+    for number in &numbers {
+        ours.decide_by_key(key_of(*number));
+        theirs.check_key(number).ok();
+    }
+    let taken = interleave(
+        rounds,
+        vec![
+            through("ours", &arrivals, |number| ours.decide_by_key(key_of(*number))),
+            through("governor", &arrivals, |number| theirs.check_key(number).is_ok()),
+        ],
+    );
+    report.ratio("1 M keys at random: ours by a key kept ready, governor by u64", &taken, None);
+}
+
+fn key_of(number: u64) -> Key {
+    Key::from_bits(number, number.rotate_left(32))
+}
+
+fn limits() -> Vec<Limit> {
+    vec![
+        plenty(),
+        Limit::fixed_window(PLENTY, Period::DAY),
+        Limit::sliding_window(PLENTY, Period::DAY),
+        Limit::fixed_window(PLENTY, Period::YEAR),
+    ]
+}
+
+fn batches(rounds: usize, report: &mut Report) {
+    let name = String::from("client-0123456789abcdef");
+    let ours = Ours::new(MILLION, limits());
+    let theirs: [Governor<String>; 4] = std::array::from_fn(|_| governor(1_000, PLENTY));
+    let all = |count: usize| theirs[..count].iter().all(|one| one.check_key(black_box(&name)).is_ok());
+    let taken = interleave(
+        rounds,
+        vec![hot("ours", || ours.decide_batch::<2>(black_box(&name))), hot("governor", || all(2))],
+    );
+    report.ratio("2 limits, ours in one atomic step, governor one by one", &taken, None);
+    let taken = interleave(
+        rounds,
+        vec![hot("ours", || ours.decide_batch::<4>(black_box(&name))), hot("governor", || all(4))],
+    );
+    report.ratio("4 limits, likewise", &taken, None);
+}
+
+fn two_threads(rounds: usize, report: &mut Report) {
+    let names = keys::names(MILLION);
+    let (ours, theirs) = (Ours::new(MILLION, vec![plenty()]), governor::<String>(1_000, PLENTY));
+    for name in &names {
+        ours.decide(name);
+        theirs.check_key(name).ok();
+    }
+    let orders = keys::order(2 * TURN, MILLION);
+    for (what, many) in [("2 threads on one key", false), ("2 threads on 1 M keys", true)] {
+        let name_at = |thread: usize, turn: usize| {
+            if many { &names[orders[thread * TURN + turn]] } else { &names[0] }
+        };
+        let pair = |decide: &(dyn Fn(&String) -> bool + Sync)| {
+            let work = |thread| {
+                for turn in 0..TURN {
+                    black_box(decide(name_at(thread, turn)));
+                }
+            };
+            on_two_threads(TURN, work).0
+        };
+        let taken = interleave(
+            rounds,
+            vec![
+                Contender::new("ours", |_| pair(&|name| ours.decide(name))),
+                Contender::new("governor", |_| pair(&|name| theirs.check_key(name).is_ok())),
+            ],
+        );
+        report.ratio(what, &taken, None);
+    }
+}
+
+fn refusals(rounds: usize, report: &mut Report) {
+    let name = "client-0123456789abcdef";
+    let pairs = [
+        ("token bucket", plenty(), bucket(7, Period::DAY, 1)),
+        ("fixed window", Limit::fixed_window(PLENTY, Period::DAY), Limit::fixed_window(1, Period::DAY)),
+        ("sliding window", Limit::sliding_window(PLENTY, Period::DAY), Limit::sliding_window(1, Period::DAY)),
     ];
-    for r in interleave(31, c) { println!("{:20} {:8.1} {:8.1}", r.name, r.median, r.least); }
+    for (what, passing, refusing) in pairs {
+        let (pass, refuse) = (Ours::new(MILLION, vec![passing]), Ours::new(MILLION, vec![refusing]));
+        let taken = interleave(
+            rounds,
+            vec![
+                hot("refusal", || refuse.decide(black_box(name))),
+                hot("pass", || pass.decide(black_box(name))),
+            ],
+        );
+        // Told as pass, refusal; judged as refusal over pass, with 5 % for the noise of the machine.
+        let [refusal, pass] = taken.as_slice() else { return };
+        let ratio = refusal.median / pass.median;
+        let mark = report.mark(ratio <= 1.05);
+        println!(
+            "| {what} | {:.0} | {:.0} | {ratio:.2} | ≤ 1 (± 0.05) | {mark} |",
+            pass.median, refusal.median
+        );
+    }
+}
+
+fn resident_of(who: &str) -> u64 {
+    let names = keys::names(MILLION);
+    match who {
+        "ours" => resident::added_by(|| {
+            let ours = Ours::new(MILLION, vec![plenty()]);
+            names.iter().for_each(|name| assert!(ours.decide(name)));
+            assert_eq!(ours.store.occupancy().keys, MILLION, "every key has a place of its own");
+            ours
+        }),
+        _ => resident::added_by(|| {
+            let theirs = governor::<String>(1_000, PLENTY);
+            names.iter().for_each(|name| assert!(theirs.check_key(name).is_ok()));
+            theirs
+        }),
+    }
+}
+
+fn memory(report: &mut Report) {
+    let megabytes = |who| resident::in_own_process(&["--resident", who]).unwrap_or(u64::MAX) as f64 / 1e6;
+    let (ours, theirs) = (megabytes("ours"), megabytes("governor"));
+    let mark = report.mark(ours <= 80.0);
+    println!("| 1 M String keys, MB resident above start | {ours:.1} | {theirs:.1} | ≤ 80 | {mark} |");
+}
+
+fn allocations(report: &mut Report) {
+    let ours = Ours::new(MILLION, limits());
+    let name = "client-0123456789abcdef";
+    ours.decide_batch::<4>(name);
+    let region = Region::new(ALLOCATOR);
+    for _ in 0..TURN {
+        black_box(ours.decide(name));
+        black_box(ours.decide_batch::<2>(name));
+    }
+    let made = region.change().allocations;
+    let mark = report.mark(made == 0);
+    println!(
+        "| allocations in {} decisions on known keys, alone and in twos | {made} | - | 0 | {mark} |",
+        2 * TURN
+    );
 }

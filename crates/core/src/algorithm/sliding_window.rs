@@ -4,7 +4,7 @@
 //! requests were spread evenly. Invariant: the estimate never passes the limit by
 //! an admission, and no aligned window admits more than the limit.
 
-use super::{Counter, State, nanos, window_at};
+use super::{Counter, State, clamped, window_at};
 use crate::limit::Window;
 use crate::time::Timestamp;
 use crate::verdict::Cost;
@@ -17,6 +17,8 @@ pub(super) struct Counts<'a> {
     window: u64,
     previous: u32,
     current: u32,
+    /// The last window's count as far as it still weighs, in whole requests, rounded up.
+    carried: u64,
 }
 
 impl<'a> Counts<'a> {
@@ -28,11 +30,7 @@ impl<'a> Counts<'a> {
             Some(state) if state.since.checked_add(1) == Some(window) => (state.halves().1, 0),
             _ => (0, 0),
         };
-        Self { limit, now, window, previous, current }
-    }
-
-    fn period(&self) -> u128 {
-        u128::from(self.limit.nanos())
+        Self { limit, now, window, previous, current, carried: 0 }.weighed()
     }
 
     /// The start of this window, or of one that many windows after it.
@@ -40,23 +38,33 @@ impl<'a> Counts<'a> {
         Timestamp::from_nanos(self.window.saturating_add(windows_on).saturating_mul(self.limit.nanos()))
     }
 
-    /// The last window's count as it still weighs, in requests times nanoseconds.
-    fn weight(&self) -> u128 {
+    fn weighed(self) -> Self {
+        if self.previous == 0 {
+            return Self { carried: 0, ..self };
+        }
+        let period = self.limit.nanos();
         // A clock that stepped back into an earlier window stands at the start of this one.
-        let covered = self.start(1).since(self.now).as_nanos().min(self.period());
-        u128::from(self.previous) * covered
+        let covered = self.start(1).as_nanos().saturating_sub(self.now.as_nanos()).min(period);
+        let carried = match u64::from(self.previous).checked_mul(covered) {
+            Some(weight) => weight.div_ceil(period),
+            None => clamped((u128::from(self.previous) * u128::from(covered)).div_ceil(u128::from(period))),
+        };
+        Self { carried, ..self }
     }
 
-    /// The budget not used yet if the limit were `requests`, in whole requests.
+    /// The budget not used yet if the limit were `requests`.
     fn room(&self, requests: u64) -> u64 {
-        let used = u128::from(self.current) + self.weight().div_ceil(self.period());
-        u128::from(requests).checked_sub(used).map_or(0, |room| u64::try_from(room).unwrap_or(u64::MAX))
+        requests.saturating_sub(u64::from(self.current) + self.carried)
     }
 
     /// How far into a window its predecessor's `count` has faded to `room`.
     fn faded_at(&self, count: u32, room: u64) -> Duration {
-        let still_covered = u128::from(room) * self.period() / u128::from(count.max(1));
-        nanos(self.period().saturating_sub(still_covered))
+        let (period, count) = (self.limit.nanos(), u64::from(count.max(1)));
+        let still_covered = match room.checked_mul(period) {
+            Some(weight) => weight / count,
+            None => clamped(u128::from(room) * u128::from(period) / u128::from(count)),
+        };
+        Duration::from_nanos(period.saturating_sub(still_covered))
     }
 
     /// When neither window counts any more.
@@ -74,11 +82,9 @@ impl<'a> Counts<'a> {
 impl Counter for Counts<'_> {
     #[inline]
     fn fits(&self, cost: Cost) -> bool {
-        let used = u128::from(self.current) + u128::from(cost.get());
-        match u128::from(self.limit.requests()).checked_sub(used) {
-            Some(room) => self.weight() <= room * self.period(),
-            None => false,
-        }
+        // Rounding up decides nothing: whole requests are compared with whole requests.
+        let used = (u64::from(self.current) + self.carried).saturating_add(cost.get());
+        used <= u64::from(self.limit.requests())
     }
 
     #[inline]
@@ -89,8 +95,9 @@ impl Counter for Counts<'_> {
     fn give_back(&mut self, cost: Cost) {
         let cost = u32::try_from(cost.get()).unwrap_or(u32::MAX);
         // What this window did not count was counted in the last one.
-        self.previous = self.previous.saturating_sub(cost.saturating_sub(self.current));
-        self.current = self.current.saturating_sub(cost);
+        let previous = self.previous.saturating_sub(cost.saturating_sub(self.current));
+        let current = self.current.saturating_sub(cost);
+        *self = Self { previous, current, ..*self }.weighed();
     }
 
     /// Counts no further than one past the limit: enough for a look to find it

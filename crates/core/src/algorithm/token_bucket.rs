@@ -7,7 +7,7 @@
 //! Tokens are kept rather than the time at which the bucket will be full (GCRA):
 //! a reload changes rate and burst, and tokens mean the same under both.
 
-use super::{Counter, State, nanos};
+use super::{Counter, State, clamped};
 use crate::limit::TokenBucket;
 use crate::time::{STEP_BACK, Timestamp};
 use crate::verdict::Cost;
@@ -87,7 +87,11 @@ impl<'a> Level<'a> {
             return Duration::ZERO;
         }
         let short = missing * i128::from(self.bucket.per_nanos()) - self.progress;
-        nanos(u128::try_from(short).unwrap_or(0).div_ceil(u128::from(self.bucket.earned())))
+        let short = u128::try_from(short).unwrap_or(0);
+        Duration::from_nanos(match u64::try_from(short) {
+            Ok(short) => short.div_ceil(u64::from(self.bucket.earned())),
+            Err(_) => clamped(short.div_ceil(u128::from(self.bucket.earned()))),
+        })
     }
 }
 
