@@ -5,10 +5,10 @@
 
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use hivemind_benches::contenders::{PLENTY, bucket};
-use hivemind_core::{
-    Charge, Context, Cost, Key, KeySeed, Limit, LocalStore, MemoryStore, Mode, Op, Parts, Period,
-    StoreOptions, Timestamp,
+use hivemind_core::store::{
+    Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions,
 };
+use hivemind_core::{Cost, Limit, Period, Timestamp};
 use std::hint::black_box;
 
 const SEED: KeySeed = KeySeed::new(*b"a benchmark seed");

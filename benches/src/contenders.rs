@@ -2,10 +2,10 @@
 //! it would in service: ours the wall clock, governor the TSC through quanta.
 
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
-use hivemind_core::{
-    Charge, Clock, Context, Cost, Entry, Key, KeySeed, Limit, LocalStore, MemoryStore, Mode, Op, Parts,
-    Period, Rate, StoreOptions, SystemClock,
+use hivemind_core::store::{
+    Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions,
 };
+use hivemind_core::{Clock, Cost, Entry, Limit, Period, Rate, SystemClock};
 use std::hash::Hash;
 use std::num::NonZeroU32;
 

@@ -7,10 +7,10 @@
 
 use hivemind_benches::contenders::bucket;
 use hivemind_benches::watch::{monotonic, thread_cpu};
-use hivemind_core::{
-    Charge, Context, Cost, Key, KeySeed, Limit, LocalStore, MemoryStore, Mode, Op, Parts, Period,
-    StoreOptions, Timestamp,
+use hivemind_core::store::{
+    Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions,
 };
+use hivemind_core::{Cost, Limit, Period, Timestamp};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 

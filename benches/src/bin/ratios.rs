@@ -7,7 +7,8 @@
 use hivemind_benches::contenders::{Governor, Ours, PLENTY, bucket, governor, per_second, stingy_governor};
 use hivemind_benches::rounds::{Contender, TURN, Taken, hot, interleave, on_two_threads, through};
 use hivemind_benches::{keys, resident};
-use hivemind_core::{IpLimiter, Key, Limit, Period};
+use hivemind_core::store::Key;
+use hivemind_core::{IpLimiter, Limit, Period};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::hint::black_box;

@@ -9,8 +9,11 @@ mod fixed_window;
 mod sliding_window;
 mod token_bucket;
 
+pub use crate::limit::{TokenBucket, Window};
+pub use crate::time::STEP_BACK;
+
 use crate::limit::Limit;
-use crate::time::{STEP_BACK, Timestamp};
+use crate::time::Timestamp;
 use crate::verdict::{Cost, Outcome, Verdict};
 use std::cmp::Reverse;
 use std::time::Duration;

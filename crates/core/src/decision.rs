@@ -21,7 +21,7 @@ impl Decision {
         // A shadowed limit never speaks for the request; of a refused one, only those speak that refused it.
         let speaking = judged
             .filter(|(charge, verdict)| charge.mode != Mode::Shadow && (allowed || !verdict.is_admitted()));
-        let strictest = speaking.min_by_key(|(_, verdict)| (earliest(verdict), verdict.remaining));
+        let strictest = speaking.min_by_key(|(_, verdict)| verdict.strictness());
         Self { allowed, strictest: strictest.map(|(charge, verdict)| (*charge.limit, *verdict)) }
     }
 
@@ -60,12 +60,4 @@ impl Decision {
     pub fn limit(&self) -> Option<Limit> {
         self.strictest.map(|(limit, _)| limit)
     }
-}
-
-/// Orders refusals by their wait, the longest first, and all of them before what was admitted.
-fn earliest(verdict: &Verdict) -> std::cmp::Reverse<Duration> {
-    std::cmp::Reverse(match verdict.outcome {
-        Outcome::Refused { retry_after } => retry_after.unwrap_or(Duration::MAX),
-        Outcome::Admitted => Duration::ZERO,
-    })
 }

@@ -7,9 +7,9 @@ mod ip_limiter;
 mod key;
 mod limit;
 mod limiter;
-mod rules;
+pub mod rules;
 mod sip;
-mod store;
+pub mod store;
 mod sweeper;
 mod sync;
 #[cfg(feature = "testing")]
@@ -20,12 +20,9 @@ mod verdict;
 pub use client_ip::{AddressError, ClientIp};
 pub use decision::Decision;
 pub use ip_limiter::IpLimiter;
-pub use key::{Entry, Key, KeySeed, Parts};
-pub use limit::{Limit, LimitError, Period, Rate, TokenBucket, Window};
+pub use key::Entry;
+pub use limit::{Limit, LimitError, Period, Rate};
 pub use limiter::{Limiter, LimiterOptions, StartError};
-pub use rules::{Budget, Descriptor, Matcher, Resolved, Rule, RuleError, Rules, Ruling};
-pub use store::{
-    Charge, Context, LocalStore, MemoryStore, Mode, Occupancy, OnRefusal, Op, Store, StoreError, StoreOptions,
-};
-pub use time::{Clock, ManualClock, STEP_BACK, SystemClock, Timestamp};
-pub use verdict::{Cost, Outcome, Verdict, Verdicts};
+pub use rules::{Budget, Descriptor, Matcher, Rule, RuleError, Rules};
+pub use time::{Clock, ManualClock, SystemClock, Timestamp};
+pub use verdict::Cost;

@@ -7,12 +7,14 @@
 //! child's, and what was once matched is not taken back. Key and value are
 //! compared apart, never as a joined string.
 
+mod explanation;
 mod node;
 mod pattern;
 mod resolved;
 mod rule;
 mod wildcards;
 
+pub use explanation::{Considered, ExplainedEntry, Explanation, WayEnd};
 pub use resolved::{Resolved, Ruling};
 pub use rule::{Budget, Matcher, Rule};
 
@@ -154,6 +156,24 @@ impl Rules {
             matched.ruled(number, rule);
         }
         matched
+    }
+
+    /// Whether there are rules for a domain, be it none but its name.
+    #[must_use]
+    pub fn has_domain(&self, domain: &str) -> bool {
+        self.domains.contains_key(domain)
+    }
+
+    /// Makes a domain known that has no rules yet.
+    ///
+    /// # Errors
+    /// If its name is empty.
+    pub fn add_domain(&mut self, domain: &str) -> Result<(), RuleError> {
+        if domain.is_empty() {
+            return Err(RuleError::EmptyDomain);
+        }
+        self.domains.entry(domain.into()).or_default();
+        Ok(())
     }
 
     /// The domains that have rules, in order of their names.

@@ -7,12 +7,13 @@ mod memory;
 mod overflow;
 mod shard;
 
+pub use crate::key::{Key, KeySeed, Parts};
+pub use crate::verdict::{Outcome, Verdict, Verdicts};
 pub use memory::{MemoryStore, Occupancy, StoreOptions};
 
-use crate::key::{Key, Parts};
 use crate::limit::Limit;
 use crate::time::Timestamp;
-use crate::verdict::{Cost, Verdicts};
+use crate::verdict::Cost;
 use std::future::Future;
 
 /// What a charge does.

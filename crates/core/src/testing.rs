@@ -3,7 +3,8 @@
 //! thousands of generated [`Trace`]s like the [`Model`], which is naive on purpose.
 //!
 //! ```
-//! use hivemind_core::{MemoryStore, StoreOptions, testing};
+//! use hivemind_core::testing;
+//! use hivemind_core::store::{MemoryStore, StoreOptions};
 //!
 //! testing::conforms(|| MemoryStore::new(StoreOptions::default()));
 //! ```

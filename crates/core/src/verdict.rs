@@ -60,6 +60,19 @@ impl Verdict {
     }
 }
 
+impl Verdict {
+    /// Orders verdicts, the strictest first: refusals by their wait, the longest first,
+    /// and all of them before what was admitted; then by what is left.
+    #[must_use]
+    pub fn strictness(&self) -> impl Ord + use<> {
+        let wait = match self.outcome {
+            Outcome::Refused { retry_after } => retry_after.unwrap_or(Duration::MAX),
+            Outcome::Admitted => Duration::ZERO,
+        };
+        (self.is_admitted(), std::cmp::Reverse(wait), self.remaining)
+    }
+}
+
 /// The verdicts of one batch, in the order of its charges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdicts {

@@ -2,8 +2,10 @@
 //! forgotten when they say so, the laws of peek, refund and debit, and no panic.
 
 use hivemind_core::algorithm::{Action, State, Step, step};
+use hivemind_core::algorithm::{STEP_BACK, TokenBucket};
+use hivemind_core::store::Outcome;
 use hivemind_core::testing::{Amount, Gap, cases, costs, gaps, limits};
-use hivemind_core::{Cost, Limit, Outcome, Period, Rate, STEP_BACK, Timestamp, TokenBucket};
+use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::time::Duration;

@@ -1,11 +1,11 @@
 //! A batch is one step: all or nothing, at one time, whatever its order.
 #![expect(clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
-use hivemind_core::testing::{Amount, Gap, cases, costs, gaps, limits};
-use hivemind_core::{
-    Charge, Context, Cost, Key, Limit, LocalStore, MemoryStore, Mode, Op, Parts, Period, StoreOptions,
-    Timestamp, Verdicts,
+use hivemind_core::store::{
+    Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions, Verdicts,
 };
+use hivemind_core::testing::{Amount, Gap, cases, costs, gaps, limits};
+use hivemind_core::{Cost, Limit, Period, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

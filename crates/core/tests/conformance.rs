@@ -2,10 +2,10 @@
 //! one shard, and behind a future that really waits.
 #![expect(clippy::expect_used, reason = "a helper of a test may fail it")]
 
-use hivemind_core::testing::conforms;
-use hivemind_core::{
+use hivemind_core::store::{
     Charge, Context, Key, LocalStore, MemoryStore, Store, StoreError, StoreOptions, Verdicts,
 };
+use hivemind_core::testing::conforms;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;

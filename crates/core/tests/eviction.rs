@@ -3,11 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
 use hivemind_core::algorithm::{Action, State, step};
+use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions};
 use hivemind_core::testing::{Amount, Call, Gap, Model, buckets, cases, costs, gaps, limits, traces};
-use hivemind_core::{
-    Charge, Context, Cost, Key, Limit, LocalStore, MemoryStore, Mode, Op, Parts, Period, Rate, StoreOptions,
-    Timestamp,
-};
+use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;

@@ -8,10 +8,9 @@
 #![cfg(loom)]
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
-use hivemind_core::{
-    Charge, Context, Cost, Key, Limit, LocalStore, MemoryStore, Mode, Op, Parts, Period, Rate, StoreOptions,
-    Timestamp,
-};
+use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
+
+use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions};
 use loom::sync::Arc;
 use loom::thread;
 use std::time::Duration;

@@ -1,8 +1,9 @@
 //! A counter's identity: which names share one, and which never do.
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
+use hivemind_core::store::{Key, KeySeed, Parts};
 use hivemind_core::testing::{cases, limits};
-use hivemind_core::{Entry, Key, KeySeed, Limit, Parts, Period, Rate};
+use hivemind_core::{Entry, Limit, Period, Rate};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::HashMap;

@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use hivemind_core::{
-    Budget, Clock, Cost, Descriptor, Limit, Limiter, LimiterOptions, ManualClock, Matcher, Mode, OnRefusal,
-    Period, Rate, Rule, RuleError, Rules, StartError, Timestamp,
+    Budget, Clock, Cost, Descriptor, Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rate,
+    Rule, RuleError, Rules, StartError, Timestamp,
 };
+
+use hivemind_core::store::{Mode, OnRefusal};
 use std::time::Duration;
 
 fn daily(requests: u32) -> Rule {

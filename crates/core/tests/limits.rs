@@ -1,7 +1,8 @@
 //! Limits that cannot be made: a typed error, at construction, whose text names the remedy.
 
+use hivemind_core::algorithm::TokenBucket;
 use hivemind_core::testing::cases;
-use hivemind_core::{Limit, LimitError, Period, Rate, TokenBucket};
+use hivemind_core::{Limit, LimitError, Period, Rate};
 use proptest::prelude::*;
 use std::time::Duration;
 

@@ -15,8 +15,11 @@
     reason = "a test's helpers fail and tell"
 )]
 
-use hivemind_core::{Charge, Clock, Context, Cost, Key, KeySeed, Limit, LocalStore, MemoryStore, Mode, Op};
-use hivemind_core::{Parts, Rate, StoreOptions, SystemClock, Timestamp, Verdicts};
+use hivemind_core::{Clock, Cost, Limit};
+
+use hivemind_core::store::{Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Mode, Op};
+use hivemind_core::store::{Parts, StoreOptions, Verdicts};
+use hivemind_core::{Rate, SystemClock, Timestamp};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};

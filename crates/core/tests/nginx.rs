@@ -3,11 +3,12 @@
 //! and whole requests per second only: nginx rounds a rate per minute down.
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
-use hivemind_core::testing::cases;
-use hivemind_core::{
-    Charge, Context, Cost, Key, KeySeed, Limit, LocalStore, MemoryStore, Mode, Op, Outcome, Parts, Rate,
-    StoreOptions, Timestamp, Verdict, Verdicts,
+use hivemind_core::store::{
+    Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Mode, Op, Outcome, Parts, StoreOptions, Verdict,
+    Verdicts,
 };
+use hivemind_core::testing::cases;
+use hivemind_core::{Cost, Limit, Rate, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;

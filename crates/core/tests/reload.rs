@@ -2,12 +2,13 @@
 //! new burst are cut, and no key is forgotten, not even by a sweep in between.
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
+use hivemind_core::algorithm::STEP_BACK;
 use hivemind_core::algorithm::{Action, step};
-use hivemind_core::testing::{Amount, Gap, buckets, cases, costs, gaps};
-use hivemind_core::{
-    Charge, Context, Cost, Key, Limit, LocalStore, MemoryStore, Mode, Op, Outcome, Parts, Rate, STEP_BACK,
-    StoreOptions, Timestamp,
+use hivemind_core::store::{
+    Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Outcome, Parts, StoreOptions,
 };
+use hivemind_core::testing::{Amount, Gap, buckets, cases, costs, gaps};
+use hivemind_core::{Cost, Limit, Rate, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::time::Duration;

@@ -1,11 +1,9 @@
 //! Many real threads on one store: they admit exactly the limit, on one key and on many.
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
+use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions};
 use hivemind_core::testing::Amount;
-use hivemind_core::{
-    Charge, Context, Key, Limit, LocalStore, MemoryStore, Mode, Op, Parts, Period, Rate, StoreOptions,
-    Timestamp,
-};
+use hivemind_core::{Limit, Period, Rate, Timestamp};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
 use hivemind_core::algorithm::{Action, State, step};
+use hivemind_core::algorithm::{STEP_BACK, TokenBucket};
+use hivemind_core::store::Outcome;
 use hivemind_core::testing::{Amount, Gap, buckets, cases, costs, gaps};
-use hivemind_core::{Cost, Limit, Outcome, Period, Rate, STEP_BACK, Timestamp, TokenBucket};
+use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::time::Duration;

@@ -1,9 +1,10 @@
 //! The windows' promises: aligned to the Unix epoch, no window above its limit, and
 //! the sliding estimate exact to the fraction.
 
+use hivemind_core::algorithm::STEP_BACK;
 use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::testing::{Amount, Gap, cases, costs, gaps};
-use hivemind_core::{Cost, Limit, Period, STEP_BACK, Timestamp};
+use hivemind_core::{Cost, Limit, Period, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -56,7 +57,11 @@ fn windows_begin_at_multiples_of_their_period_since_the_epoch() {
 fn a_window_of_nothing_blocks_for_ever() {
     for limit in [Limit::fixed_window(0, Period::SECOND), Limit::sliding_window(0, Period::SECOND)] {
         let step = step(&limit, None, UNCOUNTED, Cost::ONE, Timestamp::from_millis(1));
-        assert_eq!(step.verdict.outcome, hivemind_core::Outcome::Refused { retry_after: None }, "{limit}");
+        assert_eq!(
+            step.verdict.outcome,
+            hivemind_core::store::Outcome::Refused { retry_after: None },
+            "{limit}"
+        );
     }
 }
 
@@ -92,7 +97,11 @@ fn windows() -> impl Strategy<Value = (u32, Period)> {
 }
 
 /// A counter that only counts what it admits, and whatever it was asked at.
-fn drive(limit: &Limit, asks: Vec<(Gap, Amount)>, mut seen: impl FnMut(u64, u64, hivemind_core::Verdict)) {
+fn drive(
+    limit: &Limit,
+    asks: Vec<(Gap, Amount)>,
+    mut seen: impl FnMut(u64, u64, hivemind_core::store::Verdict),
+) {
     let (mut state, mut now): (Option<State>, _) = (None, Timestamp::from_millis(1_700_000_000_000));
     let mut wait = None;
     for (gap, amount) in asks {
@@ -100,7 +109,7 @@ fn drive(limit: &Limit, asks: Vec<(Gap, Amount)>, mut seen: impl FnMut(u64, u64,
         let cost = amount.under(limit);
         let step = step(limit, state, UNCOUNTED, cost, now);
         state = Some(step.state);
-        if let hivemind_core::Outcome::Refused { retry_after } = step.verdict.outcome {
+        if let hivemind_core::store::Outcome::Refused { retry_after } = step.verdict.outcome {
             wait = retry_after.or(wait);
         }
         seen(now.as_nanos(), cost.get(), step.verdict);

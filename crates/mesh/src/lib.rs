@@ -5,7 +5,7 @@
 //! anybody, which of them owns a key. Rights, views, frames and transport are not there.
 //!
 //! ```
-//! use hivemind_core::Key;
+//! use hivemind_core::store::Key;
 //! use hivemind_mesh::{Members, NodeId};
 //!
 //! let key = Key::from_bits(7, 11);

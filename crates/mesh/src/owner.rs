@@ -9,7 +9,7 @@
 //! The score is SipHash-1-3 of the member's name under the key's 128 bits. Those bits
 //! are already a keyed hash (docs/decisions/006), so a client cannot choose its owner.
 
-use hivemind_core::Key;
+use hivemind_core::store::Key;
 use siphasher::sip::SipHasher13;
 use std::fmt;
 use std::sync::Arc;
@@ -73,7 +73,8 @@ fn score(key: Key, node: &NodeId) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hivemind_core::{KeySeed, Limit, Parts, Period};
+    use hivemind_core::store::{KeySeed, Parts};
+    use hivemind_core::{Limit, Period};
     use proptest::collection::{btree_set, vec};
     use proptest::prelude::*;
     use std::collections::BTreeMap;

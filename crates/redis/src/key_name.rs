@@ -11,7 +11,7 @@
 //! percent-encoded, so none can hold a separator, a brace or a `*` (which stands for
 //! "no endpoint" here, and for "anything" in a pattern of Redis). COUNTER is the
 //! algorithm, for windows the period, and the ordinal where it is not 0: as in
-//! [`hivemind_core::Key`], requests, rate and burst are no part of it.
+//! [`hivemind_core::store::Key`], requests, rate and burst are no part of it.
 //!
 //! In a cluster, keys whose braces hold the same text are on one slot, and a script
 //! can only reach keys of one slot. So the braces hold what all charges of one
@@ -19,7 +19,9 @@
 //! which each may count something else, the domain. The price: one domain is as fast
 //! as one shard of the cluster.
 
-use hivemind_core::{Limit, Parts, Period};
+use hivemind_core::{Limit, Period};
+
+use hivemind_core::store::Parts;
 use std::fmt::{self, Write};
 
 /// Why a prefix cannot be used, and what to write instead.

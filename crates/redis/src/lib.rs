@@ -5,7 +5,8 @@
 //! an operator can read it and no two counters meet. Scripts and connections are not there.
 //!
 //! ```
-//! use hivemind_core::{Parts, Period};
+//! use hivemind_core::Period;
+//! use hivemind_core::store::Parts;
 //! use hivemind_redis::{Counted, KeyName, Kind, Prefix};
 //!
 //! let entries = [("remote_address", "203.0.113.7"), ("path", "/login")];

@@ -3,7 +3,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test's helpers fail by panicking")]
 
-use hivemind_core::{Parts, Period};
+use hivemind_core::Period;
+
+use hivemind_core::store::Parts;
 use hivemind_redis::{Counted, KeyName, Kind, Prefix};
 use proptest::collection::vec;
 use proptest::option;

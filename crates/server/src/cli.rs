@@ -1,7 +1,10 @@
 //! The command line. What a command does is elsewhere; here is how it is called,
 //! what it prints and how it exits.
 
+mod check;
+mod explain;
 mod replay;
+mod serve;
 
 use crate::config::Problems;
 use clap::{Parser, Subcommand};
@@ -18,11 +21,17 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Serve(serve::Serve),
+    Check(check::Check),
+    Explain(explain::Explain),
     Replay(replay::Replay),
 }
 
 pub(crate) fn run() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Serve(serve) => serve.run(),
+        Command::Check(check) => check.run(),
+        Command::Explain(explain) => explain.run(),
         Command::Replay(replay) => replay.run(),
     };
     match result {

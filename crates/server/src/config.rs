@@ -4,8 +4,9 @@ mod document;
 mod limit_reader;
 mod problem;
 mod reader;
+mod response_reader;
 mod rule_file;
 mod rule_files;
 
 pub(crate) use problem::Problems;
-pub(crate) use rule_files::{load_rules, parse_rules};
+pub(crate) use rule_files::{demo_rules, load_rules};

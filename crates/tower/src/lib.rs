@@ -7,7 +7,7 @@
 //! problem body are not there.
 //!
 //! ```
-//! use hivemind_core::Outcome;
+//! use hivemind_core::store::Outcome;
 //! use hivemind_tower::RetryAfter;
 //! use std::time::Duration;
 //!

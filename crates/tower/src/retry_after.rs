@@ -5,7 +5,7 @@
 //! gets no `Retry-After` at all, because any number there would be a lie that costs
 //! one more refused request each time it is believed.
 
-use hivemind_core::Outcome;
+use hivemind_core::store::Outcome;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -70,8 +70,10 @@ fn whole_seconds(wait: Duration) -> NonZeroU64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hivemind_core::{Charge, Context, Cost, Key, KeySeed, Limit, LocalStore, MemoryStore, Mode, Op};
-    use hivemind_core::{Parts, Period, Rate, StoreOptions, Timestamp, Verdict};
+    use hivemind_core::store::{Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Mode, Op};
+    use hivemind_core::store::{Parts, StoreOptions, Verdict};
+    use hivemind_core::{Cost, Limit};
+    use hivemind_core::{Period, Rate, Timestamp};
     use proptest::prelude::*;
 
     const NEVER: Outcome = Outcome::Refused { retry_after: None };

@@ -53,6 +53,20 @@ impl Node {
         values.node(&matcher.value).declare(rest, number)
     }
 
+    /// The rules that could answer an entry, the first in line first: the value each
+    /// asks for, and whether it fits. Of exact values, only the one that fits.
+    pub(super) fn candidates(&self, (key, value): Entry<'_>) -> Vec<(String, bool, &Node)> {
+        let Some(values) = self.below.get(key) else { return Vec::new() };
+        let exact = values.exact.get_key_value(value);
+        let exact = exact.map(|(exact, node)| (format!("{key}={exact}"), true, node));
+        let wildcards = values
+            .wildcards
+            .all()
+            .map(|(pattern, node)| (format!("{key}={}", pattern.text()), pattern.matches(value), node));
+        let any = values.any.as_deref().map(|node| (format!("{key} (any value)"), true, node));
+        exact.into_iter().chain(wildcards).chain(any).collect()
+    }
+
     /// Where an entry leads: by its exact value, else by the first wildcard, else by its key alone.
     pub(super) fn below(&self, (key, value): Entry<'_>) -> Option<&Node> {
         let values = self.below.get(key)?;

@@ -83,6 +83,21 @@ impl Matcher {
         Self { key: key.into(), value: ValueMatcher::Wildcard { pattern: pattern.into(), shared: false } }
     }
 
+    /// The key it asks for.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The value or pattern it asks for; none if any will do.
+    #[must_use]
+    pub fn value(&self) -> Option<&str> {
+        match &self.value {
+            ValueMatcher::Exact(value) | ValueMatcher::Wildcard { pattern: value, .. } => Some(value),
+            ValueMatcher::Any => None,
+        }
+    }
+
     /// As [`Matcher::wildcard`], but all values of this form share one counter.
     #[must_use]
     pub fn shared_wildcard(key: impl Into<String>, pattern: impl Into<String>) -> Self {

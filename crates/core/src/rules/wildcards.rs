@@ -62,6 +62,11 @@ impl Wildcards {
         self.declared.get(first).map(|(_, node)| node)
     }
 
+    /// All patterns, in the order of declaration.
+    pub(super) fn all(&self) -> impl Iterator<Item = &(Pattern, Node)> {
+        self.declared.iter()
+    }
+
     fn matches(&self, place: usize, value: &str) -> bool {
         self.declared.get(place).is_some_and(|(pattern, _)| pattern.matches(value))
     }

@@ -1,6 +1,6 @@
 //! `hivemind replay`: decides recorded requests at their own times.
 
-use crate::config::load_rules;
+use crate::config::{demo_rules, load_rules};
 use crate::replay::{AccessLog, Engine, Lines, Recorded, Summary, Taken};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
@@ -10,7 +10,6 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const DEMO_RULES: &str = include_str!("../../demo/rules.yaml");
 const DEMO_REQUESTS: &str = include_str!("../../demo/requests.jsonl");
 
 const LONG_ABOUT: &str = r#"Decide recorded requests at their own times, with the product's own engine.
@@ -39,6 +38,10 @@ pub(super) struct Replay {
     /// Rules: a file, or a folder of .yaml and .yml files. Without it, the rules of --demo
     #[arg(long, value_name = "PATH")]
     rules: Option<PathBuf>,
+
+    /// Let several files have rules of one domain, as `rate_limiting.merge_domains` does
+    #[arg(long)]
+    merge_domains: bool,
 
     /// The recorded requests; `-` or none is standard input
     #[arg(value_name = "FILE", conflicts_with = "demo")]
@@ -132,8 +135,8 @@ impl Replay {
 
     fn load(&self) -> anyhow::Result<Rules> {
         match &self.rules {
-            Some(path) => Ok(load_rules(path)?),
-            None => Ok(crate::config::parse_rules("built-in demo rules", DEMO_RULES)?),
+            Some(path) => Ok(load_rules(path, self.merge_domains)?.ruleset.rules),
+            None => Ok(demo_rules()?.ruleset.rules),
         }
     }
 

@@ -38,6 +38,34 @@ impl Value {
     }
 }
 
+impl Node {
+    /// As JSON, with plain words and numbers read as YAML does.
+    pub(super) fn to_json(&self) -> serde_json::Value {
+        match &self.value {
+            Value::Null => serde_json::Value::Null,
+            Value::Scalar { text, plain: false } => text.as_str().into(),
+            Value::Scalar { text, plain: true } => match text.as_str() {
+                "true" | "True" | "TRUE" => true.into(),
+                "false" | "False" | "FALSE" => false.into(),
+                "null" | "Null" | "NULL" | "~" => serde_json::Value::Null,
+                number if number.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) => {
+                    let parsed = number.parse::<f64>().ok().and_then(serde_json::Number::from_f64);
+                    parsed.map_or_else(|| number.into(), serde_json::Value::Number)
+                }
+                word => word.into(),
+            },
+            Value::List(items) => items.iter().map(Node::to_json).collect(),
+            Value::Map(pairs) => {
+                let key = |key: &Node| match &key.value {
+                    Value::Scalar { text, .. } => text.clone(),
+                    other => other.kind().to_owned(),
+                };
+                pairs.iter().map(|(name, value)| (key(name), value.to_json())).collect()
+            }
+        }
+    }
+}
+
 /// Reads one document, or says where it stops being YAML.
 pub(super) fn parse(source: &Arc<Source>) -> Result<Node, Problem> {
     match serde_saphyr::from_str::<Spanned<Raw>>(&source.text) {

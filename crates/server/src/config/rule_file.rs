@@ -5,7 +5,10 @@ use super::document::{self, Node};
 use super::limit_reader;
 use super::problem::{Problem, Source};
 use super::reader::{Fields, Reader};
-use hivemind_core::{Matcher, Mode, Rule, RuleError, Rules};
+use super::response_reader;
+use crate::ruleset::{Extras, Ruleset, StatPart, StatPath, joined};
+use hivemind_core::store::Mode;
+use hivemind_core::{Matcher, Rule, RuleError};
 use std::sync::Arc;
 
 /// Rules nested deeper than this are a mistake, or an attack on the reader's stack.
@@ -24,10 +27,15 @@ const DESCRIPTOR_KEYS: &[&str] = &[
     "detailed_metric",
     "value_to_metric",
     "metadata",
+    "response",
 ];
 
-/// Reads one file into `rules`; what is wrong goes to `problems`.
-pub(super) fn read(source: &Arc<Source>, rules: &mut Rules, problems: &mut Vec<Problem>) -> Option<String> {
+/// Reads one file into `ruleset`; what is wrong goes to `problems`.
+pub(super) fn read(
+    source: &Arc<Source>,
+    ruleset: &mut Ruleset,
+    problems: &mut Vec<Problem>,
+) -> Option<String> {
     let root = match document::parse(source) {
         Ok(root) => root,
         Err(problem) => {
@@ -44,8 +52,10 @@ pub(super) fn read(source: &Arc<Source>, rules: &mut Rules, problems: &mut Vec<P
         reader.problem(span, "the file has no domain", remedy);
         return None;
     }
+    // Its name is not empty, so it can be added; a domain without rules is known all the same.
+    let _ = ruleset.rules.add_domain(&domain);
     if let Some(descriptors) = fields.get("descriptors") {
-        let mut tree = Tree { domain: &domain, rules, path: Vec::new() };
+        let mut tree = Tree { domain: &domain, ruleset, path: Vec::new(), stat: Vec::new() };
         reader.descriptors(descriptors, &mut tree);
     }
     Some(domain)
@@ -54,8 +64,28 @@ pub(super) fn read(source: &Arc<Source>, rules: &mut Rules, problems: &mut Vec<P
 /// The rules of one domain, and the way to the descriptor that is read now.
 struct Tree<'a> {
     domain: &'a str,
-    rules: &'a mut Rules,
+    ruleset: &'a mut Ruleset,
     path: Vec<Matcher>,
+    /// How each entry of the path shows in statistics.
+    stat: Vec<StatLevel>,
+}
+
+struct StatLevel {
+    fixed: String,
+    /// `value_to_metric`: the request's value is shown.
+    of_request: bool,
+    /// All values share one counter, so none of them is shown.
+    shared: bool,
+}
+
+impl Tree<'_> {
+    fn stat(&self, detailed: bool) -> StatPath {
+        let parts = self.stat.iter().map(|level| match level {
+            StatLevel { shared: false, of_request, .. } if detailed || *of_request => StatPart::OfRequest,
+            StatLevel { fixed, .. } => StatPart::Fixed(fixed.clone()),
+        });
+        StatPath(parts.collect())
+    }
 }
 
 impl Reader<'_> {
@@ -76,21 +106,44 @@ impl Reader<'_> {
 
     fn descriptor(&mut self, node: &Node, tree: &mut Tree<'_>) {
         let Some(fields) = self.fields(node, "a descriptor", DESCRIPTOR_KEYS) else { return };
-        let Some(matcher) = self.matcher(node, &fields) else { return };
+        let Some((matcher, level)) = self.matcher(node, &fields) else { return };
         let rule = self.rule(&fields);
         tree.path.push(matcher);
-        if let Err(error) = tree.rules.add(tree.domain, &tree.path, rule) {
-            let place = fields.get("key").unwrap_or(node);
-            let (cause, remedy) = explain(error);
-            self.problem(Some(place.span.clone()), cause, remedy);
+        tree.stat.push(level);
+        let extras = Extras {
+            stat: tree.stat(self.flag(&fields, "detailed_metric")),
+            metadata: fields.get("metadata").and_then(|node| self.metadata(node)),
+            response: fields
+                .get("response")
+                .map(|node| response_reader::read(self, node))
+                .unwrap_or_default(),
+        };
+        match tree.ruleset.rules.add(tree.domain, &tree.path, rule) {
+            Ok(()) => tree.ruleset.extras.push(extras),
+            Err(error) => {
+                let place = fields.get("key").unwrap_or(node);
+                let (cause, remedy) = explain(error);
+                self.problem(Some(place.span.clone()), cause, remedy);
+            }
         }
         if let Some(below) = fields.get("descriptors") {
             self.descriptors(below, tree);
         }
         tree.path.pop();
+        tree.stat.pop();
     }
 
-    fn matcher(&mut self, node: &Node, fields: &Fields<'_>) -> Option<Matcher> {
+    fn metadata(&mut self, node: &Node) -> Option<serde_json::Value> {
+        let value = node.to_json();
+        if !value.is_object() {
+            let cause = format!("`metadata` is a map, and this is {}", node.value.kind());
+            self.problem(Some(node.span.clone()), cause, "write `metadata: {backend: blue}`");
+            return None;
+        }
+        Some(value)
+    }
+
+    fn matcher(&mut self, node: &Node, fields: &Fields<'_>) -> Option<(Matcher, StatLevel)> {
         let key = self.optional_text(fields, "key")?;
         if key.is_empty() {
             let place = fields.get("key").unwrap_or(node);
@@ -105,12 +158,15 @@ impl Reader<'_> {
             let cause = "`share_threshold` is for values with a `*`, and this one has none";
             self.problem(Some(place.span.clone()), cause, "leave it out, or write `value: prefix*`");
         }
-        Some(match (value.as_str(), shared) {
+        let fixed = joined((&key, &value));
+        let level = StatLevel { fixed, of_request: self.flag(fields, "value_to_metric"), shared };
+        let matcher = match (value.as_str(), shared) {
             ("", _) => Matcher::any(key),
             (pattern, true) if pattern.contains('*') => Matcher::shared_wildcard(key, pattern),
             (pattern, false) if pattern.contains('*') => Matcher::wildcard(key, pattern),
             (exact, _) => Matcher::exact(key, exact),
-        })
+        };
+        Some((matcher, level))
     }
 
     fn rule(&mut self, fields: &Fields<'_>) -> Option<Rule> {

@@ -2,7 +2,7 @@
 
 use super::problem::{Problem, Problems, Source};
 use super::rule_file;
-use hivemind_core::Rules;
+use crate::ruleset::Ruleset;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,12 +10,20 @@ use std::sync::Arc;
 /// A file of rules larger than this is refused unread.
 const LARGEST: u64 = 64 << 20;
 
-/// Loads all rules at `path`, or says everything that is wrong with them.
-pub(crate) fn load_rules(path: &Path) -> Result<Rules, Problems> {
+/// Rules, and what the operator should know about them.
+#[derive(Debug)]
+pub(crate) struct LoadedRules {
+    pub(crate) ruleset: Ruleset,
+    pub(crate) warnings: Vec<Problem>,
+}
+
+/// Loads all rules at `path`, or says everything that is wrong with them. With
+/// `merge_domains`, several files may have rules of one domain.
+pub(crate) fn load_rules(path: &Path, merge_domains: bool) -> Result<LoadedRules, Problems> {
     let mut problems = Vec::new();
-    let mut rules = Rules::new();
+    let mut ruleset = Ruleset::default();
     let mut domains: HashMap<String, PathBuf> = HashMap::new();
-    let files = match files_at(path) {
+    let files = match rule_files_at(path) {
         Ok(files) => files,
         Err(error) => return Err(Problems(vec![unreadable(path, &error)])),
     };
@@ -28,25 +36,38 @@ pub(crate) fn load_rules(path: &Path) -> Result<Rules, Problems> {
             }
         };
         let source = Arc::new(Source { name: file.display().to_string(), text });
-        let Some(domain) = rule_file::read(&source, &mut rules, &mut problems) else { continue };
-        if let Some(first) = domains.insert(domain.clone(), file) {
+        let Some(domain) = rule_file::read(&source, &mut ruleset, &mut problems) else { continue };
+        if let Some(first) = domains.insert(domain.clone(), file)
+            && !merge_domains
+        {
             let cause = format!("the domain `{domain}` is in {} already", first.display());
-            problems.push(Problem::new(&source, None, cause, "put its rules into one file"));
+            problems.push(Problem::new(
+                &source,
+                None,
+                cause,
+                "put its rules into one file, or set `rate_limiting.merge_domains`",
+            ));
         }
     }
-    if problems.is_empty() { Ok(rules) } else { Err(Problems(problems)) }
+    loaded(ruleset, problems)
 }
 
-/// Reads rules from a text that is part of the binary.
-pub(crate) fn parse_rules(name: &str, text: &str) -> Result<Rules, Problems> {
-    let source = Arc::new(Source { name: name.to_owned(), text: text.to_owned() });
-    let (mut rules, mut problems) = (Rules::new(), Vec::new());
-    rule_file::read(&source, &mut rules, &mut problems);
-    if problems.is_empty() { Ok(rules) } else { Err(Problems(problems)) }
+/// The rules that Hivemind has when it is given none.
+pub(crate) fn demo_rules() -> Result<LoadedRules, Problems> {
+    let text = include_str!("../../demo/rules.yaml").to_owned();
+    let source = Arc::new(Source { name: "built-in demo rules".to_owned(), text });
+    let (mut ruleset, mut problems) = (Ruleset::default(), Vec::new());
+    rule_file::read(&source, &mut ruleset, &mut problems);
+    loaded(ruleset, problems)
+}
+
+fn loaded(ruleset: Ruleset, problems: Vec<Problem>) -> Result<LoadedRules, Problems> {
+    let (warnings, errors): (Vec<_>, Vec<_>) = problems.into_iter().partition(Problem::is_warning);
+    if errors.is_empty() { Ok(LoadedRules { ruleset, warnings }) } else { Err(Problems(errors)) }
 }
 
 /// The file itself, or the rule files of a folder and of those below it, in order of their names.
-fn files_at(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+pub(crate) fn rule_files_at(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     if !std::fs::metadata(path)?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -60,7 +81,7 @@ fn files_at(path: &Path) -> std::io::Result<Vec<PathBuf>> {
         }
         let is_rules = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
         if std::fs::metadata(&path)?.is_dir() {
-            files.extend(files_at(&path)?);
+            files.extend(rule_files_at(&path)?);
         } else if is_rules {
             files.push(path);
         }

@@ -1,9 +1,8 @@
 //! The product's own engine, with the recorded time for its clock.
 
 use super::recorded::Recorded;
-use hivemind_core::{
-    Cost, Descriptor, Limiter, LimiterOptions, ManualClock, Op, Rules, StartError, StoreOptions, Timestamp,
-};
+use hivemind_core::store::{Op, StoreOptions};
+use hivemind_core::{Cost, Descriptor, Limiter, LimiterOptions, ManualClock, Rules, StartError, Timestamp};
 use std::time::Duration;
 
 /// Recorded time between two sweeps.

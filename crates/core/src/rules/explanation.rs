@@ -1,0 +1,92 @@
+//! Why a rule answers a descriptor, and why the others beside it do not.
+
+use super::node::Node;
+use super::rule::Rule;
+use super::{Rules, rule::Matcher};
+use crate::key::Entry;
+
+/// The way from a descriptor to its rule, or to where it ends.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Explanation<'a> {
+    /// What was considered at each entry, until one led nowhere.
+    pub steps: Vec<ExplainedEntry>,
+    /// Where the way ended.
+    pub end: WayEnd<'a>,
+}
+
+/// What was considered at one entry.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ExplainedEntry {
+    /// The rules for its key: the value that each asks for, and what became of it.
+    pub considered: Vec<(String, Considered)>,
+}
+
+/// What became of one rule at one entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Considered {
+    /// Its value does not fit.
+    DoesNotMatch,
+    /// It fits, but an exact value goes before, or an earlier wildcard.
+    PassedOver,
+    /// It answers.
+    Taken,
+}
+
+/// Where the way of a descriptor through the rules ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WayEnd<'a> {
+    /// No rules are known for the domain.
+    UnknownDomain,
+    /// No rule fits the entry of this number, counted from 0.
+    NoMatch(usize),
+    /// All entries fit, but there is no limit at the end: it is let through.
+    NoLimit,
+    /// This rule answers; its number counts from 0 in the order in which rules were added.
+    Rule(usize, &'a Rule),
+}
+
+impl Rules {
+    /// Why a rule answers a descriptor with these entries, or why none does.
+    #[must_use]
+    pub fn explain(&self, domain: &str, entries: &[Entry<'_>]) -> Explanation<'_> {
+        let mut steps = Vec::new();
+        let Some(mut node) = self.domains.get(domain) else {
+            return Explanation { steps, end: WayEnd::UnknownDomain };
+        };
+        for (number, entry) in entries.iter().enumerate() {
+            steps.push(ExplainedEntry { considered: node.considered(*entry) });
+            let Some(below) = node.below(*entry) else {
+                return Explanation { steps, end: WayEnd::NoMatch(number) };
+            };
+            node = below;
+        }
+        let end = node.declared().and_then(|number| {
+            let rule = self.declared.get(number)?.rule.as_ref()?;
+            Some(WayEnd::Rule(number, rule))
+        });
+        Explanation { steps, end: end.unwrap_or(WayEnd::NoLimit) }
+    }
+
+    /// Every declaration: its domain, its path and its rule, in the order in which they were added.
+    pub fn declarations(&self) -> impl Iterator<Item = (&str, &[Matcher], Option<&Rule>)> {
+        self.declared.iter().map(|declared| (&*declared.domain, &*declared.path, declared.rule.as_ref()))
+    }
+}
+
+impl Node {
+    fn considered(&self, entry: Entry<'_>) -> Vec<(String, Considered)> {
+        let taken = self.below(entry).map(std::ptr::from_ref);
+        let mut considered = Vec::new();
+        for (value, matches, node) in self.candidates(entry) {
+            let outcome = match (matches, taken == Some(std::ptr::from_ref(node))) {
+                (_, true) => Considered::Taken,
+                (true, false) => Considered::PassedOver,
+                (false, false) => Considered::DoesNotMatch,
+            };
+            considered.push((value, outcome));
+        }
+        considered
+    }
+}

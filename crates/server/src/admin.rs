@@ -1,0 +1,67 @@
+//! The admin port: health, the service's JSON twin, and the rules in force.
+
+mod json;
+mod rlconfig;
+
+use crate::front::rls::RateLimitService;
+use crate::health::Health;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get};
+use std::sync::Arc;
+
+/// No request for a decision is longer.
+const LARGEST_BODY: usize = 1 << 20;
+
+#[derive(Clone)]
+pub(crate) struct Admin {
+    pub(crate) service: RateLimitService,
+    pub(crate) health: Arc<Health>,
+}
+
+/// Everything that the admin port serves.
+pub(crate) fn router(admin: Admin) -> Router {
+    Router::new()
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(readyz))
+        .route("/healthcheck", get(healthcheck))
+        .route("/json", any(json))
+        .route("/rlconfig", get(rlconfig))
+        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .with_state(admin)
+}
+
+async fn readyz(State(admin): State<Admin>) -> Response {
+    let code = if admin.health.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, admin.health.details()).into_response()
+}
+
+/// The reference's: 200 and `OK`, or 500.
+async fn healthcheck(State(admin): State<Admin>) -> Response {
+    if admin.health.is_ready() {
+        return (StatusCode::OK, "OK").into_response();
+    }
+    (StatusCode::INTERNAL_SERVER_ERROR, admin.health.details()).into_response()
+}
+
+/// The reference's twin of the call: 200, 429, or 400 for whatever cannot be decided.
+async fn json(State(admin): State<Admin>, body: Bytes) -> Response {
+    let answered = json::request(&body).and_then(|request| {
+        let answer = admin.service.answer(&request).map_err(|error| error.to_string())?;
+        Ok((json::is_over_limit(&answer), json::response(&answer)?))
+    });
+    match answered {
+        Ok((over, text)) => {
+            let code = if over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
+            (code, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+        }
+        Err(reason) => (StatusCode::BAD_REQUEST, format!("Bad Request: {reason}\n")).into_response(),
+    }
+}
+
+async fn rlconfig(State(admin): State<Admin>) -> String {
+    admin.service.0.with_rules(rlconfig::dump)
+}

@@ -1,0 +1,32 @@
+//! The rules in force, one line each, in the reference's words.
+
+use hivemind_core::{Budget, Matcher, Rule, Rules};
+
+use hivemind_core::store::Mode;
+use std::fmt::Write;
+
+pub(super) fn dump(rules: &Rules) -> String {
+    let mut text = String::new();
+    for (domain, path, rule) in rules.declarations() {
+        let Some(rule) = rule else { continue };
+        let _ = writeln!(text, "{}: {}", name(domain, path), described(rule)); // A string takes all that is written.
+    }
+    text
+}
+
+fn name(domain: &str, path: &[Matcher]) -> String {
+    let parts = path.iter().map(|matcher| match matcher.value() {
+        Some(value) => format!(".{}_{value}", matcher.key()),
+        None => format!(".{}", matcher.key()),
+    });
+    std::iter::once(domain.to_owned()).chain(parts).collect()
+}
+
+fn described(rule: &Rule) -> String {
+    let budget = match &rule.budget {
+        Budget::Unlimited => "unlimited".to_owned(),
+        Budget::Limits(limits) => limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and "),
+    };
+    let (shadow, quota) = (rule.mode == Mode::Shadow, rule.mode == Mode::Quota);
+    format!("{budget}, shadow_mode: {shadow}, quota_mode: {quota}")
+}

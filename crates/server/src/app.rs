@@ -1,0 +1,211 @@
+//! The running service: what is configured is started, told, and stopped in order.
+
+mod listeners;
+mod screen;
+
+use crate::admin::{self, Admin};
+use crate::config::{Settings, demo_rules, load_rules};
+use crate::front::rls::RateLimitService;
+use crate::health::Health;
+use crate::proto::DESCRIPTORS;
+use crate::proto::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitServiceServer;
+use crate::reload::{Reloader, refused};
+use crate::ruleset::Ruleset;
+use crate::service::{HeaderNames, Options, Service};
+use crate::telemetry::{Stats, exposition};
+use anyhow::Context;
+use axum::routing::get;
+use hivemind_core::store::{KeySeed, MemoryStore, StoreOptions};
+use hivemind_core::{Clock, SystemClock};
+use listeners::Listeners;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tonic_health::ServingStatus;
+
+/// What one connection may have open at once; Envoy opens one connection for each worker.
+const MOST_STREAMS: u32 = 1_000;
+const LARGEST_HEADERS: u32 = 16 << 10;
+const LARGEST_MESSAGE: usize = 1 << 20;
+/// Connections are renewed now and then, so that load spreads over new nodes.
+const CONNECTION_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+const KEEPALIVE: Duration = Duration::from_secs(30);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Runs until SIGTERM or SIGINT.
+pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
+    let stats = Arc::new(Stats::default());
+    let health = Arc::new(Health::default());
+    let limiting = &settings.rate_limiting;
+    let store = Arc::new(MemoryStore::new(StoreOptions {
+        max_keys: limiting.max_keys.get(),
+        idle_ttl: limiting.idle_ttl,
+    }));
+    let service =
+        Service::new(Ruleset::default(), Arc::clone(&store), KeySeed::random(), options(settings), stats);
+    let service = Arc::new(service);
+    load_first(settings, &service, &health)?;
+    let listeners = Listeners::bind(&settings.server).await?;
+    tokio::spawn(sweep(Arc::clone(&store), limiting.sweep_interval));
+    if let Some(path) = limiting.config_path.clone() {
+        let reloader = Reloader {
+            path,
+            merge_domains: limiting.merge_domains,
+            interval: limiting.config_reload_interval,
+            service: Arc::clone(&service),
+            health: Arc::clone(&health),
+        };
+        tokio::spawn(reloader.run());
+    }
+    screen::show(&listeners, settings);
+    serve(settings, listeners, service, store, health).await
+}
+
+fn options(settings: &Settings) -> Options {
+    let limiting = &settings.rate_limiting;
+    let names = limiting.response_headers.as_ref().map(|names| HeaderNames {
+        limit: names.limit.to_string(),
+        remaining: names.remaining.to_string(),
+        reset: names.reset.to_string(),
+    });
+    #[expect(clippy::cast_possible_truncation, reason = "the reference reckons in single precision")]
+    let near_limit_ratio = limiting.near_limit_ratio as f32;
+    Options {
+        enabled: limiting.enabled,
+        on_refusal: limiting.on_refusal,
+        shadow_mode: limiting.shadow_mode,
+        quota_mode: limiting.quota_mode,
+        near_limit_ratio,
+        response_headers: names,
+        dynamic_metadata: limiting.dynamic_metadata,
+    }
+}
+
+/// The rules to begin with. Wrong ones end the start, unless it was forced.
+fn load_first(settings: &Settings, service: &Service, health: &Health) -> anyhow::Result<()> {
+    let limiting = &settings.rate_limiting;
+    let loaded = match &limiting.config_path {
+        Some(path) => load_rules(path, limiting.merge_domains),
+        None => demo_rules(),
+    };
+    match loaded {
+        Ok(loaded) => {
+            loaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+            service.reload(loaded.ruleset);
+            service.stats().config_load_success.fetch_add(1, Ordering::Relaxed);
+            health.rules_loaded();
+            Ok(())
+        }
+        Err(problems) if limiting.force_start_without_initial_config => {
+            refused(service, health, &problems);
+            Ok(())
+        }
+        Err(problems) => Err(problems.into()),
+    }
+}
+
+async fn sweep(store: Arc<MemoryStore>, interval: Duration) {
+    let mut ticks = tokio::time::interval(interval);
+    loop {
+        ticks.tick().await;
+        store.sweep(SystemClock.now());
+    }
+}
+
+async fn serve(
+    settings: &Settings,
+    listeners: Listeners,
+    service: Arc<Service>,
+    store: Arc<MemoryStore>,
+    health: Arc<Health>,
+) -> anyhow::Result<()> {
+    let (stop, stopped) = watch::channel(false);
+    let rls = RateLimitService(Arc::clone(&service));
+    let (reporter, health_service) = tonic_health::server::health_reporter();
+    for name in ["", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"] {
+        reporter.set_service_status(name, ServingStatus::Serving).await;
+    }
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()
+        .context("describing the services")?;
+    let routes = tonic::service::Routes::new(
+        RateLimitServiceServer::new(rls.clone()).max_decoding_message_size(LARGEST_MESSAGE),
+    )
+    .add_service(health_service)
+    .add_service(reflection);
+    let admin = admin::router(Admin { service: rls, health: Arc::clone(&health) });
+    let metrics_path = settings.observability.prometheus_path.as_ref().map(ToString::to_string);
+    let metrics = axum::Router::new();
+    let metrics = match metrics_path {
+        Some(path) => metrics.route(&path, get(async move || exposition(service.stats(), store.occupancy()))),
+        None => metrics,
+    };
+    let Listeners { grpc, grpc_uds, admin: admin_tcp, admin_uds, metrics: metrics_tcp } = listeners;
+    let mut serving = tokio::task::JoinSet::new();
+    let grpc_tcp = TcpListenerStream::new(grpc);
+    serving.spawn(
+        grpc_server()
+            .add_routes(routes.clone())
+            .serve_with_incoming_shutdown(grpc_tcp, until(stopped.clone())),
+    );
+    if let Some(socket) = grpc_uds {
+        let incoming = UnixListenerStream::new(socket);
+        serving.spawn(
+            grpc_server().add_routes(routes).serve_with_incoming_shutdown(incoming, until(stopped.clone())),
+        );
+    }
+    let mut plain = tokio::task::JoinSet::new();
+    plain.spawn(
+        axum::serve(admin_tcp, admin.clone()).with_graceful_shutdown(until(stopped.clone())).into_future(),
+    );
+    plain.spawn(
+        axum::serve(metrics_tcp, metrics).with_graceful_shutdown(until(stopped.clone())).into_future(),
+    );
+    if let Some(socket) = admin_uds {
+        plain.spawn(axum::serve(socket, admin).with_graceful_shutdown(until(stopped)).into_future());
+    }
+    terminated().await?;
+    health.stopping();
+    for name in ["", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"] {
+        reporter.set_service_status(name, ServingStatus::NotServing).await;
+    }
+    tracing::info!("stopping: calls in flight are answered, no new connections are taken");
+    let _ = stop.send(true); // Nobody listens any more only if everything has ended already.
+    let all = async {
+        while serving.join_next().await.is_some() {}
+        while plain.join_next().await.is_some() {}
+    };
+    if tokio::time::timeout(settings.server.shutdown_grace, all).await.is_err() {
+        tracing::warn!("some connections were still open after the grace period");
+    }
+    Ok(())
+}
+
+fn grpc_server() -> tonic::transport::Server {
+    tonic::transport::Server::builder()
+        .max_concurrent_streams(MOST_STREAMS)
+        .http2_max_header_list_size(LARGEST_HEADERS)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .max_connection_age(CONNECTION_AGE)
+        .tcp_nodelay(true)
+}
+
+async fn until(mut stopped: watch::Receiver<bool>) {
+    let _ = stopped.wait_for(|stopped| *stopped).await; // A sender that is gone has stopped everything too.
+}
+
+async fn terminated() -> std::io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! The first screen: where it listens, and a line to try.
+
+use super::listeners::Listeners;
+use crate::config::Settings;
+use std::io::Write;
+
+const TRY: &str =
+    r#"{"domain":"demo","descriptors":[{"entries":[{"key":"remote_address","value":"203.0.113.9"}]}]}"#;
+const ANSWER: &str = r#"{"overallCode":"OK","statuses":[{"code":"OK","currentLimit":{"requestsPerUnit":10,"unit":"SECOND"},"limitRemaining":19,"durationUntilReset":"1s"}]}"#;
+
+pub(super) fn show(listeners: &Listeners, settings: &Settings) {
+    // Nobody may be looking; the service runs all the same.
+    let _ = write(listeners, settings);
+}
+
+fn write(listeners: &Listeners, settings: &Settings) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let admin = listeners.admin.local_addr()?;
+    writeln!(out, "hivemind {}", env!("CARGO_PKG_VERSION"))?;
+    writeln!(out, "  rate limit service  grpc://{}", listeners.grpc.local_addr()?)?;
+    if let Some(path) = &settings.server.grpc_uds {
+        writeln!(out, "                      unix:{}", path.display())?;
+    }
+    writeln!(out, "  admin               http://{admin}  (/healthz, /readyz, /json, /rlconfig)")?;
+    if let Some(path) = &settings.server.admin_uds {
+        writeln!(out, "                      unix:{}", path.display())?;
+    }
+    match &settings.observability.prometheus_path {
+        Some(path) => {
+            writeln!(out, "  metrics             http://{}{path}", listeners.metrics.local_addr()?)?
+        }
+        None => writeln!(out, "  metrics             off")?,
+    }
+    match &settings.rate_limiting.config_path {
+        Some(path) => writeln!(out, "  rules               {}", path.display())?,
+        None => {
+            writeln!(out, "  rules               built-in demo rules; give yours with --rules PATH")?;
+            writeln!(
+                out,
+                "\nTry it:\n\n  curl -s http://{admin}/json -d '{TRY}'\n\nand it answers:\n\n  {ANSWER}\n"
+            )?;
+        }
+    }
+    writeln!(out, "Stop it with Ctrl-C.")?;
+    out.flush()
+}

@@ -1,0 +1,64 @@
+//! `hivemind check`: every mistake in rules and configuration, before they are in force.
+
+use crate::config::{load_rules, load_settings};
+use clap::Args;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Check rules and configuration: exit 1 with the place, the cause and the remedy of each mistake
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  hivemind check rules/                 a folder of rules
+  hivemind check rules.yaml hivemind.yaml
+
+A file with a `domain` is checked as rules, any other as a configuration. The
+environment is not looked at: what is checked is what is in the files.")]
+pub(super) struct Check {
+    /// Files and folders to check
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+
+    /// Let several files have rules of one domain, as `rate_limiting.merge_domains` does
+    #[arg(long)]
+    merge_domains: bool,
+}
+
+impl Check {
+    pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        let mut wrong = false;
+        let mut out = std::io::stdout().lock();
+        for path in &self.paths {
+            let checked = if is_configuration(path) {
+                load_settings(Some(path), std::iter::empty()).map(|loaded| loaded.warnings)
+            } else {
+                load_rules(path, self.merge_domains).map(|loaded| loaded.warnings)
+            };
+            match checked {
+                Ok(warnings) => {
+                    for warning in warnings {
+                        writeln!(out, "{warning}\n")?;
+                    }
+                    writeln!(out, "{}: ok", path.display())?;
+                }
+                Err(problems) => {
+                    writeln!(std::io::stderr(), "{problems}")?;
+                    wrong = true;
+                }
+            }
+        }
+        Ok(if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+/// Whether a file is a configuration: it has one of its sections at the start of a line, and no domain.
+fn is_configuration(path: &Path) -> bool {
+    if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml")) {
+        return true;
+    }
+    let Ok(text) = std::fs::read_to_string(path) else { return false };
+    let begins = |word: &str| {
+        text.lines().any(|line| line.strip_prefix(word).is_some_and(|rest| rest.starts_with(':')))
+    };
+    !begins("domain") && crate::config::SECTIONS.iter().any(|section| begins(section))
+}

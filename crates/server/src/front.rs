@@ -1,0 +1,3 @@
+//! The front doors.
+
+pub(crate) mod rls;

@@ -1,0 +1,48 @@
+//! Whether the service can be asked, and what is the matter if not.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What is known about the service's state.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    has_rules: AtomicBool,
+    stopping: AtomicBool,
+    /// Why the rules on disk are not the rules in force.
+    last_load_error: Mutex<Option<String>>,
+}
+
+impl Health {
+    pub(crate) fn rules_loaded(&self) {
+        self.has_rules.store(true, Ordering::Relaxed);
+        *self.last_load_error.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    pub(crate) fn rules_refused(&self, why: String) {
+        *self.last_load_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+
+    pub(crate) fn stopping(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.has_rules.load(Ordering::Relaxed) && !self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// A line for each thing that an operator should know.
+    pub(crate) fn details(&self) -> String {
+        let mut lines = vec![if self.is_ready() { "ready".to_owned() } else { "not ready".to_owned() }];
+        if self.stopping.load(Ordering::Relaxed) {
+            lines.push("stopping: no new connections are taken".into());
+        }
+        if !self.has_rules.load(Ordering::Relaxed) {
+            lines.push("no rules have been loaded yet: every request passes".into());
+        }
+        let error = self.last_load_error.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = &*error {
+            lines.push(format!("the rules on disk are refused, those from before are in force:\n{error}"));
+        }
+        lines.join("\n") + "\n"
+    }
+}

@@ -1,0 +1,23 @@
+//! The log: on standard error, text for people and JSON for machines.
+
+use crate::config::{LogFormat, LogLevel, Observability};
+use std::io::IsTerminal;
+use tracing::level_filters::LevelFilter;
+
+pub(crate) fn start(observability: &Observability) {
+    let level = match observability.log_level {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    let json = match observability.log_format {
+        LogFormat::Json => true,
+        LogFormat::Text => false,
+        LogFormat::Auto => !std::io::stderr().is_terminal(),
+    };
+    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(false);
+    if json { log.json().init() } else { log.init() }
+}

@@ -1,0 +1,37 @@
+//! The messages of Envoy's rate limit service, generated from `proto/`. Only
+//! `front/rls.rs` speaks them; everything else has types of its own.
+#![expect(clippy::pedantic, missing_docs, unreachable_pub, reason = "generated")]
+
+pub(crate) mod envoy {
+    pub(crate) mod config {
+        pub(crate) mod core {
+            pub(crate) mod v3 {
+                tonic::include_proto!("envoy.config.core.v3");
+            }
+        }
+    }
+    pub(crate) mod extensions {
+        pub(crate) mod common {
+            pub(crate) mod ratelimit {
+                pub(crate) mod v3 {
+                    tonic::include_proto!("envoy.extensions.common.ratelimit.v3");
+                }
+            }
+        }
+    }
+    pub(crate) mod r#type {
+        pub(crate) mod v3 {
+            tonic::include_proto!("envoy.r#type.v3");
+        }
+    }
+    pub(crate) mod service {
+        pub(crate) mod ratelimit {
+            pub(crate) mod v3 {
+                tonic::include_proto!("envoy.service.ratelimit.v3");
+            }
+        }
+    }
+}
+
+/// The descriptors of all these messages, for reflection and for their JSON form.
+pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

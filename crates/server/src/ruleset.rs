@@ -1,0 +1,78 @@
+//! Rules as the service needs them: which limit answers is the core's business
+//! ([`Rules`]); what to count them under and what to say beside the verdict is here.
+
+use hivemind_core::{Entry, Rules};
+use serde_json::Value;
+use std::time::Duration;
+
+/// All rules in force, with what belongs to each. Swapped whole at a reload.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ruleset {
+    pub(crate) rules: Rules,
+    /// One for each declaration, in the order in which the rules were added.
+    pub(crate) extras: Vec<Extras>,
+}
+
+/// What a rule has beside its limits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Extras {
+    pub(crate) stat: StatPath,
+    /// What Envoy is told where the rule lets a request pass.
+    pub(crate) metadata: Option<Value>,
+    pub(crate) response: Response,
+}
+
+/// What a rule adds to the answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Response {
+    /// For the client, whether it passes or not.
+    pub(crate) headers: Vec<(String, String)>,
+    /// For the upstream, of a request that passes.
+    pub(crate) request_headers: Vec<(String, String)>,
+    /// For the client, of a request that does not.
+    pub(crate) raw_body: Option<String>,
+    pub(crate) quota: Option<Quota>,
+}
+
+/// A share of the budget that a client may spend without asking again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Quota {
+    pub(crate) id: String,
+    pub(crate) valid_for: Duration,
+}
+
+/// What a rule is counted under: a part for each entry of its path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StatPath(pub(crate) Vec<StatPart>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StatPart {
+    /// As in the rule: `key`, `key_value` or `key_pattern*`.
+    Fixed(String),
+    /// `key_value` with the value of the request.
+    OfRequest,
+}
+
+impl StatPath {
+    /// Whether every request of this rule is counted under one name.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.0.iter().all(|part| matches!(part, StatPart::Fixed(_)))
+    }
+
+    /// The name for a request with these entries.
+    pub(crate) fn name(&self, entries: &[Entry<'_>]) -> Vec<String> {
+        let parts = self.0.iter().zip(entries.iter().map(Some).chain(std::iter::repeat(None)));
+        parts
+            .map(|(part, entry)| match (part, entry) {
+                (StatPart::Fixed(text), _) => text.clone(),
+                (StatPart::OfRequest, Some(entry)) => joined(*entry),
+                (StatPart::OfRequest, None) => String::new(),
+            })
+            .collect()
+    }
+}
+
+/// The name of an entry in statistics, where an empty value leaves no trace.
+pub(crate) fn joined((key, value): Entry<'_>) -> String {
+    if value.is_empty() { key.to_owned() } else { format!("{key}_{value}") }
+}

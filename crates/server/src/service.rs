@@ -1,0 +1,255 @@
+//! The rate limit service without its protocol: a request in our own types in, an
+//! answer in our own types out. Every front door that speaks descriptors asks here.
+
+mod answer;
+mod dynamic_metadata;
+
+pub(crate) use answer::{Answer, Code, CurrentLimit, Grant, Status};
+
+use crate::ruleset::{Extras, Quota, Ruleset};
+use crate::telemetry::{Charged, RuleCounters, StatName, Stats};
+use arc_swap::ArcSwap;
+use hivemind_core::rules::{Resolved, Ruling};
+use hivemind_core::store::{
+    Charge, Context, KeySeed, LocalStore, MemoryStore, Mode, OnRefusal, Op, Verdict, Verdicts,
+};
+use hivemind_core::{Clock, Descriptor, SystemClock, Timestamp};
+use std::sync::Arc;
+
+/// What the service was told once and for all.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// Whether anything is limited at all.
+    pub(crate) enabled: bool,
+    pub(crate) on_refusal: OnRefusal,
+    /// Every request passes, and is told what would have become of it.
+    pub(crate) shadow_mode: bool,
+    /// Every descriptor is a quota.
+    pub(crate) quota_mode: bool,
+    pub(crate) near_limit_ratio: f32,
+    /// The names of the three headers, where they are wanted.
+    pub(crate) response_headers: Option<HeaderNames>,
+    pub(crate) dynamic_metadata: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct HeaderNames {
+    pub(crate) limit: String,
+    pub(crate) remaining: String,
+    pub(crate) reset: String,
+}
+
+/// A ruleset with the counters that its rules are counted in.
+struct InForce {
+    ruleset: Ruleset,
+    /// By declaration; none where the name depends on the request.
+    counters: Vec<Option<Arc<RuleCounters>>>,
+}
+
+/// Decides by rules.
+pub(crate) struct Service {
+    in_force: ArcSwap<InForce>,
+    store: Arc<MemoryStore>,
+    seed: KeySeed,
+    clock: SystemClock,
+    options: Options,
+    stats: Arc<Stats>,
+}
+
+impl Service {
+    pub(crate) fn new(
+        ruleset: Ruleset,
+        store: Arc<MemoryStore>,
+        seed: KeySeed,
+        options: Options,
+        stats: Arc<Stats>,
+    ) -> Self {
+        let in_force = ArcSwap::from_pointee(InForce::new(ruleset, &stats));
+        Self { in_force, store, seed, clock: SystemClock, options, stats }
+    }
+
+    pub(crate) fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Puts other rules in force from the next request on; counters stay.
+    pub(crate) fn reload(&self, ruleset: Ruleset) {
+        let next = Arc::new(InForce::new(ruleset, &self.stats));
+        let before = self.in_force.swap(Arc::clone(&next));
+        if let Some(memory) = next.ruleset.rules.longest_memory_unlike(&before.ruleset.rules) {
+            let now = self.clock.now();
+            self.store.hold(now, now.saturating_add(memory));
+        }
+    }
+
+    /// Shows the rules in force.
+    pub(crate) fn with_rules<T>(&self, show: impl FnOnce(&Rules) -> T) -> T {
+        show(&self.in_force.load().ruleset.rules)
+    }
+
+    /// Decides all descriptors of a request in one step.
+    pub(crate) fn decide(&self, domain: &str, descriptors: &[Descriptor<'_>]) -> Answer {
+        let in_force = self.in_force.load();
+        let rules = &in_force.ruleset.rules;
+        if !rules.has_domain(domain) {
+            self.stats.domain_not_found(domain);
+        }
+        let descriptors = if self.options.enabled { descriptors } else { &[] };
+        let resolved = rules.resolve(domain, descriptors);
+        let mut charges = resolved.charges(&self.seed);
+        self.apply_global_modes(&resolved, &mut charges);
+        let now = self.clock.now();
+        let context = Context { now, deadline: None, on_refusal: self.options.on_refusal };
+        let verdicts = self.store.decide_now(&charges, context);
+        self.answer(
+            &in_force,
+            domain,
+            descriptors,
+            &Decided { resolved: &resolved, charges: &charges, verdicts, now },
+        )
+    }
+
+    fn apply_global_modes(&self, resolved: &Resolved<'_>, charges: &mut [Charge<'_>]) {
+        // An unmatched descriptor is a quota with room: it lets the whole request pass.
+        let unmatched =
+            || resolved.rulings().any(|ruling| ruling.rule.is_none() && ruling.charges.is_empty());
+        let mode = match (self.options.shadow_mode, self.options.quota_mode) {
+            (true, _) => Mode::Shadow,
+            (false, true) if unmatched() => Mode::Shadow,
+            (false, true) => Mode::Quota,
+            (false, false) => return,
+        };
+        charges.iter_mut().for_each(|charge| charge.mode = mode);
+    }
+
+    fn answer(
+        &self,
+        in_force: &InForce,
+        domain: &str,
+        asked: &[Descriptor<'_>],
+        decided: &Decided<'_, '_>,
+    ) -> Answer {
+        let mut answer = Answer::new(decided.verdicts.committed);
+        let mut would_refuse = false;
+        for (ruling, descriptor) in decided.resolved.rulings().zip(asked) {
+            let extras = ruling.declared.and_then(|number| in_force.ruleset.extras.get(number));
+            let strictest = decided.strictest(&ruling);
+            let status = self.status(&ruling, strictest, extras, decided.now);
+            self.count(in_force, domain, &ruling, descriptor, strictest, extras);
+            would_refuse |= status.code == Code::OverLimit;
+            answer.add(status, extras, strictest.is_some_and(|(charge, _)| charge.mode == Mode::Quota));
+        }
+        if self.options.shadow_mode && would_refuse {
+            self.stats.global_shadow_mode.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+        if let Some(names) = &self.options.response_headers {
+            answer.add_limit_headers(names);
+        }
+        if self.options.dynamic_metadata {
+            answer.dynamic_metadata = Some(dynamic_metadata::of(domain, asked, &answer));
+        }
+        answer
+    }
+
+    fn status(
+        &self,
+        ruling: &Ruling<'_>,
+        strictest: Option<(&Charge<'_>, &Verdict)>,
+        extras: Option<&Extras>,
+        now: Timestamp,
+    ) -> Status {
+        let Some((charge, verdict)) = strictest else {
+            // An unlimited rule has the largest number left; where no rule matched there is nothing to tell.
+            return Status::without_limit(if ruling.rule.is_some() { u32::MAX } else { 0 });
+        };
+        let over = !verdict.is_admitted();
+        // A rule in shadow mode says OK; under the global one, the statuses tell the truth.
+        let shadowed = charge.mode == Mode::Shadow && !self.options.shadow_mode && !self.options.quota_mode;
+        let remaining = if over { 0 } else { u32::try_from(verdict.remaining).unwrap_or(u32::MAX) };
+        let quota = extras.and_then(|extras| extras.response.quota.as_ref());
+        Status {
+            code: if over && !shadowed { Code::OverLimit } else { Code::Ok },
+            limit: Some(CurrentLimit {
+                limit: *charge.limit,
+                name: ruling.rule.and_then(|rule| rule.name.clone()).unwrap_or_default(),
+            }),
+            remaining,
+            reset_after: Some(verdict.reset_after),
+            grant: quota.and_then(|quota| grant(quota, remaining, now)),
+        }
+    }
+
+    fn count(
+        &self,
+        in_force: &InForce,
+        domain: &str,
+        ruling: &Ruling<'_>,
+        descriptor: &Descriptor<'_>,
+        strictest: Option<(&Charge<'_>, &Verdict)>,
+        extras: Option<&Extras>,
+    ) {
+        let counters = match (ruling.declared, extras) {
+            (Some(number), Some(extras)) => match in_force.counters.get(number) {
+                Some(Some(counters)) => Arc::clone(counters),
+                _ => self.stats.of(&StatName::new(domain, extras.stat.name(ruling.entries))),
+            },
+            // A limit that the request brought is counted under all its values.
+            _ if !ruling.charges.is_empty() => {
+                let parts = ruling.entries.iter().map(|entry| crate::ruleset::joined(*entry));
+                self.stats.of(&StatName::new(domain, parts.collect()))
+            }
+            _ => return,
+        };
+        let hits = descriptor.cost.get();
+        if descriptor.op == Op::Refund {
+            counters.total_negative_hits.fetch_add(hits, std::sync::atomic::Ordering::Relaxed);
+            return;
+        }
+        let charged = match strictest {
+            Some((charge, verdict)) => Charged {
+                hits,
+                limit: u64::from(charge.limit.burst()),
+                available: verdict.available,
+                refused: !verdict.is_admitted(),
+                shadow: charge.mode == Mode::Shadow && !self.options.shadow_mode,
+            },
+            None => Charged { hits, limit: u64::MAX, available: u64::MAX, refused: false, shadow: false },
+        };
+        counters.count(charged, self.options.near_limit_ratio);
+    }
+}
+
+/// A decision with all that it was made of.
+struct Decided<'r, 'a> {
+    resolved: &'r Resolved<'a>,
+    charges: &'r [Charge<'r>],
+    verdicts: Verdicts,
+    now: Timestamp,
+}
+
+impl Decided<'_, '_> {
+    /// The charge that speaks for a descriptor: one that refuses, the longest wait
+    /// first; else the one with the least left.
+    fn strictest(&self, ruling: &Ruling<'_>) -> Option<(&Charge<'_>, &Verdict)> {
+        let charges = self.charges.get(ruling.charges.clone())?;
+        let verdicts = self.verdicts.each().get(ruling.charges.clone())?;
+        charges.iter().zip(verdicts).min_by_key(|(_, verdict)| verdict.strictness())
+    }
+}
+
+impl InForce {
+    fn new(ruleset: Ruleset, stats: &Stats) -> Self {
+        let declared = ruleset.rules.declarations().zip(&ruleset.extras);
+        let counters = declared.map(|((domain, ..), extras)| {
+            let fixed = extras.stat.is_fixed();
+            fixed.then(|| stats.of(&StatName::new(domain, extras.stat.name(&[]))))
+        });
+        Self { counters: counters.collect(), ruleset }
+    }
+}
+
+/// A part of what is left, for clients that can spend it on their own.
+fn grant(quota: &Quota, remaining: u32, now: Timestamp) -> Option<Grant> {
+    let valid_until = now.saturating_add(quota.valid_for);
+    (remaining > 0).then(|| Grant { id: quota.id.clone(), requests: remaining, valid_until })
+}

@@ -1,0 +1,135 @@
+//! The answer to a request, in our own types.
+
+use super::HeaderNames;
+use crate::ruleset::Extras;
+use hivemind_core::{Limit, Timestamp};
+use serde_json::Value;
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    Ok,
+    OverLimit,
+}
+
+/// The limit that a status tells of.
+#[derive(Clone, Debug)]
+pub(crate) struct CurrentLimit {
+    pub(crate) limit: Limit,
+    pub(crate) name: String,
+}
+
+/// What a client may spend without asking again.
+#[derive(Clone, Debug)]
+pub(crate) struct Grant {
+    pub(crate) id: String,
+    pub(crate) requests: u32,
+    pub(crate) valid_until: Timestamp,
+}
+
+/// What became of one descriptor.
+#[derive(Clone, Debug)]
+pub(crate) struct Status {
+    pub(crate) code: Code,
+    pub(crate) limit: Option<CurrentLimit>,
+    pub(crate) remaining: u32,
+    pub(crate) reset_after: Option<Duration>,
+    pub(crate) grant: Option<Grant>,
+}
+
+impl Status {
+    pub(super) fn without_limit(remaining: u32) -> Self {
+        Self { code: Code::Ok, limit: None, remaining, reset_after: None, grant: None }
+    }
+
+    /// Whole seconds until the reset, rounded up.
+    pub(crate) fn reset_seconds(&self) -> Option<u64> {
+        self.reset_after.map(|span| span.as_secs() + u64::from(span.subsec_nanos() > 0))
+    }
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) overall: Code,
+    pub(crate) statuses: Vec<Status>,
+    pub(crate) response_headers: Vec<(String, String)>,
+    pub(crate) request_headers: Vec<(String, String)>,
+    pub(crate) raw_body: Option<String>,
+    pub(crate) dynamic_metadata: Option<Value>,
+    /// What the rules that let the request pass say of it, merged.
+    pub(super) metadata: Option<Value>,
+    /// The status that the three headers tell of.
+    tightest: Option<usize>,
+    tightest_is_over: bool,
+}
+
+impl Answer {
+    pub(super) fn new(committed: bool) -> Self {
+        Self {
+            overall: if committed { Code::Ok } else { Code::OverLimit },
+            statuses: Vec::new(),
+            response_headers: Vec::new(),
+            request_headers: Vec::new(),
+            raw_body: None,
+            dynamic_metadata: None,
+            metadata: None,
+            tightest: None,
+            tightest_is_over: false,
+        }
+    }
+
+    pub(super) fn add(&mut self, status: Status, extras: Option<&Extras>, is_quota: bool) {
+        let over = status.code == Code::OverLimit;
+        if let Some(Extras { response, metadata, .. }) = extras {
+            self.response_headers.extend(response.headers.iter().cloned());
+            if self.overall == Code::Ok {
+                self.request_headers.extend(response.request_headers.iter().cloned());
+            }
+            if over && self.raw_body.is_none() {
+                self.raw_body.clone_from(&response.raw_body);
+            }
+            if let (false, Some(metadata)) = (over, metadata) {
+                merge(self.metadata.get_or_insert_with(|| Value::Object(serde_json::Map::new())), metadata);
+            }
+        }
+        self.note_if_tightest(&status, over && !is_quota);
+        self.statuses.push(status);
+    }
+
+    /// The least left tells, the first of equals; what refuses the request overrides it, the last one.
+    fn note_if_tightest(&mut self, status: &Status, refuses: bool) {
+        if status.limit.is_none() {
+            return;
+        }
+        let least = self.tightest.and_then(|index| self.statuses.get(index)).map(|status| status.remaining);
+        if refuses || (!self.tightest_is_over && least.is_none_or(|least| status.remaining < least)) {
+            self.tightest = Some(self.statuses.len());
+            self.tightest_is_over |= refuses;
+        }
+    }
+
+    pub(super) fn add_limit_headers(&mut self, names: &HeaderNames) {
+        let Some(status) = self.tightest.and_then(|index| self.statuses.get(index)) else { return };
+        let Some(current) = &status.limit else { return };
+        let headers = [
+            (names.limit.clone(), current.limit.requests().to_string()),
+            (names.remaining.clone(), status.remaining.to_string()),
+            (names.reset.clone(), status.reset_seconds().unwrap_or(0).to_string()),
+        ];
+        self.response_headers.extend(headers);
+    }
+}
+
+/// Adds what is new; where both have a value, the first one stays, and maps are merged.
+fn merge(into: &mut Value, from: &Value) {
+    let (Value::Object(into), Value::Object(from)) = (into, from) else { return };
+    for (key, value) in from {
+        match into.get_mut(key) {
+            Some(known) => merge(known, value),
+            None => {
+                into.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}

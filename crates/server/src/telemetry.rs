@@ -1,0 +1,7 @@
+//! What the service tells about itself: the reference service's counters.
+
+mod exposition;
+mod rule_stats;
+
+pub(crate) use exposition::exposition;
+pub(crate) use rule_stats::{Charged, RuleCounters, StatName, Stats};

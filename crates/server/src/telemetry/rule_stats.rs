@@ -1,0 +1,211 @@
+//! The reference service's counters, by rule. The number of names is bounded: past
+//! it, hits are counted under `other`, where they can be seen.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+/// More names than this come from clients, not from rules.
+const MOST_NAMES: usize = 10_000;
+
+/// The buckets of the response time, in microseconds.
+pub(super) const BUCKETS_US: [u64; 9] = [10, 50, 100, 500, 1_000, 5_000, 10_000, 50_000, 100_000];
+
+/// Whom hits are counted under: a domain, and a part for each level of the rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct StatName {
+    pub(crate) domain: String,
+    pub(crate) parts: Vec<String>,
+}
+
+impl StatName {
+    /// As the reference writes names: nothing that a statistics line separates by, and no dots in an address.
+    pub(crate) fn new(domain: &str, parts: Vec<String>) -> Self {
+        let parts = parts.into_iter().map(|part| part.replace([':', '|', '.'], "_"));
+        Self { domain: domain.to_owned(), parts: parts.collect() }
+    }
+}
+
+/// What one charge was, as far as statistics care.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Charged {
+    pub(crate) hits: u64,
+    pub(crate) limit: u64,
+    /// What was left before it.
+    pub(crate) available: u64,
+    pub(crate) refused: bool,
+    pub(crate) shadow: bool,
+}
+
+/// The counters of one name.
+#[derive(Debug, Default)]
+pub(crate) struct RuleCounters {
+    pub(crate) total_hits: AtomicU64,
+    pub(crate) over_limit: AtomicU64,
+    pub(crate) near_limit: AtomicU64,
+    pub(crate) within_limit: AtomicU64,
+    pub(crate) shadow_mode: AtomicU64,
+    pub(crate) total_negative_hits: AtomicU64,
+}
+
+impl RuleCounters {
+    /// Counts a charge as the reference does: hits past the limit are over, hits
+    /// between `near_limit_ratio` of it and the limit are near.
+    pub(crate) fn count(&self, charged: Charged, near_limit_ratio: f32) {
+        let Charged { hits, limit, available, refused, shadow } = charged;
+        let near = near_limit(limit, near_limit_ratio);
+        let before = limit.saturating_sub(available);
+        let after = before.saturating_add(hits);
+        add(&self.total_hits, hits);
+        if !refused {
+            add(&self.within_limit, hits);
+            add(&self.near_limit, hits.min(after.saturating_sub(near)));
+            return;
+        }
+        let over = if available == 0 { hits } else { after.saturating_sub(limit) };
+        add(&self.over_limit, over);
+        if available > 0 {
+            add(&self.near_limit, limit.saturating_sub(near.max(before)));
+        }
+        if shadow {
+            add(&self.shadow_mode, over);
+        }
+    }
+}
+
+/// In the reference's own precision, so that the figures agree.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "the reference computes it in single precision and cuts the fraction off"
+)]
+fn near_limit(limit: u64, ratio: f32) -> u64 {
+    (limit as f32 * ratio).floor() as u64
+}
+
+fn add(counter: &AtomicU64, amount: u64) {
+    if amount > 0 {
+        counter.fetch_add(amount, Ordering::Relaxed);
+    }
+}
+
+/// All counters of the service.
+#[derive(Debug, Default)]
+pub(crate) struct Stats {
+    by_name: RwLock<HashMap<StatName, Arc<RuleCounters>>>,
+    pub(crate) other: Arc<RuleCounters>,
+    domains_not_found: RwLock<HashMap<String, AtomicU64>>,
+    pub(crate) requests: AtomicU64,
+    pub(crate) service_errors: AtomicU64,
+    pub(crate) config_load_success: AtomicU64,
+    pub(crate) config_load_error: AtomicU64,
+    pub(crate) global_shadow_mode: AtomicU64,
+    /// By bucket of [`BUCKETS_US`], and one for all that took longer.
+    pub(super) response_times: [AtomicU64; BUCKETS_US.len() + 1],
+    pub(super) response_time_us: AtomicU64,
+}
+
+impl Stats {
+    /// The counters of a name; those of `other` once there are too many.
+    pub(crate) fn of(&self, name: &StatName) -> Arc<RuleCounters> {
+        let known = self.by_name.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        if let Some(counters) = known {
+            return counters;
+        }
+        let mut by_name = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
+        if by_name.len() >= MOST_NAMES && !by_name.contains_key(name) {
+            return Arc::clone(&self.other);
+        }
+        Arc::clone(by_name.entry(name.clone()).or_default())
+    }
+
+    pub(crate) fn domain_not_found(&self, domain: &str) {
+        let known = self.domains_not_found.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = known.get(domain) {
+            add(count, 1);
+            return;
+        }
+        drop(known);
+        let mut unknown = self.domains_not_found.write().unwrap_or_else(PoisonError::into_inner);
+        // The name comes from outside: few of them are shown, and none at length.
+        let shown = if unknown.len() < 100 && domain.len() <= 200 { domain } else { "other" };
+        add(unknown.entry(shown.to_owned()).or_default(), 1);
+    }
+
+    pub(crate) fn answered(&self, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let bucket = BUCKETS_US.iter().position(|edge| micros <= *edge).unwrap_or(BUCKETS_US.len());
+        if let Some(count) = self.response_times.get(bucket) {
+            add(count, 1);
+        }
+        add(&self.response_time_us, micros);
+        add(&self.requests, 1);
+    }
+
+    /// All names with their counters, in order.
+    pub(super) fn by_name(&self) -> Vec<(StatName, Arc<RuleCounters>)> {
+        let by_name = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> =
+            by_name.iter().map(|(name, counters)| (name.clone(), Arc::clone(counters))).collect();
+        all.sort_by(|(a, _), (b, _)| a.cmp(b));
+        all
+    }
+
+    pub(super) fn domains_not_found(&self) -> Vec<(String, u64)> {
+        let unknown = self.domains_not_found.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> =
+            unknown.iter().map(|(name, count)| (name.clone(), count.load(Ordering::Relaxed))).collect();
+        all.sort();
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Charged, MOST_NAMES, RuleCounters, StatName, Stats};
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn hits_are_near_over_and_within_as_the_reference_counts_them() {
+        for (limit, hits, before, total, over, near, within) in [
+            (15, 1, 10, 1, 0, 0, 1),
+            (15, 1, 12, 1, 0, 1, 1),
+            (15, 1, 15, 1, 1, 0, 0),
+            (20, 3, 2, 3, 0, 0, 3),
+            (8, 2, 5, 2, 0, 1, 2),
+            (20, 3, 16, 3, 0, 3, 3),
+            (20, 3, 19, 3, 2, 1, 0),
+            (20, 7, 15, 7, 2, 4, 0),
+            (10, 3, 27, 3, 3, 0, 0),
+        ] {
+            let counters = RuleCounters::default();
+            let available = 0_u64.max(u64::try_from(limit - before).unwrap_or(0));
+            let limit = u64::try_from(limit).unwrap();
+            let charged = Charged { hits, limit, available, refused: hits > available, shadow: false };
+            counters.count(charged, 0.8);
+            let counted =
+                [&counters.total_hits, &counters.over_limit, &counters.near_limit, &counters.within_limit]
+                    .map(|counter| counter.load(Ordering::Relaxed));
+            assert_eq!(counted, [total, over, near, within], "limit {limit}, {hits} hits after {before}");
+        }
+    }
+
+    #[test]
+    fn names_are_bounded_and_the_rest_is_counted_under_other() {
+        let stats = Stats::default();
+        let name = |number: usize| StatName { domain: "d".into(), parts: vec![number.to_string()] };
+        for number in 0..MOST_NAMES + 50 {
+            stats.of(&name(number)).total_hits.fetch_add(1, Ordering::Relaxed);
+        }
+        assert_eq!(stats.by_name().len(), MOST_NAMES);
+        assert_eq!(stats.other.total_hits.load(Ordering::Relaxed), 50);
+        assert!(!Arc::ptr_eq(&stats.of(&name(0)), &stats.other));
+        for number in 0..1_000 {
+            stats.domain_not_found(&number.to_string());
+        }
+        assert_eq!(stats.domains_not_found().len(), 101);
+    }
+}
