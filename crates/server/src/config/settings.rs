@@ -23,9 +23,8 @@ use reading::Reading;
 use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) use kind::{HeaderName, HttpPath};
 pub(crate) use observability::{LogFormat, LogLevel, Observability};
-pub(crate) use rate_limiting::{RateLimiting, ResponseHeaders};
+pub(crate) use rate_limiting::RateLimiting;
 pub(crate) use server::Server;
 
 /// A configuration larger than this is refused unread.

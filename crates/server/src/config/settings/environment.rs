@@ -9,6 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 const PREFIX: &str = "HIVEMIND_";
+/// No key is as deep as this; a variable that is must not grow a tree that ends the stack.
+const DEEPEST: usize = 8;
 
 /// Lays every `HIVEMIND_SECTION__KEY` over `root`. Other variables are somebody else's:
 /// Kubernetes sets `HIVEMIND_PORT` and `HIVEMIND_SERVICE_HOST` for a service of our name.
@@ -35,7 +37,7 @@ pub(super) fn overlay(
             continue;
         }
         let span = places.add_variable(&name);
-        let keys: Vec<&str> = path.split("__").collect();
+        let keys: Vec<&str> = path.splitn(DEEPEST, "__").collect();
         put(root, &keys, node_of(&value, &span), &span);
     }
     others

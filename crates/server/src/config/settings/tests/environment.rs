@@ -1,5 +1,6 @@
 //! Variables of the environment over a file.
 
+use super::super::{environment, load_settings};
 use super::{defaults, warnings, with_variables};
 
 #[test]
@@ -28,6 +29,12 @@ fn a_list_is_written_with_commas_or_as_yaml_and_a_section_as_yaml() {
     assert_eq!(loaded.settings.rate_limiting.response_headers.unwrap().reset.as_str(), "R");
     // Brackets that are part of an address are no list.
     assert!(with_variables("", &[("HIVEMIND_MESH__BIND", "[::]:7946")]).is_ok());
+}
+
+#[test]
+fn the_environment_of_this_process_is_one() {
+    assert!(environment().any(|(name, _)| name == "PATH"));
+    assert!(load_settings(None, environment()).is_ok());
 }
 
 #[test]

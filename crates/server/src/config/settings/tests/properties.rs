@@ -56,10 +56,17 @@ proptest! {
 #[test]
 fn a_deep_file_is_refused_and_does_not_end_the_process() {
     let deep = 20_000;
-    load(&"[".repeat(deep), &[]);
-    load(&"{a: ".repeat(deep), &[]);
-    load(&format!("x = {}", "[".repeat(deep)), &[]);
-    load(&"a.".repeat(deep), &[]);
-    load(&(0..2_000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect::<String>(), &[]);
+    let stairs = |depth: usize| format!("{}a:\n", " ".repeat(depth));
+    for text in [
+        "[".repeat(deep),
+        "{a: ".repeat(deep),
+        "- ".repeat(deep),
+        format!("x = {}", "[".repeat(deep)),
+        format!("{}b = 1", "a.".repeat(deep)),
+        (0..2_000).map(stairs).collect(),
+    ] {
+        load(&text, &[]);
+    }
     load("", &[(format!("HIVEMIND_SERVER{}", "__A".repeat(deep)), "1".into())]);
+    load("", &[("HIVEMIND_SERVER__A".into(), format!("{}{}", "[".repeat(deep), "]".repeat(deep)))]);
 }
