@@ -96,7 +96,7 @@ pub(super) const SPAN: Kind<Duration> =
 pub(super) const IP: Kind<IpAddr> =
     Kind::text("an IP address, 0.0.0.0 or :: for all of them", "127.0.0.1", |text| text.parse().ok());
 pub(super) const LISTEN: Kind<SocketAddr> =
-    Kind::text("an IP address and a port", "127.0.0.1:7946", |text| text.parse().ok());
+    Kind::text("an IP address and a port", "192.0.2.1:7946", |text| text.parse().ok());
 /// Not resolved here: a name may be there only once the pod is.
 pub(super) const HOST_PORT: Kind<()> = Kind::text("a host and a port", "peer1.example.com:7946", |text| {
     let (host, port) = text.rsplit_once(':')?;

@@ -10,17 +10,18 @@ impl Reading<'_> {
     /// Reports every key below `node` that is not known. Comes after everything was asked for.
     pub(super) fn report_unknown(&mut self, node: &Node, path: &str) {
         match &node.value {
-            Value::Null | Value::Scalar { .. } => {}
             Value::List(items) if self.has_below(&format!("{path}[]")) => {
-                items.iter().for_each(|item| self.report_unknown(item, &format!("{path}[]")));
+                for item in items {
+                    self.report_unknown(item, &format!("{path}[]"));
+                }
             }
             Value::Map(pairs) if path.is_empty() || self.has_below(path) => {
                 for (key, value) in pairs {
                     self.report_key(key, value, path);
                 }
             }
-            // The wrong kind of thing as a whole, which was told when it was read.
-            Value::List(_) | Value::Map(_) => {}
+            // No keys in it; or the wrong kind of thing as a whole, which was told when it was read.
+            Value::Null | Value::Scalar { .. } | Value::List(_) | Value::Map(_) => {}
         }
     }
 

@@ -99,7 +99,7 @@ const IN_YAML: &[Case] = &[
     ("observability: {otel: {tracing: {exporter: both}}}", "1:44", "cannot be `both`", "one of: otlp"),
     ("observability: {otel: {tracing: {sample_rate: 2}}}", "1:47", "is a number from 0 to 1", "0.8"),
     ("observability: {otel: {metrics: {endpoint: c:4317}}}", "1:44", "is a URL of http or https", "http://"),
-    ("mesh: {bind: 7946}", "1:14", "`mesh.bind` is an IP address and a port", "127.0.0.1:7946"),
+    ("mesh: {bind: 7946}", "1:14", "`mesh.bind` is an IP address and a port", "bind: 192.0.2.1:7946"),
     ("mesh: {bootstrap_peers: [a]}", "1:26", "`mesh.bootstrap_peers` is a host and a port", "peer1"),
     ("mesh: {bootstrap_peers: a:1}", "1:25", "`mesh.bootstrap_peers` is a list", "put it in brackets"),
     ("mesh: {bandwidth_limit: 10}", "1:25", "is a size above 0 with its unit", "bandwidth_limit: 10MB"),
