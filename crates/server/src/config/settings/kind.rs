@@ -72,7 +72,6 @@ pub(super) const PORT: Kind<u16> =
     Kind::bare("a port from 1 to 65535, or 0 for any that is free", "8081", |text| text.parse().ok());
 pub(super) const COUNT: Kind<NonZeroUsize> =
     Kind::bare("a whole number of at least 1", "1000", |text| text.parse().ok());
-/// Up to what a JavaScript or protobuf client can carry, which no sane setting reaches.
 pub(super) const AMOUNT: Kind<NonZeroU32> =
     Kind::bare("a whole number from 1 to 4294967295", "100", |text| text.parse().ok());
 pub(super) const NUMBER: Kind<u32> =
