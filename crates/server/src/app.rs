@@ -14,6 +14,7 @@ use crate::ruleset::Ruleset;
 use crate::service::{HeaderNames, Options, Service};
 use crate::telemetry::{Stats, exposition};
 use anyhow::Context;
+use axum::http::header;
 use axum::routing::get;
 use hivemind_core::store::{KeySeed, MemoryStore, StoreOptions};
 use hivemind_core::{Clock, SystemClock};
@@ -23,8 +24,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tonic::service::Routes;
 use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::HealthServer;
+use tonic_health::server::HealthReporter;
 
 /// What one connection may have open at once; Envoy opens one connection for each worker.
 const MOST_STREAMS: u32 = 1_000;
@@ -67,9 +72,9 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
 fn options(settings: &Settings) -> Options {
     let limiting = &settings.rate_limiting;
     let names = limiting.response_headers.as_ref().map(|names| HeaderNames {
-        limit: names.limit.to_string(),
-        remaining: names.remaining.to_string(),
-        reset: names.reset.to_string(),
+        limit: names.limit.as_str().to_owned(),
+        remaining: names.remaining.as_str().to_owned(),
+        reset: names.reset.as_str().to_owned(),
     });
     #[expect(clippy::cast_possible_truncation, reason = "the reference reckons in single precision")]
     let near_limit_ratio = limiting.near_limit_ratio as f32;
@@ -93,7 +98,9 @@ fn load_first(settings: &Settings, service: &Service, health: &Health) -> anyhow
     };
     match loaded {
         Ok(loaded) => {
-            loaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+            for warning in &loaded.warnings {
+                tracing::warn!("{warning}");
+            }
             service.reload(loaded.ruleset);
             service.stats().config_load_success.fetch_add(1, Ordering::Relaxed);
             health.rules_loaded();
@@ -115,6 +122,7 @@ async fn sweep(store: Arc<MemoryStore>, interval: Duration) {
     }
 }
 
+/// Serves on all sockets until told to stop, and then no longer than the grace period.
 async fn serve(
     settings: &Settings,
     listeners: Listeners,
@@ -125,60 +133,33 @@ async fn serve(
     let (stop, stopped) = watch::channel(false);
     let rls = RateLimitService(Arc::clone(&service));
     let (reporter, health_service) = tonic_health::server::health_reporter();
-    for name in ["", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"] {
-        reporter.set_service_status(name, ServingStatus::Serving).await;
-    }
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()
-        .context("describing the services")?;
-    let routes = tonic::service::Routes::new(
-        RateLimitServiceServer::new(rls.clone()).max_decoding_message_size(LARGEST_MESSAGE),
-    )
-    .add_service(health_service)
-    .add_service(reflection);
+    report(&reporter, ServingStatus::Serving).await;
+    let routes = routes(rls.clone(), health_service)?;
     let admin = admin::router(Admin { service: rls, health: Arc::clone(&health) });
-    let metrics_path = settings.observability.prometheus_path.as_ref().map(ToString::to_string);
-    let metrics = axum::Router::new();
-    let metrics = match metrics_path {
-        Some(path) => metrics.route(&path, get(async move || exposition(service.stats(), store.occupancy()))),
-        None => metrics,
-    };
+    let metrics = metrics(settings, service, store);
     let Listeners { grpc, grpc_uds, admin: admin_tcp, admin_uds, metrics: metrics_tcp } = listeners;
-    let mut serving = tokio::task::JoinSet::new();
-    let grpc_tcp = TcpListenerStream::new(grpc);
-    serving.spawn(
-        grpc_server()
-            .add_routes(routes.clone())
-            .serve_with_incoming_shutdown(grpc_tcp, until(stopped.clone())),
-    );
+    let mut calls = JoinSet::new();
+    let incoming = TcpListenerStream::new(grpc);
+    calls.spawn(grpc_server(routes.clone()).serve_with_incoming_shutdown(incoming, until(stopped.clone())));
     if let Some(socket) = grpc_uds {
         let incoming = UnixListenerStream::new(socket);
-        serving.spawn(
-            grpc_server().add_routes(routes).serve_with_incoming_shutdown(incoming, until(stopped.clone())),
-        );
+        calls.spawn(grpc_server(routes).serve_with_incoming_shutdown(incoming, until(stopped.clone())));
     }
-    let mut plain = tokio::task::JoinSet::new();
-    plain.spawn(
-        axum::serve(admin_tcp, admin.clone()).with_graceful_shutdown(until(stopped.clone())).into_future(),
-    );
-    plain.spawn(
-        axum::serve(metrics_tcp, metrics).with_graceful_shutdown(until(stopped.clone())).into_future(),
-    );
+    let mut pages = JoinSet::new();
+    let stopping = || until(stopped.clone());
+    pages.spawn(axum::serve(admin_tcp, admin.clone()).with_graceful_shutdown(stopping()).into_future());
+    pages.spawn(axum::serve(metrics_tcp, metrics).with_graceful_shutdown(stopping()).into_future());
     if let Some(socket) = admin_uds {
-        plain.spawn(axum::serve(socket, admin).with_graceful_shutdown(until(stopped)).into_future());
+        pages.spawn(axum::serve(socket, admin).with_graceful_shutdown(stopping()).into_future());
     }
     terminated().await?;
     health.stopping();
-    for name in ["", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"] {
-        reporter.set_service_status(name, ServingStatus::NotServing).await;
-    }
+    report(&reporter, ServingStatus::NotServing).await;
     tracing::info!("stopping: calls in flight are answered, no new connections are taken");
     let _ = stop.send(true); // Nobody listens any more only if everything has ended already.
     let all = async {
-        while serving.join_next().await.is_some() {}
-        while plain.join_next().await.is_some() {}
+        while calls.join_next().await.is_some() {}
+        while pages.join_next().await.is_some() {}
     };
     if tokio::time::timeout(settings.server.shutdown_grace, all).await.is_err() {
         tracing::warn!("some connections were still open after the grace period");
@@ -186,7 +167,34 @@ async fn serve(
     Ok(())
 }
 
-fn grpc_server() -> tonic::transport::Server {
+/// Tells who asks for health, by the protocol's name, the reference's, and with none.
+async fn report(reporter: &HealthReporter, status: ServingStatus) {
+    for name in ["", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"] {
+        reporter.set_service_status(name, status).await;
+    }
+}
+
+fn routes(
+    rls: RateLimitService,
+    health: HealthServer<impl tonic_health::pb::health_server::Health>,
+) -> anyhow::Result<Routes> {
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()
+        .context("describing the services")?;
+    let rls = RateLimitServiceServer::new(rls).max_decoding_message_size(LARGEST_MESSAGE);
+    Ok(Routes::new(rls).add_service(health).add_service(reflection))
+}
+
+fn metrics(settings: &Settings, service: Arc<Service>, store: Arc<MemoryStore>) -> axum::Router {
+    let Some(path) = &settings.observability.prometheus_path else { return axum::Router::new() };
+    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    let page = async move || (kind, exposition(service.stats(), store.occupancy()));
+    axum::Router::new().route(path.as_str(), get(page))
+}
+
+fn grpc_server(routes: Routes) -> tonic::transport::server::Router {
     tonic::transport::Server::builder()
         .max_concurrent_streams(MOST_STREAMS)
         .http2_max_header_list_size(LARGEST_HEADERS)
@@ -194,6 +202,7 @@ fn grpc_server() -> tonic::transport::Server {
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .max_connection_age(CONNECTION_AGE)
         .tcp_nodelay(true)
+        .add_routes(routes)
 }
 
 async fn until(mut stopped: watch::Receiver<bool>) {

@@ -7,6 +7,11 @@ mod reader;
 mod response_reader;
 mod rule_file;
 mod rule_files;
+mod settings;
+mod toml_document;
 
 pub(crate) use problem::Problems;
-pub(crate) use rule_files::{demo_rules, load_rules};
+pub(crate) use rule_files::{demo_rules, load_rules, rule_files_at};
+pub(crate) use settings::{
+    LogFormat, LogLevel, Observability, SECTIONS, Server, Settings, environment, load_settings,
+};

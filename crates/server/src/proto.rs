@@ -1,6 +1,12 @@
 //! The messages of Envoy's rate limit service, generated from `proto/`. Only
 //! `front/rls.rs` speaks them; everything else has types of its own.
-#![expect(clippy::pedantic, missing_docs, unreachable_pub, reason = "generated")]
+#![expect(
+    clippy::pedantic,
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
+    unreachable_pub,
+    reason = "generated"
+)]
 
 pub(crate) mod envoy {
     pub(crate) mod config {

@@ -1,4 +1,4 @@
-//! Rules follow their files: on a write, a rename, a ConfigMap's swap, SIGHUP, and
+//! Rules follow their files: on a write, a rename, a `ConfigMap`'s swap, SIGHUP, and
 //! at an interval as a net where no event comes. A broken file changes nothing.
 
 use crate::config::{Problems, load_rules};
@@ -27,8 +27,8 @@ pub(crate) struct Reloader {
 impl Reloader {
     /// Follows the files for ever.
     pub(crate) async fn run(self) -> std::io::Result<()> {
-        let (changed, mut changes) = mpsc::channel(1);
-        let _watcher = watch(&self.path, changed);
+        let (tell, mut changes) = mpsc::channel(1);
+        let _watcher = watch(&self.path, tell);
         let mut hangups = signal(SignalKind::hangup())?;
         let mut net = tokio::time::interval(self.interval);
         net.tick().await; // The first comes at once, and the rules have just been loaded.
@@ -38,8 +38,7 @@ impl Reloader {
                 _ = hangups.recv() => true,
                 _ = net.tick() => false,
                 Some(()) = changes.recv() => {
-                    tokio::time::sleep(SETTLE).await;
-                    while changes.try_recv().is_ok() {}
+                    while tokio::time::timeout(SETTLE, changes.recv()).await.is_ok_and(|told| told.is_some()) {}
                     false
                 }
             };
@@ -77,7 +76,9 @@ pub(crate) fn refused(service: &Service, health: &Health, problems: &Problems) {
 /// Tells of anything that happens beside the files. Without events the interval still finds changes.
 fn watch(path: &Path, changed: mpsc::Sender<()>) -> Option<notify::RecommendedWatcher> {
     // A full channel means that a look is due already.
-    let tell = move |_: notify::Result<notify::Event>| drop(changed.try_send(()));
+    let tell = move |_: notify::Result<notify::Event>| {
+        let _ = changed.try_send(());
+    };
     // A rename puts another file in the place of the watched one, so the folder is watched.
     let folder =
         if path.is_dir() { path } else { path.parent().filter(|parent| *parent != Path::new(""))? };

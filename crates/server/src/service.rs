@@ -13,11 +13,12 @@ use hivemind_core::rules::{Resolved, Ruling};
 use hivemind_core::store::{
     Charge, Context, KeySeed, LocalStore, MemoryStore, Mode, OnRefusal, Op, Verdict, Verdicts,
 };
-use hivemind_core::{Clock, Descriptor, SystemClock, Timestamp};
+use hivemind_core::{Clock, Descriptor, Rules, SystemClock, Timestamp};
 use std::sync::Arc;
 
 /// What the service was told once and for all.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub(crate) struct Options {
     /// Whether anything is limited at all.
     pub(crate) enabled: bool,
@@ -89,12 +90,14 @@ impl Service {
 
     /// Decides all descriptors of a request in one step.
     pub(crate) fn decide(&self, domain: &str, descriptors: &[Descriptor<'_>]) -> Answer {
+        if !self.options.enabled {
+            return Answer::unlimited(descriptors.len());
+        }
         let in_force = self.in_force.load();
         let rules = &in_force.ruleset.rules;
         if !rules.has_domain(domain) {
             self.stats.domain_not_found(domain);
         }
-        let descriptors = if self.options.enabled { descriptors } else { &[] };
         let resolved = rules.resolve(domain, descriptors);
         let mut charges = resolved.charges(&self.seed);
         self.apply_global_modes(&resolved, &mut charges);
@@ -119,7 +122,9 @@ impl Service {
             (false, true) => Mode::Quota,
             (false, false) => return,
         };
-        charges.iter_mut().for_each(|charge| charge.mode = mode);
+        for charge in charges {
+            charge.mode = mode;
+        }
     }
 
     fn answer(

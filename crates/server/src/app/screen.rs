@@ -26,20 +26,20 @@ fn write(listeners: &Listeners, settings: &Settings) -> std::io::Result<()> {
         writeln!(out, "                      unix:{}", path.display())?;
     }
     match &settings.observability.prometheus_path {
-        Some(path) => {
-            writeln!(out, "  metrics             http://{}{path}", listeners.metrics.local_addr()?)?
-        }
+        Some(path) => writeln!(
+            out,
+            "  metrics             http://{}{}",
+            listeners.metrics.local_addr()?,
+            path.as_str()
+        )?,
         None => writeln!(out, "  metrics             off")?,
     }
-    match &settings.rate_limiting.config_path {
-        Some(path) => writeln!(out, "  rules               {}", path.display())?,
-        None => {
-            writeln!(out, "  rules               built-in demo rules; give yours with --rules PATH")?;
-            writeln!(
-                out,
-                "\nTry it:\n\n  curl -s http://{admin}/json -d '{TRY}'\n\nand it answers:\n\n  {ANSWER}\n"
-            )?;
-        }
+    if let Some(path) = &settings.rate_limiting.config_path {
+        writeln!(out, "  rules               {}", path.display())?;
+    } else {
+        writeln!(out, "  rules               built-in demo rules; give yours with --rules PATH")?;
+        writeln!(out, "\nTry it:\n\n  curl -s http://{admin}/json -d '{TRY}'\n")?;
+        writeln!(out, "and it answers:\n\n  {ANSWER}\n")?;
     }
     writeln!(out, "Stop it with Ctrl-C.")?;
     out.flush()

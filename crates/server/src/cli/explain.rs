@@ -69,7 +69,6 @@ fn shown(
                 Considered::Taken => "taken",
                 Considered::DoesNotMatch => "does not match",
                 Considered::PassedOver => "matches, but what stands before it goes first",
-                _ => "not considered",
             };
             writeln!(text, "  {rule}: {why}")?;
         }
@@ -81,10 +80,9 @@ fn shown(
             writeln!(text, "no limit: nothing matches {key}={value} at this place")?;
         }
         WayEnd::NoLimit => {
-            writeln!(text, "no limit: the entries match, but no limit is declared at this depth")?
+            writeln!(text, "no limit: the entries match, but no limit is declared at this depth")?;
         }
         WayEnd::Rule(number, rule) => writeln!(text, "rule {}: {}", number + 1, described(rule))?,
-        _ => writeln!(text, "no limit")?,
     }
     Ok(text)
 }

@@ -34,7 +34,9 @@ impl Serve {
             settings.rate_limiting.config_path = Some(rules.clone());
         }
         logging::start(&settings.observability);
-        loaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        for warning in &loaded.warnings {
+            tracing::warn!("{warning}");
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let ended = runtime.block_on(app::run(&settings));
         // Whoever is still connected after the grace period is not waited for.

@@ -12,9 +12,19 @@ pub(crate) struct Source {
     pub(crate) text: String,
 }
 
+/// What a problem stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Severity {
+    /// Nothing of the file is loaded.
+    Error,
+    /// The file is loaded, and something in it has no effect or another name now.
+    Warning,
+}
+
 /// One mistake in a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
+    severity: Severity,
     source: Arc<Source>,
     /// Where, in bytes of the text; none if it concerns the file as a whole.
     span: Option<Range<usize>>,
@@ -29,7 +39,17 @@ impl Problem {
         cause: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        Self { source: Arc::clone(source), span, cause: cause.into(), remedy: remedy.into() }
+        let (cause, remedy) = (cause.into(), remedy.into());
+        Self { severity: Severity::Error, source: Arc::clone(source), span, cause, remedy }
+    }
+
+    pub(crate) fn is_warning(&self) -> bool {
+        self.severity == Severity::Warning
+    }
+
+    /// The same, told and lived with.
+    pub(crate) fn into_warning(self) -> Self {
+        Self { severity: Severity::Warning, ..self }
     }
 }
 
@@ -39,11 +59,14 @@ impl fmt::Display for Problem {
         // A span that the parser got wrong must not end the report of it.
         let span = self.span.clone().filter(|span| text.get(span.clone()).is_some());
         let Some(span) = span else {
-            return write!(f, "error: {}: {}\n  = help: {}", self.source.name, self.cause, self.remedy);
+            let Self { source, cause, remedy, .. } = self;
+            let title = if self.severity == Severity::Error { "error" } else { "warning" };
+            return write!(f, "{title}: {}: {cause}\n  = help: {remedy}", source.name);
         };
         let mark = AnnotationKind::Primary.span(span).label(&self.remedy);
         let snippet = Snippet::source(text).path(&self.source.name).annotation(mark);
-        let report = [Level::ERROR.primary_title(&self.cause).element(snippet)];
+        let level = if self.severity == Severity::Error { Level::ERROR } else { Level::WARNING };
+        let report = [level.primary_title(&self.cause).element(snippet)];
         f.write_str(&Renderer::plain().render(&report))
     }
 }

@@ -137,7 +137,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn remedy_for_unknown(text: &str, known: &[&str]) -> String {
+/// The name that was meant, if one is near, else all of them.
+pub(super) fn remedy_for_unknown(text: &str, known: &[&str]) -> String {
     let nearest = known.iter().min_by_key(|candidate| distance(text, candidate));
     match nearest {
         Some(nearest) if distance(text, nearest) <= 3 => format!("did you mean `{nearest}`?"),
@@ -146,7 +147,7 @@ fn remedy_for_unknown(text: &str, known: &[&str]) -> String {
 }
 
 /// How many letters differ: inserted, removed or changed.
-fn distance(a: &str, b: &str) -> usize {
+pub(super) fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
     for (i, x) in a.chars().enumerate() {
         let mut corner = i;
@@ -168,10 +169,10 @@ fn is_fraction(text: &str) -> bool {
         && text.parse::<f64>().is_ok()
 }
 
-fn is_yes(text: &str) -> bool {
+pub(super) fn is_yes(text: &str) -> bool {
     ["true", "yes", "on"].iter().any(|word| word.eq_ignore_ascii_case(text))
 }
 
-fn is_no(text: &str) -> bool {
+pub(super) fn is_no(text: &str) -> bool {
     ["false", "no", "off"].iter().any(|word| word.eq_ignore_ascii_case(text))
 }

@@ -79,6 +79,11 @@ impl Answer {
         }
     }
 
+    /// The answer to so many descriptors where nothing is limited.
+    pub(super) fn unlimited(descriptors: usize) -> Self {
+        Self { statuses: vec![Status::without_limit(0); descriptors], ..Self::new(true) }
+    }
+
     pub(super) fn add(&mut self, status: Status, extras: Option<&Extras>, is_quota: bool) {
         let over = status.code == Code::OverLimit;
         if let Some(Extras { response, metadata, .. }) = extras {

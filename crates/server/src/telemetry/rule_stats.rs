@@ -182,7 +182,7 @@ mod tests {
             (10, 3, 27, 3, 3, 0, 0),
         ] {
             let counters = RuleCounters::default();
-            let available = 0_u64.max(u64::try_from(limit - before).unwrap_or(0));
+            let available = u64::try_from(limit - before).unwrap_or(0);
             let limit = u64::try_from(limit).unwrap();
             let charged = Charged { hits, limit, available, refused: hits > available, shadow: false };
             counters.count(charged, 0.8);

@@ -1,0 +1,122 @@
+//! The configuration of the binary: a file, the environment over it, defaults below.
+//!
+//! YAML and TOML become one tree, the environment is laid over it, and one reader makes
+//! values of it. Nothing is used of a file in which anything is wrong.
+
+mod environment;
+mod kind;
+mod later;
+mod observability;
+mod places;
+mod rate_limiting;
+mod reading;
+mod server;
+#[cfg(test)]
+mod tests;
+mod unknown;
+
+use super::document::{self, Node, Value};
+use super::problem::{Problem, Problems, Source};
+use super::toml_document;
+use places::{Places, Syntax};
+use reading::Reading;
+use std::path::Path;
+use std::sync::Arc;
+
+pub(crate) use observability::{LogFormat, LogLevel, Observability};
+pub(crate) use rate_limiting::RateLimiting;
+pub(crate) use server::Server;
+
+/// A configuration larger than this is refused unread.
+const LARGEST: u64 = 4 << 20;
+
+/// The sections of a configuration.
+pub(crate) const SECTIONS: [&str; 7] =
+    ["server", "rate_limiting", "storage", "mesh", "gateway", "security", "observability"];
+
+/// Everything that can be set and has an effect in this version.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Settings {
+    pub(crate) server: Server,
+    pub(crate) rate_limiting: RateLimiting,
+    pub(crate) observability: Observability,
+}
+
+/// Settings, and what the operator should know about where they came from.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) settings: Settings,
+    pub(crate) warnings: Vec<Problem>,
+}
+
+/// The variables of this process. Unlike [`std::env::vars`] it lives through any bytes.
+pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
+    let text = |os: std::ffi::OsString| os.to_string_lossy().into_owned();
+    std::env::vars_os().map(move |(name, value)| (text(name), text(value)))
+}
+
+/// Loads the file, TOML by its ending and YAML otherwise, with `env` over it; or says
+/// everything that is wrong. With no file, what `env` does not set is the default.
+pub(crate) fn load_settings(
+    path: Option<&Path>,
+    env: impl Iterator<Item = (String, String)>,
+) -> Result<Loaded, Problems> {
+    let Some(path) = path else { return parse_settings("defaults", "", Syntax::Yaml, env) };
+    let is_toml = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"));
+    let syntax = if is_toml { Syntax::Toml } else { Syntax::Yaml };
+    let name = path.display().to_string();
+    match read_file(path) {
+        Ok(text) => parse_settings(&name, &text, syntax, env),
+        Err(error) => {
+            let source = Arc::new(Source { name, text: String::new() });
+            let cause = format!("cannot be read: {error}");
+            Err(Problems(vec![Problem::new(&source, None, cause, "check the path and who may read it")]))
+        }
+    }
+}
+
+fn read_file(path: &Path) -> std::io::Result<String> {
+    if std::fs::metadata(path)?.len() > LARGEST {
+        let text = format!("larger than {LARGEST} bytes");
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, text));
+    }
+    std::fs::read_to_string(path)
+}
+
+fn parse_settings(
+    name: &str,
+    text: &str,
+    syntax: Syntax,
+    env: impl Iterator<Item = (String, String)>,
+) -> Result<Loaded, Problems> {
+    let file = Arc::new(Source { name: name.to_owned(), text: text.to_owned() });
+    let mut root = match syntax {
+        Syntax::Yaml if text.trim().is_empty() => Node { value: Value::Null, span: 0..0 },
+        Syntax::Yaml => document::parse(&file).map_err(|problem| Problems(vec![problem]))?,
+        Syntax::Toml => toml_document::parse(&file).map_err(Problems)?,
+    };
+    let mut places = Places::new(file, syntax);
+    let ignored = environment::overlay(&mut root, &mut places, env);
+    let mut reading = Reading::new(&places);
+    let settings = read(&mut reading, &root);
+    reading.warn_of_lookalikes(&ignored);
+    let (errors, warnings) = reading.finish();
+    if errors.is_empty() { Ok(Loaded { settings, warnings }) } else { Err(Problems(errors)) }
+}
+
+/// The settings of a tree. If anything in it is wrong, `reading` knows, and the value is of no use.
+fn read<'n>(reading: &mut Reading<'n>, node: &'n Node) -> Settings {
+    let mut root = reading.root(node);
+    let (observability, older_metrics_port) = observability::read(root.section("observability"));
+    let settings = Settings {
+        server: server::read(root.section("server"), older_metrics_port),
+        rate_limiting: rate_limiting::read(root.section("rate_limiting")),
+        observability,
+    };
+    later::storage(root.section("storage"));
+    later::mesh(&mut root);
+    later::gateway(&mut root);
+    later::security(root.section("security"));
+    reading.report_unknown(node, "");
+    settings
+}

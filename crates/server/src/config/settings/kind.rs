@@ -1,0 +1,171 @@
+//! What a value may be: how it is read, and how it is said to be wrong.
+
+use super::super::reader::{is_no, is_yes};
+use std::net::{IpAddr, SocketAddr};
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A kind of value.
+pub(super) struct Kind<T> {
+    /// Continues "`server.host` is ...".
+    pub(super) what: &'static str,
+    pub(super) example: &'static str,
+    /// Written without quotes: a number, or true and false.
+    pub(super) bare: bool,
+    /// May carry a password, so a problem shows neither the value nor its line.
+    pub(super) secret: bool,
+    pub(super) parse: fn(&str) -> Option<T>,
+}
+
+impl<T> Kind<T> {
+    const fn text(what: &'static str, example: &'static str, parse: fn(&str) -> Option<T>) -> Self {
+        Self { what, example, bare: false, secret: false, parse }
+    }
+
+    const fn bare(what: &'static str, example: &'static str, parse: fn(&str) -> Option<T>) -> Self {
+        Self { what, example, bare: true, secret: false, parse }
+    }
+}
+
+/// The name of an HTTP header field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HeaderName(String);
+
+impl HeaderName {
+    /// A token as RFC 9110 has it; nothing else may go before the colon.
+    pub(super) fn new(text: &str) -> Option<Self> {
+        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        let sound = !text.is_empty() && text.len() <= 256 && text.bytes().all(is_token);
+        sound.then(|| Self(text.to_owned()))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The path of an HTTP request, such as `/metrics`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HttpPath(String);
+
+impl HttpPath {
+    pub(super) fn new(text: &str) -> Option<Self> {
+        let is_path = |byte: u8| byte.is_ascii_graphic() && !b"?#{}\\\"<>".contains(&byte);
+        (text.starts_with('/') && text.bytes().all(is_path)).then(|| Self(text.to_owned()))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+pub(super) const FLAG: Kind<bool> =
+    Kind::bare(
+        "true or false",
+        "true",
+        |text| {
+            if is_yes(text) { Some(true) } else { is_no(text).then_some(false) }
+        },
+    );
+pub(super) const PORT: Kind<u16> =
+    Kind::bare("a port from 1 to 65535, or 0 for any that is free", "8081", |text| text.parse().ok());
+pub(super) const COUNT: Kind<NonZeroUsize> =
+    Kind::bare("a whole number of at least 1", "1000", |text| text.parse().ok());
+pub(super) const AMOUNT: Kind<NonZeroU32> =
+    Kind::bare("a whole number from 1 to 4294967295", "100", |text| text.parse().ok());
+pub(super) const NUMBER: Kind<u32> =
+    Kind::bare("a whole number from 0 to 4294967295", "100", |text| text.parse().ok());
+pub(super) const MILLIS: Kind<Duration> =
+    Kind::bare("a whole number of milliseconds, at least 1", "500", |text| {
+        text.parse::<NonZeroU32>().ok().map(|number| Duration::from_millis(number.get().into()))
+    });
+pub(super) const RATIO: Kind<f64> = Kind::bare("a number from 0 to 1", "0.8", |text| {
+    text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio))
+});
+pub(super) const IPV6_PREFIX: Kind<u8> = Kind::bare("the length of an IPv6 prefix, 1 to 128", "64", |text| {
+    text.parse().ok().filter(|length| (1..=128).contains(length))
+});
+pub(super) const DURATION: Kind<Duration> =
+    Kind::text("a duration with its unit (ms, s, m, h or d), at most 365d", "60s", duration);
+pub(super) const SPAN: Kind<Duration> =
+    Kind::text("a duration above 0 with its unit (ms, s, m, h or d), at most 365d", "60s", |text| {
+        duration(text).filter(|span| !span.is_zero())
+    });
+pub(super) const IP: Kind<IpAddr> =
+    Kind::text("an IP address, 0.0.0.0 or :: for all of them", "127.0.0.1", |text| text.parse().ok());
+pub(super) const LISTEN: Kind<SocketAddr> =
+    Kind::text("an IP address and a port", "192.0.2.1:7946", |text| text.parse().ok());
+/// Not resolved here: a name may be there only once the pod is.
+pub(super) const HOST_PORT: Kind<()> = Kind::text("a host and a port", "peer1.example.com:7946", |text| {
+    let (host, port) = text.rsplit_once(':')?;
+    let sound = !host.is_empty() && !host.contains(char::is_whitespace);
+    (sound && port.parse::<u16>().is_ok()).then_some(())
+});
+pub(super) const NETWORK: Kind<()> = Kind::text("an IP network", "10.0.0.0/8", |text| {
+    let (address, length) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
+    let longest: u8 = if address.parse::<IpAddr>().ok()?.is_ipv4() { 32 } else { 128 };
+    let length: u8 = length.map_or(Some(longest), |length| length.parse().ok())?;
+    (length <= longest).then_some(())
+});
+pub(super) const PATH: Kind<PathBuf> = Kind::text("the path of a file", "/etc/hivemind/file", |text| {
+    (!text.is_empty() && !text.contains('\0')).then(|| PathBuf::from(text))
+});
+pub(super) const WORD: Kind<String> =
+    Kind::text("a text", "name", |text| (!text.is_empty()).then(|| text.to_owned()));
+pub(super) const HTTP_PATH: Kind<HttpPath> = Kind::text("a path from `/` on", "/metrics", HttpPath::new);
+pub(super) const HEADER: Kind<HeaderName> =
+    Kind::text("the name of an HTTP header: letters, digits and `-`", "RateLimit-Limit", HeaderName::new);
+pub(super) const URL: Kind<()> = Kind::text("a URL of http or https", "http://127.0.0.1:4317", |text| {
+    has_scheme(text, &["http", "https"])
+});
+pub(super) const REDIS_URL: Kind<()> = Kind {
+    secret: true,
+    ..Kind::text("a URL of redis, rediss or redis+unix", "redis://127.0.0.1:6379", |text| {
+        has_scheme(text, &["redis", "rediss", "redis+unix", "unix"])
+    })
+};
+pub(super) const BYTES: Kind<u64> =
+    Kind::text("a size above 0 with its unit (B, kB, MB, GB, KiB, MiB or GiB)", "10MB", bytes);
+
+fn has_scheme(text: &str, schemes: &[&str]) -> Option<()> {
+    let (scheme, rest) = text.split_once("://")?;
+    (schemes.contains(&scheme) && !rest.is_empty()).then_some(())
+}
+
+/// Far enough for any setting, and near enough that adding it to a clock cannot overflow.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+fn duration(text: &str) -> Option<Duration> {
+    let (number, unit) = number_and_unit(text)?;
+    let millis = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    let span = Duration::from_millis(number.checked_mul(millis)?);
+    (span <= LONGEST).then_some(span)
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    let (number, unit) = number_and_unit(text)?;
+    let factor = match unit {
+        "B" => 1,
+        "kB" | "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return None,
+    };
+    number.checked_mul(factor).filter(|bytes| *bytes > 0)
+}
+
+fn number_and_unit(text: &str) -> Option<(u64, &str)> {
+    let (number, unit) = text.split_at_checked(text.find(|c: char| !c.is_ascii_digit())?)?;
+    Some((number.parse().ok()?, unit.trim_start()))
+}

@@ -1,0 +1,86 @@
+//! `rate_limiting`: where the rules are, and how they are applied.
+
+use super::kind::{COUNT, FLAG, HEADER, HeaderName, Kind, MILLIS, PATH, RATIO, SPAN};
+use super::reading::Section;
+use hivemind_core::store::OnRefusal;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where the rules are, and how they are applied.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of its own in the file")]
+pub(crate) struct RateLimiting {
+    pub(crate) enabled: bool,
+    /// A file or a folder; none: the built-in demo rules.
+    pub(crate) config_path: Option<PathBuf>,
+    pub(crate) config_reload_interval: Duration,
+    pub(crate) max_keys: NonZeroUsize,
+    pub(crate) idle_ttl: Duration,
+    pub(crate) sweep_interval: Duration,
+    pub(crate) staleness_threshold: Duration,
+    pub(crate) on_refusal: OnRefusal,
+    pub(crate) merge_domains: bool,
+    pub(crate) shadow_mode: bool,
+    pub(crate) quota_mode: bool,
+    pub(crate) near_limit_ratio: f64,
+    pub(crate) force_start_without_initial_config: bool,
+    /// None: no limit headers.
+    pub(crate) response_headers: Option<ResponseHeaders>,
+    pub(crate) dynamic_metadata: bool,
+}
+
+/// What the limit headers are called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ResponseHeaders {
+    pub(crate) limit: HeaderName,
+    pub(crate) remaining: HeaderName,
+    pub(crate) reset: HeaderName,
+}
+
+const ON_REFUSAL: &[(&str, OnRefusal)] = &[
+    ("count_refusing", OnRefusal::CountRefusing),
+    ("count_all", OnRefusal::CountAll),
+    ("count_none", OnRefusal::CountNone),
+];
+const MAX_KEYS: NonZeroUsize = NonZeroUsize::new(1_000_000).unwrap();
+
+pub(super) fn read(mut section: Section<'_, '_>) -> RateLimiting {
+    let older = section.superseded("local_cache_size", &COUNT, Ok("rate_limiting.max_keys"));
+    let mut flag = |key: &str, default: bool| section.read(key, &FLAG).unwrap_or(default);
+    let enabled = flag("enabled", true);
+    let merge_domains = flag("merge_domains", false);
+    let shadow_mode = flag("shadow_mode", false);
+    let quota_mode = flag("quota_mode", false);
+    let force_start_without_initial_config = flag("force_start_without_initial_config", false);
+    let dynamic_metadata = flag("dynamic_metadata", false);
+    let mut time =
+        |key: &str, kind: &Kind<Duration>, default: Duration| section.read(key, kind).unwrap_or(default);
+    RateLimiting {
+        enabled,
+        merge_domains,
+        shadow_mode,
+        quota_mode,
+        force_start_without_initial_config,
+        dynamic_metadata,
+        config_reload_interval: time("config_reload_interval", &SPAN, Duration::from_secs(60)),
+        idle_ttl: time("idle_ttl", &SPAN, Duration::from_secs(300)),
+        sweep_interval: time("sweep_interval", &SPAN, Duration::from_secs(60)),
+        staleness_threshold: time("staleness_threshold_ms", &MILLIS, Duration::from_millis(500)),
+        config_path: section.read("config_path", &PATH),
+        max_keys: section.read("max_keys", &COUNT).or(older).unwrap_or(MAX_KEYS),
+        on_refusal: section.choice("on_refusal", ON_REFUSAL).unwrap_or_default(),
+        near_limit_ratio: section.read("near_limit_ratio", &RATIO).unwrap_or(0.8),
+        response_headers: response_headers(section.section("response_headers")),
+    }
+}
+
+fn response_headers(mut section: Section<'_, '_>) -> Option<ResponseHeaders> {
+    let enabled = section.read("enabled", &FLAG).unwrap_or(false);
+    let mut name = |key: &str, default: &str| section.read(key, &HEADER).or_else(|| HeaderName::new(default));
+    let limit = name("limit", "RateLimit-Limit");
+    let remaining = name("remaining", "RateLimit-Remaining");
+    let reset = name("reset", "RateLimit-Reset");
+    let headers = ResponseHeaders { limit: limit?, remaining: remaining?, reset: reset? };
+    enabled.then_some(headers)
+}

@@ -1,0 +1,53 @@
+//! `server`: where it listens, and how it ends.
+
+use super::kind::{DURATION, IP, PATH, PORT};
+use super::reading::Section;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where it listens, and how it ends. A port of 0 is one that the kernel chooses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Server {
+    pub(crate) grpc: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    pub(crate) metrics: SocketAddr,
+    pub(crate) grpc_uds: Option<PathBuf>,
+    pub(crate) admin_uds: Option<PathBuf>,
+    pub(crate) shutdown_grace: Duration,
+}
+
+/// `older_metrics_port` is the port that `observability.prometheus` had once.
+pub(super) fn read(mut section: Section<'_, '_>, older_metrics_port: Option<u16>) -> Server {
+    let host = section.read("host", &IP).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let mut address = |host_key: &str, port_key: &str, default: u16| {
+        let host = section.read(host_key, &IP).unwrap_or(host);
+        SocketAddr::new(host, section.read(port_key, &PORT).unwrap_or(default))
+    };
+    let grpc = address("grpc_host", "grpc_port", 8081);
+    let admin = address("admin_host", "admin_port", 8080);
+    let metrics = address("metrics_host", "metrics_port", older_metrics_port.unwrap_or(9090));
+    let listeners = [("grpc_port", grpc), ("admin_port", admin), ("metrics_port", metrics)];
+    for (index, (key, address)) in listeners.iter().enumerate() {
+        let earlier = listeners.iter().take(index).find(|(_, earlier)| clash(*earlier, *address));
+        if let Some((other, _)) = earlier {
+            // One of the two is a default, and then the other one is what was written.
+            let place = if section.has(key) { key } else { other };
+            let cause = format!("`server.{other}` and `server.{key}` are both {}", address.port());
+            section.refuse(place, cause, "give each its own port; 0 is any that is free");
+        }
+    }
+    let grpc_uds = section.read("grpc_uds", &PATH);
+    let admin_uds = section.read("admin_uds", &PATH);
+    if grpc_uds.is_some() && grpc_uds == admin_uds {
+        let cause = "`server.grpc_uds` and `server.admin_uds` are the same".to_owned();
+        section.refuse("admin_uds", cause, "give each a socket of its own");
+    }
+    let shutdown_grace = section.read("shutdown_grace", &DURATION).unwrap_or(Duration::from_secs(10));
+    Server { grpc, admin, metrics, grpc_uds, admin_uds, shutdown_grace }
+}
+
+fn clash(a: SocketAddr, b: SocketAddr) -> bool {
+    let same_host = a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified();
+    same_host && a.port() == b.port() && a.port() != 0
+}

@@ -1,0 +1,274 @@
+//! What is loaded, what is warned of; errors, the environment, the manual's page and properties apart.
+
+mod environment;
+mod errors;
+mod page;
+mod properties;
+
+use super::places::Syntax;
+use super::{Loaded, LogFormat, LogLevel, Problems, Settings, load_settings, parse_settings};
+use hivemind_core::store::OnRefusal;
+use std::path::Path;
+use std::time::Duration;
+
+const SEED: &str = include_str!("../../../tests/data/seed-config.yaml");
+
+/// What files are made of, for those that are made by chance.
+const IN_WORDS: &[&str] = &[
+    "server",
+    "mesh",
+    "storage",
+    "gateway",
+    "services",
+    "rate_limiting",
+    "otel",
+    "observability",
+    "host",
+    "kind",
+    "tls",
+    "redis",
+    "max_keys",
+    "enabled",
+    ": ",
+    ": ",
+    ": ",
+    "\n",
+    "\n",
+    "  ",
+    "- ",
+    "[",
+    "]",
+    "{",
+    "}",
+    ", ",
+    "=",
+    ".",
+    "\"",
+    "'",
+    "&a",
+    "*a",
+    "<<",
+    "!!str ",
+    "|",
+    ">",
+    "---",
+    "...",
+    "#",
+    "0",
+    "60s",
+    "true",
+    "memory",
+    "~",
+    "\t",
+    "é",
+];
+
+fn no_variables() -> std::iter::Empty<(String, String)> {
+    std::iter::empty()
+}
+
+fn yaml(text: &str) -> Result<Loaded, Problems> {
+    parse_settings("hivemind.yaml", text, Syntax::Yaml, no_variables())
+}
+
+fn toml(text: &str) -> Result<Loaded, Problems> {
+    parse_settings("hivemind.toml", text, Syntax::Toml, no_variables())
+}
+
+fn with_variables(text: &str, variables: &[(&str, &str)]) -> Result<Loaded, Problems> {
+    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    parse_settings("hivemind.yaml", text, Syntax::Yaml, variables)
+}
+
+fn defaults() -> Settings {
+    load_settings(None, no_variables()).unwrap().settings
+}
+
+fn warnings(loaded: &Loaded) -> Vec<String> {
+    loaded.warnings.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn without_a_file_everything_is_as_the_architecture_says() {
+    let Settings { server, rate_limiting, observability } = defaults();
+    assert_eq!(server.grpc.to_string(), "127.0.0.1:8081");
+    assert_eq!(server.admin.to_string(), "127.0.0.1:8080");
+    assert_eq!(server.metrics.to_string(), "127.0.0.1:9090");
+    assert_eq!((server.grpc_uds, server.admin_uds), (None, None));
+    assert_eq!(server.shutdown_grace, Duration::from_secs(10));
+    assert!(rate_limiting.enabled);
+    assert_eq!(rate_limiting.config_path, None);
+    assert_eq!(rate_limiting.config_reload_interval, Duration::from_secs(60));
+    assert_eq!(rate_limiting.max_keys.get(), 1_000_000);
+    assert_eq!(rate_limiting.idle_ttl, Duration::from_secs(300));
+    assert_eq!(rate_limiting.sweep_interval, Duration::from_secs(60));
+    assert_eq!(rate_limiting.staleness_threshold, Duration::from_millis(500));
+    assert_eq!(rate_limiting.on_refusal, OnRefusal::CountRefusing);
+    assert!((rate_limiting.near_limit_ratio - 0.8).abs() < f64::EPSILON);
+    assert!(!(rate_limiting.merge_domains || rate_limiting.shadow_mode || rate_limiting.quota_mode));
+    assert!(!(rate_limiting.force_start_without_initial_config || rate_limiting.dynamic_metadata));
+    assert_eq!(rate_limiting.response_headers, None);
+    assert_eq!(observability.log_level, LogLevel::Info);
+    assert_eq!(observability.log_format, LogFormat::Auto);
+    assert_eq!(observability.prometheus_path.unwrap().as_str(), "/metrics");
+}
+
+#[test]
+fn the_sample_of_the_seed_loads_and_each_older_key_is_named_once() {
+    let loaded = yaml(SEED).unwrap();
+    let mut expected = defaults();
+    expected.rate_limiting.config_path = Some("/etc/ratelimit/config.yaml".into());
+    expected.rate_limiting.max_keys = 10_000.try_into().unwrap();
+    assert_eq!(loaded.settings, expected);
+    let warned = [
+        ("seed:5:1", "the mesh, by which nodes share their limits, is not there yet in this version"),
+        ("seed:13:3", "`mesh.cache_ttl_ms` has no effect"),
+        ("seed:17:3", "`rate_limiting.local_cache_size` is now `rate_limiting.max_keys`"),
+        ("seed:20:3", "`observability.metrics_enabled` is now `observability.prometheus.enabled`"),
+        ("seed:21:3", "`observability.tracing_enabled` is now `observability.otel.tracing.enabled`"),
+        ("seed:24:3", "exporting to OpenTelemetry is not there yet in this version"),
+        ("seed:43:5", "`observability.prometheus.port` is now `server.metrics_port`"),
+    ];
+    let warnings = warnings(&loaded);
+    assert_eq!(warnings.len(), warned.len(), "{warnings:#?}");
+    for (warning, (place, text)) in warnings.iter().zip(warned) {
+        assert!(warning.starts_with("warning: "), "{warning}");
+        assert!(warning.contains(&place.replace("seed", "hivemind.yaml")), "{place} in {warning}");
+        assert!(warning.contains(text), "{text} in {warning}");
+    }
+}
+
+// Seen failing on: `.or(older)` left out in rate_limiting.rs.
+#[test]
+fn an_older_key_is_read_as_the_new_one_unless_both_are_there() {
+    let keys = |text: &str| yaml(text).unwrap().settings.rate_limiting.max_keys.get();
+    assert_eq!(keys("rate_limiting: {local_cache_size: 5}"), 5);
+    assert_eq!(keys("rate_limiting: {local_cache_size: 5, max_keys: 7}"), 7);
+    let port = |text: &str| yaml(text).unwrap().settings.server.metrics.port();
+    assert_eq!(port("observability: {prometheus: {port: 9191}}"), 9191);
+    assert_eq!(port("{observability: {prometheus: {port: 9191}}, server: {metrics_port: 9292}}"), 9292);
+    let path = |text: &str| yaml(text).unwrap().settings.observability.prometheus_path;
+    assert_eq!(path("observability: {metrics_enabled: false}"), None);
+    assert!(path("observability: {metrics_enabled: false, prometheus: {enabled: true}}").is_some());
+}
+
+#[test]
+fn yaml_and_toml_say_the_same() {
+    let in_yaml = "
+server: {host: '::1', grpc_port: 0, admin_host: 0.0.0.0, grpc_uds: /run/h.sock, shutdown_grace: 500ms}
+rate_limiting:
+  config_path: rules/
+  idle_ttl: 5m
+  max_keys: 1000
+  on_refusal: count_all
+  near_limit_ratio: 0.5
+  shadow_mode: true
+  response_headers: {enabled: true, limit: X-RateLimit-Limit}
+observability: {log_level: debug, log_format: json, prometheus: {enabled: false}}
+";
+    let in_toml = r#"
+[server]
+host = "::1"
+grpc_port = 0
+admin_host = "0.0.0.0"
+grpc_uds = "/run/h.sock"
+shutdown_grace = "500ms"
+
+[rate_limiting]
+config_path = "rules/"
+idle_ttl = "5m"
+max_keys = 1_000
+on_refusal = "count_all"
+near_limit_ratio = 0.5
+shadow_mode = true
+response_headers.enabled = true
+response_headers.limit = "X-RateLimit-Limit"
+
+[observability]
+log_level = "debug"
+log_format = "json"
+prometheus = { enabled = false }
+"#;
+    let settings = yaml(in_yaml).unwrap().settings;
+    assert_eq!(settings, toml(in_toml).unwrap().settings);
+    assert_eq!(settings.server.grpc.to_string(), "[::1]:0");
+    assert_eq!(settings.server.admin.to_string(), "0.0.0.0:8080");
+    assert_eq!(settings.rate_limiting.idle_ttl, Duration::from_secs(300));
+    assert_eq!(settings.rate_limiting.on_refusal, OnRefusal::CountAll);
+    assert_eq!(settings.rate_limiting.response_headers.unwrap().limit.as_str(), "X-RateLimit-Limit");
+    assert_eq!(settings.observability.prometheus_path, None);
+}
+
+#[test]
+fn a_file_is_toml_by_its_ending_and_yaml_otherwise() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("a.toml", "[server]\ngrpc_port = 7\n"), ("b.conf", "server: {grpc_port: 7}\n")] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let loaded = load_settings(Some(&path), no_variables()).unwrap();
+        assert_eq!(loaded.settings.server.grpc.port(), 7);
+    }
+    let missing = load_settings(Some(Path::new("/nowhere/hivemind.yaml")), no_variables()).unwrap_err();
+    assert!(missing.to_string().starts_with("error: /nowhere/hivemind.yaml: cannot be read: No such file"));
+}
+
+#[test]
+fn an_empty_file_and_empty_sections_are_the_defaults() {
+    for text in ["", " \n", "# nothing\n", "---\n", "server:\nmesh:\nrate_limiting: {max_keys: }\n", "{}"] {
+        let loaded = yaml(text).unwrap();
+        assert_eq!(loaded.settings, defaults(), "{text:?}");
+        assert!(loaded.warnings.is_empty(), "{text:?}");
+    }
+    assert_eq!(toml("# nothing\n[server]\n").unwrap().settings, defaults());
+}
+
+#[test]
+fn what_is_not_there_yet_and_does_no_harm_is_one_warning_and_changes_nothing() {
+    let gateway = "gateway:
+  listen: 127.0.0.1:10080
+  tls: {anything: [1, 2]}
+  client_ip: {trusted_proxies: [10.0.0.0/8, '::1'], header: x-forwarded-for, ipv6_prefix: 64}
+  identity: [session, bearer, api_key, ip]
+  max_body: 10MB
+  platform: {requests: 100, window: 60s, burst: 100, algorithm: token_bucket, max_requests: 10000}
+  services:
+    - id: users
+      host: users.example.org
+      path_prefix: /users
+      upstream: http://127.0.0.1:3000
+      limits: {requests: 50}
+      endpoints:
+        - {id: export, path: '/users/{id}/export', methods: [POST], limits: {requests: 5, window: 1h, burst: 5}}
+      websocket:
+        connections: {requests: 10, window: 60s, burst: 5}
+        messages: {requests: 100, window: 1s, burst: 50}
+        on_limit: http429
+    - {id: b, upstream: ['http://10.0.0.1', 'https://10.0.0.2']}
+";
+    let mesh = "mesh: {node_id: auto, cluster_id: default, bind: 0.0.0.0:7946, advertise: auto,
+  bootstrap_peers: [peer:7946], dns: peers.local, mdns: false, gossip_interval_ms: 100, sync_interval_ms: 50,
+  max_peers: 100, ask_timeout_ms: 15, on_unreachable: share, bandwidth_limit: 10MB,
+  tls: {ca: ca.crt, cert: node.crt, key: node.key}}
+";
+    let otel =
+        "observability: {otel: {metrics: {exporter: both, endpoint: 'http://c:4317', protocol: http}}}";
+    let redis = "storage: {kind: memory, on_error: closed, redis: {url: 'redis://h', timeout_ms: 50}}";
+    let decisions = "observability: {log_decisions: true}";
+    let seed = "security: {key_seed_file: seed}";
+    for text in [gateway, mesh, otel, redis, decisions, seed] {
+        let loaded = yaml(text).unwrap();
+        assert_eq!(loaded.settings, defaults(), "{text}");
+        let warnings = warnings(&loaded);
+        assert_eq!(warnings.len(), 1, "{warnings:#?}");
+        assert!(warnings[0].contains("not there yet in this version; `"), "{warnings:?}");
+    }
+    // Nothing of it is asked for, so nothing is missing.
+    for text in [
+        "observability: {otel: {metrics: {enabled: true}, resource: {service_name: a}}}",
+        "observability: {otel: {metrics: {enabled: false, endpoint: 'http://c:4317'}}}",
+        "observability: {otel: {metrics: {exporter: prometheus, endpoint: 'http://c:4317'}}, log_decisions: no}",
+        "storage: {kind: memory, on_error: local}",
+    ] {
+        assert!(yaml(text).unwrap().warnings.is_empty(), "{text}");
+    }
+}
