@@ -3,6 +3,9 @@
 mod json;
 mod rlconfig;
 
+#[cfg(test)]
+pub(crate) use json::request as request_of_json;
+
 use crate::front::rls::RateLimitService;
 use crate::health::Health;
 use axum::Router;
@@ -49,17 +52,19 @@ async fn healthcheck(State(admin): State<Admin>) -> Response {
 
 /// The reference's twin of the call: 200, 429, or 400 for whatever cannot be decided.
 async fn json(State(admin): State<Admin>, body: Bytes) -> Response {
-    let answered = json::request(&body).and_then(|request| {
-        let answer = admin.service.answer(&request).map_err(|error| error.to_string())?;
-        Ok((json::is_over_limit(&answer), json::response(&answer)?))
-    });
-    match answered {
+    match answer_json(&admin.service, &body) {
         Ok((over, text)) => {
             let code = if over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
             (code, [(header::CONTENT_TYPE, "application/json")], text).into_response()
         }
         Err(reason) => (StatusCode::BAD_REQUEST, format!("Bad Request: {reason}\n")).into_response(),
     }
+}
+
+/// Whether the request is over its limit, and the whole answer; or why there is none.
+pub(crate) fn answer_json(service: &RateLimitService, body: &[u8]) -> Result<(bool, String), String> {
+    let answer = service.answer(&json::request(body)?).map_err(|error| error.to_string())?;
+    Ok((json::is_over_limit(&answer), json::response(&answer)?))
 }
 
 async fn rlconfig(State(admin): State<Admin>) -> String {

@@ -18,7 +18,7 @@ fn message(name: &str) -> Result<MessageDescriptor, String> {
 }
 
 /// Reads a request.
-pub(super) fn request(body: &[u8]) -> Result<RateLimitRequest, String> {
+pub(crate) fn request(body: &[u8]) -> Result<RateLimitRequest, String> {
     let mut json = serde_json::Deserializer::from_slice(body);
     let options = DeserializeOptions::new().deny_unknown_fields(true);
     let read = DynamicMessage::deserialize_with_options(message("RateLimitRequest")?, &mut json, &options);

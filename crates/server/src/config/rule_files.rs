@@ -54,8 +54,12 @@ pub(crate) fn load_rules(path: &Path, merge_domains: bool) -> Result<LoadedRules
 
 /// The rules that Hivemind has when it is given none.
 pub(crate) fn demo_rules() -> Result<LoadedRules, Problems> {
-    let text = include_str!("../../demo/rules.yaml").to_owned();
-    let source = Arc::new(Source { name: "built-in demo rules".to_owned(), text });
+    parse_rules("built-in demo rules", include_str!("../../demo/rules.yaml"))
+}
+
+/// The rules of one file with this name and text.
+pub(crate) fn parse_rules(name: &str, text: &str) -> Result<LoadedRules, Problems> {
+    let source = Arc::new(Source { name: name.to_owned(), text: text.to_owned() });
     let (mut ruleset, mut problems) = (Ruleset::default(), Vec::new());
     rule_file::read(&source, &mut ruleset, &mut problems);
     loaded(ruleset, problems)

@@ -1,0 +1,158 @@
+//! What reads bytes from outside, as one function for each kind of them. Fuzz targets
+//! call these (`fuzz/`), and so do the tests here, with the same promises: no input
+//! ends the process, and whatever is refused is refused in words.
+
+#![expect(
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a promise that is not kept ends the run, which is what the fuzzer waits for"
+)]
+
+#[cfg(test)]
+mod tests;
+
+use crate::admin::answer_json;
+use crate::config::{Problem, parse_rules};
+use crate::front::rls::RateLimitService;
+use crate::proto::envoy::service::ratelimit::v3::{RateLimitRequest, rate_limit_response::Code};
+use crate::replay::{AccessLog, Engine, Lines, Recorded};
+use crate::ruleset::Ruleset;
+use crate::service::{HeaderNames, Options, Service};
+use crate::telemetry::{Stats, exposition};
+use hivemind_core::store::{KeySeed, MemoryStore, OnRefusal, StoreOptions};
+use hivemind_core::{Descriptor, Matcher};
+use prost::Message;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+const RULES: &str = include_str!("../../../fuzz/seeds/rule_file/every_key.yaml");
+
+static RULESET: LazyLock<Ruleset> = LazyLock::new(|| match parse_rules("rules", RULES) {
+    Ok(loaded) => loaded.ruleset,
+    Err(problems) => panic!("{problems}"),
+});
+
+/// Bytes as a file of rules: they are rules that can be asked, or problems that can be shown.
+pub fn rule_file(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match parse_rules("any.yaml", text) {
+        Ok(loaded) => {
+            loaded.warnings.iter().for_each(shown);
+            ask_each_rule(loaded.ruleset);
+        }
+        Err(problems) => {
+            assert!(!problems.0.is_empty(), "refused for no reason");
+            problems.0.iter().for_each(shown);
+            assert!(problems.to_string().ends_with("nothing was loaded"));
+        }
+    }
+}
+
+fn shown(problem: &Problem) {
+    let text = problem.to_string();
+    assert!(text.contains("any.yaml"), "a problem without its file: {text}");
+}
+
+/// A request for each rule: it is found by the value it asks for, or by that of a rule before it.
+fn ask_each_rule(ruleset: Ruleset) {
+    assert_eq!(ruleset.extras.len(), ruleset.rules.declarations().count(), "extras belong to declarations");
+    let asked: Vec<(String, Vec<Matcher>)> =
+        ruleset.rules.declarations().map(|(domain, path, _)| (domain.to_owned(), path.to_vec())).collect();
+    let service = service(ruleset, options());
+    for (domain, path) in asked {
+        let entries: Vec<(&str, &str)> =
+            path.iter().map(|matcher| (matcher.key(), matcher.value().unwrap_or("any"))).collect();
+        let answer = service.0.decide(&domain, &[Descriptor::new(&entries)]);
+        assert_eq!(answer.statuses.len(), 1);
+        service.0.with_rules(|rules| {
+            assert_eq!(rules.explain(&domain, &entries).steps.len(), entries.len(), "{domain} {entries:?}");
+        });
+    }
+    assert!(
+        exposition(service.0.stats(), MemoryStore::new(StoreOptions::default()).occupancy()).ends_with('\n')
+    );
+}
+
+/// Bytes as a call of the service: an answer with a status for each descriptor, or a reason why not.
+pub fn rls_request(bytes: &[u8]) {
+    let Ok(request) = RateLimitRequest::decode(bytes) else { return };
+    let watching = Options { shadow_mode: true, on_refusal: OnRefusal::CountAll, ..options() };
+    let quotas = Options { quota_mode: true, on_refusal: OnRefusal::CountNone, ..options() };
+    for options in [options(), watching, quotas] {
+        let never_refuses = options.shadow_mode;
+        let service = service(RULESET.clone(), options);
+        for _ in 0..2 {
+            match service.answer(&request) {
+                Ok(answer) => {
+                    assert_eq!(answer.statuses.len(), request.descriptors.len());
+                    assert_ne!(answer.overall_code(), Code::Unknown);
+                    assert!(!never_refuses || answer.overall_code() == Code::Ok);
+                    assert!(answer.statuses.iter().all(|status| status.code() != Code::Unknown));
+                }
+                Err(error) => assert!(!error.to_string().is_empty()),
+            }
+        }
+    }
+}
+
+/// Bytes as the body of `POST /json`: an answer that is JSON, or a reason why not.
+pub fn json_request(bytes: &[u8]) {
+    let service = service(RULESET.clone(), options());
+    match answer_json(&service, bytes) {
+        Ok((_, text)) => {
+            let answer: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+            assert!(answer.get("overallCode").is_some(), "{text}");
+        }
+        Err(reason) => assert!(!reason.is_empty()),
+    }
+}
+
+/// Bytes as a recording, of ours and as an access log: each line is decided or refused.
+pub fn replay_line(bytes: &[u8]) {
+    let fields = ["remote_address", "remote_user", "method", "path", "status", "referer", "user_agent"];
+    let Ok(log) = AccessLog::new("d".into(), &fields.map(str::to_owned)) else { panic!("known fields") };
+    let Ok(mut engine) = Engine::new(RULESET.rules.clone(), 1_000) else { panic!("no thread to be had") };
+    let mut lines = Lines::new(bytes);
+    while let Ok(Some(line)) = lines.next() {
+        let text = match line.text {
+            Ok(text) => text,
+            Err(malformed) => {
+                assert!(!malformed.to_string().is_empty());
+                continue;
+            }
+        };
+        for recorded in [Recorded::from_json(text), log.read(text)] {
+            match recorded {
+                Ok(recorded) => {
+                    let taken = engine.decide(&recorded);
+                    assert!(!(taken.allow && taken.retry_after_ms.is_some()), "told to wait and let through");
+                }
+                Err(malformed) => assert!(!malformed.to_string().is_empty()),
+            }
+        }
+    }
+}
+
+fn service(ruleset: Ruleset, options: Options) -> RateLimitService {
+    let store = MemoryStore::new(StoreOptions { max_keys: 1_000, idle_ttl: Duration::from_secs(300) });
+    let stats = Arc::new(Stats::default());
+    RateLimitService(Arc::new(Service::new(ruleset, Arc::new(store), KeySeed::random(), options, stats)))
+}
+
+/// Everything on that can be.
+fn options() -> Options {
+    let header = |name: &str| format!("RateLimit-{name}");
+    Options {
+        enabled: true,
+        on_refusal: OnRefusal::CountRefusing,
+        shadow_mode: false,
+        quota_mode: false,
+        near_limit_ratio: 0.8,
+        response_headers: Some(HeaderNames {
+            limit: header("Limit"),
+            remaining: header("Remaining"),
+            reset: header("Reset"),
+        }),
+        dynamic_metadata: true,
+    }
+}

@@ -1,0 +1,4 @@
+//! See `hivemind::fuzzing::rls_request`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| hivemind::fuzzing::rls_request(bytes));
