@@ -75,10 +75,23 @@ pub(super) fn parse(source: &Arc<Source>) -> Result<Node, Problem> {
             let cause = serde_saphyr::Error::without_snippet(&error).to_string();
             // The parser repeats the place at the end of its sentence; ours stands before it.
             let cause = cause.rsplit_once(" at line ").map_or(cause.as_str(), |(cause, _)| cause);
-            let remedy = "this is not YAML as it stands; check indentation, quotes and brackets up to here";
+            let (cause, remedy) = in_our_words(cause);
             Err(Problem::new(source, span, cause, remedy))
         }
     }
+}
+
+/// What the parser says to programs, as said to whoever wrote the file.
+fn in_our_words(cause: &str) -> (String, &'static str) {
+    if let Some(rest) = cause.strip_prefix("duplicate mapping key: ") {
+        let key = rest.split_once(", set ").map_or(rest, |(key, _)| key);
+        return (format!("`{key}` is there twice"), "leave one of the two out");
+    }
+    if cause.starts_with("multiple YAML documents") {
+        return ("a second document begins here".to_owned(), "make it a file of its own");
+    }
+    let remedy = "this is not YAML as it stands; check indentation, quotes and brackets up to here";
+    (cause.to_owned(), remedy)
 }
 
 fn placed(raw: Spanned<Raw>, text: &str) -> Node {
@@ -111,9 +124,18 @@ fn is_plain(written: &str) -> bool {
 fn span_of(location: &Location, text: &str) -> Range<usize> {
     let span = location.span();
     let number = |value: Option<_>| value.and_then(|value| usize::try_from(value).ok());
-    let start = number(span.byte_offset()).unwrap_or(0).min(text.len());
+    // What stops the parser is known by line and column only.
+    let start = number(span.byte_offset()).unwrap_or_else(|| offset_of(location, text)).min(text.len());
     let end = start.saturating_add(number(span.byte_len()).unwrap_or(0)).min(text.len());
     start..end
+}
+
+fn offset_of(location: &Location, text: &str) -> usize {
+    let number = |value: u64| usize::try_from(value).unwrap_or(usize::MAX).saturating_sub(1);
+    let mut lines = text.split_inclusive('\n');
+    let before: usize = lines.by_ref().take(number(location.line())).map(str::len).sum();
+    let line = lines.next().unwrap_or_default().trim_end_matches(['\n', '\r']);
+    before + line.chars().take(number(location.column())).map(char::len_utf8).sum::<usize>()
 }
 
 enum Raw {
@@ -184,5 +206,35 @@ impl<'de> Visitor<'de> for RawVisitor {
 impl<'de> Deserialize<'de> for Raw {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(RawVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Source, parse};
+    use std::sync::Arc;
+
+    // Seen failing on: line and column not used, so that everything was at 1:1.
+    #[test]
+    fn what_stops_the_parser_is_shown_where_it_is() {
+        let expected = [
+            ("domain: d\ndescriptors: [}\n", "2:14", "mismatched bracket '[' closed by '}'"),
+            ("é: é\né: [}\n", "2:4", "mismatched bracket '[' closed by '}'"),
+            ("a: b\r\nc: d\r\n\te: f\r\n", "3:1", "while scanning a plain scalar, found a tab"),
+            ("a: b\nc: *x\n", "2:4", "alias references unknown anchor"),
+            ("a: b\na: c\n", "2:1", "`a` is there twice"),
+            ("a: b\n---\nc: d\n", "3:1", "a second document begins here"),
+            ("a: \"b", "1:4", "while scanning a quoted scalar, found unexpected end of stream"),
+        ];
+        let found = expected.map(|(text, ..)| {
+            let source = Arc::new(Source { name: "a.yaml".into(), text: text.into() });
+            let problem = parse(&source).expect_err(text).to_string();
+            let mut lines = problem.lines().map(|line| line.trim_start_matches([' ', '-', '>']).to_owned());
+            let cause = lines.next().unwrap_or_default().replace("error: ", "");
+            (text, lines.next().unwrap_or_default(), cause)
+        });
+        let expected =
+            expected.map(|(text, place, cause)| (text, format!("a.yaml:{place}"), cause.to_owned()));
+        assert_eq!(found, expected);
     }
 }
