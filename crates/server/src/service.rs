@@ -222,8 +222,8 @@ impl Decided<'_, '_> {
 impl InForce {
     fn new(ruleset: Ruleset, stats: &Stats) -> Self {
         let declared = ruleset.rules.declarations().zip(&ruleset.extras);
-        let counters = declared.map(|((domain, ..), extras)| {
-            let fixed = extras.stat.is_fixed();
+        let counters = declared.map(|((domain, _, rule), extras)| {
+            let fixed = rule.is_some() && extras.stat.is_fixed();
             fixed.then(|| stats.of(&StatName::new(domain, extras.stat.name(&[]))))
         });
         Self { counters: counters.collect(), ruleset }
