@@ -142,7 +142,7 @@ impl Service {
         for (ruling, descriptor) in decided.resolved.rulings().zip(asked) {
             let extras = ruling.declared.and_then(|number| in_force.ruleset.extras.get(number));
             let strictest = decided.strictest(&ruling);
-            let status = self.status(&ruling, strictest, extras, decided.now);
+            let status = status(&ruling, strictest, extras, decided.now);
             self.count(in_force, domain, &ruling, descriptor, strictest, extras);
             would_refuse |= status.code == Code::OverLimit;
             let is_quota =
@@ -159,34 +159,6 @@ impl Service {
             answer.dynamic_metadata = Some(dynamic_metadata::of(domain, asked, &answer));
         }
         answer
-    }
-
-    fn status(
-        &self,
-        ruling: &Ruling<'_>,
-        strictest: Option<(&Charge<'_>, &Verdict)>,
-        extras: Option<&Extras>,
-        now: Timestamp,
-    ) -> Status {
-        let Some((charge, verdict)) = strictest else {
-            // An unlimited rule has the largest number left; where no rule matched there is nothing to tell.
-            return Status::without_limit(if ruling.rule.is_some() { u32::MAX } else { 0 });
-        };
-        let over = !verdict.is_admitted();
-        // A rule in shadow mode says OK; under the global one, the statuses tell the truth.
-        let shadowed = is_shadow(ruling);
-        let remaining = if over { 0 } else { u32::try_from(verdict.remaining).unwrap_or(u32::MAX) };
-        let quota = extras.and_then(|extras| extras.response.quota.as_ref());
-        Status {
-            code: if over && !shadowed { Code::OverLimit } else { Code::Ok },
-            limit: Some(CurrentLimit {
-                limit: *charge.limit,
-                name: ruling.rule.and_then(|rule| rule.name.clone()).unwrap_or_default(),
-            }),
-            remaining,
-            reset_after: Some(verdict.reset_after),
-            grant: quota.and_then(|quota| grant(quota, remaining, now)),
-        }
     }
 
     fn count(
@@ -250,11 +222,39 @@ impl Decided<'_, '_> {
 impl InForce {
     fn new(ruleset: Ruleset, stats: &Stats) -> Self {
         let declared = ruleset.rules.declarations().zip(&ruleset.extras);
-        let counters = declared.map(|((domain, ..), extras)| {
-            let fixed = extras.stat.is_fixed();
+        let counters = declared.map(|((domain, _, rule), extras)| {
+            let fixed = rule.is_some() && extras.stat.is_fixed();
             fixed.then(|| stats.of(&StatName::new(domain, extras.stat.name(&[]))))
         });
         Self { counters: counters.collect(), ruleset }
+    }
+}
+
+/// What became of one descriptor, told by the charge that speaks for it.
+fn status(
+    ruling: &Ruling<'_>,
+    strictest: Option<(&Charge<'_>, &Verdict)>,
+    extras: Option<&Extras>,
+    now: Timestamp,
+) -> Status {
+    let Some((charge, verdict)) = strictest else {
+        // An unlimited rule has the largest number left; where no rule matched there is nothing to tell.
+        return Status::without_limit(if ruling.rule.is_some() { u32::MAX } else { 0 });
+    };
+    let over = !verdict.is_admitted();
+    // A rule in shadow mode says OK; under the global one, the statuses tell the truth.
+    let shadowed = is_shadow(ruling);
+    let remaining = if over { 0 } else { u32::try_from(verdict.remaining).unwrap_or(u32::MAX) };
+    let quota = extras.and_then(|extras| extras.response.quota.as_ref());
+    Status {
+        code: if over && !shadowed { Code::OverLimit } else { Code::Ok },
+        limit: Some(CurrentLimit {
+            limit: *charge.limit,
+            name: ruling.rule.and_then(|rule| rule.name.clone()).unwrap_or_default(),
+        }),
+        remaining,
+        reset_after: Some(verdict.reset_after),
+        grant: quota.and_then(|quota| grant(quota, remaining, now)),
     }
 }
 

@@ -73,15 +73,12 @@ impl<'a> Reader<'a> {
     }
 
     fn unknown(&mut self, span: Range<usize>, key: &str, what: &str, known: &[&str]) {
-        match home_of(key) {
-            Some(home) => {
-                let cause = format!("`{key}` has no effect in {what}");
-                self.warning(span, cause, format!("move it into {home}, or leave it out"));
-            }
-            None => {
-                let cause = format!("`{key}` is no key of {what}");
-                self.problem(Some(span), cause, remedy_for_unknown(key, known));
-            }
+        if let Some(home) = home_of(key) {
+            let cause = format!("`{key}` has no effect in {what}");
+            self.warning(span, cause, format!("move it into {home}, or leave it out"));
+        } else {
+            let cause = format!("`{key}` is no key of {what}");
+            self.problem(Some(span), cause, remedy_for_unknown(key, known));
         }
     }
 
