@@ -17,6 +17,7 @@ pub(super) const LIMIT_KEYS: &[&str] = &[
     "on_error",
     "on_unreachable",
 ];
+pub(super) const REPLACES_KEYS: &[&str] = &["name"];
 /// What a limit says about stores that this version does not have.
 const FOR_SHARED_STORES: [(&str, &[&str]); 3] = [
     ("consistency", &["exact", "bounded", "eventual", "local"]),
@@ -98,7 +99,7 @@ fn names(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<(Option<String>
     let mut others = Vec::new();
     let items = fields.get("replaces").map_or(&[][..], |node| reader.items(node, "replaces"));
     for item in items {
-        let fields = reader.fields(item, "an item of `replaces`", &["name"])?;
+        let fields = reader.fields(item, "an item of `replaces`", REPLACES_KEYS)?;
         let replaced = reader.optional_text(&fields, "name")?;
         if replaced.is_empty() {
             let remedy = "write the name of the limit it replaces, as in `- name: basic`";

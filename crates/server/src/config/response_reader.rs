@@ -5,10 +5,12 @@ use super::reader::Reader;
 use crate::ruleset::{Quota, Response};
 use std::time::Duration;
 
+pub(super) const RESPONSE_KEYS: &[&str] = &["headers", "request_headers", "raw_body", "quota"];
+pub(super) const QUOTA_KEYS: &[&str] = &["id", "valid_for"];
+
 /// Reads it; what is wrong is told and left out.
 pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Response {
-    let keys = &["headers", "request_headers", "raw_body", "quota"];
-    let Some(fields) = reader.fields(node, "`response`", keys) else { return Response::default() };
+    let Some(fields) = reader.fields(node, "`response`", RESPONSE_KEYS) else { return Response::default() };
     let mut headers = |key| fields.get(key).map(|node| headers(reader, node, key)).unwrap_or_default();
     let (for_client, for_upstream) = (headers("headers"), headers("request_headers"));
     Response {
@@ -44,7 +46,7 @@ fn headers(reader: &mut Reader<'_>, node: &Node, key: &str) -> Vec<(String, Stri
 }
 
 fn quota(reader: &mut Reader<'_>, node: &Node) -> Option<Quota> {
-    let fields = reader.fields(node, "`quota`", &["id", "valid_for"])?;
+    let fields = reader.fields(node, "`quota`", QUOTA_KEYS)?;
     let id = reader.optional_text(&fields, "id")?;
     let valid_for = match fields.get("valid_for") {
         Some(node) => duration(reader, node, "valid_for")?,

@@ -1,6 +1,9 @@
 //! One file of rules, in the descriptor language of the reference rate limit
 //! service with our extensions. All mistakes of a file are collected.
 
+#[cfg(test)]
+mod page;
+
 use super::document::{self, Node};
 use super::limit_reader;
 use super::problem::{Problem, Source};
@@ -211,6 +214,6 @@ impl Reader<'_> {
 
 fn explain(error: RuleError) -> (String, String) {
     let text = error.to_string();
-    let (cause, remedy) = text.split_once("; ").unwrap_or((&text, "see docs/guide/rules.md"));
+    let (cause, remedy) = text.split_once("; ").unwrap_or((&text, "see docs/reference/rules.md"));
     (cause.to_owned(), remedy.to_owned())
 }

@@ -132,3 +132,25 @@ fn labels(stat: &StatName) -> String {
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Stats, exposition};
+    use hivemind_core::store::{MemoryStore, StoreOptions};
+    use std::collections::BTreeSet;
+
+    const PAGE: &str = include_str!("../../../../docs/reference/metrics.md");
+
+    // Seen failing on: a row left out, and one of a metric that is not there.
+    #[test]
+    fn every_metric_is_on_the_operators_page_with_its_type_and_no_other() {
+        let exposed = exposition(&Stats::default(), MemoryStore::new(StoreOptions::default()).occupancy());
+        let types = exposed.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let exposed: BTreeSet<String> = types.map(str::to_owned).collect();
+        let rows = PAGE.lines().filter_map(|line| line.strip_prefix("| `")).map(|row| row.replace('`', ""));
+        let of_page = rows.filter(|row| row.starts_with("ratelimit_") || row.starts_with("hivemind_"));
+        let of_page: BTreeSet<String> =
+            of_page.map(|row| row.split(" | ").take(2).collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(exposed, of_page);
+    }
+}
