@@ -42,6 +42,8 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
+    // From here on SIGHUP does not end the process, also where there are no files to load anew.
+    let _hangups = signal(SignalKind::hangup())?;
     let stats = Arc::new(Stats::default());
     let health = Arc::new(Health::default());
     let limiting = &settings.rate_limiting;
