@@ -8,12 +8,7 @@ type Case = (&'static str, &'static str, &'static str, &'static str);
 const IN_YAML: &[Case] = &[
     // Not what the format is.
     ("server: [", "1:", "", "this is not YAML as it stands"),
-    (
-        "server: {grpc_port: 1}\nserver: {}\n",
-        "2:1",
-        "`server` is there twice",
-        "this is not YAML as it stands",
-    ),
+    ("server: {grpc_port: 1}\nserver: {}\n", "2:1", "`server` is there twice", "leave one of the two out"),
     ("- server", "1:1", "the file is a section with keys of its own, and this is a list", "configuration.md"),
     ("server: 5", "1:9", "`server` is a section with keys of its own, and this is a plain value", "its keys"),
     ("gateway:\n  services: {a: 1}", "2:13", "`gateway.services` is a list, and this is a map", "`- `"),
