@@ -68,9 +68,7 @@ fn ask_each_rule(ruleset: Ruleset) {
             assert_eq!(rules.explain(&domain, &entries).steps.len(), entries.len(), "{domain} {entries:?}");
         });
     }
-    assert!(
-        exposition(service.0.stats(), MemoryStore::new(StoreOptions::default()).occupancy()).ends_with('\n')
-    );
+    assert!(exposition(service.0.stats(), store().occupancy()).ends_with('\n'));
 }
 
 /// Bytes as a call of the service: an answer with a status for each descriptor, or a reason why not.
@@ -133,10 +131,13 @@ pub fn replay_line(bytes: &[u8]) {
     }
 }
 
+fn store() -> MemoryStore {
+    MemoryStore::new(StoreOptions { max_keys: 1_000, idle_ttl: Duration::from_secs(300) })
+}
+
 fn service(ruleset: Ruleset, options: Options) -> RateLimitService {
-    let store = MemoryStore::new(StoreOptions { max_keys: 1_000, idle_ttl: Duration::from_secs(300) });
     let stats = Arc::new(Stats::default());
-    RateLimitService(Arc::new(Service::new(ruleset, Arc::new(store), KeySeed::random(), options, stats)))
+    RateLimitService(Arc::new(Service::new(ruleset, Arc::new(store()), KeySeed::random(), options, stats)))
 }
 
 /// Everything on that can be.
