@@ -118,7 +118,7 @@ impl<C: Clock> Limiter<C> {
     pub fn reload(&self, rules: Rules) {
         let rules = Arc::new(rules);
         let before = self.rules.swap(Arc::clone(&rules));
-        if let Some(memory) = rules.longest_memory_unlike(&before) {
+        if let Some(memory) = rules.longest_memory_after(&before) {
             let now = self.clock.now();
             self.store.hold(now, now.saturating_add(memory));
         }

@@ -24,7 +24,7 @@ use crate::store::Op;
 use crate::verdict::Cost;
 use node::Node;
 use resolved::Matched;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 /// What is charged for one thing: a client, a path, a pair of them.
@@ -181,14 +181,25 @@ impl Rules {
         self.domains.keys().map(|domain| &**domain)
     }
 
-    /// How long a counter may have to be remembered under these rules so that
-    /// nothing is lost, if they are not the rules that were in force `before`.
+    /// How long a counter may have to be remembered so that nothing is lost by the
+    /// change from the rules that were in force `before`; none if nothing can be.
+    ///
+    /// Only token buckets matter: when one will be full was reckoned with the rate it
+    /// had, while a window ends when it ends, whatever it may admit.
     #[must_use]
-    pub fn longest_memory_unlike(&self, before: &Self) -> Option<Duration> {
-        if self.declared == before.declared {
-            return None;
-        }
-        let rules = self.declared.iter().filter_map(|declared| declared.rule.as_ref());
-        rules.flat_map(|rule| rule.limits().unwrap_or_default()).map(Limit::longest_memory).max()
+    pub fn longest_memory_after(&self, before: &Self) -> Option<Duration> {
+        let named = |declared: &'_ Declared| (declared.domain.clone(), declared.path.clone());
+        let known: HashMap<_, _> = before.declared.iter().map(|known| (named(known), &known.rule)).collect();
+        let kept: HashSet<_> = self.declared.iter().map(named).collect();
+        // What a removed rule counted goes to another rule of its domain, whichever that is.
+        let lost = before.declared.iter().filter(|known| !kept.contains(&named(known)));
+        let lost: HashSet<&str> = lost.map(|known| &*known.domain).collect();
+        let changed = self.declared.iter().filter(|declared| {
+            lost.contains(&*declared.domain) || known.get(&named(declared)) != Some(&&declared.rule)
+        });
+        let rules = changed.filter_map(|declared| declared.rule.as_ref());
+        let limits = rules.flat_map(|rule| rule.limits().unwrap_or_default());
+        let buckets = limits.filter(|limit| matches!(limit, Limit::TokenBucket(_)));
+        buckets.map(Limit::longest_memory).max()
     }
 }
