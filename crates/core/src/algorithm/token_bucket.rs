@@ -146,11 +146,14 @@ impl Counter for Level<'_> {
     #[inline]
     fn wait_nanos(&self, cost: Cost, reset_nanos: u64) -> Option<u64> {
         let (cost, burst) = (i64::try_from(cost.get()).ok()?, i64::from(self.bucket.burst()));
-        match cost {
-            _ if cost > burst => None,
-            _ if cost == burst => Some(reset_nanos),
-            _ => Some(self.wait_until(cost)),
+        if cost > burst {
+            return None;
         }
+        // A token takes whole nanoseconds, and the wait is that much shorter. The product is below the reset.
+        if self.bucket.earned() == 1 && reset_nanos < u64::MAX {
+            return Some(reset_nanos - (burst - cost).unsigned_abs() * self.bucket.per_nanos());
+        }
+        Some(self.wait_until(cost))
     }
 
     #[inline]
