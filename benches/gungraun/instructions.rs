@@ -17,6 +17,24 @@ const PARTS: Parts<'_> = Parts { domain: "api", entries: &[("api_key", "client-0
 /// Ten seconds after a midnight. The clock itself is not counted.
 const NOW: Timestamp = Timestamp::from_millis(20_000 * 86_400_000 + 10_000);
 
+/// A window whose last one has counted a part of the budget, too.
+fn carrying(limit: Limit) -> Ready {
+    let ready = ready(vec![limit]);
+    let ((store, charges), yesterday) = (ready, NOW.as_nanos() - 86_400_000_000_000);
+    store.forget_now(charges[0].key);
+    for _ in 0..3 {
+        store.decide_now(charges, Context::at(Timestamp::from_nanos(yesterday)));
+    }
+    store.decide_now(charges, Context::at(before()));
+    ready
+}
+
+fn carrying_and_refusing(limit: Limit) -> Ready {
+    let ready = carrying(limit);
+    while ready.0.decide_now(ready.1, Context::at(before())).committed {}
+    ready
+}
+
 fn before() -> Timestamp {
     Timestamp::from_nanos(NOW.as_nanos() - 5_000_000)
 }
@@ -74,20 +92,20 @@ fn ready(limits: Vec<Limit>) -> Ready {
 // The same limits as below: a refusal must not be dearer than a pass.
 #[library_benchmark(setup = passing)]
 #[bench::bucket(bucket(100, Period::SECOND, 10))]
-#[bench::bucket_of_1(bucket(100, Period::SECOND, 1_000))]
 #[bench::bucket_of_odd_rate(bucket(7, Period::DAY, 10))]
 #[bench::fixed(Limit::fixed_window(10, Period::DAY))]
 #[bench::sliding(Limit::sliding_window(10, Period::DAY))]
+#[bench::sliding_carrying(args = (Limit::sliding_window(10, Period::DAY)), setup = carrying)]
 fn pass(ready: Ready) -> Verdicts {
     decide(ready)
 }
 
 #[library_benchmark(setup = refusing)]
 #[bench::bucket(bucket(100, Period::SECOND, 10))]
-#[bench::bucket_of_1(bucket(100, Period::SECOND, 1))]
 #[bench::bucket_of_odd_rate(bucket(7, Period::DAY, 10))]
 #[bench::fixed(Limit::fixed_window(10, Period::DAY))]
 #[bench::sliding(Limit::sliding_window(10, Period::DAY))]
+#[bench::sliding_carrying(args = (Limit::sliding_window(10, Period::DAY)), setup = carrying_and_refusing)]
 fn refusal(ready: Ready) -> Verdicts {
     decide(ready)
 }

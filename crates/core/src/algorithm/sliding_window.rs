@@ -118,6 +118,9 @@ impl Counter for Counts<'_> {
     /// over, and no more to wait for than that, however long a client hammered.
     #[inline]
     fn count_refused(&mut self, cost: Cost) {
+        if self.current > self.limit.requests() {
+            return; // As with every refusal of a client that goes on asking.
+        }
         let over = u64::from(self.limit.requests()) + 1;
         self.take(Cost::new(cost.get().min(self.room(over))));
     }
