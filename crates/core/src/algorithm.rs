@@ -145,44 +145,20 @@ trait Counter {
 }
 
 #[inline]
-fn settle(counter: impl Counter, action: Action, cost: Cost, now: Timestamp) -> Step {
-    // Nearly every charge is one of the first two. Each has a way of its own, without what it does not
-    // need: a refusal must not be dearer than a pass, or a flood of them would be cheap to cause.
+fn settle(mut counter: impl Counter, action: Action, cost: Cost, now: Timestamp) -> Step {
+    let admitted = match action {
+        Action::Refund | Action::Count => true,
+        Action::Spend { .. } | Action::Peek | Action::Debit => counter.fits(cost),
+    };
+    let available = counter.remaining();
     match action {
-        Action::Spend { .. } if counter.fits(cost) => passed(counter, cost, now),
-        Action::Spend { count_refusal } => refused(counter, count_refusal, cost, now),
-        Action::Peek | Action::Refund | Action::Debit | Action::Count => others(counter, action, cost, now),
-    }
-}
-
-#[inline]
-fn passed(mut counter: impl Counter, cost: Cost, now: Timestamp) -> Step {
-    let available = counter.remaining();
-    counter.take(cost);
-    told(&counter, Outcome::Admitted, available, counter.reset_nanos(), now)
-}
-
-#[inline]
-fn refused(mut counter: impl Counter, count_refusal: bool, cost: Cost, now: Timestamp) -> Step {
-    let available = counter.remaining();
-    if count_refusal {
-        counter.count_refused(cost);
+        Action::Spend { .. } if admitted => counter.take(cost),
+        Action::Debit => counter.take(cost),
+        Action::Spend { count_refusal: true } | Action::Count => counter.count_refused(cost),
+        Action::Refund => counter.give_back(cost),
+        Action::Spend { count_refusal: false } | Action::Peek => {}
     }
     // The wait is told after recording: a refusal that counts makes the next wait longer.
-    let reset_nanos = counter.reset_nanos();
-    let retry_after = counter.wait_nanos(cost, reset_nanos).map(Duration::from_nanos);
-    told(&counter, Outcome::Refused { retry_after }, available, reset_nanos, now)
-}
-
-fn others(mut counter: impl Counter, action: Action, cost: Cost, now: Timestamp) -> Step {
-    let admitted = matches!(action, Action::Refund | Action::Count) || counter.fits(cost);
-    let available = counter.remaining();
-    match action {
-        Action::Debit => counter.take(cost),
-        Action::Count => counter.count_refused(cost),
-        Action::Refund => counter.give_back(cost),
-        Action::Spend { .. } | Action::Peek => {}
-    }
     let reset_nanos = counter.reset_nanos();
     let outcome = if admitted {
         Outcome::Admitted
