@@ -137,7 +137,7 @@ fn one_hot_key(rounds: usize, report: &mut Report) {
             hot("governor", || theirs.check_key(black_box(&name)).is_ok()),
         ],
     );
-    report.ratio("one hot key, refusal: ours by a rule and a name, governor by String", &taken, Some(1.2));
+    report.ratio("one hot key, refusal: ours by a rule and a name, governor by String", &taken, None);
 }
 
 fn one_hot_address(rounds: usize, report: &mut Report) {
