@@ -115,7 +115,6 @@ proptest! {
         prop_assert_eq!(key(&one) == key(&other), one == other);
     }
 
-    // Seen failing on: the prefix leaves out the ordinal.
     #[test]
     fn a_key_made_on_its_prefix_is_the_key(
         domain in ".{0,20}",
