@@ -39,6 +39,13 @@ impl Decision {
         Self { allowed, strictest: strictest.map(|(charge, verdict)| (*charge.limit, *verdict)) }
     }
 
+    /// What the verdict on the only charge of a request means.
+    #[inline]
+    pub(crate) fn of_one(allowed: bool, charge: &Charge<'_>, verdict: Verdict) -> Self {
+        // A charge that is alone decides for its request, so it speaks for it unless it is shadowed.
+        Self { allowed, strictest: (charge.mode != Mode::Shadow).then_some((*charge.limit, verdict)) }
+    }
+
     /// Whether the request may go on.
     #[must_use]
     pub const fn is_allowed(&self) -> bool {

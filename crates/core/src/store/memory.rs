@@ -150,8 +150,19 @@ impl MemoryStore {
 
     #[inline]
     fn shard_of(&self, key: Key) -> usize {
-        let scaled = u128::from(key.bits().0) * self.shards.len() as u128;
+        // From the low half's lower end: its upper end and its lowest bits find the place in a shard's
+        // table. The high half chooses nothing, so it need not be evenly spread.
+        let scaled = u128::from(key.bits().1.rotate_left(32)) * self.shards.len() as u128;
         usize::try_from(scaled >> 64).unwrap_or(0)
+    }
+
+    /// Decides a charge that is alone in its batch, as [`LocalStore::decide_now`]
+    /// does, and says whether the batch commits. It makes no list of verdicts, and
+    /// what the caller does not read of this one is not worked out.
+    #[inline]
+    pub fn decide_alone(&self, charge: &Charge<'_>, context: Context) -> (bool, Verdict) {
+        let verdict = self.decide_one(charge, context);
+        (batch::commits_alone(charge, &verdict), verdict)
     }
 
     #[inline]
@@ -205,8 +216,8 @@ impl LocalStore for MemoryStore {
     #[inline]
     fn decide_now(&self, batch: &[Charge<'_>], context: Context) -> Verdicts {
         if let [charge] = batch {
-            let verdict = self.decide_one(charge, context);
-            return Verdicts::of_one(batch::commits_alone(charge, &verdict), verdict);
+            let (committed, verdict) = self.decide_alone(charge, context);
+            return Verdicts::of_one(committed, verdict);
         }
         batch::decide(batch, context, &mut Held::hold(self, batch, context.now))
     }
