@@ -118,7 +118,7 @@ async fn sweep(store: Arc<MemoryStore>, interval: Duration) {
     let mut ticks = tokio::time::interval(interval);
     loop {
         ticks.tick().await;
-        store.sweep(SystemClock.now());
+        tokio::task::block_in_place(|| store.sweep(SystemClock.now()));
     }
 }
 

@@ -42,11 +42,14 @@ impl Reloader {
                     false
                 }
             };
-            let now = fingerprint(&self.path);
-            if asked || now != last {
-                last = now;
-                self.reload();
-            }
+            // Files may be slow; the other tasks of this thread are not to wait for them.
+            tokio::task::block_in_place(|| {
+                let now = fingerprint(&self.path);
+                if asked || now != last {
+                    last = now;
+                    self.reload();
+                }
+            });
         }
     }
 

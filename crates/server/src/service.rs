@@ -113,12 +113,15 @@ impl Service {
     }
 
     fn apply_global_modes(&self, resolved: &Resolved<'_>, charges: &mut [Charge<'_>]) {
-        // An unmatched descriptor is a quota with room: it lets the whole request pass.
-        let unmatched =
-            || resolved.rulings().any(|ruling| ruling.rule.is_none() && ruling.charges.is_empty());
+        // A descriptor that never refuses, for want of a rule or in shadow mode, is a quota
+        // with room: under the global quota mode it lets the whole request pass.
+        let has_room = |ruling: Ruling<'_>| match ruling.rule {
+            Some(rule) => rule.mode == Mode::Shadow,
+            None => ruling.charges.is_empty(),
+        };
         let mode = match (self.options.shadow_mode, self.options.quota_mode) {
             (true, _) => Mode::Shadow,
-            (false, true) if unmatched() => Mode::Shadow,
+            (false, true) if resolved.rulings().any(has_room) => Mode::Shadow,
             (false, true) => Mode::Quota,
             (false, false) => return,
         };
@@ -139,10 +142,12 @@ impl Service {
         for (ruling, descriptor) in decided.resolved.rulings().zip(asked) {
             let extras = ruling.declared.and_then(|number| in_force.ruleset.extras.get(number));
             let strictest = decided.strictest(&ruling);
-            let status = self.status(&ruling, strictest, extras, decided.now);
+            let status = status(&ruling, strictest, extras, decided.now);
             self.count(in_force, domain, &ruling, descriptor, strictest, extras);
             would_refuse |= status.code == Code::OverLimit;
-            answer.add(status, extras, strictest.is_some_and(|(charge, _)| charge.mode == Mode::Quota));
+            let is_quota =
+                self.options.quota_mode || ruling.rule.is_some_and(|rule| rule.mode == Mode::Quota);
+            answer.add(status, extras, is_quota);
         }
         if self.options.shadow_mode && would_refuse {
             self.stats.global_shadow_mode.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -154,34 +159,6 @@ impl Service {
             answer.dynamic_metadata = Some(dynamic_metadata::of(domain, asked, &answer));
         }
         answer
-    }
-
-    fn status(
-        &self,
-        ruling: &Ruling<'_>,
-        strictest: Option<(&Charge<'_>, &Verdict)>,
-        extras: Option<&Extras>,
-        now: Timestamp,
-    ) -> Status {
-        let Some((charge, verdict)) = strictest else {
-            // An unlimited rule has the largest number left; where no rule matched there is nothing to tell.
-            return Status::without_limit(if ruling.rule.is_some() { u32::MAX } else { 0 });
-        };
-        let over = !verdict.is_admitted();
-        // A rule in shadow mode says OK; under the global one, the statuses tell the truth.
-        let shadowed = charge.mode == Mode::Shadow && !self.options.shadow_mode && !self.options.quota_mode;
-        let remaining = if over { 0 } else { u32::try_from(verdict.remaining).unwrap_or(u32::MAX) };
-        let quota = extras.and_then(|extras| extras.response.quota.as_ref());
-        Status {
-            code: if over && !shadowed { Code::OverLimit } else { Code::Ok },
-            limit: Some(CurrentLimit {
-                limit: *charge.limit,
-                name: ruling.rule.and_then(|rule| rule.name.clone()).unwrap_or_default(),
-            }),
-            remaining,
-            reset_after: Some(verdict.reset_after),
-            grant: quota.and_then(|quota| grant(quota, remaining, now)),
-        }
     }
 
     fn count(
@@ -216,7 +193,7 @@ impl Service {
                 limit: u64::from(charge.limit.burst()),
                 available: verdict.available,
                 refused: !verdict.is_admitted(),
-                shadow: charge.mode == Mode::Shadow && !self.options.shadow_mode,
+                shadow: is_shadow(ruling),
             },
             None => Charged { hits, limit: u64::MAX, available: u64::MAX, refused: false, shadow: false },
         };
@@ -245,12 +222,44 @@ impl Decided<'_, '_> {
 impl InForce {
     fn new(ruleset: Ruleset, stats: &Stats) -> Self {
         let declared = ruleset.rules.declarations().zip(&ruleset.extras);
-        let counters = declared.map(|((domain, ..), extras)| {
-            let fixed = extras.stat.is_fixed();
+        let counters = declared.map(|((domain, _, rule), extras)| {
+            let fixed = rule.is_some() && extras.stat.is_fixed();
             fixed.then(|| stats.of(&StatName::new(domain, extras.stat.name(&[]))))
         });
         Self { counters: counters.collect(), ruleset }
     }
+}
+
+/// What became of one descriptor, told by the charge that speaks for it.
+fn status(
+    ruling: &Ruling<'_>,
+    strictest: Option<(&Charge<'_>, &Verdict)>,
+    extras: Option<&Extras>,
+    now: Timestamp,
+) -> Status {
+    let Some((charge, verdict)) = strictest else {
+        // An unlimited rule has the largest number left; where no rule matched there is nothing to tell.
+        return Status::without_limit(if ruling.rule.is_some() { u32::MAX } else { 0 });
+    };
+    let over = !verdict.is_admitted();
+    // A rule in shadow mode says OK; under the global one, the statuses tell the truth.
+    let shadowed = is_shadow(ruling);
+    let remaining = if over { 0 } else { u32::try_from(verdict.remaining).unwrap_or(u32::MAX) };
+    let quota = extras.and_then(|extras| extras.response.quota.as_ref());
+    Status {
+        code: if over && !shadowed { Code::OverLimit } else { Code::Ok },
+        limit: Some(CurrentLimit {
+            limit: *charge.limit,
+            name: ruling.rule.and_then(|rule| rule.name.clone()).unwrap_or_default(),
+        }),
+        remaining,
+        reset_after: Some(verdict.reset_after),
+        grant: quota.and_then(|quota| grant(quota, remaining, now)),
+    }
+}
+
+fn is_shadow(ruling: &Ruling<'_>) -> bool {
+    ruling.rule.is_some_and(|rule| rule.mode == Mode::Shadow)
 }
 
 /// A part of what is left, for clients that can spend it on their own.

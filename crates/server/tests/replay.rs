@@ -238,3 +238,38 @@ fn a_long_recording_takes_no_more_memory_than_a_short_one() {
     // 200,000 lines are 36 MB; kept, they would show.
     assert!(long < short + 4_000, "{short} kB after 10,000 lines, {long} kB after 200,000 more");
 }
+
+#[test]
+fn nginx_s_recorded_verdicts_and_waits_are_replayed_event_by_event() {
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/tests/data/nginx_limit_req.json");
+    let data: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(data).unwrap()).unwrap();
+    // The trace with two limits has two keys a request; the core's own test replays it.
+    let traces = data["traces"].as_array().unwrap().iter().filter(|trace| trace["capacity"].is_u64());
+    let mut events = 0;
+    for trace in traces {
+        let files = Files::new();
+        let (rate, burst) = (trace["rate_per_second"].as_f64().unwrap(), &trace["capacity"]);
+        let limit =
+            format!("{{algorithm: token_bucket, unit: second, requests_per_unit: {rate}, burst: {burst}}}");
+        let rules = format!("domain: d\ndescriptors:\n- key: k\n  rate_limit: {limit}\n");
+        let rules = files.write("rules.yaml", &rules);
+        let recorded = trace["events"].as_array().unwrap();
+        let line =
+            |event: &serde_json::Value| request(event[0].as_u64().unwrap(), event[1].as_str().unwrap());
+        let input: String = recorded.iter().map(line).collect();
+        let output = replay(&["--rules", path(&rules)], &input);
+        let told = text(&output.stdout);
+        for (event, line) in recorded.iter().zip(told.lines()) {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(line["allow"], event[2], "{}: {event}", trace["name"]);
+            assert!(event[3].is_null() || line["remaining"] == event[3], "{}: {event} {line}", trace["name"]);
+            assert!(
+                event[4].is_null() || line["retry_after_ms"] == event[4],
+                "{}: {event} {line}",
+                trace["name"]
+            );
+            events += 1;
+        }
+    }
+    assert_eq!(events, 326);
+}

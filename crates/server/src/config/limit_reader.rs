@@ -4,8 +4,25 @@ use super::document::Node;
 use super::reader::{Fields, Reader};
 use hivemind_core::{Budget, Limit, LimitError, Period, Rate, Rule};
 
-const LIMIT_KEYS: &[&str] =
-    &["unit", "requests_per_unit", "unlimited", "name", "replaces", "algorithm", "burst", "unit_multiplier"];
+pub(super) const LIMIT_KEYS: &[&str] = &[
+    "unit",
+    "requests_per_unit",
+    "unlimited",
+    "name",
+    "replaces",
+    "algorithm",
+    "burst",
+    "unit_multiplier",
+    "consistency",
+    "on_error",
+    "on_unreachable",
+];
+/// What a limit says about stores that this version does not have.
+const FOR_SHARED_STORES: [(&str, &[&str]); 3] = [
+    ("consistency", &["exact", "bounded", "eventual", "local"]),
+    ("on_error", &["open", "closed", "local"]),
+    ("on_unreachable", &["share", "refuse", "admit"]),
+];
 const UNITS: [(&str, Period); 7] = [
     ("second", Period::SECOND),
     ("minute", Period::MINUTE),
@@ -31,6 +48,7 @@ pub(super) fn rule(reader: &mut Reader<'_>, nodes: &[Node]) -> Option<Rule> {
             sound = false;
             continue;
         };
+        check_for_shared_stores(reader, &fields);
         let names = names(reader, &fields);
         let Some(budget) = budget(reader, node, &fields) else {
             sound = false;
@@ -54,6 +72,25 @@ pub(super) fn rule(reader: &mut Reader<'_>, nodes: &[Node]) -> Option<Rule> {
         }
     }
     rule.filter(|_| sound)
+}
+
+/// Checks these keys, so that a file that has them can be trusted later, and says that they do nothing yet.
+fn check_for_shared_stores(reader: &mut Reader<'_>, fields: &Fields<'_>) {
+    for (key, choices) in FOR_SHARED_STORES {
+        let Some(node) = fields.get(key) else { continue };
+        let Some(text) = reader.text(node, key) else { continue };
+        if choices.contains(&text.as_str()) {
+            let cause = format!("`{key}` has no effect while counters are kept in memory");
+            reader.warning(
+                node.span.clone(),
+                cause,
+                "it is for the mesh and for Redis, which are not there yet",
+            );
+        } else {
+            let cause = format!("`{text}` is no value of `{key}`");
+            reader.problem(Some(node.span.clone()), cause, format!("one of: {}", choices.join(", ")));
+        }
+    }
 }
 
 fn names(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<(Option<String>, Vec<String>)> {

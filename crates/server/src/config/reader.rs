@@ -2,6 +2,7 @@
 
 use super::document::{Node, Value};
 use super::problem::{Problem, Source};
+use super::rule_file::home_of;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -34,7 +35,17 @@ impl<'a> Reader<'a> {
         self.problems.push(Problem::new(self.source, span, cause, remedy));
     }
 
-    /// The entries of a map with these keys and no others.
+    pub(super) fn warning(
+        &mut self,
+        span: Range<usize>,
+        cause: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.problems.push(Problem::new(self.source, Some(span), cause, remedy).into_warning());
+    }
+
+    /// The entries of a map with these keys and no others. A key that belongs elsewhere
+    /// is warned of, because the reference service accepts it anywhere.
     pub(super) fn fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
         let Value::Map(pairs) = &node.value else {
             let cause = format!("{what} is a map, and this is {}", node.value.kind());
@@ -51,10 +62,7 @@ impl<'a> Reader<'a> {
                 Value::Scalar { text, .. } if known.contains(&text.as_str()) => {
                     fields.push((text.as_str(), value));
                 }
-                Value::Scalar { text, .. } => {
-                    let cause = format!("`{text}` is no key of {what}");
-                    self.problem(Some(key.span.clone()), cause, remedy_for_unknown(text, known));
-                }
+                Value::Scalar { text, .. } => self.unknown(key.span.clone(), text, what, known),
                 other => {
                     let cause = format!("a key of {what} is a word, and this is {}", other.kind());
                     self.problem(Some(key.span.clone()), cause, format!("one of: {}", known.join(", ")));
@@ -62,6 +70,16 @@ impl<'a> Reader<'a> {
             }
         }
         Some(Fields(fields))
+    }
+
+    fn unknown(&mut self, span: Range<usize>, key: &str, what: &str, known: &[&str]) {
+        if let Some(home) = home_of(key) {
+            let cause = format!("`{key}` has no effect in {what}");
+            self.warning(span, cause, format!("move it into {home}, or leave it out"));
+        } else {
+            let cause = format!("`{key}` is no key of {what}");
+            self.problem(Some(span), cause, remedy_for_unknown(key, known));
+        }
     }
 
     /// A name: what was written, whatever YAML would make of it.

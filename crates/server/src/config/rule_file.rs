@@ -30,6 +30,16 @@ const DESCRIPTOR_KEYS: &[&str] = &[
     "response",
 ];
 
+/// Where a key of the language belongs.
+pub(super) fn home_of(key: &str) -> Option<&'static str> {
+    let homes = [
+        (FILE_KEYS, "the file's first level"),
+        (DESCRIPTOR_KEYS, "a descriptor"),
+        (limit_reader::LIMIT_KEYS, "a `rate_limit`"),
+    ];
+    homes.iter().find(|(keys, _)| keys.contains(&key)).map(|(_, home)| *home)
+}
+
 /// Reads one file into `ruleset`; what is wrong goes to `problems`.
 pub(super) fn read(
     source: &Arc<Source>,
