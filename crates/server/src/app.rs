@@ -22,7 +22,7 @@ use listeners::Listeners;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
@@ -42,6 +42,8 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
+    // Before anything else: a signal that comes during the start, or right after the screen, is heeded too.
+    let signals = Signals::listen().context("listening for signals")?;
     let stats = Arc::new(Stats::default());
     let health = Arc::new(Health::default());
     let limiting = &settings.rate_limiting;
@@ -63,10 +65,29 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
             service: Arc::clone(&service),
             health: Arc::clone(&health),
         };
-        tokio::spawn(reloader.run());
+        tokio::spawn(reloader.run(signals.hangup));
     }
     screen::show(&listeners, settings);
-    serve(settings, listeners, service, store, health).await
+    let terminated = terminated(signals.terminate, signals.interrupt);
+    serve(settings, listeners, service, store, health, terminated).await
+}
+
+/// The signals that the service knows. From here on none of them ends the process by itself, SIGHUP
+/// without rules to load anew included.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
 }
 
 fn options(settings: &Settings) -> Options {
@@ -129,6 +150,7 @@ async fn serve(
     service: Arc<Service>,
     store: Arc<MemoryStore>,
     health: Arc<Health>,
+    terminated: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let (stop, stopped) = watch::channel(false);
     let rls = RateLimitService(Arc::clone(&service));
@@ -152,7 +174,7 @@ async fn serve(
     if let Some(socket) = admin_uds {
         pages.spawn(axum::serve(socket, admin).with_graceful_shutdown(stopping()).into_future());
     }
-    terminated().await?;
+    terminated.await;
     health.stopping();
     report(&reporter, ServingStatus::NotServing).await;
     tracing::info!("stopping: calls in flight are answered, no new connections are taken");
@@ -209,12 +231,9 @@ async fn until(mut stopped: watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await; // A sender that is gone has stopped everything too.
 }
 
-async fn terminated() -> std::io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+async fn terminated(mut terminate: Signal, mut interrupt: Signal) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    Ok(())
 }

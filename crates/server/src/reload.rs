@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
 
 /// Events of one save come in a swarm; the last of them counts.
@@ -25,11 +25,10 @@ pub(crate) struct Reloader {
 }
 
 impl Reloader {
-    /// Follows the files for ever.
-    pub(crate) async fn run(self) -> std::io::Result<()> {
+    /// Follows the files for ever, and loads them anew at each of `hangups`.
+    pub(crate) async fn run(self, mut hangups: Signal) {
         let (tell, mut changes) = mpsc::channel(1);
         let _watcher = watch(&self.path, tell);
-        let mut hangups = signal(SignalKind::hangup())?;
         let mut net = tokio::time::interval(self.interval);
         net.tick().await; // The first comes at once, and the rules have just been loaded.
         let mut last = fingerprint(&self.path);
