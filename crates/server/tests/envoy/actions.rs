@@ -102,7 +102,7 @@ fn dynamic_metadata_limits_by_what_an_earlier_filter_found() {
         }],
     });
     let Some(stack) = limited_by(&metadata, "tenant", "acme")
-        .before("envoy.filters.http.header_to_metadata", to_metadata)
+        .before("envoy.filters.http.header_to_metadata", &to_metadata)
         .start()
     else {
         return;

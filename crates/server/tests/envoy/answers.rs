@@ -129,7 +129,7 @@ fn a_limit_that_the_request_brings_goes_before_the_rules() {
     let limit = json!({"dynamic_metadata": {"metadata_key": {"key": "plans", "path": [{"key": "limit"}]}}});
     let rules = "- {key: user, rate_limit: {unit: year, requests_per_unit: 1}}\n";
     let Some(stack) = Setup::new(rules)
-        .before("envoy.filters.http.set_metadata", bring)
+        .before("envoy.filters.http.set_metadata", &bring)
         .route(json!({"route": {"rate_limits": [{"actions": by_user(), "limit": limit}]}}))
         .start()
     else {

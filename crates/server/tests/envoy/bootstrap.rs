@@ -15,16 +15,18 @@ pub(crate) struct Bootstrap {
 }
 
 impl Bootstrap {
-    pub(crate) fn to_json(self, admin: &Path, limiter: &Value, upstreams: &[(&str, SocketAddr)]) -> Value {
+    pub(crate) fn into_json(self, admin: &Path, limiter: &Value, upstreams: &[(&str, SocketAddr)]) -> Value {
         let mut route = json!({"match": {"prefix": "/"}, "route": {"cluster": "upstream"}});
-        self.route.into_iter().for_each(|fields| merge(&mut route, fields));
+        for fields in self.route {
+            merge(&mut route, fields);
+        }
         let mut routes = self.better_routes;
         routes.push(route);
         let mut filters = self.before;
         filters.push(rate_limit_filter(self.filter));
         filters.extend(self.after);
-        let router = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
-        filters.push(json!({"name": "envoy.filters.http.router", "typed_config": {"@type": router}}));
+        let last = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
+        filters.push(json!({"name": "envoy.filters.http.router", "typed_config": {"@type": last}}));
         let manager = json!({
             "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
             "stat_prefix": "ingress",
@@ -67,7 +69,9 @@ fn rate_limit_filter(differing: Vec<Value>) -> Value {
             "grpc_service": {"envoy_grpc": {"cluster_name": "hivemind"}},
         },
     });
-    differing.into_iter().for_each(|fields| merge(&mut config, fields));
+    for fields in differing {
+        merge(&mut config, fields);
+    }
     json!({"name": "envoy.filters.http.ratelimit", "typed_config": config})
 }
 

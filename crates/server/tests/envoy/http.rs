@@ -1,6 +1,7 @@
 //! As much of HTTP/1.1 as a test needs: a connection that stays open, one request at a time.
 
 use crate::deadline::DEADLINE;
+use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -51,7 +52,7 @@ impl<S: Read + Write> Connection<S> {
     pub(crate) fn get(&mut self, path: &str, headers: &[(&str, &str)]) -> io::Result<Response> {
         let mut request = format!("GET {path} HTTP/1.1\r\nhost: test\r\n");
         for (name, value) in headers {
-            request += &format!("{name}: {value}\r\n");
+            let _ = write!(request, "{name}: {value}\r\n");
         }
         request += "\r\n";
         self.0.get_mut().write_all(request.as_bytes())?;

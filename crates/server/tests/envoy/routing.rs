@@ -22,15 +22,14 @@ fn backends() -> [Value; 2] {
 }
 
 /// Routes by the metadata of the answer. Envoy chooses the route before it asks the service, so a filter
-/// behind must have it chosen anew: `transform` can, `header_mutation` cannot. The route that is chosen
-/// first needs a cluster that exists, or Envoy does not ask at all (with `cluster_header` alone it has none).
+/// behind must have it chosen anew: Lua can; `header_mutation` cannot, and `transform` only with a body.
+/// The route that is chosen first needs a cluster that exists, or Envoy does not ask the service at all.
 fn routed() -> Setup {
     let again = json!({
-        "@type": "type.googleapis.com/envoy.extensions.filters.http.transform.v3.TransformConfig",
-        "clear_route_cache": true,
-        "request_transformation": {"headers_mutations": [
-            {"append": {"header": {"key": "x-routed-by", "value": "quota"}}},
-        ]},
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua",
+        "default_source_code": {
+            "inline_string": "function envoy_on_request(handle) handle:clearRouteCache() end",
+        },
     });
     let backend_is_spare = json!({
         "filter": "envoy.filters.http.ratelimit",
@@ -40,7 +39,7 @@ fn routed() -> Setup {
     Setup::new(RULES)
         .actions(&backends())
         .settings(json!({"dynamic_metadata": true}))
-        .after("envoy.filters.http.transform", again)
+        .after("envoy.filters.http.lua", &again)
         .better_route(json!({
             "match": {"prefix": "/", "dynamic_metadata": [backend_is_spare]},
             "route": {"cluster": "spare"},
@@ -88,15 +87,18 @@ fn the_metadata_of_the_passing_descriptors_reaches_the_upstream_as_a_header() {
     let Some(stack) = Setup::new(RULES)
         .actions(&backends())
         .settings(json!({"dynamic_metadata": true}))
-        .after("envoy.filters.http.header_mutation", mutation)
+        .after("envoy.filters.http.header_mutation", &mutation)
         .start()
     else {
         return;
     };
-    let first = stack.get("/", &[]);
-    panic!("{first:?}");
-    let seen = [(); 3].map(|()| stack.get("/", &[]).seen_upstream("x-backend").unwrap().to_owned());
-    assert_eq!(seen, ["upstream", "upstream", "spare"]);
+    let [first, second, third] = [(); 3].map(|()| stack.get("/", &[]));
+    assert_eq!(first.seen_upstream("x-domain"), Some("test"));
+    let descriptors: Value = serde_json::from_str(first.seen_upstream("x-descriptors").unwrap()).unwrap();
+    let entries = ["/0/entries", "/1/entries"].map(|path| descriptors.pointer(path).cloned());
+    assert_eq!(entries, [Some(json!(["backend=premium"])), Some(json!(["backend=standard"]))]);
+    let backends = [&first, &second, &third].map(|response| response.seen_upstream("x-backend"));
+    assert_eq!(backends, [Some("upstream"), Some("upstream"), Some("spare")]);
     // What is refused by all is not sent anywhere.
     assert_eq!(stack.status("/", &[]), 429);
 }

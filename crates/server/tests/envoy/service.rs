@@ -44,7 +44,7 @@ impl Service {
         let (mut grpc, mut metrics) = (None, None);
         // The screen comes when all sockets are bound, so whoever has read it can connect.
         loop {
-            let line = read_line(&mut screen).expect("the service started, else it says above why not");
+            let line = read_line(&mut screen).unwrap_or_else(|_| panic!("no start; the reason is above"));
             if let Some((_, address)) = line.split_once("grpc://") {
                 grpc = address.parse().ok();
             } else if let Some(("  metrics", address)) = line.split_once("             http://") {

@@ -62,13 +62,13 @@ impl Setup {
     }
 
     /// A filter that sees a request before the rate limit filter does.
-    pub(crate) fn before(mut self, name: &str, config: Value) -> Self {
+    pub(crate) fn before(mut self, name: &str, config: &Value) -> Self {
         self.bootstrap.before.push(json!({"name": name, "typed_config": config}));
         self
     }
 
     /// A filter that sees a request after the rate limit filter let it pass.
-    pub(crate) fn after(mut self, name: &str, config: Value) -> Self {
+    pub(crate) fn after(mut self, name: &str, config: &Value) -> Self {
         self.bootstrap.after.push(json!({"name": name, "typed_config": config}));
         self
     }
@@ -90,7 +90,7 @@ impl Setup {
         } else {
             bootstrap::address(service.grpc)
         };
-        let bootstrap = self.bootstrap.to_json(&Envoy::admin_socket(folder.path()), &limiter, &upstreams);
+        let bootstrap = self.bootstrap.into_json(&Envoy::admin_socket(folder.path()), &limiter, &upstreams);
         let envoy = Envoy::start(&program, folder.path(), &bootstrap);
         Some(Stack { envoy, service: Some(service), folder })
     }
