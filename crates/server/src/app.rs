@@ -9,7 +9,7 @@ use crate::front::rls::RateLimitService;
 use crate::health::Health;
 use crate::proto::DESCRIPTORS;
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitServiceServer;
-use crate::reload::{Reloader, refused};
+use crate::reload::{Reloader, fingerprint, refused};
 use crate::ruleset::Ruleset;
 use crate::service::{HeaderNames, Options, Service};
 use crate::telemetry::{Stats, exposition};
@@ -54,12 +54,14 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
     let service =
         Service::new(Ruleset::default(), Arc::clone(&store), KeySeed::random(), options(settings), stats);
     let service = Arc::new(service);
+    let loaded = limiting.config_path.as_deref().map_or(0, fingerprint);
     load_first(settings, &service, &health)?;
     let listeners = Listeners::bind(&settings.server).await?;
     tokio::spawn(sweep(Arc::clone(&store), limiting.sweep_interval));
     if let Some(path) = limiting.config_path.clone() {
         let reloader = Reloader {
             path,
+            loaded,
             merge_domains: limiting.merge_domains,
             interval: limiting.config_reload_interval,
             service: Arc::clone(&service),

@@ -18,6 +18,8 @@ const SETTLE: Duration = Duration::from_millis(50);
 /// Where rules come from and where they go.
 pub(crate) struct Reloader {
     pub(crate) path: PathBuf,
+    /// The [`fingerprint`] from before the rules were loaded first, so that no change is missed in between.
+    pub(crate) loaded: u64,
     pub(crate) merge_domains: bool,
     pub(crate) interval: Duration,
     pub(crate) service: Arc<Service>,
@@ -31,16 +33,9 @@ impl Reloader {
         let _watcher = watch(&self.path, tell);
         let mut net = tokio::time::interval(self.interval);
         net.tick().await; // The first comes at once, and the rules have just been loaded.
-        let mut last = fingerprint(&self.path);
+        let mut last = self.loaded;
+        let mut asked = false;
         loop {
-            let asked = tokio::select! {
-                _ = hangups.recv() => true,
-                _ = net.tick() => false,
-                Some(()) = changes.recv() => {
-                    while tokio::time::timeout(SETTLE, changes.recv()).await.is_ok_and(|told| told.is_some()) {}
-                    false
-                }
-            };
             // Files may be slow; the other tasks of this thread are not to wait for them.
             tokio::task::block_in_place(|| {
                 let now = fingerprint(&self.path);
@@ -49,6 +44,14 @@ impl Reloader {
                     self.reload();
                 }
             });
+            asked = tokio::select! {
+                _ = hangups.recv() => true,
+                _ = net.tick() => false,
+                Some(()) = changes.recv() => {
+                    while tokio::time::timeout(SETTLE, changes.recv()).await.is_ok_and(|told| told.is_some()) {}
+                    false
+                }
+            };
         }
     }
 
@@ -94,7 +97,7 @@ fn watch(path: &Path, changed: mpsc::Sender<()>) -> Option<notify::RecommendedWa
 }
 
 /// What the files contain, so that an event without a change loads nothing.
-fn fingerprint(path: &Path) -> u64 {
+pub(crate) fn fingerprint(path: &Path) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     match crate::config::rule_files_at(path) {
