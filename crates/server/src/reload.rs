@@ -14,6 +14,8 @@ use tokio::sync::mpsc;
 
 /// Events of one save come in a swarm; the last of them counts.
 const SETTLE: Duration = Duration::from_millis(50);
+/// Where something else writes into the same folder all the time, the swarm never ends.
+const SETTLE_AT_MOST: Duration = Duration::from_secs(1);
 
 /// Where rules come from and where they go.
 pub(crate) struct Reloader {
@@ -48,7 +50,7 @@ impl Reloader {
                 _ = hangups.recv() => true,
                 _ = net.tick() => false,
                 Some(()) = changes.recv() => {
-                    while tokio::time::timeout(SETTLE, changes.recv()).await.is_ok_and(|told| told.is_some()) {}
+                    let _ = tokio::time::timeout(SETTLE_AT_MOST, settled(&mut changes)).await;
                     false
                 }
             };
@@ -71,6 +73,11 @@ impl Reloader {
     }
 }
 
+/// Returns when no event has come for a while.
+async fn settled(changes: &mut mpsc::Receiver<()>) {
+    while tokio::time::timeout(SETTLE, changes.recv()).await.is_ok_and(|told| told.is_some()) {}
+}
+
 /// Says everywhere that the rules on disk are not in force.
 pub(crate) fn refused(service: &Service, health: &Health, problems: &Problems) {
     service.stats().config_load_error.fetch_add(1, Ordering::Relaxed);
@@ -85,8 +92,11 @@ fn watch(path: &Path, changed: mpsc::Sender<()>) -> Option<notify::RecommendedWa
         let _ = changed.try_send(());
     };
     // A rename puts another file in the place of the watched one, so the folder is watched.
-    let folder =
-        if path.is_dir() { path } else { path.parent().filter(|parent| *parent != Path::new(""))? };
+    let folder = match path.parent() {
+        _ if path.is_dir() => path,
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
     let watcher = notify::recommended_watcher(tell).and_then(|mut watcher| {
         watcher.watch(folder, RecursiveMode::Recursive)?;
         Ok(watcher)
