@@ -25,6 +25,7 @@ mod routing;
 mod bootstrap;
 mod deadline;
 mod http;
+mod process;
 mod proxy;
 mod service;
 mod stack;

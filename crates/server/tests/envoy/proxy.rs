@@ -2,14 +2,15 @@
 
 use crate::deadline::until;
 use crate::http::Connection;
+use crate::process::Process;
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// An Envoy of this test's own, gone when it is dropped.
 pub(crate) struct Envoy {
-    process: Child,
+    _process: Process,
     admin: PathBuf,
     pub(crate) address: SocketAddr,
 }
@@ -19,20 +20,17 @@ impl Envoy {
     pub(crate) fn start(program: &Path, folder: &Path, bootstrap: &Value) -> Self {
         let config = folder.join("envoy.json");
         std::fs::write(&config, bootstrap.to_string()).unwrap();
-        let mut process = Command::new(program)
-            .args(["--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warning", "-c"])
-            .arg(config)
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(program);
+        command.args(["--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warning", "-c"]);
+        let mut process = Process::start(command.arg(config).stdin(Stdio::null()));
         let admin = Self::admin_socket(folder);
         let address = until("Envoy listens", || {
-            if let Some(status) = process.try_wait().unwrap() {
+            if let Some(status) = process.ended() {
                 panic!("Envoy ended with {status}; its reason is above");
             }
             listening(&admin)
         });
-        Self { process, admin, address }
+        Self { _process: process, admin, address }
     }
 
     pub(crate) fn admin_socket(folder: &Path) -> PathBuf {
@@ -45,13 +43,6 @@ impl Envoy {
         let page = Connection::unix(&self.admin).unwrap().get(&path, &[]).unwrap().body;
         let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
         line.map_or(0, |count| count.parse().unwrap())
-    }
-}
-
-impl Drop for Envoy {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

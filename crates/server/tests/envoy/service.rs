@@ -2,15 +2,16 @@
 
 use crate::deadline::until;
 use crate::http::{Connection, read_line};
+use crate::process::Process;
 use serde_json::{Value, json};
 use std::io::BufReader;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 
 /// The service, gone when it is dropped.
 pub(crate) struct Service {
-    process: Child,
+    process: Process,
     pub(crate) grpc: SocketAddr,
     metrics: SocketAddr,
     /// Held open: a service whose output nobody takes is another test.
@@ -31,16 +32,16 @@ impl Service {
 
     /// Starts what was started here before, on the same Unix socket.
     pub(crate) fn start_again(folder: &Path) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_hivemind"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
+        command
             .args(["serve", "--config"])
             .arg(folder.join("hivemind.yaml"))
             .arg("--rules")
             .arg(folder.join("rules.yaml"))
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut screen = BufReader::new(process.stdout.take().unwrap());
+            .stdout(Stdio::piped());
+        let mut process = Process::start(&mut command);
+        let mut screen = BufReader::new(process.0.stdout.take().unwrap());
         let (mut grpc, mut metrics) = (None, None);
         // The screen comes when all sockets are bound, so whoever has read it can connect.
         loop {
@@ -62,9 +63,9 @@ impl Service {
 
     /// Ends it as an operator does, and waits until it is gone.
     pub(crate) fn stop(mut self) {
-        let kill = ["-c", "kill -TERM \"$0\"", &self.process.id().to_string()].map(str::to_owned);
+        let kill = ["-c", "kill -TERM \"$0\"", &self.process.0.id().to_string()].map(str::to_owned);
         assert!(Command::new("sh").args(kill).status().unwrap().success());
-        let status = until("the service ends", || self.process.try_wait().unwrap());
+        let status = until("the service ends", || self.process.ended());
         assert!(status.success(), "the service ended with {status}");
     }
 
@@ -80,12 +81,5 @@ impl Service {
     pub(crate) fn until_counted(&self, counter: &str, labels: &str, count: u64) {
         let what = format!("{counter} of {labels} is {count}");
         until(&what, || (self.counted(counter, labels) == count).then_some(()));
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
