@@ -9,7 +9,7 @@ use crate::front::rls::RateLimitService;
 use crate::health::Health;
 use crate::proto::DESCRIPTORS;
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitServiceServer;
-use crate::reload::{Reloader, refused};
+use crate::reload::{Reloader, fingerprint, refused};
 use crate::ruleset::Ruleset;
 use crate::service::{HeaderNames, Options, Service};
 use crate::telemetry::{Stats, exposition};
@@ -22,7 +22,7 @@ use listeners::Listeners;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
@@ -42,6 +42,8 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
+    // Before anything else: a signal that comes during the start, or right after the screen, is heeded too.
+    let signals = Signals::listen().context("listening for signals")?;
     let stats = Arc::new(Stats::default());
     let health = Arc::new(Health::default());
     let limiting = &settings.rate_limiting;
@@ -52,21 +54,42 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
     let service =
         Service::new(Ruleset::default(), Arc::clone(&store), KeySeed::random(), options(settings), stats);
     let service = Arc::new(service);
+    let loaded = limiting.config_path.as_deref().map_or(0, fingerprint);
     load_first(settings, &service, &health)?;
     let listeners = Listeners::bind(&settings.server).await?;
     tokio::spawn(sweep(Arc::clone(&store), limiting.sweep_interval));
     if let Some(path) = limiting.config_path.clone() {
         let reloader = Reloader {
             path,
+            loaded,
             merge_domains: limiting.merge_domains,
             interval: limiting.config_reload_interval,
             service: Arc::clone(&service),
             health: Arc::clone(&health),
         };
-        tokio::spawn(reloader.run());
+        tokio::spawn(reloader.run(signals.hangup));
     }
     screen::show(&listeners, settings);
-    serve(settings, listeners, service, store, health).await
+    let terminated = terminated(signals.terminate, signals.interrupt);
+    serve(settings, listeners, service, store, health, terminated).await
+}
+
+/// The signals that the service knows. From here on none of them ends the process by itself, SIGHUP
+/// without rules to load anew included.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
 }
 
 fn options(settings: &Settings) -> Options {
@@ -129,6 +152,7 @@ async fn serve(
     service: Arc<Service>,
     store: Arc<MemoryStore>,
     health: Arc<Health>,
+    terminated: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let (stop, stopped) = watch::channel(false);
     let rls = RateLimitService(Arc::clone(&service));
@@ -152,7 +176,7 @@ async fn serve(
     if let Some(socket) = admin_uds {
         pages.spawn(axum::serve(socket, admin).with_graceful_shutdown(stopping()).into_future());
     }
-    terminated().await?;
+    terminated.await;
     health.stopping();
     report(&reporter, ServingStatus::NotServing).await;
     tracing::info!("stopping: calls in flight are answered, no new connections are taken");
@@ -209,12 +233,9 @@ async fn until(mut stopped: watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await; // A sender that is gone has stopped everything too.
 }
 
-async fn terminated() -> std::io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+async fn terminated(mut terminate: Signal, mut interrupt: Signal) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    Ok(())
 }

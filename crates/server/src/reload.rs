@@ -9,15 +9,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
 
 /// Events of one save come in a swarm; the last of them counts.
 const SETTLE: Duration = Duration::from_millis(50);
+/// Where something else writes into the same folder all the time, the swarm never ends.
+const SETTLE_AT_MOST: Duration = Duration::from_secs(1);
 
 /// Where rules come from and where they go.
 pub(crate) struct Reloader {
     pub(crate) path: PathBuf,
+    /// The [`fingerprint`] from before the rules were loaded first, so that no change is missed in between.
+    pub(crate) loaded: u64,
     pub(crate) merge_domains: bool,
     pub(crate) interval: Duration,
     pub(crate) service: Arc<Service>,
@@ -25,23 +29,15 @@ pub(crate) struct Reloader {
 }
 
 impl Reloader {
-    /// Follows the files for ever.
-    pub(crate) async fn run(self) -> std::io::Result<()> {
+    /// Follows the files for ever, and loads them anew at each of `hangups`.
+    pub(crate) async fn run(self, mut hangups: Signal) {
         let (tell, mut changes) = mpsc::channel(1);
         let _watcher = watch(&self.path, tell);
-        let mut hangups = signal(SignalKind::hangup())?;
         let mut net = tokio::time::interval(self.interval);
         net.tick().await; // The first comes at once, and the rules have just been loaded.
-        let mut last = fingerprint(&self.path);
+        let mut last = self.loaded;
+        let mut asked = false;
         loop {
-            let asked = tokio::select! {
-                _ = hangups.recv() => true,
-                _ = net.tick() => false,
-                Some(()) = changes.recv() => {
-                    while tokio::time::timeout(SETTLE, changes.recv()).await.is_ok_and(|told| told.is_some()) {}
-                    false
-                }
-            };
             // Files may be slow; the other tasks of this thread are not to wait for them.
             tokio::task::block_in_place(|| {
                 let now = fingerprint(&self.path);
@@ -50,6 +46,14 @@ impl Reloader {
                     self.reload();
                 }
             });
+            asked = tokio::select! {
+                _ = hangups.recv() => true,
+                _ = net.tick() => false,
+                Some(()) = changes.recv() => {
+                    let _ = tokio::time::timeout(SETTLE_AT_MOST, settled(&mut changes)).await;
+                    false
+                }
+            };
         }
     }
 
@@ -69,6 +73,11 @@ impl Reloader {
     }
 }
 
+/// Returns when no event has come for a while.
+async fn settled(changes: &mut mpsc::Receiver<()>) {
+    while tokio::time::timeout(SETTLE, changes.recv()).await.is_ok_and(|told| told.is_some()) {}
+}
+
 /// Says everywhere that the rules on disk are not in force.
 pub(crate) fn refused(service: &Service, health: &Health, problems: &Problems) {
     service.stats().config_load_error.fetch_add(1, Ordering::Relaxed);
@@ -83,8 +92,11 @@ fn watch(path: &Path, changed: mpsc::Sender<()>) -> Option<notify::RecommendedWa
         let _ = changed.try_send(());
     };
     // A rename puts another file in the place of the watched one, so the folder is watched.
-    let folder =
-        if path.is_dir() { path } else { path.parent().filter(|parent| *parent != Path::new(""))? };
+    let folder = match path.parent() {
+        _ if path.is_dir() => path,
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
     let watcher = notify::recommended_watcher(tell).and_then(|mut watcher| {
         watcher.watch(folder, RecursiveMode::Recursive)?;
         Ok(watcher)
@@ -95,7 +107,7 @@ fn watch(path: &Path, changed: mpsc::Sender<()>) -> Option<notify::RecommendedWa
 }
 
 /// What the files contain, so that an event without a change loads nothing.
-fn fingerprint(path: &Path) -> u64 {
+pub(crate) fn fingerprint(path: &Path) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     match crate::config::rule_files_at(path) {
