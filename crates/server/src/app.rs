@@ -4,12 +4,12 @@ mod listeners;
 mod screen;
 
 use crate::admin::{self, Admin};
-use crate::config::{Settings, demo_rules, load_rules};
+use crate::config::{RuleTexts, Settings, demo_rules};
 use crate::front::rls::RateLimitService;
 use crate::health::Health;
 use crate::proto::DESCRIPTORS;
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitServiceServer;
-use crate::reload::{Reloader, fingerprint, refused};
+use crate::reload::{Reloader, accepted, refused};
 use crate::ruleset::Ruleset;
 use crate::service::{HeaderNames, Options, Service};
 use crate::telemetry::{Stats, exposition};
@@ -19,8 +19,8 @@ use axum::routing::get;
 use hivemind_core::store::{KeySeed, MemoryStore, StoreOptions};
 use hivemind_core::{Clock, SystemClock};
 use listeners::Listeners;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -54,8 +54,7 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
     let service =
         Service::new(Ruleset::default(), Arc::clone(&store), KeySeed::random(), options(settings), stats);
     let service = Arc::new(service);
-    let loaded = limiting.config_path.as_deref().map_or(0, fingerprint);
-    load_first(settings, &service, &health)?;
+    let loaded = load_first(settings, &service, &health)?;
     let listeners = Listeners::bind(&settings.server).await?;
     tokio::spawn(sweep(Arc::clone(&store), limiting.sweep_interval));
     if let Some(path) = limiting.config_path.clone() {
@@ -112,29 +111,21 @@ fn options(settings: &Settings) -> Options {
     }
 }
 
-/// The rules to begin with. Wrong ones end the start, unless it was forced.
-fn load_first(settings: &Settings, service: &Service, health: &Health) -> anyhow::Result<()> {
+/// The rules to begin with, and the fingerprint of their files. Wrong ones end the start, unless it was forced.
+fn load_first(settings: &Settings, service: &Service, health: &Health) -> anyhow::Result<Option<u64>> {
     let limiting = &settings.rate_limiting;
-    let loaded = match &limiting.config_path {
-        Some(path) => load_rules(path, limiting.merge_domains),
-        None => demo_rules(),
+    let Some(path) = &limiting.config_path else {
+        accepted(service, health, demo_rules()?, Path::new("built-in demo rules"));
+        return Ok(None);
     };
-    match loaded {
-        Ok(loaded) => {
-            for warning in &loaded.warnings {
-                tracing::warn!("{warning}");
-            }
-            service.reload(loaded.ruleset);
-            service.stats().config_load_success.fetch_add(1, Ordering::Relaxed);
-            health.rules_loaded();
-            Ok(())
-        }
-        Err(problems) if limiting.force_start_without_initial_config => {
-            refused(service, health, &problems);
-            Ok(())
-        }
-        Err(problems) => Err(problems.into()),
+    let texts = RuleTexts::read(path);
+    let fingerprint = texts.as_ref().ok().map(RuleTexts::fingerprint);
+    match texts.and_then(|texts| texts.parse(limiting.merge_domains)) {
+        Ok(loaded) => accepted(service, health, loaded, path),
+        Err(problems) if limiting.force_start_without_initial_config => refused(service, health, &problems),
+        Err(problems) => return Err(problems.into()),
     }
+    Ok(fingerprint)
 }
 
 async fn sweep(store: Arc<MemoryStore>, interval: Duration) {

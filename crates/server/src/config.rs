@@ -11,7 +11,7 @@ mod settings;
 mod toml_document;
 
 pub(crate) use problem::Problems;
-pub(crate) use rule_files::{demo_rules, load_rules, rule_files_at};
+pub(crate) use rule_files::{LoadedRules, RuleTexts, demo_rules, load_rules};
 pub(crate) use settings::{
     LogFormat, LogLevel, Observability, SECTIONS, Server, Settings, environment, load_settings,
 };

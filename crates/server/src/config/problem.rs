@@ -63,13 +63,24 @@ impl fmt::Display for Problem {
             let title = if self.severity == Severity::Error { "error" } else { "warning" };
             return write!(f, "{title}: {}: {cause}\n  = help: {remedy}", source.name);
         };
-        let mark = AnnotationKind::Primary.span(span).label(&self.remedy);
-        let snippet = Snippet::source(text).path(&self.source.name).annotation(mark);
+        // Only its lines are handed on: the renderer reads all it is given, for each problem again.
+        let from = text.get(..span.start).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
+        let to =
+            text.get(span.end..).and_then(|after| after.find('\n')).map_or(text.len(), |end| span.end + end);
+        let lines_before = text.get(..from).map_or(0, |before| before.matches('\n').count());
+        let mark = AnnotationKind::Primary.span(span.start - from..span.end - from).label(&self.remedy);
+        let snippet = Snippet::source(text.get(from..to).unwrap_or_default())
+            .line_start(lines_before + 1)
+            .path(&self.source.name)
+            .annotation(mark);
         let level = if self.severity == Severity::Error { Level::ERROR } else { Level::WARNING };
         let report = [level.primary_title(&self.cause).element(snippet)];
         f.write_str(&Renderer::plain().render(&report))
     }
 }
+
+/// More problems than this at once help nobody.
+const SHOWN: usize = 50;
 
 /// Every mistake that was found.
 #[derive(Debug, thiserror::Error)]
@@ -77,8 +88,11 @@ pub(crate) struct Problems(pub(crate) Vec<Problem>);
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for problem in &self.0 {
+        for problem in self.0.iter().take(SHOWN) {
             writeln!(f, "{problem}\n")?;
+        }
+        if self.0.len() > SHOWN {
+            writeln!(f, "... and {} more like these\n", self.0.len() - SHOWN)?;
         }
         match self.0.len() {
             1 => f.write_str("1 problem; nothing was loaded"),
