@@ -6,7 +6,8 @@
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use hivemind_benches::contenders::{PLENTY, bucket};
 use hivemind_core::store::{
-    Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions,
+    Charge, Context, Key, KeyPrefix, KeySeed, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions,
+    Verdicts,
 };
 use hivemind_core::{Cost, Limit, Period, Timestamp};
 use std::hint::black_box;
@@ -16,12 +17,26 @@ const PARTS: Parts<'_> = Parts { domain: "api", entries: &[("api_key", "client-0
 /// Ten seconds after a midnight. The clock itself is not counted.
 const NOW: Timestamp = Timestamp::from_millis(20_000 * 86_400_000 + 10_000);
 
-/// A store that has seen one request of these limits.
-fn seen(limits: Vec<Limit>) -> (MemoryStore, Vec<Limit>) {
-    let store = MemoryStore::new(StoreOptions::default());
-    let before = Context::at(Timestamp::from_millis(NOW.as_nanos() / 1_000_000 - 5));
-    store.decide_now(&charges(&limits), before);
-    (store, limits)
+/// A window whose last one has counted a part of the budget, too.
+fn carrying(limit: Limit) -> Ready {
+    let ready = ready(vec![limit]);
+    let ((store, charges), yesterday) = (ready, NOW.as_nanos() - 86_400_000_000_000);
+    store.forget_now(charges[0].key);
+    for _ in 0..3 {
+        store.decide_now(charges, Context::at(Timestamp::from_nanos(yesterday)));
+    }
+    store.decide_now(charges, Context::at(before()));
+    ready
+}
+
+fn carrying_and_refusing(limit: Limit) -> Ready {
+    let ready = carrying(limit);
+    while ready.0.decide_now(ready.1, Context::at(before())).committed {}
+    ready
+}
+
+fn before() -> Timestamp {
+    Timestamp::from_nanos(NOW.as_nanos() - 5_000_000)
 }
 
 fn charges(limits: &[Limit]) -> Vec<Charge<'_>> {
@@ -36,33 +51,75 @@ fn charges(limits: &[Limit]) -> Vec<Charge<'_>> {
     (0_u16..).zip(limits).map(charge).collect()
 }
 
+fn prefix() -> KeyPrefix {
+    KeyPrefix::new(&SEED, "api", ["api_key"], &bucket(1_000, Period::SECOND, PLENTY), 0)
+}
+
 #[library_benchmark]
-#[bench::bucket(bucket(1_000, Period::SECOND, PLENTY))]
-#[bench::window(Limit::fixed_window(PLENTY, Period::DAY))]
-fn key(limit: Limit) -> Key {
+#[bench::on_a_rules_prefix(prefix())]
+fn key(prefix: KeyPrefix) -> Key {
+    black_box(&prefix).key(black_box(PARTS).entries.iter().map(|(_, value)| *value))
+}
+
+#[library_benchmark]
+#[bench::from_all_parts(bucket(1_000, Period::SECOND, PLENTY))]
+fn whole_key(limit: Limit) -> Key {
     Key::new(black_box(&SEED), black_box(PARTS), black_box(&limit), 0)
 }
 
-fn ready(limits: Vec<Limit>) -> (MemoryStore, &'static [Limit], Vec<Charge<'static>>) {
-    let (store, limits) = seen(limits);
-    // Leaked, so that charges can borrow it for as long as callgrind looks.
-    let limits: &'static [Limit] = limits.leak();
-    (store, limits, charges(limits))
+/// Leaked, so that charges can borrow their limits, and that neither moving nor dropping it all is counted.
+type Ready = (&'static MemoryStore, &'static [Charge<'static>]);
+
+/// A limit that has seen one request, and passes the next.
+fn passing(limit: Limit) -> Ready {
+    ready(vec![limit])
+}
+
+/// A limit whose budget is spent, and refuses the next.
+fn refusing(limit: Limit) -> Ready {
+    let ready = ready(vec![limit]);
+    while ready.0.decide_now(ready.1, Context::at(before())).committed {}
+    ready
+}
+
+fn ready(limits: Vec<Limit>) -> Ready {
+    let (store, limits) = (Box::leak(Box::new(MemoryStore::new(StoreOptions::default()))), limits.leak());
+    let charges: &[Charge<'_>] = charges(limits).leak();
+    store.decide_now(charges, Context::at(before()));
+    (store, charges)
+}
+
+// The same limits as below: a refusal must not be dearer than a pass.
+#[library_benchmark(setup = passing)]
+#[bench::bucket(bucket(100, Period::SECOND, 10))]
+#[bench::bucket_of_odd_rate(bucket(7, Period::DAY, 10))]
+#[bench::fixed(Limit::fixed_window(10, Period::DAY))]
+#[bench::sliding(Limit::sliding_window(10, Period::DAY))]
+#[bench::sliding_carrying(args = (Limit::sliding_window(10, Period::DAY)), setup = carrying)]
+fn pass(ready: Ready) -> Verdicts {
+    decide(ready)
+}
+
+#[library_benchmark(setup = refusing)]
+#[bench::bucket(bucket(100, Period::SECOND, 10))]
+#[bench::bucket_of_odd_rate(bucket(7, Period::DAY, 10))]
+#[bench::fixed(Limit::fixed_window(10, Period::DAY))]
+#[bench::sliding(Limit::sliding_window(10, Period::DAY))]
+#[bench::sliding_carrying(args = (Limit::sliding_window(10, Period::DAY)), setup = carrying_and_refusing)]
+fn refusal(ready: Ready) -> Verdicts {
+    decide(ready)
 }
 
 #[library_benchmark(setup = ready)]
-#[bench::bucket_pass(vec![bucket(1_000, Period::SECOND, PLENTY)])]
-#[bench::bucket_refusal(vec![bucket(7, Period::DAY, 1)])]
-#[bench::fixed_pass(vec![Limit::fixed_window(PLENTY, Period::DAY)])]
-#[bench::fixed_refusal(vec![Limit::fixed_window(1, Period::DAY)])]
-#[bench::sliding_pass(vec![Limit::sliding_window(PLENTY, Period::DAY)])]
-#[bench::sliding_refusal(vec![Limit::sliding_window(1, Period::DAY)])]
-#[bench::batch_of_2(vec![bucket(1_000, Period::SECOND, PLENTY), Limit::fixed_window(PLENTY, Period::DAY)])]
-fn decide(ready: (MemoryStore, &'static [Limit], Vec<Charge<'static>>)) -> impl Sized {
-    let committed = black_box(ready.0.decide_now(black_box(&ready.2), Context::at(NOW))).committed;
-    // Given back, so that dropping it all is not counted.
-    (ready, committed)
+#[bench::of_2(vec![bucket(1_000, Period::SECOND, PLENTY), Limit::fixed_window(PLENTY, Period::DAY)])]
+fn batch(ready: Ready) -> Verdicts {
+    decide(ready)
 }
 
-library_benchmark_group!(name = engine, benchmarks = [key, decide]);
+#[inline(always)]
+fn decide((store, charges): Ready) -> Verdicts {
+    black_box(store).decide_now(black_box(charges), Context::at(NOW))
+}
+
+library_benchmark_group!(name = engine, benchmarks = [key, whole_key, pass, refusal, batch]);
 main!(library_benchmark_groups = engine);

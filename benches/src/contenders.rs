@@ -3,7 +3,7 @@
 
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use hivemind_core::store::{
-    Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions,
+    Charge, Context, Key, KeyPrefix, KeySeed, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions, Verdict,
 };
 use hivemind_core::{Clock, Cost, Entry, Limit, Period, Rate, SystemClock};
 use std::hash::Hash;
@@ -18,6 +18,8 @@ pub struct Ours {
     pub store: MemoryStore,
     seed: KeySeed,
     limits: Vec<Limit>,
+    /// What a rule keeps of its keys, for each limit.
+    prefixes: Vec<KeyPrefix>,
 }
 
 impl Ours {
@@ -25,7 +27,10 @@ impl Ours {
     #[must_use]
     pub fn new(max_keys: usize, limits: Vec<Limit>) -> Self {
         let store = MemoryStore::new(StoreOptions { max_keys, ..StoreOptions::default() });
-        Self { store, seed: KeySeed::new(*b"a benchmark seed"), limits }
+        let seed = KeySeed::new(*b"a benchmark seed");
+        let prefix = |(ordinal, limit)| KeyPrefix::new(&seed, "api", ["api_key"], limit, ordinal);
+        let prefixes = (0_u16..).zip(&limits).map(prefix).collect();
+        Self { store, seed, limits, prefixes }
     }
 
     /// The key of a client's counter under the first limit.
@@ -34,19 +39,36 @@ impl Ours {
         Key::new(&self.seed, parts(&[("api_key", name)]), &self.limits[0], 0)
     }
 
-    /// From the readable parts to the verdict: hash the key, read the clock, decide.
+    /// From a rule and the client's name to the verdict: hash the name on top of what the
+    /// rule keeps of its keys, read the clock, decide.
     #[inline]
     pub fn decide(&self, name: &str) -> bool {
         let entries = [("api_key", name)];
         let charge = self.charge(0, parts(&entries));
-        self.store.decide_now(&[charge], Context::at(SystemClock.now())).committed
+        self.store.decide_alone(&charge, Context::at(SystemClock.now())).0
+    }
+
+    /// The same with nothing kept: domain, entry keys and limit are hashed for each decision.
+    #[inline]
+    pub fn decide_by_parts(&self, name: &str) -> bool {
+        let entries = [("api_key", name)];
+        let charge = self.charge_of(self.key(name), parts(&entries));
+        self.store.decide_alone(&charge, Context::at(SystemClock.now())).0
+    }
+
+    /// The same with the whole verdict looked at, as a front door tells it.
+    #[inline]
+    pub fn verdict(&self, name: &str) -> (bool, Verdict) {
+        let entries = [("api_key", name)];
+        let charge = self.charge(0, parts(&entries));
+        self.store.decide_alone(&charge, Context::at(SystemClock.now()))
     }
 
     /// The same with a key that the caller has kept.
     #[inline]
     pub fn decide_by_key(&self, key: Key) -> bool {
-        let charge = Charge { key, ..self.charge_of(key, parts(&[])) };
-        self.store.decide_now(&[charge], Context::at(SystemClock.now())).committed
+        let charge = self.charge_of(key, parts(&[]));
+        self.store.decide_alone(&charge, Context::at(SystemClock.now())).0
     }
 
     /// Charges `N` limits of one client in one atomic step.
@@ -60,7 +82,7 @@ impl Ours {
     #[inline]
     fn charge<'a>(&'a self, index: usize, parts: Parts<'a>) -> Charge<'a> {
         let limit = &self.limits[index];
-        let key = Key::new(&self.seed, parts, limit, index as u16);
+        let key = self.prefixes[index].key(parts.entries.iter().map(|(_, value)| *value));
         Charge { key, parts, limit, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce }
     }
 

@@ -135,11 +135,12 @@ trait Counter {
     /// Records the cost of a request that did not pass.
     fn count_refused(&mut self, cost: Cost);
     fn remaining(&self) -> u64;
-    fn reset_after(&self) -> Duration;
-    /// The smallest wait after which `cost`, which does not fit now, fits.
-    fn wait_for(&self, cost: Cost) -> Option<Duration>;
-    /// From when on its state says nothing, given what [`Counter::reset_after`] said.
-    fn blank_at(&self, reset_after: Duration) -> Timestamp;
+    /// Spans are told in nanoseconds, since a `Duration` has to be divided to be made and multiplied to be read.
+    fn reset_nanos(&self) -> u64;
+    /// The smallest wait after which `cost`, which does not fit now, fits, given what [`Counter::reset_nanos`] said.
+    fn wait_nanos(&self, cost: Cost, reset_nanos: u64) -> Option<u64>;
+    /// From when on its state says nothing, given what [`Counter::reset_nanos`] said.
+    fn blank_at(&self, reset_nanos: u64) -> Timestamp;
     fn state(&self) -> State;
 }
 
@@ -158,11 +159,21 @@ fn settle(mut counter: impl Counter, action: Action, cost: Cost, now: Timestamp)
         Action::Spend { count_refusal: false } | Action::Peek => {}
     }
     // The wait is told after recording: a refusal that counts makes the next wait longer.
-    let outcome =
-        if admitted { Outcome::Admitted } else { Outcome::Refused { retry_after: counter.wait_for(cost) } };
-    let reset_after = counter.reset_after();
+    let reset_nanos = counter.reset_nanos();
+    let outcome = if admitted {
+        Outcome::Admitted
+    } else {
+        let wait_nanos = counter.wait_nanos(cost, reset_nanos);
+        Outcome::Refused { retry_after: wait_nanos.map(Duration::from_nanos) }
+    };
+    told(&counter, outcome, available, reset_nanos, now)
+}
+
+#[inline]
+fn told(counter: &impl Counter, outcome: Outcome, available: u64, reset_nanos: u64, now: Timestamp) -> Step {
+    let reset_after = Duration::from_nanos(reset_nanos);
     let verdict = Verdict { outcome, available, remaining: counter.remaining(), reset_after };
-    Step { verdict, state: counter.state(), blank_at: counter.blank_at(reset_after).max(now) }
+    Step { verdict, state: counter.state(), blank_at: counter.blank_at(reset_nanos).max(now) }
 }
 
 /// Which window a counter is in. A clock that stepped back a little leaves it in
@@ -178,8 +189,15 @@ fn window_at(reached: Option<u64>, nanos: u64, now: Timestamp) -> u64 {
     }
 }
 
-/// For the products that pass a machine word. Most do not, and are divided in one:
-/// that is several times cheaper.
+/// Most products fit a machine word, and are divided in one: that is several times cheaper.
+#[inline]
+fn quotient(wide: u128, divisor: u64) -> u128 {
+    match u64::try_from(wide) {
+        Ok(narrow) => u128::from(narrow / divisor),
+        Err(_) => wide / u128::from(divisor),
+    }
+}
+
 fn clamped(wide: u128) -> u64 {
     u64::try_from(wide).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
 //! What became of a request: the strictest verdict of its limits, what is left and when to retry.
 
 use crate::limit::Limit;
-use crate::store::{Charge, Mode};
+use crate::store::{Charge, Mode, Op};
 use crate::verdict::{Outcome, Verdict, Verdicts};
 use std::time::Duration;
 
@@ -17,12 +17,33 @@ impl Decision {
     #[must_use]
     pub fn new(charges: &[Charge<'_>], verdicts: &Verdicts) -> Self {
         let allowed = verdicts.committed;
-        let judged = charges.iter().zip(verdicts.each());
-        // A shadowed limit never speaks for the request; of a refused one, only those speak that refused it.
-        let speaking = judged
-            .filter(|(charge, verdict)| charge.mode != Mode::Shadow && (allowed || !verdict.is_admitted()));
-        let strictest = speaking.min_by_key(|(_, verdict)| verdict.strictness());
+        let judged = || charges.iter().zip(verdicts.each());
+        // Only those that can refuse a request speak for a refused one: no shadow, and no debit.
+        let refusing = |mode: Mode| {
+            judged().filter(move |(charge, verdict)| {
+                charge.mode == mode && charge.op != Op::Debit && !verdict.is_admitted()
+            })
+        };
+        let strictest = if allowed {
+            let enforced = judged().filter(|(charge, _)| charge.mode != Mode::Shadow);
+            enforced.min_by_key(|(_, verdict)| verdict.remaining)
+        } else {
+            let limit = refusing(Mode::Enforce).min_by_key(|(_, verdict)| verdict.strictness());
+            // It takes one quota with room to pass: the one that has it first.
+            let has_room =
+                judged().any(|(charge, verdict)| charge.mode == Mode::Quota && verdict.is_admitted());
+            let quota = refusing(Mode::Quota).max_by_key(|(_, verdict)| verdict.strictness());
+            let quota = quota.filter(|_| limit.is_none() || !has_room);
+            limit.into_iter().chain(quota).min_by_key(|(_, verdict)| verdict.strictness())
+        };
         Self { allowed, strictest: strictest.map(|(charge, verdict)| (*charge.limit, *verdict)) }
+    }
+
+    /// What the verdict on the only charge of a request means.
+    #[inline]
+    pub(crate) fn of_one(allowed: bool, charge: &Charge<'_>, verdict: Verdict) -> Self {
+        // A charge that is alone decides for its request, so it speaks for it unless it is shadowed.
+        Self { allowed, strictest: (charge.mode != Mode::Shadow).then_some((*charge.limit, verdict)) }
     }
 
     /// Whether the request may go on.

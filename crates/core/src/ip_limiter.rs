@@ -5,7 +5,7 @@ use crate::client_ip::ClientIp;
 use crate::key::{Key, KeySeed, Parts};
 use crate::limit::{Limit, Rate};
 use crate::limiter::StartError;
-use crate::store::{Charge, Context, LocalStore, MemoryStore, Mode, Occupancy, Op, StoreOptions};
+use crate::store::{Charge, Context, MemoryStore, Mode, Occupancy, Op, StoreOptions};
 use crate::sweeper::Sweeper;
 use crate::time::{Clock, SystemClock};
 use crate::verdict::Cost;
@@ -57,6 +57,7 @@ impl<C: Clock + Clone + 'static> IpLimiter<C> {
     ) -> Result<Self, StartError> {
         let limit = Limit::token_bucket(rate, burst)?;
         let options = StoreOptions { idle_ttl: eviction_interval, ..StoreOptions::default() };
+        clock.now(); // A clock may calibrate itself when it is first read: no request shall wait for that.
         let store = Arc::new(MemoryStore::new(options));
         let sweeper = Sweeper::start(&store, clock.clone(), eviction_interval)?;
         Ok(Self { limit, store, seed: KeySeed::random(), clock, sweeper })
@@ -65,12 +66,13 @@ impl<C: Clock + Clone + 'static> IpLimiter<C> {
 
 impl<C: Clock> IpLimiter<C> {
     /// Takes a token from the client's bucket and says whether there was one.
+    #[inline]
     pub fn allow(&self, client: impl Into<ClientIp>) -> bool {
         let key = Key::of_address(&self.seed, client.into());
         let parts = Parts { domain: "", entries: &[] }; // Nobody reads a name here.
         let (limit, cost) = (&self.limit, Cost::ONE);
         let charge = Charge { key, parts, limit, cost, op: Op::Spend, mode: Mode::Enforce };
-        self.store.decide_now(&[charge], Context::at(self.clock.now())).committed
+        self.store.decide_alone(&charge, Context::at(self.clock.now())).0
     }
 
     /// How many addresses it remembers, and what that has caused.

@@ -23,8 +23,16 @@ pub struct Parts<'a> {
     pub entries: &'a [Entry<'a>],
 }
 
+impl<'a> Parts<'a> {
+    /// The values of its entries, which are all that a rule leaves open.
+    #[inline]
+    pub(crate) fn values(&self) -> impl DoubleEndedIterator<Item = &'a str> + use<'a> {
+        self.entries.iter().map(|(_, value)| *value)
+    }
+}
+
 /// The secret that keys are hashed with; equal on the nodes that share counters.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeySeed([u8; 16]);
 
 impl KeySeed {
@@ -45,10 +53,7 @@ impl KeySeed {
     /// A seed for a cluster that was given none: equal on all its nodes, but no secret.
     #[must_use]
     pub fn from_cluster_id(cluster_id: &str) -> Self {
-        let mut hasher = Sip13::new(*b"hivemind cluster");
-        hasher.write(cluster_id.len() as u64);
-        write_words(&mut hasher, cluster_id);
-        let (high, low) = hasher.finish();
+        let (high, low) = Sip13::new(*b"hivemind cluster").finish_after(cluster_id.as_bytes());
         Self((u128::from(high) << 64 | u128::from(low)).to_le_bytes())
     }
 }
@@ -73,48 +78,32 @@ impl Key {
     /// its state means nothing under another; requests, rate and burst are not, so
     /// that a changed limit keeps its counter. `ordinal` tells limits of one kind
     /// on one descriptor apart.
-    ///
-    /// Each part is preceded by its length: joined with a separator, `("a_b", "c")`
-    /// and `("a", "b_c")` would share one counter.
     #[must_use]
-    #[inline]
     pub fn new(seed: &KeySeed, parts: Parts<'_>, limit: &Limit, ordinal: u16) -> Self {
-        let mut hasher = Sip13::new(seed.0);
-        let (algorithm, period) = match limit {
-            Limit::TokenBucket(_) => (0, 0),
-            Limit::FixedWindow(window) => (1, window.nanos()),
-            Limit::SlidingWindow(window) => (2, window.nanos()),
-        };
-        // Small numbers share a word, since each word costs a round of the hash. The
-        // number of entries needs none: with all lengths told, only one reading is left.
-        hasher.write(algorithm << 48 | u64::from(ordinal) << 32 | parts.domain.len() as u64);
-        if period != 0 {
-            hasher.write(period);
-        }
-        write_words(&mut hasher, parts.domain);
-        for (key, value) in parts.entries {
-            hasher.write((key.len() as u64) << 32 | value.len() as u64);
-            write_words(&mut hasher, key);
-            write_words(&mut hasher, value);
-        }
-        let (high, low) = hasher.finish();
-        Self { high, low }
+        let keys = parts.entries.iter().map(|(key, _)| *key);
+        KeyPrefix::new(seed, parts.domain, keys, limit, ordinal).key(parts.values())
     }
 
     /// The key of the one token bucket that a client's address has.
+    ///
+    /// No two addresses share one, not even by chance: one half is the address, and
+    /// a bit of the other says of which family. That half is hashed, since it alone
+    /// chooses the place in a table, which clients must not be able to aim at.
+    #[inline]
     pub(crate) fn of_address(seed: &KeySeed, client: ClientIp) -> Self {
-        // An IPv4 address in its own range of IPv6, which `ClientIp` has emptied.
-        let bits = match client.address() {
-            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
-            IpAddr::V6(address) => address.to_bits(),
-        };
-        let mut hasher = Sip13::new(seed.0);
-        #[expect(clippy::cast_possible_truncation, reason = "each half is 64 bits wide")]
-        let (upper, lower) = ((bits >> 64) as u64, bits as u64);
-        hasher.write(upper);
-        hasher.write(lower);
-        let (high, low) = hasher.finish();
-        Self { high, low }
+        // In the middle, where neither the shard nor the table's place is taken from.
+        const IS_IPV6: u64 = 1 << 44;
+        let hash = Sip13::short(seed.0);
+        match client.address() {
+            IpAddr::V4(address) => {
+                let low = hash.finish_short_after(&address.octets());
+                Self { high: address.to_bits().into(), low: low & !IS_IPV6 }
+            }
+            IpAddr::V6(address) => {
+                let high = (address.to_bits() >> 64) as u64;
+                Self { high, low: hash.finish_short_after(&high.to_le_bytes()) | IS_IPV6 }
+            }
+        }
     }
 
     /// A key with exactly these bits, for stores that get it from a peer.
@@ -123,39 +112,100 @@ impl Key {
         Self { high, low }
     }
 
-    /// Its bits, evenly spread: they serve as their own hash.
+    /// Its bits, as (high, low). The low half is evenly spread and serves as the key's own hash.
     #[must_use]
     pub const fn bits(self) -> (u64, u64) {
         (self.high, self.low)
     }
 }
 
-/// Writes a part in whole words, which the hash takes without buffering. The last
-/// word may repeat bytes of the one before it; the length, written first, tells.
-#[expect(
-    clippy::inline_always,
-    reason = "the hash's state stays in registers; called, it goes through memory"
-)]
-#[inline(always)]
-fn write_words(hasher: &mut Sip13, part: &str) {
-    let bytes = part.as_bytes();
-    let (words, rest) = bytes.as_chunks::<8>();
-    for word in words {
-        hasher.write(u64::from_le_bytes(*word));
+/// The part of a key that a rule fixes, hashed once: what is left for each request are its values.
+///
+/// The whole message is the algorithm, ordinal and number of entries, the period of
+/// a window, the domain and the entries' keys; then the values. Each text but the
+/// last value is preceded by its length: joined with a separator, `("a_b", "c")`
+/// and `("a", "b_c")` would share one counter. The last value ends the message, and
+/// the hash tells the message's length itself.
+#[derive(Clone, Copy)]
+pub struct KeyPrefix(Sip13);
+
+impl KeyPrefix {
+    /// What the keys of the counters of `limit` begin with, for entries of these `keys`; see [`Key::new`].
+    #[must_use]
+    pub fn new<'k>(
+        seed: &KeySeed,
+        domain: &str,
+        keys: impl IntoIterator<Item = &'k str, IntoIter: ExactSizeIterator>,
+        limit: &Limit,
+        ordinal: u16,
+    ) -> Self {
+        let keys = keys.into_iter();
+        let (algorithm, period) = match limit {
+            Limit::TokenBucket(_) => (0, 0),
+            Limit::FixedWindow(window) => (1, window.nanos()),
+            Limit::SlidingWindow(window) => (2, window.nanos()),
+        };
+        let mut hash = Sip13::new(seed.0);
+        hash.write(algorithm << 48 | u64::from(ordinal) << 32 | keys.len() as u64);
+        hash.write(period);
+        write_text(&mut hash, domain);
+        keys.for_each(|key| write_text(&mut hash, key));
+        Self(hash)
     }
-    if !rest.is_empty() {
-        hasher.write(last_word(bytes));
+
+    /// The key of the counter for these `values`, one for each key of the prefix.
+    #[must_use]
+    #[inline]
+    pub fn key<'v>(&self, values: impl IntoIterator<Item = &'v str, IntoIter: DoubleEndedIterator>) -> Key {
+        let mut hash = self.0;
+        let mut values = values.into_iter();
+        let last = values.next_back().unwrap_or_default();
+        values.for_each(|value| write_text(&mut hash, value));
+        // The half that is ready first chooses the place: the table is found while the other is made.
+        let (low, high) = hash.finish_after(last.as_bytes());
+        Key { high, low }
     }
 }
 
-/// The last eight bytes, or all of a shorter part.
+impl std::fmt::Debug for KeyPrefix {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyPrefix(..)") // Whoever has it can make keys, as with the seed.
+    }
+}
+
 #[inline]
-fn last_word(bytes: &[u8]) -> u64 {
-    if let Some(word) = bytes.last_chunk::<8>() {
-        return u64::from_le_bytes(*word);
+fn write_text(hash: &mut Sip13, text: &str) {
+    hash.write(text.len() as u64);
+    hash.write_padded(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Key, KeySeed};
+    use std::collections::HashSet;
+
+    #[test]
+    fn no_two_addresses_share_a_key() {
+        let seed = KeySeed::new([7; 16]);
+        // Among them /64s whose bits are those of an IPv4 address, bare and mapped.
+        let addresses = [
+            "0.0.0.0",
+            "::",
+            "203.0.113.9",
+            "0:0:cb00:7109::",
+            "0:ffff:cb00:7109::",
+            "203.0.113.10",
+            "2001:db8::",
+            "2001:db8:0:1::",
+            "255.255.255.255",
+            "0:0:ffff:ffff::",
+            "ffff:ffff:ffff:ffff::",
+        ];
+        let key = |address: &&str| Key::of_address(&seed, address.parse().unwrap());
+        let keys: Vec<Key> = addresses.iter().map(key).collect();
+        let halves: HashSet<(u64, bool)> =
+            keys.iter().map(|key| (key.high, key.low >> 44 & 1 == 1)).collect();
+        assert_eq!(halves.len(), addresses.len(), "told apart by what is not hashed: {keys:?}");
+        assert_ne!(keys[0], Key::of_address(&KeySeed::new([8; 16]), "0.0.0.0".parse().unwrap()));
     }
-    if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
-        return u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last));
-    }
-    bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }

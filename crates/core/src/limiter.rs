@@ -85,12 +85,14 @@ impl<C: Clock + Clone + 'static> Limiter<C> {
     /// # Errors
     /// If the sweep interval is zero, or the thread that removes idle keys cannot be started.
     pub fn with_clock(rules: Rules, clock: C, options: LimiterOptions) -> Result<Self, StartError> {
+        clock.now(); // A clock may calibrate itself when it is first read: no request shall wait for that.
+        let seed = KeySeed::random();
         let store = Arc::new(MemoryStore::new(options.store));
         let sweeper = Sweeper::start(&store, clock.clone(), options.sweep_interval)?;
         Ok(Self {
-            rules: ArcSwap::from_pointee(rules),
+            rules: ArcSwap::from_pointee(rules.seeded(seed)),
             store,
-            seed: KeySeed::random(),
+            seed,
             clock,
             on_refusal: options.on_refusal,
             sweeper,
@@ -110,15 +112,19 @@ impl<C: Clock> Limiter<C> {
         let resolved = rules.resolve(domain, descriptors);
         let charges = resolved.charges(&self.seed);
         let context = Context { now: self.clock.now(), deadline: None, on_refusal: self.on_refusal };
+        if let [charge] = charges.as_slice() {
+            let (allowed, verdict) = self.store.decide_alone(charge, context);
+            return Decision::of_one(allowed, charge, verdict);
+        }
         Decision::new(&charges, &self.store.decide_now(&charges, context))
     }
 
     /// Puts other rules in force, from the next request on. Counters stay: a
     /// changed limit goes on from what its clients have used.
     pub fn reload(&self, rules: Rules) {
-        let rules = Arc::new(rules);
+        let rules = Arc::new(rules.seeded(self.seed));
         let before = self.rules.swap(Arc::clone(&rules));
-        if let Some(memory) = rules.longest_memory_unlike(&before) {
+        if let Some(memory) = rules.longest_memory_after(&before) {
             let now = self.clock.now();
             self.store.hold(now, now.saturating_add(memory));
         }

@@ -10,6 +10,7 @@
 mod explanation;
 mod node;
 mod pattern;
+mod prefixes;
 mod resolved;
 mod rule;
 mod wildcards;
@@ -18,13 +19,14 @@ pub use explanation::{Considered, ExplainedEntry, Explanation, WayEnd};
 pub use resolved::{Resolved, Ruling};
 pub use rule::{Budget, Matcher, Rule};
 
-use crate::key::Entry;
+use crate::key::{Entry, KeySeed};
 use crate::limit::Limit;
 use crate::store::Op;
 use crate::verdict::Cost;
 use node::Node;
+use prefixes::Prefixes;
 use resolved::Matched;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 /// What is charged for one thing: a client, a path, a pair of them.
@@ -75,6 +77,7 @@ pub struct Rules {
     domains: BTreeMap<Box<str>, Node>,
     /// Every rule, in the order of declaration.
     declared: Vec<Declared>,
+    prefixes: Option<Prefixes>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +127,14 @@ impl Rules {
         Ok(())
     }
 
+    /// These rules, with all that they fix of their counters' keys hashed under
+    /// `seed`. [`Resolved::charges`] is then cheaper under that seed, and gives the same.
+    #[must_use]
+    pub fn seeded(mut self, seed: KeySeed) -> Self {
+        self.prefixes = Some(Prefixes::new(seed, &self.declared));
+        self
+    }
+
     /// Which rule answers each descriptor of a request, and which are left aside.
     #[must_use]
     pub fn resolve<'a>(&'a self, domain: &'a str, descriptors: &'a [Descriptor<'a>]) -> Resolved<'a> {
@@ -132,7 +143,7 @@ impl Rules {
             Some(root) => self.matched(root, descriptor),
             None => Matched::nothing(descriptor.entries), // Not even a limit that the request brings.
         });
-        Resolved::new(domain, descriptors, matched.collect())
+        Resolved::new(domain, descriptors, matched.collect(), self.prefixes.as_ref())
     }
 
     fn matched<'a>(&'a self, root: &'a Node, descriptor: &'a Descriptor<'a>) -> Matched<'a> {
@@ -181,14 +192,25 @@ impl Rules {
         self.domains.keys().map(|domain| &**domain)
     }
 
-    /// How long a counter may have to be remembered under these rules so that
-    /// nothing is lost, if they are not the rules that were in force `before`.
+    /// How long a counter may have to be remembered so that nothing is lost by the
+    /// change from the rules that were in force `before`; none if nothing can be.
+    ///
+    /// Only token buckets matter: when one will be full was reckoned with the rate it
+    /// had, while a window ends when it ends, whatever it may admit.
     #[must_use]
-    pub fn longest_memory_unlike(&self, before: &Self) -> Option<Duration> {
-        if self.declared == before.declared {
-            return None;
-        }
-        let rules = self.declared.iter().filter_map(|declared| declared.rule.as_ref());
-        rules.flat_map(|rule| rule.limits().unwrap_or_default()).map(Limit::longest_memory).max()
+    pub fn longest_memory_after(&self, before: &Self) -> Option<Duration> {
+        let named = |declared: &'_ Declared| (declared.domain.clone(), declared.path.clone());
+        let known: HashMap<_, _> = before.declared.iter().map(|known| (named(known), &known.rule)).collect();
+        let kept: HashSet<_> = self.declared.iter().map(named).collect();
+        // What a removed rule counted goes to another rule of its domain, whichever that is.
+        let lost = before.declared.iter().filter(|known| !kept.contains(&named(known)));
+        let lost: HashSet<&str> = lost.map(|known| &*known.domain).collect();
+        let changed = self.declared.iter().filter(|declared| {
+            lost.contains(&*declared.domain) || known.get(&named(declared)) != Some(&&declared.rule)
+        });
+        let rules = changed.filter_map(|declared| declared.rule.as_ref());
+        let limits = rules.flat_map(|rule| rule.limits().unwrap_or_default());
+        let buckets = limits.filter(|limit| matches!(limit, Limit::TokenBucket(_)));
+        buckets.map(Limit::longest_memory).max()
     }
 }

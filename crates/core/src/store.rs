@@ -7,7 +7,7 @@ mod memory;
 mod overflow;
 mod shard;
 
-pub use crate::key::{Key, KeySeed, Parts};
+pub use crate::key::{Key, KeyPrefix, KeySeed, Parts};
 pub use crate::verdict::{Outcome, Verdict, Verdicts};
 pub use memory::{MemoryStore, Occupancy, StoreOptions};
 

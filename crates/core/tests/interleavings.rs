@@ -16,8 +16,8 @@ use loom::thread;
 use std::time::Duration;
 
 /// One key in the first shard of two, one in the second.
-const LOW: Key = Key::from_bits(0, 1);
-const HIGH: Key = Key::from_bits(u64::MAX, 2);
+const LOW: Key = Key::from_bits(1, 1);
+const HIGH: Key = Key::from_bits(2, u64::MAX);
 
 fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000 + millis)

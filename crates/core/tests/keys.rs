@@ -1,7 +1,7 @@
 //! A counter's identity: which names share one, and which never do.
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
-use hivemind_core::store::{Key, KeySeed, Parts};
+use hivemind_core::store::{Key, KeyPrefix, KeySeed, Parts};
 use hivemind_core::testing::{cases, limits};
 use hivemind_core::{Entry, Limit, Period, Rate};
 use proptest::collection::vec;
@@ -91,8 +91,8 @@ fn a_key_is_the_same_on_every_node_and_in_every_version() {
     assert_eq!(Key::from_bits(bits.0, bits.1).bits(), bits);
 }
 
-const BITS_HIGH: u64 = 16_551_142_076_022_041_810;
-const BITS_LOW: u64 = 13_213_630_814_956_505_150;
+const BITS_HIGH: u64 = 8_647_402_352_832_036_788;
+const BITS_LOW: u64 = 12_400_027_256_910_039_658;
 
 type Name = (String, Vec<(String, String)>, u16);
 
@@ -113,5 +113,18 @@ proptest! {
             Key::new(&seed(), Parts { domain, entries: &entries }, &limit, *ordinal)
         };
         prop_assert_eq!(key(&one) == key(&other), one == other);
+    }
+
+    #[test]
+    fn a_key_made_on_its_prefix_is_the_key(
+        domain in ".{0,20}",
+        entries in vec((".{0,20}", ".{0,40}"), 0..4),
+        limit in limits(),
+        ordinal in 0..3_u16,
+    ) {
+        let entries: Vec<Entry<'_>> = entries.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let prefix = KeyPrefix::new(&seed(), &domain, entries.iter().map(|(key, _)| *key), &limit, ordinal);
+        let whole = Key::new(&seed(), Parts { domain: &domain, entries: &entries }, &limit, ordinal);
+        prop_assert_eq!(prefix.key(entries.iter().map(|(_, value)| *value)), whole);
     }
 }

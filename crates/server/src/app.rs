@@ -4,12 +4,12 @@ mod listeners;
 mod screen;
 
 use crate::admin::{self, Admin};
-use crate::config::{Settings, demo_rules, load_rules};
+use crate::config::{RuleTexts, Settings, demo_rules};
 use crate::front::rls::RateLimitService;
 use crate::health::Health;
 use crate::proto::DESCRIPTORS;
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitServiceServer;
-use crate::reload::{Reloader, refused};
+use crate::reload::{Reloader, accepted, refused};
 use crate::ruleset::Ruleset;
 use crate::service::{HeaderNames, Options, Service};
 use crate::telemetry::{Stats, exposition};
@@ -19,10 +19,10 @@ use axum::routing::get;
 use hivemind_core::store::{KeySeed, MemoryStore, StoreOptions};
 use hivemind_core::{Clock, SystemClock};
 use listeners::Listeners;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
@@ -42,8 +42,8 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
-    // From here on SIGHUP does not end the process, also where there are no files to load anew.
-    let _hangups = signal(SignalKind::hangup())?;
+    // Before anything else: a signal that comes during the start, or right after the screen, is heeded too.
+    let signals = Signals::listen().context("listening for signals")?;
     let stats = Arc::new(Stats::default());
     let health = Arc::new(Health::default());
     let limiting = &settings.rate_limiting;
@@ -54,21 +54,41 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
     let service =
         Service::new(Ruleset::default(), Arc::clone(&store), KeySeed::random(), options(settings), stats);
     let service = Arc::new(service);
-    load_first(settings, &service, &health)?;
+    let loaded = load_first(settings, &service, &health)?;
     let listeners = Listeners::bind(&settings.server).await?;
     tokio::spawn(sweep(Arc::clone(&store), limiting.sweep_interval));
     if let Some(path) = limiting.config_path.clone() {
         let reloader = Reloader {
             path,
+            loaded,
             merge_domains: limiting.merge_domains,
             interval: limiting.config_reload_interval,
             service: Arc::clone(&service),
             health: Arc::clone(&health),
         };
-        tokio::spawn(reloader.run());
+        tokio::spawn(reloader.run(signals.hangup));
     }
     screen::show(&listeners, settings);
-    serve(settings, listeners, service, store, health).await
+    let terminated = terminated(signals.terminate, signals.interrupt);
+    serve(settings, listeners, service, store, health, terminated).await
+}
+
+/// The signals that the service knows. From here on none of them ends the process by itself, SIGHUP
+/// without rules to load anew included.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
 }
 
 fn options(settings: &Settings) -> Options {
@@ -91,29 +111,21 @@ fn options(settings: &Settings) -> Options {
     }
 }
 
-/// The rules to begin with. Wrong ones end the start, unless it was forced.
-fn load_first(settings: &Settings, service: &Service, health: &Health) -> anyhow::Result<()> {
+/// The rules to begin with, and the fingerprint of their files. Wrong ones end the start, unless it was forced.
+fn load_first(settings: &Settings, service: &Service, health: &Health) -> anyhow::Result<Option<u64>> {
     let limiting = &settings.rate_limiting;
-    let loaded = match &limiting.config_path {
-        Some(path) => load_rules(path, limiting.merge_domains),
-        None => demo_rules(),
+    let Some(path) = &limiting.config_path else {
+        accepted(service, health, demo_rules()?, Path::new("built-in demo rules"));
+        return Ok(None);
     };
-    match loaded {
-        Ok(loaded) => {
-            for warning in &loaded.warnings {
-                tracing::warn!("{warning}");
-            }
-            service.reload(loaded.ruleset);
-            service.stats().config_load_success.fetch_add(1, Ordering::Relaxed);
-            health.rules_loaded();
-            Ok(())
-        }
-        Err(problems) if limiting.force_start_without_initial_config => {
-            refused(service, health, &problems);
-            Ok(())
-        }
-        Err(problems) => Err(problems.into()),
+    let texts = RuleTexts::read(path);
+    let fingerprint = texts.as_ref().ok().map(RuleTexts::fingerprint);
+    match texts.and_then(|texts| texts.parse(limiting.merge_domains)) {
+        Ok(loaded) => accepted(service, health, loaded, path),
+        Err(problems) if limiting.force_start_without_initial_config => refused(service, health, &problems),
+        Err(problems) => return Err(problems.into()),
     }
+    Ok(fingerprint)
 }
 
 async fn sweep(store: Arc<MemoryStore>, interval: Duration) {
@@ -131,6 +143,7 @@ async fn serve(
     service: Arc<Service>,
     store: Arc<MemoryStore>,
     health: Arc<Health>,
+    terminated: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let (stop, stopped) = watch::channel(false);
     let rls = RateLimitService(Arc::clone(&service));
@@ -154,7 +167,7 @@ async fn serve(
     if let Some(socket) = admin_uds {
         pages.spawn(axum::serve(socket, admin).with_graceful_shutdown(stopping()).into_future());
     }
-    terminated().await?;
+    terminated.await;
     health.stopping();
     report(&reporter, ServingStatus::NotServing).await;
     tracing::info!("stopping: calls in flight are answered, no new connections are taken");
@@ -211,12 +224,9 @@ async fn until(mut stopped: watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await; // A sender that is gone has stopped everything too.
 }
 
-async fn terminated() -> std::io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+async fn terminated(mut terminate: Signal, mut interrupt: Signal) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    Ok(())
 }

@@ -15,7 +15,7 @@ pub(crate) use problem::Problem;
 pub(crate) use problem::Problems;
 #[cfg(any(test, fuzzing))]
 pub(crate) use rule_files::parse_rules;
-pub(crate) use rule_files::{demo_rules, load_rules, rule_files_at};
+pub(crate) use rule_files::{LoadedRules, RuleTexts, demo_rules, load_rules};
 pub(crate) use settings::{
     LogFormat, LogLevel, Observability, SECTIONS, Server, Settings, environment, load_settings,
 };

@@ -1,7 +1,7 @@
 //! Rules follow their files: on a write, a rename, a `ConfigMap`'s swap, SIGHUP, and
 //! at an interval as a net where no event comes. A broken file changes nothing.
 
-use crate::config::{Problems, load_rules};
+use crate::config::{LoadedRules, Problems, RuleTexts};
 use crate::health::Health;
 use crate::service::Service;
 use notify::{RecursiveMode, Watcher};
@@ -9,15 +9,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
 
 /// Events of one save come in a swarm; the last of them counts.
 const SETTLE: Duration = Duration::from_millis(50);
+/// Where something else writes into the same folder all the time, the swarm never ends.
+const SETTLE_AT_MOST: Duration = Duration::from_secs(1);
 
 /// Where rules come from and where they go.
 pub(crate) struct Reloader {
     pub(crate) path: PathBuf,
+    /// The fingerprint of the rules that were loaded first; none if they could not be read.
+    pub(crate) loaded: Option<u64>,
     pub(crate) merge_domains: bool,
     pub(crate) interval: Duration,
     pub(crate) service: Arc<Service>,
@@ -25,48 +29,76 @@ pub(crate) struct Reloader {
 }
 
 impl Reloader {
-    /// Follows the files for ever.
-    pub(crate) async fn run(self) -> std::io::Result<()> {
+    /// Follows the files for ever, and loads them anew at each of `hangups`.
+    pub(crate) async fn run(self, mut hangups: Signal) {
         let (tell, mut changes) = mpsc::channel(1);
         let _watcher = watch(&self.path, tell);
-        let mut hangups = signal(SignalKind::hangup())?;
         let mut net = tokio::time::interval(self.interval);
         net.tick().await; // The first comes at once, and the rules have just been loaded.
-        let mut last = fingerprint(&self.path);
+        let mut seen = Seen { fingerprint: self.loaded, trouble: None };
+        let mut asked = false;
         loop {
-            let asked = tokio::select! {
+            // Files may be slow; the other tasks of this thread are not to wait for them.
+            tokio::task::block_in_place(|| self.look(&mut seen, asked));
+            asked = tokio::select! {
                 _ = hangups.recv() => true,
                 _ = net.tick() => false,
                 Some(()) = changes.recv() => {
-                    while tokio::time::timeout(SETTLE, changes.recv()).await.is_ok_and(|told| told.is_some()) {}
+                    let _ = tokio::time::timeout(SETTLE_AT_MOST, settled(&mut changes)).await;
                     false
                 }
             };
-            // Files may be slow; the other tasks of this thread are not to wait for them.
-            tokio::task::block_in_place(|| {
-                let now = fingerprint(&self.path);
-                if asked || now != last {
-                    last = now;
-                    self.reload();
-                }
-            });
         }
     }
 
-    fn reload(&self) {
-        match load_rules(&self.path, self.merge_domains) {
-            Ok(loaded) => {
-                for warning in &loaded.warnings {
-                    tracing::warn!("{warning}");
+    /// Loads the rules if they are not those that were seen last, or if it was `asked` to.
+    fn look(&self, seen: &mut Seen, asked: bool) {
+        match RuleTexts::read(&self.path) {
+            Ok(texts) => {
+                let fingerprint = Some(texts.fingerprint());
+                if !asked && fingerprint == seen.fingerprint {
+                    return;
                 }
-                self.service.reload(loaded.ruleset);
-                self.health.rules_loaded();
-                self.service.stats().config_load_success.fetch_add(1, Ordering::Relaxed);
-                tracing::info!(path = %self.path.display(), "rules loaded");
+                *seen = Seen { fingerprint, trouble: None };
+                match texts.parse(self.merge_domains) {
+                    Ok(loaded) => accepted(&self.service, &self.health, loaded, &self.path),
+                    Err(problems) => refused(&self.service, &self.health, &problems),
+                }
             }
-            Err(problems) => refused(&self.service, &self.health, &problems),
+            // Files that cannot be read may be readable at the next look, so nothing counts as
+            // seen; but what is the matter is told once, not at each look.
+            Err(problems) => {
+                let trouble = Some(problems.to_string());
+                if asked || seen.trouble != trouble {
+                    refused(&self.service, &self.health, &problems);
+                }
+                *seen = Seen { fingerprint: None, trouble };
+            }
         }
     }
+}
+
+/// What was on disk at the last look.
+struct Seen {
+    fingerprint: Option<u64>,
+    /// Why it could not be read.
+    trouble: Option<String>,
+}
+
+/// Puts rules in force.
+pub(crate) fn accepted(service: &Service, health: &Health, loaded: LoadedRules, path: &Path) {
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    service.reload(loaded.ruleset);
+    health.rules_loaded();
+    service.stats().config_load_success.fetch_add(1, Ordering::Relaxed);
+    tracing::info!(path = %path.display(), "rules loaded");
+}
+
+/// Returns when no event has come for a while.
+async fn settled(changes: &mut mpsc::Receiver<()>) {
+    while tokio::time::timeout(SETTLE, changes.recv()).await.is_ok_and(|told| told.is_some()) {}
 }
 
 /// Says everywhere that the rules on disk are not in force.
@@ -82,30 +114,17 @@ fn watch(path: &Path, changed: mpsc::Sender<()>) -> Option<notify::RecommendedWa
     let tell = move |_: notify::Result<notify::Event>| {
         let _ = changed.try_send(());
     };
-    // A rename puts another file in the place of the watched one, so the folder is watched.
-    let folder =
-        if path.is_dir() { path } else { path.parent().filter(|parent| *parent != Path::new(""))? };
+    // A rename puts another file in the place of the watched one, so its folder is watched, and that alone.
+    let (folder, depth) = match path.parent() {
+        _ if path.is_dir() => (path, RecursiveMode::Recursive),
+        Some(parent) if parent != Path::new("") => (parent, RecursiveMode::NonRecursive),
+        _ => (Path::new("."), RecursiveMode::NonRecursive),
+    };
     let watcher = notify::recommended_watcher(tell).and_then(|mut watcher| {
-        watcher.watch(folder, RecursiveMode::Recursive)?;
+        watcher.watch(folder, depth)?;
         Ok(watcher)
     });
     watcher
         .map_err(|error| tracing::warn!(%error, "the rules' folder cannot be watched; changes are found at the interval"))
         .ok()
-}
-
-/// What the files contain, so that an event without a change loads nothing.
-fn fingerprint(path: &Path) -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    match crate::config::rule_files_at(path) {
-        Ok(files) => {
-            for file in files {
-                file.hash(&mut hasher);
-                std::fs::read(&file).map_err(|error| error.to_string()).hash(&mut hasher);
-            }
-        }
-        Err(error) => error.to_string().hash(&mut hasher),
-    }
-    hasher.finish()
 }

@@ -77,7 +77,7 @@ impl Service {
     pub(crate) fn reload(&self, ruleset: Ruleset) {
         let next = Arc::new(InForce::new(ruleset, &self.stats));
         let before = self.in_force.swap(Arc::clone(&next));
-        if let Some(memory) = next.ruleset.rules.longest_memory_unlike(&before.ruleset.rules) {
+        if let Some(memory) = next.ruleset.rules.longest_memory_after(&before.ruleset.rules) {
             let now = self.clock.now();
             self.store.hold(now, now.saturating_add(memory));
         }

@@ -7,13 +7,15 @@ use super::{Counter, State, window_at};
 use crate::limit::Window;
 use crate::time::Timestamp;
 use crate::verdict::Cost;
-use std::time::Duration;
 
 /// What one window has counted by now.
 pub(super) struct Count<'a> {
     limit: &'a Window,
     now: Timestamp,
     window: u64,
+    /// When the window begins, and when it is over.
+    start: Timestamp,
+    end: Timestamp,
     counted: u64,
 }
 
@@ -23,15 +25,10 @@ impl<'a> Count<'a> {
         let window = window_at(state.map(|state| state.since), limit.nanos(), now);
         // An older window is over. A newer one is a clock set back: its count comes along.
         let counted = state.filter(|state| state.since >= window).map_or(0, |state| state.count);
-        Self { limit, now, window, counted }
-    }
-
-    fn start(&self) -> Timestamp {
-        Timestamp::from_nanos(self.window.saturating_mul(self.limit.nanos()))
-    }
-
-    fn end(&self) -> Timestamp {
-        Timestamp::from_nanos(self.window.saturating_add(1).saturating_mul(self.limit.nanos()))
+        let start = window.saturating_mul(limit.nanos());
+        let (start, end) =
+            (Timestamp::from_nanos(start), Timestamp::from_nanos(start.saturating_add(limit.nanos())));
+        Self { limit, now, window, start, end, counted }
     }
 }
 
@@ -50,6 +47,7 @@ impl Counter for Count<'_> {
         self.counted = self.counted.saturating_sub(cost.get());
     }
 
+    #[inline]
     fn count_refused(&mut self, cost: Cost) {
         self.take(cost);
     }
@@ -60,18 +58,19 @@ impl Counter for Count<'_> {
     }
 
     #[inline]
-    fn reset_after(&self) -> Duration {
-        self.end().since(self.now)
-    }
-
-    fn wait_for(&self, cost: Cost) -> Option<Duration> {
-        (cost.get() <= u64::from(self.limit.requests())).then(|| self.reset_after())
+    fn reset_nanos(&self) -> u64 {
+        self.end.as_nanos().saturating_sub(self.now.as_nanos())
     }
 
     #[inline]
-    fn blank_at(&self, _: Duration) -> Timestamp {
+    fn wait_nanos(&self, cost: Cost, reset_nanos: u64) -> Option<u64> {
+        (cost.get() <= u64::from(self.limit.requests())).then_some(reset_nanos)
+    }
+
+    #[inline]
+    fn blank_at(&self, _: u64) -> Timestamp {
         // Not before its window begins: a clock that stepped back would find itself in another without it.
-        if self.counted == 0 { self.start() } else { self.end() }
+        if self.counted == 0 { self.start } else { self.end }
     }
 
     #[inline]

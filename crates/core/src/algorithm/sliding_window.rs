@@ -8,13 +8,14 @@ use super::{Counter, State, clamped, window_at};
 use crate::limit::Window;
 use crate::time::Timestamp;
 use crate::verdict::Cost;
-use std::time::Duration;
 
 /// What two neighbouring windows have counted by now.
 pub(super) struct Counts<'a> {
     limit: &'a Window,
     now: Timestamp,
     window: u64,
+    /// When this window begins, in nanoseconds.
+    start: u64,
     previous: u32,
     current: u32,
     /// The last window's count as far as it still weighs, in whole requests, rounded up.
@@ -30,21 +31,33 @@ impl<'a> Counts<'a> {
             Some(state) if state.since.checked_add(1) == Some(window) => (state.halves().1, 0),
             _ => (0, 0),
         };
-        Self { limit, now, window, previous, current, carried: 0 }.weighed()
+        let start = window.saturating_mul(limit.nanos());
+        Self { limit, now, window, start, previous, current, carried: 0 }.weighed()
     }
 
-    /// The start of this window, or of one that many windows after it.
-    fn start(&self, windows_on: u64) -> Timestamp {
-        Timestamp::from_nanos(self.window.saturating_add(windows_on).saturating_mul(self.limit.nanos()))
+    /// When this window ends, or the one after it.
+    #[inline]
+    fn end(&self) -> u64 {
+        self.start.saturating_add(self.limit.nanos())
     }
 
+    #[inline]
+    fn next_end(&self) -> u64 {
+        self.end().saturating_add(self.limit.nanos())
+    }
+
+    #[inline]
     fn weighed(self) -> Self {
         if self.previous == 0 {
             return Self { carried: 0, ..self };
         }
         let period = self.limit.nanos();
         // A clock that stepped back into an earlier window stands at the start of this one.
-        let covered = self.start(1).as_nanos().saturating_sub(self.now.as_nanos()).min(period);
+        let covered = self.end().saturating_sub(self.now.as_nanos()).min(period);
+        if self.current >= self.limit.requests() {
+            // This window's count leaves no room: whether there is more matters, how much does not.
+            return Self { carried: u64::from(covered > 0), ..self };
+        }
         let carried = match u64::from(self.previous).checked_mul(covered) {
             Some(weight) => weight.div_ceil(period),
             None => clamped((u128::from(self.previous) * u128::from(covered)).div_ceil(u128::from(period))),
@@ -57,24 +70,25 @@ impl<'a> Counts<'a> {
         requests.saturating_sub(u64::from(self.current) + self.carried)
     }
 
-    /// How far into a window its predecessor's `count` has faded to `room`.
-    fn faded_at(&self, count: u32, room: u64) -> Duration {
+    /// How far into a window, in nanoseconds, its predecessor's `count` has faded to `room`.
+    #[inline]
+    fn faded_after(&self, count: u32, room: u64) -> u64 {
         let (period, count) = (self.limit.nanos(), u64::from(count.max(1)));
         let still_covered = match room.checked_mul(period) {
             Some(weight) => weight / count,
             None => clamped(u128::from(room) * u128::from(period) / u128::from(count)),
         };
-        Duration::from_nanos(period.saturating_sub(still_covered))
+        period.saturating_sub(still_covered)
     }
 
     /// When neither window counts any more.
     #[inline]
-    fn forgotten_at(&self) -> Timestamp {
+    fn forgotten_at(&self) -> u64 {
         match (self.previous, self.current) {
             // Not before its window begins: a clock that stepped back would find itself in another without it.
-            (0, 0) => self.start(0),
-            (_, 0) => self.start(1),
-            _ => self.start(2),
+            (0, 0) => self.start,
+            (_, 0) => self.end(),
+            _ => self.next_end(),
         }
     }
 }
@@ -102,7 +116,11 @@ impl Counter for Counts<'_> {
 
     /// Counts no further than one past the limit: enough for a look to find it
     /// over, and no more to wait for than that, however long a client hammered.
+    #[inline]
     fn count_refused(&mut self, cost: Cost) {
+        if self.current > self.limit.requests() {
+            return; // As with every refusal of a client that goes on asking.
+        }
         let over = u64::from(self.limit.requests()) + 1;
         self.take(Cost::new(cost.get().min(self.room(over))));
     }
@@ -113,27 +131,28 @@ impl Counter for Counts<'_> {
     }
 
     #[inline]
-    fn reset_after(&self) -> Duration {
+    fn reset_nanos(&self) -> u64 {
         match (self.previous, self.current) {
-            (0, 0) => Duration::ZERO,
-            _ => self.forgotten_at().since(self.now),
+            (0, 0) => 0,
+            _ => self.forgotten_at().saturating_sub(self.now.as_nanos()),
         }
     }
 
-    fn wait_for(&self, cost: Cost) -> Option<Duration> {
+    #[inline]
+    fn wait_nanos(&self, cost: Cost, _: u64) -> Option<u64> {
         let room = u64::from(self.limit.requests()).checked_sub(cost.get())?;
         let fits_at = match room.checked_sub(u64::from(self.current)) {
             // The last window's count fades far enough before this window ends.
-            Some(room) => self.start(0).saturating_add(self.faded_at(self.previous, room)),
+            Some(room) => self.start.saturating_add(self.faded_after(self.previous, room)),
             // This window's own count is too high: it has to become the last one's, and fade.
-            None => self.start(1).saturating_add(self.faded_at(self.current, room)),
+            None => self.end().saturating_add(self.faded_after(self.current, room)),
         };
-        Some(fits_at.since(self.now))
+        Some(fits_at.saturating_sub(self.now.as_nanos()))
     }
 
     #[inline]
-    fn blank_at(&self, _: Duration) -> Timestamp {
-        self.forgotten_at()
+    fn blank_at(&self, _: u64) -> Timestamp {
+        Timestamp::from_nanos(self.forgotten_at())
     }
 
     #[inline]

@@ -7,11 +7,10 @@
 //! Tokens are kept rather than the time at which the bucket will be full (GCRA):
 //! a reload changes rate and burst, and tokens mean the same under both.
 
-use super::{Counter, State, clamped};
+use super::{Counter, State, clamped, quotient};
 use crate::limit::TokenBucket;
 use crate::time::{STEP_BACK, Timestamp};
 use crate::verdict::Cost;
-use std::time::Duration;
 
 /// A bucket's level at one moment.
 pub(super) struct Level<'a> {
@@ -21,9 +20,6 @@ pub(super) struct Level<'a> {
     /// The last whole token was earned `phase / earned` nanoseconds after `since`, and `phase < earned`.
     since: Timestamp,
     phase: u32,
-    /// Progress towards the next token, counted so that a token takes `per_nanos` and
-    /// a nanosecond brings `earned`; below zero where the clock stepped back.
-    progress: i128,
 }
 
 impl<'a> Level<'a> {
@@ -33,65 +29,85 @@ impl<'a> Level<'a> {
         let (tokens, phase) = state.halves();
         // A debt made under a larger burst is cut to this one's, as tokens above it are.
         let tokens = tokens.cast_signed().max(-capacity(bucket));
-        let since = Timestamp::from_nanos(state.since);
         if tokens >= capacity(bucket) {
             return Self::full(bucket, now);
         }
-        if since.since(now) > STEP_BACK {
-            return Self { bucket, now, tokens, since: now, phase: 0, progress: 0 };
-        }
+        let since = Timestamp::from_nanos(state.since);
         // A reload may have left a phase of another rate: it errs by less than a nanosecond.
         let phase = phase.min(bucket.earned() - 1);
-        let elapsed = i128::from(now.as_nanos()) - i128::from(state.since);
-        let progress = elapsed * i128::from(bucket.earned()) - i128::from(phase);
-        Self { bucket, now, tokens, since, phase, progress }.refilled()
+        let level = Self { bucket, now, tokens, since, phase };
+        if now > since { level.refilled() } else { level.not_before_its_time() }
     }
 
     fn full(bucket: &'a TokenBucket, now: Timestamp) -> Self {
-        Self { bucket, now, tokens: capacity(bucket), since: now, phase: 0, progress: 0 }
+        Self { bucket, now, tokens: capacity(bucket), since: now, phase: 0 }
     }
 
+    /// Where the clock stepped back: nothing is earned twice. A clock that was set back is followed.
+    fn not_before_its_time(self) -> Self {
+        let was_set = self.since.since(self.now) > STEP_BACK;
+        if was_set { Self { since: self.now, phase: 0, ..self } } else { self }
+    }
+
+    /// Adds the tokens earned since `since`, which is before now, and moves it to the last of them.
     #[inline]
     fn refilled(self) -> Self {
-        let per_token = i128::from(self.bucket.per_nanos());
-        if self.progress < per_token {
-            return self; // Also where the clock stepped back: progress is then below zero.
+        let elapsed = self.now.as_nanos() - self.since.as_nanos();
+        let (step, per_token) = (u64::from(self.bucket.earned()), u128::from(self.bucket.per_nanos()));
+        // Progress is counted so that a token takes `per_nanos` and a nanosecond brings `earned`.
+        let progress = u128::from(elapsed) * u128::from(step) - u128::from(self.phase);
+        if progress < per_token {
+            return self;
         }
-        let missing = i128::from(capacity(self.bucket)) - i128::from(self.tokens);
-        if self.progress >= missing * per_token {
+        let missing = i64::from(capacity(self.bucket)) - i64::from(self.tokens);
+        if progress >= u128::from(missing.unsigned_abs()) * per_token {
             return Self::full(self.bucket, self.now);
         }
-        let earned = self.progress / per_token;
-        self.with_tokens(earned)
-    }
-
-    /// Adds whole tokens and moves `since` to the instant of the last of them.
-    fn with_tokens(self, earned: i128) -> Self {
-        let progress = self.progress - earned * i128::from(self.bucket.per_nanos());
-        let step = i128::from(self.bucket.earned());
-        let ago = (progress + step - 1) / step;
-        let phase = ago * step - progress;
+        let earned = quotient(progress, self.bucket.per_nanos());
+        let progress = progress - earned * per_token;
+        let ago = quotient(progress + u128::from(step - 1), step);
+        let phase = ago * u128::from(step) - progress;
+        let tokens = i64::from(self.tokens).saturating_add(i64::try_from(earned).unwrap_or(i64::MAX));
         Self {
-            tokens: saturating_i32(i128::from(self.tokens) + earned),
-            since: Timestamp::from_nanos(self.now.as_nanos().saturating_sub(saturating_u64(ago))),
+            tokens: i32::try_from(tokens).unwrap_or(i32::MAX), // Below a burst, since that is not reached.
+            since: Timestamp::from_nanos(self.now.as_nanos().saturating_sub(clamped(ago))),
             phase: u32::try_from(phase).unwrap_or(0), // Below `step`, which is a u32.
-            progress,
             ..self
         }
     }
 
-    /// The wait until the bucket holds `level` tokens.
-    fn wait_until(&self, level: i64) -> Duration {
-        let missing = i128::from(level) - i128::from(self.tokens);
+    /// The wait until the bucket holds `level` tokens, in nanoseconds.
+    #[inline]
+    fn wait_until(&self, level: i64) -> u64 {
+        let missing = level - i64::from(self.tokens);
         if missing <= 0 {
-            return Duration::ZERO;
+            return 0;
         }
-        let short = missing * i128::from(self.bucket.per_nanos()) - self.progress;
-        let short = u128::try_from(short).unwrap_or(0);
-        Duration::from_nanos(match u64::try_from(short) {
-            Ok(short) => short.div_ceil(u64::from(self.bucket.earned())),
-            Err(_) => clamped(short.div_ceil(u128::from(self.bucket.earned()))),
-        })
+        match self.earned_at(missing.unsigned_abs()) {
+            Some(at) => at.saturating_sub(self.now.as_nanos()),
+            None => self.wait_for_ages(missing),
+        }
+    }
+
+    /// When it has earned this many tokens, if all of the reckoning fits a machine word.
+    #[inline]
+    fn earned_at(&self, tokens: u64) -> Option<u64> {
+        let progress = tokens.checked_mul(self.bucket.per_nanos())?.checked_add(u64::from(self.phase))?;
+        let span = match self.bucket.earned() {
+            1 => progress, // A token takes whole nanoseconds, as at every usual rate: no division.
+            earned => progress.div_ceil(u64::from(earned)),
+        };
+        self.since.as_nanos().checked_add(span)
+    }
+
+    /// The wait for this many tokens where it passes a machine word.
+    #[cold]
+    fn wait_for_ages(&self, missing: i64) -> u64 {
+        let earned = i128::from(self.bucket.earned());
+        let elapsed = i128::from(self.now.as_nanos()) - i128::from(self.since.as_nanos());
+        let progress = elapsed * earned - i128::from(self.phase);
+        let short = i128::from(missing) * i128::from(self.bucket.per_nanos()) - progress;
+        clamped(u128::try_from(short).unwrap_or(0).div_ceil(u128::from(self.bucket.earned())))
     }
 }
 
@@ -104,15 +120,17 @@ impl Counter for Level<'_> {
     #[inline]
     fn take(&mut self, cost: Cost) {
         let cost = i64::try_from(cost.get()).unwrap_or(i64::MAX);
-        let left = i64::from(self.tokens).saturating_sub(cost);
-        self.tokens = saturating_i32(i128::from(left).max(-i128::from(capacity(self.bucket))));
+        let left = i64::from(self.tokens).saturating_sub(cost).max(-i64::from(capacity(self.bucket)));
+        self.tokens = i32::try_from(left).unwrap_or(i32::MIN);
     }
 
     fn give_back(&mut self, cost: Cost) {
-        let tokens = i128::from(self.tokens) + i128::from(cost.get());
-        self.tokens = saturating_i32(tokens.min(i128::from(capacity(self.bucket))));
+        let missing = i64::from(capacity(self.bucket)) - i64::from(self.tokens);
+        let given = i64::try_from(cost.get()).unwrap_or(i64::MAX).min(missing);
+        self.tokens = i32::try_from(i64::from(self.tokens) + given).unwrap_or(i32::MAX);
     }
 
+    #[inline]
     fn count_refused(&mut self, _: Cost) {}
 
     #[inline]
@@ -121,19 +139,26 @@ impl Counter for Level<'_> {
     }
 
     #[inline]
-    fn reset_after(&self) -> Duration {
+    fn reset_nanos(&self) -> u64 {
         self.wait_until(i64::from(self.bucket.burst()))
     }
 
     #[inline]
-    fn wait_for(&self, cost: Cost) -> Option<Duration> {
-        let cost = i64::try_from(cost.get()).ok()?;
-        (cost <= i64::from(self.bucket.burst())).then(|| self.wait_until(cost))
+    fn wait_nanos(&self, cost: Cost, reset_nanos: u64) -> Option<u64> {
+        let (cost, burst) = (i64::try_from(cost.get()).ok()?, i64::from(self.bucket.burst()));
+        if cost > burst {
+            return None;
+        }
+        // A token takes whole nanoseconds, and the wait is that much shorter. The product is below the reset.
+        if self.bucket.earned() == 1 && reset_nanos < u64::MAX {
+            return Some(reset_nanos - (burst - cost).unsigned_abs() * self.bucket.per_nanos());
+        }
+        Some(self.wait_until(cost))
     }
 
     #[inline]
-    fn blank_at(&self, reset_after: Duration) -> Timestamp {
-        self.now.saturating_add(reset_after)
+    fn blank_at(&self, reset_nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(self.now.as_nanos().saturating_add(reset_nanos))
     }
 
     #[inline]
@@ -144,12 +169,4 @@ impl Counter for Level<'_> {
 
 fn capacity(bucket: &TokenBucket) -> i32 {
     i32::try_from(bucket.burst()).unwrap_or(i32::MAX)
-}
-
-fn saturating_i32(value: i128) -> i32 {
-    i32::try_from(value).unwrap_or(if value < 0 { i32::MIN } else { i32::MAX })
-}
-
-fn saturating_u64(value: i128) -> u64 {
-    u64::try_from(value).unwrap_or(if value < 0 { 0 } else { u64::MAX })
 }

@@ -27,6 +27,11 @@ impl Pattern {
         (&self.start, &self.end)
     }
 
+    /// The longest of the texts between two stars; every matching value contains it.
+    pub(super) fn longest_middle(&self) -> &str {
+        self.middle.iter().max_by_key(|part| part.len()).map_or("", |part| part)
+    }
+
     /// Whether `value` begins with the first part, ends with the last, and has the
     /// others in between, in order and not overlapping.
     pub(super) fn matches(&self, value: &str) -> bool {

@@ -1,7 +1,8 @@
 //! A request with its rules: what to charge for it, and what the answers mean.
 
+use super::prefixes::{Prefixes, ordinal};
 use super::{Descriptor, Rule};
-use crate::key::{Entry, Key, KeySeed, Parts};
+use crate::key::{Entry, Key, KeyPrefix, KeySeed, Parts};
 use crate::limit::Limit;
 use crate::store::{Charge, Mode};
 use smallvec::SmallVec;
@@ -67,6 +68,7 @@ pub struct Resolved<'a> {
     domain: &'a str,
     descriptors: &'a [Descriptor<'a>],
     matched: SmallVec<[Matched<'a>; 2]>,
+    prefixes: Option<&'a Prefixes>,
 }
 
 impl<'a> Resolved<'a> {
@@ -74,9 +76,10 @@ impl<'a> Resolved<'a> {
         domain: &'a str,
         descriptors: &'a [Descriptor<'a>],
         mut matched: SmallVec<[Matched<'a>; 2]>,
+        prefixes: Option<&'a Prefixes>,
     ) -> Self {
         leave_replaced_aside(&mut matched);
-        Self { domain, descriptors, matched }
+        Self { domain, descriptors, matched, prefixes }
     }
 
     /// What answers each descriptor, in order.
@@ -96,15 +99,25 @@ impl<'a> Resolved<'a> {
         let mut charges = SmallVec::new();
         for (descriptor, matched) in self.descriptors.iter().zip(&self.matched) {
             let parts = matched.parts(self.domain);
+            let prefixes = self.prefixes_of(matched, seed);
             for (index, limit) in matched.limits.iter().enumerate() {
-                let earlier = matched.limits.iter().take(index);
-                let ordinal = earlier.filter(|earlier| earlier.counts_like(limit)).count();
-                let key = Key::new(seed, parts, limit, u16::try_from(ordinal).unwrap_or(u16::MAX));
+                let key = match prefixes.get(index) {
+                    Some(prefix) => prefix.key(parts.values()),
+                    None => Key::new(seed, parts, limit, ordinal(matched.limits, index)),
+                };
                 let Descriptor { cost, op, .. } = *descriptor;
                 charges.push(Charge { key, parts, limit, cost, op, mode: matched.mode });
             }
         }
         charges
+    }
+
+    /// None for a limit that the request brought, and where the rules were told no seed, or another.
+    fn prefixes_of(&self, matched: &Matched<'_>, seed: &KeySeed) -> &'a [KeyPrefix] {
+        match (self.prefixes, matched.declared) {
+            (Some(prefixes), Some(number)) => prefixes.under(seed, number),
+            _ => &[],
+        }
     }
 }
 

@@ -50,13 +50,13 @@ impl Rule {
 }
 
 /// What a rule asks of one entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Matcher {
     pub(super) key: String,
     pub(super) value: ValueMatcher,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ValueMatcher {
     Exact(String),
     Wildcard { pattern: String, shared: bool },

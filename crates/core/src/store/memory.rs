@@ -27,7 +27,7 @@ const OVERFLOW_SLOTS: usize = 65_536;
 /// How large a [`MemoryStore`] may grow, and how long it keeps what says nothing any more.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreOptions {
-    /// The most keys it holds; at least 1. A million take less than 80 MB.
+    /// The most keys it holds, from 1 to [`MemoryStore::MOST_KEYS`]. A million take less than 80 MB.
     pub max_keys: usize,
     /// How long a key is kept after its state says the same as none.
     pub idle_ttl: Duration,
@@ -58,6 +58,8 @@ pub struct MemoryStore {
     keys: AtomicUsize,
     evicted: AtomicU64,
     overflowed: AtomicU64,
+    /// Until when the next sweep holds what is remembered then.
+    held_until: AtomicU64,
 }
 
 /// Two shards on one cache line would slow each other down.
@@ -65,10 +67,13 @@ pub struct MemoryStore {
 struct Aligned(Mutex<Shard>);
 
 impl MemoryStore {
+    /// The most keys that a store can be told to hold.
+    pub const MOST_KEYS: usize = 1_000_000_000;
+
     /// An empty store.
     #[must_use]
     pub fn new(options: StoreOptions) -> Self {
-        let options = StoreOptions { max_keys: options.max_keys.max(1), ..options };
+        let options = StoreOptions { max_keys: options.max_keys.clamp(1, Self::MOST_KEYS), ..options };
         let shards = options
             .max_keys
             .div_ceil(KEYS_PER_SHARD)
@@ -90,6 +95,7 @@ impl MemoryStore {
             keys: AtomicUsize::new(0),
             evicted: AtomicU64::new(0),
             overflowed: AtomicU64::new(0),
+            held_until: AtomicU64::new(0),
         }
     }
 
@@ -106,19 +112,34 @@ impl MemoryStore {
     /// Removes the keys that have said nothing for `idle_ttl`, one shard after the
     /// other; decisions on the other shards go on meanwhile. Returns how many went.
     pub fn sweep(&self, now: Timestamp) -> usize {
-        let swept = |Aligned(shard): &Aligned| lock(shard).sweep(now, self.options.idle_ttl);
-        let removed = self.shards.iter().map(swept).sum();
-        self.keys.fetch_sub(removed, Ordering::Relaxed);
-        self.evicted.fetch_add(removed as u64, Ordering::Relaxed);
-        removed
+        let held_until = Timestamp::from_nanos(self.held_until.swap(0, Ordering::Relaxed));
+        self.remove_from_each(|shard| {
+            shard.hold(now, held_until);
+            shard.sweep(now, self.options.idle_ttl)
+        })
     }
 
     /// Keeps what is remembered now until `until`, because limits changed: a key's
     /// time to go was reckoned with the rate it had, and a slower one may need longer.
     pub fn hold(&self, now: Timestamp, until: Timestamp) {
+        // A request that is under way with the old limits may still write the old time
+        // after this, so the next sweep holds once more before it removes anything.
+        self.held_until.fetch_max(until.as_nanos(), Ordering::Relaxed);
+        self.remove_from_each(|shard| {
+            shard.hold(now, until);
+            shard.drop_blank(now)
+        });
+    }
+
+    fn remove_from_each(&self, remove: impl Fn(&mut Shard) -> usize) -> usize {
+        let mut removed = 0;
         for Aligned(shard) in &self.shards {
-            lock(shard).hold(now, until);
+            let gone = remove(&mut lock(shard));
+            self.keys.fetch_sub(gone, Ordering::Relaxed);
+            removed += gone;
         }
+        self.evicted.fetch_add(removed as u64, Ordering::Relaxed);
+        removed
     }
 
     #[expect(clippy::indexing_slicing, reason = "the high half of a product is below its factor")]
@@ -129,8 +150,19 @@ impl MemoryStore {
 
     #[inline]
     fn shard_of(&self, key: Key) -> usize {
-        let scaled = u128::from(key.bits().0) * self.shards.len() as u128;
+        // From the low half's lower end: its upper end and its lowest bits find the place in a shard's
+        // table. The high half chooses nothing, so it need not be evenly spread.
+        let scaled = u128::from(key.bits().1.rotate_left(32)) * self.shards.len() as u128;
         usize::try_from(scaled >> 64).unwrap_or(0)
+    }
+
+    /// Decides a charge that is alone in its batch, as [`LocalStore::decide_now`]
+    /// does, and says whether the batch commits. It makes no list of verdicts, and
+    /// what the caller does not read of this one is not worked out.
+    #[inline]
+    pub fn decide_alone(&self, charge: &Charge<'_>, context: Context) -> (bool, Verdict) {
+        let verdict = self.decide_one(charge, context);
+        (batch::commits_alone(charge, &verdict), verdict)
     }
 
     #[inline]
@@ -184,8 +216,8 @@ impl LocalStore for MemoryStore {
     #[inline]
     fn decide_now(&self, batch: &[Charge<'_>], context: Context) -> Verdicts {
         if let [charge] = batch {
-            let verdict = self.decide_one(charge, context);
-            return Verdicts::of_one(batch::commits_alone(charge, &verdict), verdict);
+            let (committed, verdict) = self.decide_alone(charge, context);
+            return Verdicts::of_one(committed, verdict);
         }
         batch::decide(batch, context, &mut Held::hold(self, batch, context.now))
     }

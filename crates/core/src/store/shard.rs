@@ -119,6 +119,14 @@ impl Shard {
         before - self.table.len()
     }
 
+    /// Removes what says nothing at `now`: a slower rate would count it from a time
+    /// long past. Returns how many keys that were.
+    pub(super) fn drop_blank(&mut self, now: Timestamp) -> usize {
+        let before = self.table.len();
+        self.table.retain(|entry| entry.blank_at > now);
+        before - self.table.len()
+    }
+
     /// Keeps every key that still says something until `until` at least.
     pub(super) fn hold(&mut self, now: Timestamp, until: Timestamp) {
         for entry in self.table.iter_mut().filter(|entry| entry.blank_at > now) {

@@ -63,30 +63,26 @@ impl fmt::Display for Problem {
             let title = if self.severity == Severity::Error { "error" } else { "warning" };
             return write!(f, "{title}: {}: {cause}\n  = help: {remedy}", source.name);
         };
-        let (line, lines) = lines_around(text, &span);
-        let mark = AnnotationKind::Primary
-            .span(span.start - lines.start..span.end - lines.start)
-            .label(&self.remedy);
-        let snippet = Snippet::source(text.get(lines).unwrap_or_default()).line_start(line);
-        let snippet = snippet.path(&self.source.name).annotation(mark);
+        // Only its lines are handed on: the renderer reads all it is given, for each problem again.
+        let from = text.get(..span.start).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
+        let to = text
+            .get(span.end..)
+            .and_then(|after| after.find('\n'))
+            .map_or(text.len(), |end| span.end + end + 1);
+        let lines_before = text.get(..from).map_or(0, |before| before.matches('\n').count());
+        let mark = AnnotationKind::Primary.span(span.start - from..span.end - from).label(&self.remedy);
+        let snippet = Snippet::source(text.get(from..to).unwrap_or_default())
+            .line_start(lines_before + 1)
+            .path(&self.source.name)
+            .annotation(mark);
         let level = if self.severity == Severity::Error { Level::ERROR } else { Level::WARNING };
         let report = [level.primary_title(&self.cause).element(snippet)];
         f.write_str(&Renderer::plain().render(&report))
     }
 }
 
-/// The number of the line in which a span begins, and where its lines are. Only these are
-/// handed on: whoever shows a problem reads its whole source, and a file may have many problems.
-fn lines_around(text: &str, span: &Range<usize>) -> (usize, Range<usize>) {
-    let (before, after) =
-        (text.get(..span.start).unwrap_or_default(), text.get(span.end..).unwrap_or_default());
-    let start = before.rfind('\n').map_or(0, |end| end + 1);
-    let end = after.find('\n').map_or(text.len(), |length| span.end + length + 1);
-    (before.bytes().filter(|byte| *byte == b'\n').count() + 1, start..end)
-}
-
-/// More than these are not read by anybody.
-const MOST_SHOWN: usize = 500;
+/// More problems than this at once help nobody.
+const SHOWN: usize = 50;
 
 /// Every mistake that was found.
 #[derive(Debug, thiserror::Error)]
@@ -94,11 +90,11 @@ pub(crate) struct Problems(pub(crate) Vec<Problem>);
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for problem in self.0.iter().take(MOST_SHOWN) {
+        for problem in self.0.iter().take(SHOWN) {
             writeln!(f, "{problem}\n")?;
         }
-        if self.0.len() > MOST_SHOWN {
-            writeln!(f, "and {} more\n", self.0.len() - MOST_SHOWN)?;
+        if self.0.len() > SHOWN {
+            writeln!(f, "... and {} more like these\n", self.0.len() - SHOWN)?;
         }
         match self.0.len() {
             1 => f.write_str("1 problem; nothing was loaded"),
@@ -109,21 +105,21 @@ impl fmt::Display for Problems {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_SHOWN, Problem, Problems, Source};
+    use super::{Problem, Problems, SHOWN, Source};
     use std::sync::Arc;
 
-    // Seen failing on: the span not moved to its lines; all problems shown.
+    // Seen failing on: lines without their end, so that a carriage return was shown.
     #[test]
     fn a_file_of_many_mistakes_is_told_in_good_time_with_the_right_lines() {
-        let text: String = (0..20_000).map(|number| format!("- é{number}\r\n")).collect();
-        let source = Arc::new(Source { name: "a.yaml".into(), text });
+        let lines: Vec<String> = (0..20_000).map(|number| format!("- é{number}\r\n")).collect();
+        let source = Arc::new(Source { name: "a.yaml".into(), text: lines.concat() });
         let starts = source.text.match_indices('é').map(|(at, _)| at);
         let problems = starts.map(|at| Problem::new(&source, Some(at..at + 3), "wrong", "remedy"));
         let shown = Problems(problems.collect()).to_string();
-        assert_eq!(shown.matches("error: wrong").count(), MOST_SHOWN);
-        assert!(shown.contains(" --> a.yaml:500:3\n"), "{shown}");
-        assert!(shown.contains("500 | - é499\n    |   ^^ remedy"), "{shown}");
-        assert!(shown.ends_with("and 19500 more\n\n20000 problems; nothing was loaded"));
+        assert_eq!(shown.matches("error: wrong").count(), SHOWN);
+        assert!(shown.contains(" --> a.yaml:50:3\n"), "{shown}");
+        assert!(shown.contains("50 | - é49\n   |   ^^ remedy"), "{shown}");
+        assert!(shown.ends_with("... and 19950 more like these\n\n20000 problems; nothing was loaded"));
     }
 
     #[test]

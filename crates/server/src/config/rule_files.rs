@@ -4,10 +4,14 @@ use super::problem::{Problem, Problems, Source};
 use super::rule_file;
 use crate::ruleset::Ruleset;
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A file of rules larger than this is refused unread.
+/// Folders below folders, at the most.
+const DEEPEST: usize = 8;
+/// A file of rules larger than this is refused.
 const LARGEST: u64 = 64 << 20;
 
 /// Rules, and what the operator should know about them.
@@ -17,39 +21,60 @@ pub(crate) struct LoadedRules {
     pub(crate) warnings: Vec<Problem>,
 }
 
-/// Loads all rules at `path`, or says everything that is wrong with them. With
-/// `merge_domains`, several files may have rules of one domain.
-pub(crate) fn load_rules(path: &Path, merge_domains: bool) -> Result<LoadedRules, Problems> {
-    let mut problems = Vec::new();
-    let mut ruleset = Ruleset::default();
-    let mut domains: HashMap<String, PathBuf> = HashMap::new();
-    let files = match rule_files_at(path) {
-        Ok(files) => files,
-        Err(error) => return Err(Problems(vec![unreadable(path, &error)])),
-    };
-    for file in files {
-        let text = match read(&file) {
-            Ok(text) => text,
-            Err(error) => {
-                problems.push(unreadable(&file, &error));
-                continue;
-            }
-        };
-        let source = Arc::new(Source { name: file.display().to_string(), text });
-        let Some(domain) = rule_file::read(&source, &mut ruleset, &mut problems) else { continue };
-        if let Some(first) = domains.insert(domain.clone(), file)
-            && !merge_domains
-        {
-            let cause = format!("the domain `{domain}` is in {} already", first.display());
-            problems.push(Problem::new(
-                &source,
-                None,
-                cause,
-                "put its rules into one file, or set `rate_limiting.merge_domains`",
-            ));
+/// The texts of all rule files, read once: what is compared is what is parsed.
+pub(crate) struct RuleTexts(Vec<Arc<Source>>);
+
+impl RuleTexts {
+    /// Reads the file at `path`, or all rule files of a folder.
+    pub(crate) fn read(path: &Path) -> Result<Self, Problems> {
+        let files = rule_files_at(path, 0).map_err(|error| Problems(vec![unreadable(path, &error)]))?;
+        if files.is_empty() {
+            // A mount that is not there yet must not lift all limits.
+            let cause = "the folder has no .yaml or .yml file";
+            let remedy = "put rules there, or name another folder; a file with a domain alone limits nothing";
+            return Err(Problems(vec![about(path, cause, remedy)]));
         }
+        let (mut texts, mut problems) = (Vec::new(), Vec::new());
+        for file in files {
+            match read_bounded(&file, LARGEST) {
+                Ok(text) => texts.push(Arc::new(Source { name: file.display().to_string(), text })),
+                Err(error) => problems.push(unreadable(&file, &error)),
+            }
+        }
+        if problems.is_empty() { Ok(Self(texts)) } else { Err(Problems(problems)) }
     }
-    loaded(ruleset, problems)
+
+    /// Equal for equal names and texts.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for source in &self.0 {
+            (&source.name, &source.text).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    /// The rules of these texts, or everything that is wrong with them. With
+    /// `merge_domains`, several files may have rules of one domain.
+    pub(crate) fn parse(&self, merge_domains: bool) -> Result<LoadedRules, Problems> {
+        let (mut ruleset, mut problems) = (Ruleset::default(), Vec::new());
+        let mut domains: HashMap<String, &str> = HashMap::new();
+        for source in &self.0 {
+            let Some(domain) = rule_file::read(source, &mut ruleset, &mut problems) else { continue };
+            if let Some(first) = domains.insert(domain.clone(), &source.name)
+                && !merge_domains
+            {
+                let cause = format!("the domain `{domain}` is in {first} already");
+                let remedy = "put its rules into one file, or set `rate_limiting.merge_domains`";
+                problems.push(Problem::new(source, None, cause, remedy));
+            }
+        }
+        loaded(ruleset, problems)
+    }
+}
+
+/// Loads all rules at `path`, or says everything that is wrong with them.
+pub(crate) fn load_rules(path: &Path, merge_domains: bool) -> Result<LoadedRules, Problems> {
+    RuleTexts::read(path)?.parse(merge_domains)
 }
 
 /// The rules that Hivemind has when it is given none.
@@ -71,9 +96,13 @@ fn loaded(ruleset: Ruleset, problems: Vec<Problem>) -> Result<LoadedRules, Probl
 }
 
 /// The file itself, or the rule files of a folder and of those below it, in order of their names.
-pub(crate) fn rule_files_at(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+fn rule_files_at(path: &Path, depth: usize) -> std::io::Result<Vec<PathBuf>> {
     if !std::fs::metadata(path)?.is_dir() {
         return Ok(vec![path.to_owned()]);
+    }
+    if depth > DEEPEST {
+        let text = format!("folders are nested deeper than {DEEPEST} levels, or link to each other");
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, text));
     }
     let mut files = Vec::new();
     for entry in std::fs::read_dir(path)? {
@@ -85,7 +114,7 @@ pub(crate) fn rule_files_at(path: &Path) -> std::io::Result<Vec<PathBuf>> {
         }
         let is_rules = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
         if std::fs::metadata(&path)?.is_dir() {
-            files.extend(rule_files_at(&path)?);
+            files.extend(rule_files_at(&path, depth + 1)?);
         } else if is_rules {
             files.push(path);
         }
@@ -94,15 +123,26 @@ pub(crate) fn rule_files_at(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn read(path: &Path) -> std::io::Result<String> {
-    if std::fs::metadata(path)?.len() > LARGEST {
-        let text = format!("larger than {LARGEST} bytes");
-        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, text));
+/// Reads a regular file of at most so many bytes: a pipe would block for ever, a device never end.
+pub(super) fn read_bounded(path: &Path, most: u64) -> std::io::Result<String> {
+    let refused = |text: String| std::io::Error::new(std::io::ErrorKind::InvalidInput, text);
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(refused("it is no regular file".into()));
     }
-    std::fs::read_to_string(path)
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(most + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > most {
+        return Err(refused(format!("it is larger than {most} bytes")));
+    }
+    Ok(text)
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Problem {
+    about(path, &format!("cannot be read: {error}"), "check the path and who may read it")
+}
+
+/// A problem with a file or folder as a whole.
+fn about(path: &Path, cause: &str, remedy: &str) -> Problem {
     let source = Arc::new(Source { name: path.display().to_string(), text: String::new() });
-    Problem::new(&source, None, format!("cannot be read: {error}"), "check the path and who may read it")
+    Problem::new(&source, None, cause, remedy)
 }

@@ -17,6 +17,7 @@ mod unknown;
 
 use super::document::{self, Node, Value};
 use super::problem::{Problem, Problems, Source};
+use super::rule_files::read_bounded;
 use super::toml_document;
 use places::{Places, Syntax};
 use reading::Reading;
@@ -65,7 +66,7 @@ pub(crate) fn load_settings(
     let is_toml = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"));
     let syntax = if is_toml { Syntax::Toml } else { Syntax::Yaml };
     let name = path.display().to_string();
-    match read_file(path) {
+    match read_bounded(path, LARGEST) {
         Ok(text) => parse_settings(&name, &text, syntax, env),
         Err(error) => {
             let source = Arc::new(Source { name, text: String::new() });
@@ -73,14 +74,6 @@ pub(crate) fn load_settings(
             Err(Problems(vec![Problem::new(&source, None, cause, "check the path and who may read it")]))
         }
     }
-}
-
-fn read_file(path: &Path) -> std::io::Result<String> {
-    if std::fs::metadata(path)?.len() > LARGEST {
-        let text = format!("larger than {LARGEST} bytes");
-        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, text));
-    }
-    std::fs::read_to_string(path)
 }
 
 fn parse_settings(

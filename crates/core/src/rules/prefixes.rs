@@ -1,0 +1,43 @@
+//! What the rules fix of every key, hashed once: see [`KeyPrefix`].
+
+use super::Declared;
+use crate::key::{KeyPrefix, KeySeed};
+use crate::limit::Limit;
+
+/// The prefixes of all limits of all rules, under one seed.
+#[derive(Clone, Debug)]
+pub(super) struct Prefixes {
+    seed: KeySeed,
+    /// By the number of the declaration, then in the order of its limits.
+    declared: Vec<Box<[KeyPrefix]>>,
+}
+
+impl Prefixes {
+    pub(super) fn new<'d>(seed: KeySeed, declared: impl IntoIterator<Item = &'d Declared>) -> Self {
+        Self { seed, declared: declared.into_iter().map(|declared| of(&seed, declared)).collect() }
+    }
+
+    /// The prefixes of a declaration's limits; none where they were made under another seed.
+    pub(super) fn under(&self, seed: &KeySeed, number: usize) -> &[KeyPrefix] {
+        match self.declared.get(number) {
+            Some(prefixes) if self.seed == *seed => prefixes,
+            _ => &[],
+        }
+    }
+}
+
+fn of(seed: &KeySeed, declared: &Declared) -> Box<[KeyPrefix]> {
+    let limits = declared.rule.as_ref().and_then(|rule| rule.limits()).unwrap_or_default();
+    let prefix = |(index, limit)| {
+        let keys = declared.path.iter().map(|matcher| matcher.key.as_str());
+        KeyPrefix::new(seed, &declared.domain, keys, limit, ordinal(limits, index))
+    };
+    limits.iter().enumerate().map(prefix).collect()
+}
+
+/// Which of those limits of a rule this is whose counters would otherwise be one.
+pub(super) fn ordinal(limits: &[Limit], index: usize) -> u16 {
+    let Some(limit) = limits.get(index) else { return 0 };
+    let alike = limits.iter().take(index).filter(|earlier| earlier.counts_like(limit)).count();
+    u16::try_from(alike).unwrap_or(u16::MAX)
+}

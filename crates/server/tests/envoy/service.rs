@@ -1,0 +1,85 @@
+//! `hivemind serve`, as a process of its own.
+
+use crate::deadline::until;
+use crate::http::{Connection, read_line};
+use crate::process::Process;
+use serde_json::{Value, json};
+use std::io::BufReader;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdout, Command, Stdio};
+
+/// The service, gone when it is dropped.
+pub(crate) struct Service {
+    process: Process,
+    pub(crate) grpc: SocketAddr,
+    metrics: SocketAddr,
+    /// Held open: a service whose output nobody takes is another test.
+    _screen: BufReader<ChildStdout>,
+}
+
+impl Service {
+    /// Starts one below `folder` with these rules, and these settings below `rate_limiting`.
+    pub(crate) fn start(folder: &Path, rules: &str, rate_limiting: &Value) -> Self {
+        std::fs::write(folder.join("rules.yaml"), rules).unwrap();
+        let settings = json!({
+            "server": {"grpc_port": 0, "admin_port": 0, "metrics_port": 0, "grpc_uds": Self::socket(folder)},
+            "rate_limiting": rate_limiting,
+        });
+        std::fs::write(folder.join("hivemind.yaml"), settings.to_string()).unwrap();
+        Self::start_again(folder)
+    }
+
+    /// Starts what was started here before, on the same Unix socket.
+    pub(crate) fn start_again(folder: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
+        command
+            .args(["serve", "--config"])
+            .arg(folder.join("hivemind.yaml"))
+            .arg("--rules")
+            .arg(folder.join("rules.yaml"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        let mut process = Process::start(&mut command);
+        let mut screen = BufReader::new(process.0.stdout.take().unwrap());
+        let (mut grpc, mut metrics) = (None, None);
+        // The screen comes when all sockets are bound, so whoever has read it can connect.
+        loop {
+            let line = read_line(&mut screen).unwrap_or_else(|_| panic!("no start; the reason is above"));
+            if let Some((_, address)) = line.split_once("grpc://") {
+                grpc = address.parse().ok();
+            } else if let Some(("  metrics", address)) = line.split_once("             http://") {
+                metrics = address.strip_suffix("/metrics").and_then(|address| address.parse().ok());
+            } else if line.starts_with("Stop it") {
+                break;
+            }
+        }
+        Self { process, grpc: grpc.unwrap(), metrics: metrics.unwrap(), _screen: screen }
+    }
+
+    pub(crate) fn socket(folder: &Path) -> PathBuf {
+        folder.join("hivemind.sock")
+    }
+
+    /// Ends it as an operator does, and waits until it is gone.
+    pub(crate) fn stop(mut self) {
+        let kill = ["-c", "kill -TERM \"$0\"", &self.process.0.id().to_string()].map(str::to_owned);
+        assert!(Command::new("sh").args(kill).status().unwrap().success());
+        let status = until("the service ends", || self.process.ended());
+        assert!(status.success(), "the service ended with {status}");
+    }
+
+    /// A counter of the reference's, summed over the rules whose labels contain this text.
+    pub(crate) fn counted(&self, counter: &str, labels: &str) -> u64 {
+        let page = Connection::tcp(self.metrics).unwrap().get("/metrics", &[]).unwrap().body;
+        let name = format!("ratelimit_service_rate_limit_{counter}{{");
+        let lines = page.lines().filter(|line| line.starts_with(&name) && line.contains(labels));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    }
+
+    /// Waits until so many hits were counted: what Envoy reports after a response is not awaited by it.
+    pub(crate) fn until_counted(&self, counter: &str, labels: &str, count: u64) {
+        let what = format!("{counter} of {labels} is {count}");
+        until(&what, || (self.counted(counter, labels) == count).then_some(()));
+    }
+}
