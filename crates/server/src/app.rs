@@ -1,5 +1,6 @@
 //! The running service: what is configured is started, told, and stopped in order.
 
+mod bounded;
 mod listeners;
 mod screen;
 
@@ -25,7 +26,6 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::service::Routes;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::HealthServer;
@@ -34,7 +34,9 @@ use tonic_health::server::HealthReporter;
 /// What one connection may have open at once; Envoy opens one connection for each worker.
 const MOST_STREAMS: u32 = 1_000;
 const LARGEST_HEADERS: u32 = 16 << 10;
-const LARGEST_MESSAGE: usize = 1 << 20;
+const LARGEST_MESSAGE: usize = 256 << 10;
+/// A call that is not whole by then is given up.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections are renewed now and then, so that load spreads over new nodes.
 const CONNECTION_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 const KEEPALIVE: Duration = Duration::from_secs(30);
@@ -154,10 +156,10 @@ async fn serve(
     let metrics = metrics(settings, service, store);
     let Listeners { grpc, grpc_uds, admin: admin_tcp, admin_uds, metrics: metrics_tcp } = listeners;
     let mut calls = JoinSet::new();
-    let incoming = TcpListenerStream::new(grpc);
+    let incoming = grpc.into_stream();
     calls.spawn(grpc_server(routes.clone()).serve_with_incoming_shutdown(incoming, until(stopped.clone())));
     if let Some(socket) = grpc_uds {
-        let incoming = UnixListenerStream::new(socket);
+        let incoming = socket.into_stream();
         calls.spawn(grpc_server(routes).serve_with_incoming_shutdown(incoming, until(stopped.clone())));
     }
     let mut pages = JoinSet::new();
@@ -216,7 +218,7 @@ fn grpc_server(routes: Routes) -> tonic::transport::server::Router {
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .max_connection_age(CONNECTION_AGE)
-        .tcp_nodelay(true)
+        .timeout(CALL_TIMEOUT)
         .add_routes(routes)
 }
 

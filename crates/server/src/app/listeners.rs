@@ -1,35 +1,50 @@
 //! The sockets that the service listens on, all bound before anything is served.
 
+use super::bounded::Bounded;
 use crate::config::Server;
 use anyhow::{Context, bail};
+use axum::serve::{ListenerExt, TapIo};
 use std::net::SocketAddr;
 use std::path::Path;
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+type Tcp = TapIo<TcpListener, fn(&mut TcpStream)>;
+
+/// Envoy opens a connection for each of its workers.
+const MOST_CALLERS: usize = 1_024;
+/// Operators, probes and scrapers are few.
+const MOST_VISITORS: usize = 128;
 
 pub(super) struct Listeners {
-    pub(super) grpc: TcpListener,
-    pub(super) grpc_uds: Option<UnixListener>,
-    pub(super) admin: TcpListener,
-    pub(super) admin_uds: Option<UnixListener>,
-    pub(super) metrics: TcpListener,
+    pub(super) grpc: Bounded<Tcp>,
+    pub(super) grpc_uds: Option<Bounded<UnixListener>>,
+    pub(super) admin: Bounded<Tcp>,
+    pub(super) admin_uds: Option<Bounded<UnixListener>>,
+    pub(super) metrics: Bounded<Tcp>,
 }
 
 impl Listeners {
     pub(super) async fn bind(server: &Server) -> anyhow::Result<Self> {
         Ok(Self {
-            grpc: tcp(server.grpc, "grpc_port").await?,
-            admin: tcp(server.admin, "admin_port").await?,
-            metrics: tcp(server.metrics, "metrics_port").await?,
-            grpc_uds: unix(server.grpc_uds.as_deref()).await?,
-            admin_uds: unix(server.admin_uds.as_deref()).await?,
+            grpc: Bounded::new(tcp(server.grpc, "grpc_port").await?, MOST_CALLERS),
+            admin: Bounded::new(tcp(server.admin, "admin_port").await?, MOST_VISITORS),
+            metrics: Bounded::new(tcp(server.metrics, "metrics_port").await?, MOST_VISITORS),
+            grpc_uds: unix(server.grpc_uds.as_deref())
+                .await?
+                .map(|socket| Bounded::new(socket, MOST_CALLERS)),
+            admin_uds: unix(server.admin_uds.as_deref())
+                .await?
+                .map(|socket| Bounded::new(socket, MOST_VISITORS)),
         })
     }
 }
 
-async fn tcp(address: SocketAddr, key: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| {
+async fn tcp(address: SocketAddr, key: &str) -> anyhow::Result<Tcp> {
+    let listener = TcpListener::bind(address).await.with_context(|| {
         format!("cannot listen on {address}; free it, or set server.{key} to another port, 0 for any")
-    })
+    })?;
+    // An answer is small and final: waiting to fill a packet only delays it.
+    Ok(listener.tap_io(|stream| drop(stream.set_nodelay(true))))
 }
 
 async fn unix(path: Option<&Path>) -> anyhow::Result<Option<UnixListener>> {

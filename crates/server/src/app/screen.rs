@@ -2,6 +2,7 @@
 
 use super::listeners::Listeners;
 use crate::config::Settings;
+use axum::serve::Listener;
 use std::io::Write;
 
 const TRY: &str =

@@ -1,0 +1,104 @@
+//! A bound on open connections: whoever comes when all places are taken waits
+//! in the kernel's queue until one is free, and costs nothing until then.
+
+use axum::serve::Listener;
+use futures_util::Stream;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::transport::server::Connected;
+
+/// A listener that has only so many connections open at once.
+pub(super) struct Bounded<L> {
+    listener: L,
+    places: Arc<Semaphore>,
+}
+
+/// A connection with the place that it takes.
+pub(super) struct Placed<T> {
+    io: T,
+    _place: OwnedSemaphorePermit,
+}
+
+impl<L: Listener> Bounded<L> {
+    pub(super) fn new(listener: L, most: usize) -> Self {
+        Self { listener, places: Arc::new(Semaphore::new(most)) }
+    }
+
+    async fn next(&mut self) -> Option<(Placed<L::Io>, L::Addr)> {
+        // Only a closed semaphore fails, and nobody closes it.
+        let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
+        let (io, address) = self.listener.accept().await;
+        Some((Placed { io, _place: place }, address))
+    }
+
+    /// Its connections, for a server that takes a stream of them.
+    pub(super) fn into_stream(self) -> impl Stream<Item = io::Result<Placed<L::Io>>> {
+        futures_util::stream::unfold(self, async |mut listener| {
+            let (connection, _) = listener.next().await?;
+            Some((Ok(connection), listener))
+        })
+    }
+}
+
+impl<L: Listener> Listener for Bounded<L> {
+    type Io = Placed<L::Io>;
+    type Addr = L::Addr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            if let Some(accepted) = self.next().await {
+                return accepted;
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<Self::Addr> {
+        self.listener.local_addr()
+    }
+}
+
+impl<T> Connected for Placed<T> {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Placed<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buf)
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Placed<T> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}
