@@ -161,7 +161,8 @@ fn calls() -> Vec<Vec<u8>> {
     seeds("json_request").iter().map(|json| request_of_json(json).unwrap().encode_to_vec()).collect()
 }
 
-// Seen failing on: the target asserts of a wrong length of statuses, and on a problem whose span is not checked.
+// Seen failing on: statuses without a limit left out, spans past the end of the text, a panic on a call
+// without descriptors, one on a time past 2554.
 proptest! {
     #![proptest_config(cases(5_000))]
 
