@@ -113,12 +113,13 @@ impl Service {
     }
 
     fn apply_global_modes(&self, resolved: &Resolved<'_>, charges: &mut [Charge<'_>]) {
-        // An unmatched descriptor is a quota with room: it lets the whole request pass.
-        let unmatched =
-            || resolved.rulings().any(|ruling| ruling.rule.is_none() && ruling.charges.is_empty());
+        // What matches nothing or only watches is a quota with room: it lets the whole request pass.
+        let has_room = |ruling: Ruling<'_>| {
+            only_watches(&ruling) || (ruling.rule.is_none() && ruling.charges.is_empty())
+        };
         let mode = match (self.options.shadow_mode, self.options.quota_mode) {
             (true, _) => Mode::Shadow,
-            (false, true) if unmatched() => Mode::Shadow,
+            (false, true) if resolved.rulings().any(has_room) => Mode::Shadow,
             (false, true) => Mode::Quota,
             (false, false) => return,
         };
@@ -142,7 +143,8 @@ impl Service {
             let status = self.status(&ruling, strictest, extras, decided.now);
             self.count(in_force, domain, &ruling, descriptor, strictest, extras);
             would_refuse |= status.code == Code::OverLimit;
-            answer.add(status, extras, strictest.is_some_and(|(charge, _)| charge.mode == Mode::Quota));
+            let is_quota = strictest.is_some_and(|(charge, _)| charge.mode == Mode::Quota);
+            answer.add(status, extras, is_quota || self.options.quota_mode);
         }
         if self.options.shadow_mode && would_refuse {
             self.stats.global_shadow_mode.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -168,12 +170,11 @@ impl Service {
             return Status::without_limit(if ruling.rule.is_some() { u32::MAX } else { 0 });
         };
         let over = !verdict.is_admitted();
-        // A rule in shadow mode says OK; under the global one, the statuses tell the truth.
-        let shadowed = charge.mode == Mode::Shadow && !self.options.shadow_mode && !self.options.quota_mode;
         let remaining = if over { 0 } else { u32::try_from(verdict.remaining).unwrap_or(u32::MAX) };
         let quota = extras.and_then(|extras| extras.response.quota.as_ref());
         Status {
-            code: if over && !shadowed { Code::OverLimit } else { Code::Ok },
+            // A rule in shadow mode says OK; under the global one, the statuses tell the truth.
+            code: if over && !only_watches(ruling) { Code::OverLimit } else { Code::Ok },
             limit: Some(CurrentLimit {
                 limit: *charge.limit,
                 name: ruling.rule.and_then(|rule| rule.name.clone()).unwrap_or_default(),
@@ -216,7 +217,7 @@ impl Service {
                 limit: u64::from(charge.limit.burst()),
                 available: verdict.available,
                 refused: !verdict.is_admitted(),
-                shadow: charge.mode == Mode::Shadow && !self.options.shadow_mode,
+                shadow: only_watches(ruling),
             },
             None => Charged { hits, limit: u64::MAX, available: u64::MAX, refused: false, shadow: false },
         };
@@ -251,6 +252,11 @@ impl InForce {
         });
         Self { counters: counters.collect(), ruleset }
     }
+}
+
+/// Whether its own rule says that it never refuses, whatever mode the whole service is in.
+fn only_watches(ruling: &Ruling<'_>) -> bool {
+    ruling.rule.is_some_and(|rule| rule.mode == Mode::Shadow)
 }
 
 /// A part of what is left, for clients that can spend it on their own.
