@@ -9,7 +9,7 @@ use crate::front::rls::RateLimitService;
 use crate::health::Health;
 use crate::proto::DESCRIPTORS;
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitServiceServer;
-use crate::reload::{Reloader, refused};
+use crate::reload::{Changes, Fingerprint, Reloader, refused};
 use crate::ruleset::Ruleset;
 use crate::service::{HeaderNames, Options, Service};
 use crate::telemetry::{Stats, exposition};
@@ -22,7 +22,7 @@ use listeners::Listeners;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
@@ -52,21 +52,25 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
     let service =
         Service::new(Ruleset::default(), Arc::clone(&store), KeySeed::random(), options(settings), stats);
     let service = Arc::new(service);
+    let terminations = Terminations::listen()?;
+    let seen = limiting.config_path.as_deref().map(Fingerprint::of);
     load_first(settings, &service, &health)?;
     let listeners = Listeners::bind(&settings.server).await?;
     tokio::spawn(sweep(Arc::clone(&store), limiting.sweep_interval));
-    if let Some(path) = limiting.config_path.clone() {
+    if let (Some(path), Some(seen)) = (limiting.config_path.clone(), seen) {
+        let changes = Changes::of(&path)?;
         let reloader = Reloader {
             path,
+            seen,
             merge_domains: limiting.merge_domains,
             interval: limiting.config_reload_interval,
             service: Arc::clone(&service),
             health: Arc::clone(&health),
         };
-        tokio::spawn(reloader.run());
+        tokio::spawn(reloader.run(changes));
     }
     screen::show(&listeners, settings);
-    serve(settings, listeners, service, store, health).await
+    serve(settings, listeners, service, store, health, terminations).await
 }
 
 fn options(settings: &Settings) -> Options {
@@ -129,11 +133,14 @@ async fn serve(
     service: Arc<Service>,
     store: Arc<MemoryStore>,
     health: Arc<Health>,
+    terminations: Terminations,
 ) -> anyhow::Result<()> {
     let (stop, stopped) = watch::channel(false);
+    let (close, closed) = watch::channel(false);
     let rls = RateLimitService(Arc::clone(&service));
     let (reporter, health_service) = tonic_health::server::health_reporter();
-    report(&reporter, ServingStatus::Serving).await;
+    report(&reporter, &health).await;
+    tokio::spawn(keep_reporting(reporter.clone(), Arc::clone(&health)));
     let routes = routes(rls.clone(), health_service)?;
     let admin = admin::router(Admin { service: rls, health: Arc::clone(&health) });
     let metrics = metrics(settings, service, store);
@@ -146,19 +153,21 @@ async fn serve(
         calls.spawn(grpc_server(routes).serve_with_incoming_shutdown(incoming, until(stopped.clone())));
     }
     let mut pages = JoinSet::new();
-    let stopping = || until(stopped.clone());
-    pages.spawn(axum::serve(admin_tcp, admin.clone()).with_graceful_shutdown(stopping()).into_future());
-    pages.spawn(axum::serve(metrics_tcp, metrics).with_graceful_shutdown(stopping()).into_future());
+    let closing = || until(closed.clone());
+    pages.spawn(axum::serve(admin_tcp, admin.clone()).with_graceful_shutdown(closing()).into_future());
+    pages.spawn(axum::serve(metrics_tcp, metrics).with_graceful_shutdown(closing()).into_future());
     if let Some(socket) = admin_uds {
-        pages.spawn(axum::serve(socket, admin).with_graceful_shutdown(stopping()).into_future());
+        pages.spawn(axum::serve(socket, admin).with_graceful_shutdown(closing()).into_future());
     }
-    terminated().await?;
+    terminations.wait().await;
     health.stopping();
-    report(&reporter, ServingStatus::NotServing).await;
+    report(&reporter, &health).await;
     tracing::info!("stopping: calls in flight are answered, no new connections are taken");
     let _ = stop.send(true); // Nobody listens any more only if everything has ended already.
     let all = async {
         while calls.join_next().await.is_some() {}
+        // Until the last call is answered, the pages tell that it is stopping.
+        let _ = close.send(true);
         while pages.join_next().await.is_some() {}
     };
     if tokio::time::timeout(settings.server.shutdown_grace, all).await.is_err() {
@@ -168,9 +177,17 @@ async fn serve(
 }
 
 /// Tells who asks for health, by the protocol's name, the reference's, and with none.
-async fn report(reporter: &HealthReporter, status: ServingStatus) {
+async fn report(reporter: &HealthReporter, health: &Health) {
+    let status = if health.is_ready() { ServingStatus::Serving } else { ServingStatus::NotServing };
     for name in ["", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"] {
         reporter.set_service_status(name, status).await;
+    }
+}
+
+async fn keep_reporting(reporter: HealthReporter, health: Arc<Health>) {
+    let mut readiness = health.readiness();
+    while readiness.changed().await.is_ok() {
+        report(&reporter, &health).await;
     }
 }
 
@@ -209,12 +226,21 @@ async fn until(mut stopped: watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await; // A sender that is gone has stopped everything too.
 }
 
-async fn terminated() -> std::io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// SIGTERM and SIGINT, listened to before anybody is told that it runs.
+struct Terminations {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Terminations {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
-    Ok(())
+
+    async fn wait(mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
