@@ -2,7 +2,6 @@
 //! answer in our own types out. Every front door that speaks descriptors asks here.
 
 mod answer;
-mod dynamic_metadata;
 
 pub(crate) use answer::{Answer, Code, CurrentLimit, Grant, Status};
 
@@ -14,6 +13,7 @@ use hivemind_core::store::{
     Charge, Context, KeySeed, LocalStore, MemoryStore, Mode, OnRefusal, Op, Verdict, Verdicts,
 };
 use hivemind_core::{Clock, Descriptor, Rules, SystemClock, Timestamp};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// What the service was told once and for all.
@@ -42,6 +42,8 @@ pub(crate) struct HeaderNames {
 
 /// A ruleset with the counters that its rules are counted in.
 struct InForce {
+    /// Whether these are rules at all, and not what stands in for them until some are loaded.
+    loaded: bool,
     ruleset: Ruleset,
     /// By declaration; none where the name depends on the request.
     counters: Vec<Option<Arc<RuleCounters>>>,
@@ -65,7 +67,7 @@ impl Service {
         options: Options,
         stats: Arc<Stats>,
     ) -> Self {
-        let in_force = ArcSwap::from_pointee(InForce::new(ruleset, &stats));
+        let in_force = ArcSwap::from_pointee(InForce { loaded: false, ..InForce::new(ruleset, &stats) });
         Self { in_force, store, seed, clock: SystemClock, options, stats }
     }
 
@@ -83,13 +85,24 @@ impl Service {
         }
     }
 
+    /// Whether there is anything to decide by.
+    pub(crate) fn has_rules(&self) -> bool {
+        self.in_force.load().loaded
+    }
+
     /// Shows the rules in force.
     pub(crate) fn with_rules<T>(&self, show: impl FnOnce(&Rules) -> T) -> T {
         show(&self.in_force.load().ruleset.rules)
     }
 
-    /// Decides all descriptors of a request in one step.
-    pub(crate) fn decide(&self, domain: &str, descriptors: &[Descriptor<'_>]) -> Answer {
+    /// Decides all descriptors of a request in one step. The request as Envoy may
+    /// route by it is asked for only where that is wanted.
+    pub(crate) fn decide(
+        &self,
+        domain: &str,
+        descriptors: &[Descriptor<'_>],
+        told: impl FnOnce() -> Map<String, Value>,
+    ) -> Answer {
         if !self.options.enabled {
             return Answer::unlimited(descriptors.len());
         }
@@ -104,12 +117,12 @@ impl Service {
         let now = self.clock.now();
         let context = Context { now, deadline: None, on_refusal: self.options.on_refusal };
         let verdicts = self.store.decide_now(&charges, context);
-        self.answer(
-            &in_force,
-            domain,
-            descriptors,
-            &Decided { resolved: &resolved, charges: &charges, verdicts, now },
-        )
+        let decided = Decided { resolved: &resolved, charges: &charges, verdicts, now };
+        let mut answer = self.answer(&in_force, domain, descriptors, &decided);
+        if self.options.dynamic_metadata {
+            answer.add_dynamic_metadata(told());
+        }
+        answer
     }
 
     fn apply_global_modes(&self, resolved: &Resolved<'_>, charges: &mut [Charge<'_>]) {
@@ -140,7 +153,7 @@ impl Service {
         for (ruling, descriptor) in decided.resolved.rulings().zip(asked) {
             let extras = ruling.declared.and_then(|number| in_force.ruleset.extras.get(number));
             let strictest = decided.strictest(&ruling);
-            let status = self.status(&ruling, strictest, extras, decided.now);
+            let status = status_of(&ruling, strictest, extras, decided.now);
             self.count(in_force, domain, &ruling, descriptor, strictest, extras);
             would_refuse |= status.code == Code::OverLimit;
             let is_quota = strictest.is_some_and(|(charge, _)| charge.mode == Mode::Quota);
@@ -152,37 +165,7 @@ impl Service {
         if let Some(names) = &self.options.response_headers {
             answer.add_limit_headers(names);
         }
-        if self.options.dynamic_metadata {
-            answer.dynamic_metadata = Some(dynamic_metadata::of(domain, asked, &answer));
-        }
         answer
-    }
-
-    fn status(
-        &self,
-        ruling: &Ruling<'_>,
-        strictest: Option<(&Charge<'_>, &Verdict)>,
-        extras: Option<&Extras>,
-        now: Timestamp,
-    ) -> Status {
-        let Some((charge, verdict)) = strictest else {
-            // An unlimited rule has the largest number left; where no rule matched there is nothing to tell.
-            return Status::without_limit(if ruling.rule.is_some() { u32::MAX } else { 0 });
-        };
-        let over = !verdict.is_admitted();
-        let remaining = if over { 0 } else { u32::try_from(verdict.remaining).unwrap_or(u32::MAX) };
-        let quota = extras.and_then(|extras| extras.response.quota.as_ref());
-        Status {
-            // A rule in shadow mode says OK; under the global one, the statuses tell the truth.
-            code: if over && !only_watches(ruling) { Code::OverLimit } else { Code::Ok },
-            limit: Some(CurrentLimit {
-                limit: *charge.limit,
-                name: ruling.rule.and_then(|rule| rule.name.clone()).unwrap_or_default(),
-            }),
-            remaining,
-            reset_after: Some(verdict.reset_after),
-            grant: quota.and_then(|quota| grant(quota, remaining, now)),
-        }
     }
 
     fn count(
@@ -250,7 +233,34 @@ impl InForce {
             let fixed = extras.stat.is_fixed();
             fixed.then(|| stats.of(&StatName::new(domain, extras.stat.name(&[]))))
         });
-        Self { counters: counters.collect(), ruleset }
+        Self { loaded: true, counters: counters.collect(), ruleset }
+    }
+}
+
+/// What becomes of one descriptor, told by the strictest of its limits.
+fn status_of(
+    ruling: &Ruling<'_>,
+    strictest: Option<(&Charge<'_>, &Verdict)>,
+    extras: Option<&Extras>,
+    now: Timestamp,
+) -> Status {
+    let Some((charge, verdict)) = strictest else {
+        // An unlimited rule has the largest number left; where no rule matched there is nothing to tell.
+        return Status::without_limit(if ruling.rule.is_some() { u32::MAX } else { 0 });
+    };
+    let over = !verdict.is_admitted();
+    let remaining = if over { 0 } else { u32::try_from(verdict.remaining).unwrap_or(u32::MAX) };
+    let quota = extras.and_then(|extras| extras.response.quota.as_ref());
+    Status {
+        // A rule in shadow mode says OK; under the global one, the statuses tell the truth.
+        code: if over && !only_watches(ruling) { Code::OverLimit } else { Code::Ok },
+        limit: Some(CurrentLimit {
+            limit: *charge.limit,
+            name: ruling.rule.and_then(|rule| rule.name.clone()).unwrap_or_default(),
+        }),
+        remaining,
+        reset_after: Some(verdict.reset_after),
+        grant: quota.and_then(|quota| grant(quota, remaining, now)),
     }
 }
 
