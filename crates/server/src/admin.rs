@@ -8,7 +8,7 @@ use crate::health::Health;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use std::sync::Arc;
@@ -58,8 +58,17 @@ async fn json(State(admin): State<Admin>, body: Bytes) -> Response {
             let code = if over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
             (code, [(header::CONTENT_TYPE, "application/json")], text).into_response()
         }
-        Err(reason) => (StatusCode::BAD_REQUEST, format!("Bad Request: {reason}\n")).into_response(),
+        Err(reason) => bad_request(&reason),
     }
+}
+
+/// The reference's body, word for word; why is in a header, for people.
+fn bad_request(reason: &str) -> Response {
+    let mut response = (StatusCode::BAD_REQUEST, "Bad Request\n").into_response();
+    if let Ok(reason) = HeaderValue::from_str(reason) {
+        response.headers_mut().insert("x-error", reason);
+    }
+    response
 }
 
 async fn rlconfig(State(admin): State<Admin>) -> String {
