@@ -122,7 +122,11 @@ async fn a_refund_gives_back_down_to_nothing_and_always_passes() {
         assert_eq!(statuses(&server.send(refund(&text, None)).await), "OK 10/DAY, 5 left", "{key}");
         assert_eq!(statuses(&server.send(refund(&text, Some(0))).await), "OK 10/DAY, 5 left", "{key}");
         assert_eq!(statuses(&server.send(asked(&text, 5, None)).await), "OK 10/DAY, 0 left", "{key}");
-        assert_eq!(statuses(&server.send(refund(&text, Some(u64::MAX))).await), "OK 10/DAY, 10 left", "{key}");
+        assert_eq!(
+            statuses(&server.send(refund(&text, Some(u64::MAX))).await),
+            "OK 10/DAY, 10 left",
+            "{key}"
+        );
         assert_eq!(statuses(&server.send(refund(&text, Some(3))).await), "OK 10/DAY, 10 left", "{key}");
         assert_eq!(statuses(&server.send(asked(&text, 11, None)).await), "OVER 10/DAY", "{key}");
     }

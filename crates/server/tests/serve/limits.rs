@@ -60,9 +60,12 @@ async fn windows_begin_at_whole_multiples_of_their_unit_since_the_epoch() {
 #[tokio::test]
 async fn each_algorithm_keeps_its_own_promise() {
     let server = Server::with_rules(RULES).await;
-    for (key, admitted, limit) in
-        [("fixed", 3_u32, "3/DAY"), ("sliding", 3, "3/DAY"), ("bucket", 4, "2/DAY"), ("plain_bucket", 2, "2/DAY")]
-    {
+    for (key, admitted, limit) in [
+        ("fixed", 3_u32, "3/DAY"),
+        ("sliding", 3, "3/DAY"),
+        ("bucket", 4, "2/DAY"),
+        ("plain_bucket", 2, "2/DAY"),
+    ] {
         for left in (0..admitted).rev() {
             let answer = server.ask("d", &format!("{key}=x")).await;
             assert_eq!(statuses(&answer), format!("OK {limit}, {left} left"), "{key}");

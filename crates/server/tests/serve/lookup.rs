@@ -129,7 +129,9 @@ async fn an_exact_value_goes_before_the_first_wildcard_and_that_before_none() {
 #[tokio::test]
 async fn rules_come_from_all_files_of_a_folder_and_merge_where_that_is_asked_for() {
     let file = |domain: &str, key: &str| {
-        format!("domain: {domain}\ndescriptors:\n- {{key: {key}, rate_limit: {{unit: day, requests_per_unit: 3}}}}\n")
+        format!(
+            "domain: {domain}\ndescriptors:\n- {{key: {key}, rate_limit: {{unit: day, requests_per_unit: 3}}}}\n"
+        )
     };
     let setup = Setup::new().rules_at("rules").with("rate_limiting.merge_domains", "true");
     setup.write("rules/one.yaml", &file("d", "a"));
@@ -144,11 +146,13 @@ async fn rules_come_from_all_files_of_a_folder_and_merge_where_that_is_asked_for
 }
 
 #[tokio::test]
-async fn a_thousand_sibling_values_each_find_their_own_rule() {
+async fn ten_thousand_sibling_values_each_find_their_own_rule() {
     let rule = |number| {
-        format!("- {{key: tenant, value: t{number}, rate_limit: {{unit: day, requests_per_unit: {number}}}}}\n")
+        format!(
+            "- {{key: tenant, value: t{number}, rate_limit: {{unit: day, requests_per_unit: {number}}}}}\n"
+        )
     };
-    let rules: String = (1..=1_000).map(rule).collect();
+    let rules: String = (1..=10_000).map(rule).collect();
     let server = Server::with_rules(&format!("domain: d\ndescriptors:\n{rules}")).await;
     let asked: Vec<String> = (1..=250).map(|number| format!("tenant=t{}", number * 4)).collect();
     let expected: Vec<String> =

@@ -80,11 +80,7 @@ async fn a_rule_that_only_watches_says_ok_under_a_global_mode_too() {
     for mode in ["shadow_mode", "quota_mode"] {
         let server = Setup::rules(SHADOW).with(&format!("rate_limiting.{mode}"), "true").start().await;
         let answer = server.send(with_hits("watched=x", 22)).await;
-        assert_eq!(
-            (overall(&answer), statuses(&answer).as_str()),
-            ("OK", "OK 20/DAY, 0 left"),
-            "{mode}"
-        );
+        assert_eq!((overall(&answer), statuses(&answer).as_str()), ("OK", "OK 20/DAY, 0 left"), "{mode}");
         assert_eq!(server.counted("shadow_mode", "domain=\"d\",key1=\"watched\"").await, Some(2), "{mode}");
     }
 }

@@ -27,14 +27,20 @@ async fn with(way: &str) -> Server {
 async fn by_default_a_refusal_is_counted_where_it_was_refused_and_nowhere_else() {
     let server = Server::with_rules(RULES).await;
     refused_after_three(&server).await;
-    assert_eq!(statuses(&server.send(peek("d", "wide=x | narrow=x")).await), "OK 10/DAY, 7 left | OVER 4/DAY");
+    assert_eq!(
+        statuses(&server.send(peek("d", "wide=x | narrow=x")).await),
+        "OK 10/DAY, 7 left | OVER 4/DAY"
+    );
 }
 
 #[tokio::test]
 async fn a_refusal_can_be_counted_everywhere_as_the_reference_does() {
     let server = with("count_all").await;
     refused_after_three(&server).await;
-    assert_eq!(statuses(&server.send(peek("d", "wide=x | narrow=x")).await), "OK 10/DAY, 4 left | OVER 4/DAY");
+    assert_eq!(
+        statuses(&server.send(peek("d", "wide=x | narrow=x")).await),
+        "OK 10/DAY, 4 left | OVER 4/DAY"
+    );
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use crate::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descripto
 use crate::proto::envoy::service::ratelimit::v3::RateLimitRequest;
 
 /// The descriptors of a request.
-pub(crate) fn descriptors(text: &str) -> Vec<RateLimitDescriptor> {
+fn descriptors(text: &str) -> Vec<RateLimitDescriptor> {
     let entry = |entry: &str| {
         let (key, value) = entry.split_once('=').expect("key=value");
         Entry { key: key.to_owned(), value: value.to_owned() }

@@ -21,8 +21,10 @@ impl Page {
 
     /// The number that a page of metrics has for a series.
     pub(crate) fn metric(&self, series: &str) -> Option<u64> {
-        let line =
-            self.body.lines().find(|line| line.strip_prefix(series).is_some_and(|rest| rest.starts_with(' ')));
+        let line = self
+            .body
+            .lines()
+            .find(|line| line.strip_prefix(series).is_some_and(|rest| rest.starts_with(' ')));
         line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
     }
 }

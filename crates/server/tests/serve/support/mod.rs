@@ -6,8 +6,8 @@ mod log;
 mod server;
 mod shown;
 
-pub(crate) use asked::{descriptors, peek, request};
-pub(crate) use http::{Page, get, post};
+pub(crate) use asked::{peek, request};
+pub(crate) use http::{Page, exchange, get, post};
 pub(crate) use server::{Client, Server, Setup, hivemind};
 pub(crate) use shown::{headers, overall, shown, statuses};
 

@@ -101,7 +101,7 @@ impl Setup {
     }
 
     /// Starts it where it cannot run: how it ended, and what it said.
-    pub(crate) async fn fail(self) -> (ExitStatus, String, String) {
+    pub(crate) async fn fail(&self) -> (ExitStatus, String, String) {
         let output = within("its end", self.command().output()).await.unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (output.status, text(output.stdout), text(output.stderr))
@@ -148,7 +148,10 @@ impl Server {
         self.try_send(request).await.unwrap()
     }
 
-    pub(crate) async fn try_send(&self, request: RateLimitRequest) -> Result<RateLimitResponse, tonic::Status> {
+    pub(crate) async fn try_send(
+        &self,
+        request: RateLimitRequest,
+    ) -> Result<RateLimitResponse, tonic::Status> {
         let mut client = self.client().await;
         let answer = within("an answer", client.should_rate_limit(request)).await;
         answer.map(tonic::Response::into_inner)

@@ -52,9 +52,5 @@ pub(crate) fn overall(answer: &RateLimitResponse) -> &'static str {
 
 /// The headers for the client, as `name: value`.
 pub(crate) fn headers(answer: &RateLimitResponse) -> Vec<String> {
-    answer
-        .response_headers_to_add
-        .iter()
-        .map(|header| format!("{}: {}", header.key, header.value))
-        .collect()
+    answer.response_headers_to_add.iter().map(|header| format!("{}: {}", header.key, header.value)).collect()
 }
