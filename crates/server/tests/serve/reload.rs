@@ -40,9 +40,12 @@ async fn a_file_given_by_its_name_alone_is_followed_too() {
     // Seen failing on: the folder of `rules.yaml` taken for none, as it was.
     let setup = Setup::rules(&rules(5)).rules_as_given("rules.yaml");
     let mut server = setup.start().await;
-    std::fs::write(server.path().join("rules.yaml"), rules(6)).unwrap();
-    server.log.next("rules loaded").await;
-    assert_eq!(limit(&server).await, "OK 6/DAY, 6 left");
+    // The first change may be found by the look at the start; those after it are not.
+    for requests in 6..9 {
+        std::fs::write(server.path().join("rules.yaml"), rules(requests)).unwrap();
+        server.log.next("rules loaded").await;
+        assert_eq!(limit(&server).await, format!("OK {requests}/DAY, {requests} left"));
+    }
 }
 
 /// A version of a `ConfigMap`'s contents, put in force as the kubelet does it.
@@ -109,14 +112,17 @@ async fn the_interval_finds_what_no_event_tells_of() {
     let current = setup.path().join("current");
     std::os::unix::fs::symlink("first", &current).unwrap();
     let mut server = setup.start().await;
-    std::os::unix::fs::symlink("second", server.path().join("next")).unwrap();
-    std::fs::rename(server.path().join("next"), current).unwrap();
-    server.log.next("rules loaded").await;
-    assert_eq!(limit(&server).await, "OK 6/DAY, 6 left");
+    for (folder, requests) in [("second", 6), ("first", 5), ("second", 6)] {
+        std::os::unix::fs::symlink(folder, server.path().join("next")).unwrap();
+        std::fs::rename(server.path().join("next"), &current).unwrap();
+        server.log.next("rules loaded").await;
+        assert_eq!(limit(&server).await, format!("OK {requests}/DAY, {requests} left"));
+    }
 }
 
 #[tokio::test]
 async fn a_changed_limit_keeps_its_counter() {
+    // Seen failing on: `InForce::new` with new statistics in place of `stats.of`.
     let mut server = Server::with_rules(&rules(5)).await;
     for _ in 0..3 {
         server.ask("d", "k=x").await;
@@ -177,7 +183,7 @@ async fn looking_at_the_rules_is_no_reason_to_look_again() {
     server.signal("HUP").await;
     server.log.next("rules loaded").await;
     let watch = notify_reads(&server.path().join("rules.yaml"));
-    // Any wait will do that is longer than the time events are given to settle: that of 40 calls, at least.
+    // Nothing happening is no event to wait for; so much quiet would hold several looks, each an event.
     let quiet = tokio::time::timeout(std::time::Duration::from_millis(400), std::future::pending::<()>());
     assert!(quiet.await.is_err());
     let reads = watch.1.try_iter().count();
