@@ -11,7 +11,7 @@ use crate::health::Health;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ async fn json(State(admin): State<Admin>, body: Bytes) -> Response {
             let code = if over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
             (code, [(header::CONTENT_TYPE, "application/json")], text).into_response()
         }
-        Err(reason) => (StatusCode::BAD_REQUEST, format!("Bad Request: {reason}\n")).into_response(),
+        Err(reason) => bad_request(&reason),
     }
 }
 
@@ -65,6 +65,15 @@ async fn json(State(admin): State<Admin>, body: Bytes) -> Response {
 pub(crate) fn answer_json(service: &RateLimitService, body: &[u8]) -> Result<(bool, String), String> {
     let answer = service.answer(&json::request(body)?).map_err(|error| error.to_string())?;
     Ok((json::is_over_limit(&answer), json::response(&answer)?))
+}
+
+/// The reference's body, word for word; why is in a header, for people.
+fn bad_request(reason: &str) -> Response {
+    let mut response = (StatusCode::BAD_REQUEST, "Bad Request\n").into_response();
+    if let Ok(reason) = HeaderValue::from_str(reason) {
+        response.headers_mut().insert("x-error", reason);
+    }
+    response
 }
 
 async fn rlconfig(State(admin): State<Admin>) -> String {

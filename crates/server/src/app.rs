@@ -20,7 +20,6 @@ use axum::routing::get;
 use hivemind_core::store::{KeySeed, MemoryStore, StoreOptions};
 use hivemind_core::{Clock, SystemClock};
 use listeners::Listeners;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -117,13 +116,13 @@ fn options(settings: &Settings) -> Options {
 fn load_first(settings: &Settings, service: &Service, health: &Health) -> anyhow::Result<Option<u64>> {
     let limiting = &settings.rate_limiting;
     let Some(path) = &limiting.config_path else {
-        accepted(service, health, demo_rules()?, Path::new("built-in demo rules"));
+        accepted(service, health, demo_rules()?);
         return Ok(None);
     };
     let texts = RuleTexts::read(path);
     let fingerprint = texts.as_ref().ok().map(RuleTexts::fingerprint);
     match texts.and_then(|texts| texts.parse(limiting.merge_domains)) {
-        Ok(loaded) => accepted(service, health, loaded, path),
+        Ok(loaded) => accepted(service, health, loaded),
         Err(problems) if limiting.force_start_without_initial_config => refused(service, health, &problems),
         Err(problems) => return Err(problems.into()),
     }
@@ -148,9 +147,11 @@ async fn serve(
     terminated: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let (stop, stopped) = watch::channel(false);
+    let (close, closed) = watch::channel(false);
     let rls = RateLimitService(Arc::clone(&service));
     let (reporter, health_service) = tonic_health::server::health_reporter();
-    report(&reporter, ServingStatus::Serving).await;
+    report(&reporter, &health).await;
+    tokio::spawn(keep_reporting(reporter.clone(), Arc::clone(&health)));
     let routes = routes(rls.clone(), health_service)?;
     let admin = admin::router(Admin { service: rls, health: Arc::clone(&health) });
     let metrics = metrics(settings, service, store);
@@ -163,19 +164,21 @@ async fn serve(
         calls.spawn(grpc_server(routes).serve_with_incoming_shutdown(incoming, until(stopped.clone())));
     }
     let mut pages = JoinSet::new();
-    let stopping = || until(stopped.clone());
-    pages.spawn(axum::serve(admin_tcp, admin.clone()).with_graceful_shutdown(stopping()).into_future());
-    pages.spawn(axum::serve(metrics_tcp, metrics).with_graceful_shutdown(stopping()).into_future());
+    let closing = || until(closed.clone());
+    pages.spawn(axum::serve(admin_tcp, admin.clone()).with_graceful_shutdown(closing()).into_future());
+    pages.spawn(axum::serve(metrics_tcp, metrics).with_graceful_shutdown(closing()).into_future());
     if let Some(socket) = admin_uds {
-        pages.spawn(axum::serve(socket, admin).with_graceful_shutdown(stopping()).into_future());
+        pages.spawn(axum::serve(socket, admin).with_graceful_shutdown(closing()).into_future());
     }
     terminated.await;
     health.stopping();
-    report(&reporter, ServingStatus::NotServing).await;
+    report(&reporter, &health).await;
     tracing::info!("stopping: calls in flight are answered, no new connections are taken");
     let _ = stop.send(true); // Nobody listens any more only if everything has ended already.
     let all = async {
         while calls.join_next().await.is_some() {}
+        // Until the last call is answered, the pages tell that it is stopping.
+        let _ = close.send(true);
         while pages.join_next().await.is_some() {}
     };
     if tokio::time::timeout(settings.server.shutdown_grace, all).await.is_err() {
@@ -185,9 +188,17 @@ async fn serve(
 }
 
 /// Tells who asks for health, by the protocol's name, the reference's, and with none.
-async fn report(reporter: &HealthReporter, status: ServingStatus) {
+async fn report(reporter: &HealthReporter, health: &Health) {
+    let status = if health.is_ready() { ServingStatus::Serving } else { ServingStatus::NotServing };
     for name in ["", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"] {
         reporter.set_service_status(name, status).await;
+    }
+}
+
+async fn keep_reporting(reporter: HealthReporter, health: Arc<Health>) {
+    let mut readiness = health.readiness();
+    while readiness.changed().await.is_ok() {
+        report(&reporter, &health).await;
     }
 }
 

@@ -62,7 +62,7 @@ fn ask_each_rule(ruleset: Ruleset) {
     for (domain, path) in asked {
         let entries: Vec<(&str, &str)> =
             path.iter().map(|matcher| (matcher.key(), matcher.value().unwrap_or("any"))).collect();
-        let answer = service.0.decide(&domain, &[Descriptor::new(&entries)]);
+        let answer = service.0.decide(&domain, &[Descriptor::new(&entries)], Default::default);
         assert_eq!(answer.statuses.len(), 1);
         service.0.with_rules(|rules| {
             assert_eq!(rules.explain(&domain, &entries).steps.len(), entries.len(), "{domain} {entries:?}");

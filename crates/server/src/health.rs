@@ -2,12 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use tokio::sync::watch;
 
 /// What is known about the service's state.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     has_rules: AtomicBool,
     stopping: AtomicBool,
+    ready: watch::Sender<bool>,
     /// Why the rules on disk are not the rules in force.
     last_load_error: Mutex<Option<String>>,
 }
@@ -15,6 +17,7 @@ pub(crate) struct Health {
 impl Health {
     pub(crate) fn rules_loaded(&self) {
         self.has_rules.store(true, Ordering::Relaxed);
+        self.ready.send_replace(self.is_ready());
         *self.last_load_error.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
@@ -24,6 +27,12 @@ impl Health {
 
     pub(crate) fn stopping(&self) {
         self.stopping.store(true, Ordering::Relaxed);
+        self.ready.send_replace(false);
+    }
+
+    /// Tells when that changes.
+    pub(crate) fn readiness(&self) -> watch::Receiver<bool> {
+        self.ready.subscribe()
     }
 
     pub(crate) fn is_ready(&self) -> bool {
@@ -37,7 +46,7 @@ impl Health {
             lines.push("stopping: no new connections are taken".into());
         }
         if !self.has_rules.load(Ordering::Relaxed) {
-            lines.push("no rules have been loaded yet: every request passes".into());
+            lines.push("no rules have been loaded yet: every request is answered with an error".into());
         }
         let error = self.last_load_error.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = &*error {

@@ -4,7 +4,8 @@
 use crate::config::{LoadedRules, Problems, RuleTexts};
 use crate::health::Health;
 use crate::service::Service;
-use notify::{RecursiveMode, Watcher};
+use notify::event::{AccessKind, AccessMode};
+use notify::{Event, EventKind, RecursiveMode, Watcher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -61,7 +62,10 @@ impl Reloader {
                 }
                 *seen = Seen { fingerprint, trouble: None };
                 match texts.parse(self.merge_domains) {
-                    Ok(loaded) => accepted(&self.service, &self.health, loaded, &self.path),
+                    Ok(loaded) => {
+                        accepted(&self.service, &self.health, loaded);
+                        tracing::info!(path = %self.path.display(), "rules loaded");
+                    }
                     Err(problems) => refused(&self.service, &self.health, &problems),
                 }
             }
@@ -86,14 +90,13 @@ struct Seen {
 }
 
 /// Puts rules in force.
-pub(crate) fn accepted(service: &Service, health: &Health, loaded: LoadedRules, path: &Path) {
+pub(crate) fn accepted(service: &Service, health: &Health, loaded: LoadedRules) {
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
     service.reload(loaded.ruleset);
     health.rules_loaded();
     service.stats().config_load_success.fetch_add(1, Ordering::Relaxed);
-    tracing::info!(path = %path.display(), "rules loaded");
 }
 
 /// Returns when no event has come for a while.
@@ -110,9 +113,10 @@ pub(crate) fn refused(service: &Service, health: &Health, problems: &Problems) {
 
 /// Tells of anything that happens beside the files. Without events the interval still finds changes.
 fn watch(path: &Path, changed: mpsc::Sender<()>) -> Option<notify::RecommendedWatcher> {
-    // A full channel means that a look is due already.
-    let tell = move |_: notify::Result<notify::Event>| {
-        let _ = changed.try_send(());
+    let tell = move |event: notify::Result<Event>| {
+        if !event.is_ok_and(|event| is_reading(event.kind)) {
+            let _ = changed.try_send(()); // A full channel means that a look is due already.
+        }
     };
     // A rename puts another file in the place of the watched one, so its folder is watched, and that alone.
     let (folder, depth) = match path.parent() {
@@ -127,4 +131,9 @@ fn watch(path: &Path, changed: mpsc::Sender<()>) -> Option<notify::RecommendedWa
     watcher
         .map_err(|error| tracing::warn!(%error, "the rules' folder cannot be watched; changes are found at the interval"))
         .ok()
+}
+
+/// Whether an event tells only that somebody reads, as every look of ours does.
+fn is_reading(kind: EventKind) -> bool {
+    matches!(kind, EventKind::Access(access) if access != AccessKind::Close(AccessMode::Write))
 }

@@ -2,7 +2,6 @@
 //! answer in our own types out. Every front door that speaks descriptors asks here.
 
 mod answer;
-mod dynamic_metadata;
 
 pub(crate) use answer::{Answer, Code, CurrentLimit, Grant, Status};
 
@@ -14,6 +13,7 @@ use hivemind_core::store::{
     Charge, Context, KeySeed, LocalStore, MemoryStore, Mode, OnRefusal, Op, Verdict, Verdicts,
 };
 use hivemind_core::{Clock, Descriptor, Rules, SystemClock, Timestamp};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// What the service was told once and for all.
@@ -42,6 +42,8 @@ pub(crate) struct HeaderNames {
 
 /// A ruleset with the counters that its rules are counted in.
 struct InForce {
+    /// Whether these are rules at all, and not what stands in for them until some are loaded.
+    loaded: bool,
     ruleset: Ruleset,
     /// By declaration; none where the name depends on the request.
     counters: Vec<Option<Arc<RuleCounters>>>,
@@ -65,7 +67,7 @@ impl Service {
         options: Options,
         stats: Arc<Stats>,
     ) -> Self {
-        let in_force = ArcSwap::from_pointee(InForce::new(ruleset, &stats));
+        let in_force = ArcSwap::from_pointee(InForce { loaded: false, ..InForce::new(ruleset, &stats) });
         Self { in_force, store, seed, clock: SystemClock, options, stats }
     }
 
@@ -83,13 +85,24 @@ impl Service {
         }
     }
 
+    /// Whether there is anything to decide by.
+    pub(crate) fn has_rules(&self) -> bool {
+        self.in_force.load().loaded
+    }
+
     /// Shows the rules in force.
     pub(crate) fn with_rules<T>(&self, show: impl FnOnce(&Rules) -> T) -> T {
         show(&self.in_force.load().ruleset.rules)
     }
 
-    /// Decides all descriptors of a request in one step.
-    pub(crate) fn decide(&self, domain: &str, descriptors: &[Descriptor<'_>]) -> Answer {
+    /// Decides all descriptors of a request in one step. The request as Envoy may
+    /// route by it is asked for only where that is wanted.
+    pub(crate) fn decide(
+        &self,
+        domain: &str,
+        descriptors: &[Descriptor<'_>],
+        told: impl FnOnce() -> Map<String, Value>,
+    ) -> Answer {
         if !self.options.enabled {
             return Answer::unlimited(descriptors.len());
         }
@@ -104,20 +117,18 @@ impl Service {
         let now = self.clock.now();
         let context = Context { now, deadline: None, on_refusal: self.options.on_refusal };
         let verdicts = self.store.decide_now(&charges, context);
-        self.answer(
-            &in_force,
-            domain,
-            descriptors,
-            &Decided { resolved: &resolved, charges: &charges, verdicts, now },
-        )
+        let decided = Decided { resolved: &resolved, charges: &charges, verdicts, now };
+        let mut answer = self.answer(&in_force, domain, descriptors, &decided);
+        if self.options.dynamic_metadata {
+            answer.add_dynamic_metadata(told());
+        }
+        answer
     }
 
     fn apply_global_modes(&self, resolved: &Resolved<'_>, charges: &mut [Charge<'_>]) {
-        // A descriptor that never refuses, for want of a rule or in shadow mode, is a quota
-        // with room: under the global quota mode it lets the whole request pass.
-        let has_room = |ruling: Ruling<'_>| match ruling.rule {
-            Some(rule) => rule.mode == Mode::Shadow,
-            None => ruling.charges.is_empty(),
+        // What matches nothing or only watches is a quota with room: it lets the whole request pass.
+        let has_room = |ruling: Ruling<'_>| {
+            only_watches(&ruling) || (ruling.rule.is_none() && ruling.charges.is_empty())
         };
         let mode = match (self.options.shadow_mode, self.options.quota_mode) {
             (true, _) => Mode::Shadow,
@@ -142,21 +153,17 @@ impl Service {
         for (ruling, descriptor) in decided.resolved.rulings().zip(asked) {
             let extras = ruling.declared.and_then(|number| in_force.ruleset.extras.get(number));
             let strictest = decided.strictest(&ruling);
-            let status = status(&ruling, strictest, extras, decided.now);
+            let status = status_of(&ruling, strictest, extras, decided.now);
             self.count(in_force, domain, &ruling, descriptor, strictest, extras);
             would_refuse |= status.code == Code::OverLimit;
-            let is_quota =
-                self.options.quota_mode || ruling.rule.is_some_and(|rule| rule.mode == Mode::Quota);
-            answer.add(status, extras, is_quota);
+            let is_quota = strictest.is_some_and(|(charge, _)| charge.mode == Mode::Quota);
+            answer.add(status, extras, is_quota || self.options.quota_mode);
         }
         if self.options.shadow_mode && would_refuse {
             self.stats.global_shadow_mode.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         }
         if let Some(names) = &self.options.response_headers {
             answer.add_limit_headers(names);
-        }
-        if self.options.dynamic_metadata {
-            answer.dynamic_metadata = Some(dynamic_metadata::of(domain, asked, &answer));
         }
         answer
     }
@@ -193,7 +200,7 @@ impl Service {
                 limit: u64::from(charge.limit.burst()),
                 available: verdict.available,
                 refused: !verdict.is_admitted(),
-                shadow: is_shadow(ruling),
+                shadow: only_watches(ruling),
             },
             None => Charged { hits, limit: u64::MAX, available: u64::MAX, refused: false, shadow: false },
         };
@@ -226,12 +233,12 @@ impl InForce {
             let fixed = rule.is_some() && extras.stat.is_fixed();
             fixed.then(|| stats.of(&StatName::new(domain, extras.stat.name(&[]))))
         });
-        Self { counters: counters.collect(), ruleset }
+        Self { loaded: true, counters: counters.collect(), ruleset }
     }
 }
 
-/// What became of one descriptor, told by the charge that speaks for it.
-fn status(
+/// What becomes of one descriptor, told by the strictest of its limits.
+fn status_of(
     ruling: &Ruling<'_>,
     strictest: Option<(&Charge<'_>, &Verdict)>,
     extras: Option<&Extras>,
@@ -242,12 +249,11 @@ fn status(
         return Status::without_limit(if ruling.rule.is_some() { u32::MAX } else { 0 });
     };
     let over = !verdict.is_admitted();
-    // A rule in shadow mode says OK; under the global one, the statuses tell the truth.
-    let shadowed = is_shadow(ruling);
     let remaining = if over { 0 } else { u32::try_from(verdict.remaining).unwrap_or(u32::MAX) };
     let quota = extras.and_then(|extras| extras.response.quota.as_ref());
     Status {
-        code: if over && !shadowed { Code::OverLimit } else { Code::Ok },
+        // A rule in shadow mode says OK; under the global one, the statuses tell the truth.
+        code: if over && !only_watches(ruling) { Code::OverLimit } else { Code::Ok },
         limit: Some(CurrentLimit {
             limit: *charge.limit,
             name: ruling.rule.and_then(|rule| rule.name.clone()).unwrap_or_default(),
@@ -258,7 +264,8 @@ fn status(
     }
 }
 
-fn is_shadow(ruling: &Ruling<'_>) -> bool {
+/// Whether its own rule says that it never refuses, whatever mode the whole service is in.
+fn only_watches(ruling: &Ruling<'_>) -> bool {
     ruling.rule.is_some_and(|rule| rule.mode == Mode::Shadow)
 }
 

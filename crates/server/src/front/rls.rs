@@ -24,6 +24,8 @@ pub(crate) enum BadRequest {
     EmptyDomain,
     #[error("rate limit descriptor list must not be empty")]
     NoDescriptors,
+    #[error("no rate limit configuration loaded")]
+    NoRules,
     #[error("a request has at most {MOST_DESCRIPTORS} descriptors; this one has {count}")]
     TooManyDescriptors { count: usize },
     #[error(
@@ -74,6 +76,9 @@ fn decide(service: &Service, request: &rls::RateLimitRequest) -> Result<Answer, 
     if count > MOST_DESCRIPTORS {
         return Err(BadRequest::TooManyDescriptors { count });
     }
+    if !service.has_rules() {
+        return Err(BadRequest::NoRules);
+    }
     let entries: SmallVec<[SmallVec<[Entry<'_>; 4]>; 2]> = request
         .descriptors
         .iter()
@@ -88,7 +93,33 @@ fn decide(service: &Service, request: &rls::RateLimitRequest) -> Result<Answer, 
             limit: brought_limit(index, message)?,
         });
     }
-    Ok(service.decide(&request.domain, &descriptors))
+    Ok(service.decide(&request.domain, &descriptors, || told(request)))
+}
+
+/// The request in the reference's words, with what it left out left out.
+fn told(request: &rls::RateLimitRequest) -> serde_json::Map<String, serde_json::Value> {
+    let descriptor = |message: &RateLimitDescriptor| {
+        let entries = message.entries.iter().map(|entry| format!("{}={}", entry.key, entry.value));
+        let mut told = serde_json::Map::from_iter([("entries".to_owned(), entries.collect())]);
+        if let Some(limit) = &message.limit {
+            let unit = limit.unit().as_str_name();
+            told.insert(
+                "limit".into(),
+                format!("requests_per_unit:{} unit:{unit}", limit.requests_per_unit).into(),
+            );
+        }
+        if let Some(hits) = message.hits_addend {
+            told.insert("hitsAddend".into(), hits.into());
+        }
+        serde_json::Value::Object(told)
+    };
+    let mut told = serde_json::Map::new();
+    told.insert("domain".into(), request.domain.as_str().into());
+    told.insert("descriptors".into(), request.descriptors.iter().map(descriptor).collect());
+    if request.hits_addend > 0 {
+        told.insert("hitsAddend".into(), request.hits_addend.into());
+    }
+    told
 }
 
 /// A descriptor's own hits count, also where they are 0; else those of the request, where 0 is 1.

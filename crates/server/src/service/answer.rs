@@ -3,7 +3,7 @@
 use super::HeaderNames;
 use crate::ruleset::Extras;
 use hivemind_core::{Limit, Timestamp};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +42,11 @@ impl Status {
         Self { code: Code::Ok, limit: None, remaining, reset_after: None, grant: None }
     }
 
-    /// Whole seconds until the reset, rounded up.
+    /// Whole seconds until the reset, rounded up. A refusal never says 0, which invites to ask again
+    /// at once: that of a full bucket too small for the request would.
     pub(crate) fn reset_seconds(&self) -> Option<u64> {
-        self.reset_after.map(|span| span.as_secs() + u64::from(span.subsec_nanos() > 0))
+        let least = u64::from(self.code == Code::OverLimit);
+        self.reset_after.map(|span| (span.as_secs() + u64::from(span.subsec_nanos() > 0)).max(least))
     }
 }
 
@@ -58,7 +60,7 @@ pub(crate) struct Answer {
     pub(crate) raw_body: Option<String>,
     pub(crate) dynamic_metadata: Option<Value>,
     /// What the rules that let the request pass say of it, merged.
-    pub(super) metadata: Option<Value>,
+    metadata: Option<Value>,
     /// The status that the three headers tell of.
     tightest: Option<usize>,
     tightest_is_over: bool,
@@ -95,7 +97,7 @@ impl Answer {
                 self.raw_body.clone_from(&response.raw_body);
             }
             if let (false, Some(metadata)) = (over, metadata) {
-                merge(self.metadata.get_or_insert_with(|| Value::Object(serde_json::Map::new())), metadata);
+                merge(self.metadata.get_or_insert_with(|| Value::Object(Map::new())), metadata);
             }
         }
         self.note_if_tightest(&status, over && !is_quota);
@@ -112,6 +114,14 @@ impl Answer {
             self.tightest = Some(self.statuses.len());
             self.tightest_is_over |= refuses;
         }
+    }
+
+    /// What Envoy may route by: the request as it was `told`, and what the rules that let it pass say of it.
+    pub(super) fn add_dynamic_metadata(&mut self, mut told: Map<String, Value>) {
+        if let Some(metadata) = &self.metadata {
+            told.insert("metadata".into(), metadata.clone());
+        }
+        self.dynamic_metadata = Some(Value::Object(told));
     }
 
     pub(super) fn add_limit_headers(&mut self, names: &HeaderNames) {

@@ -9,6 +9,9 @@ use std::time::Duration;
 /// More names than this come from clients, not from rules.
 const MOST_NAMES: usize = 10_000;
 
+/// A name longer than this comes from a client, too; so many long ones would fill the memory.
+const LONGEST_NAME: usize = 1_000;
+
 /// The buckets of the response time, in microseconds.
 pub(super) const BUCKETS_US: [u64; 9] = [10, 50, 100, 500, 1_000, 5_000, 10_000, 50_000, 100_000];
 
@@ -24,6 +27,10 @@ impl StatName {
     pub(crate) fn new(domain: &str, parts: Vec<String>) -> Self {
         let parts = parts.into_iter().map(|part| part.replace([':', '|', '.'], "_"));
         Self { domain: domain.to_owned(), parts: parts.collect() }
+    }
+
+    fn len(&self) -> usize {
+        self.domain.len() + self.parts.iter().map(String::len).sum::<usize>()
     }
 }
 
@@ -114,6 +121,9 @@ impl Stats {
         if let Some(counters) = known {
             return counters;
         }
+        if name.len() > LONGEST_NAME {
+            return Arc::clone(&self.other);
+        }
         let mut by_name = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
         if by_name.len() >= MOST_NAMES && !by_name.contains_key(name) {
             return Arc::clone(&self.other);
@@ -164,7 +174,7 @@ impl Stats {
 
 #[cfg(test)]
 mod tests {
-    use super::{Charged, MOST_NAMES, RuleCounters, StatName, Stats};
+    use super::{Charged, LONGEST_NAME, MOST_NAMES, RuleCounters, StatName, Stats};
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
 
@@ -201,6 +211,8 @@ mod tests {
             stats.of(&name(number)).total_hits.fetch_add(1, Ordering::Relaxed);
         }
         assert_eq!(stats.by_name().len(), MOST_NAMES);
+        let long = StatName { domain: "d".into(), parts: vec!["x".repeat(LONGEST_NAME)] };
+        assert!(Arc::ptr_eq(&stats.of(&long), &stats.other));
         assert_eq!(stats.other.total_hits.load(Ordering::Relaxed), 50);
         assert!(!Arc::ptr_eq(&stats.of(&name(0)), &stats.other));
         for number in 0..1_000 {
