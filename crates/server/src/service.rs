@@ -10,11 +10,12 @@ use crate::telemetry::{Charged, RuleCounters, StatName, Stats};
 use arc_swap::ArcSwap;
 use hivemind_core::rules::{Resolved, Ruling};
 use hivemind_core::store::{
-    Charge, Context, KeySeed, LocalStore, MemoryStore, Mode, OnRefusal, Op, Verdict, Verdicts,
+    Charge, Context, KeySeed, LocalStore, MemoryStore, Mode, OnRefusal, Op, Outcome, Verdict, Verdicts,
 };
 use hivemind_core::{Clock, Descriptor, Rules, SystemClock, Timestamp};
 use serde_json::{Map, Value};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What the service was told once and for all.
 #[derive(Clone, Debug)]
@@ -83,6 +84,8 @@ impl Service {
             let now = self.clock.now();
             self.store.hold(now, now.saturating_add(memory));
         }
+        drop(before);
+        self.stats.drop_unused();
     }
 
     /// Whether there is anything to decide by.
@@ -180,12 +183,12 @@ impl Service {
         let counters = match (ruling.declared, extras) {
             (Some(number), Some(extras)) => match in_force.counters.get(number) {
                 Some(Some(counters)) => Arc::clone(counters),
-                _ => self.stats.of(&StatName::new(domain, extras.stat.name(ruling.entries))),
+                _ => self.stats.of_request(&StatName::new(domain, extras.stat.name(ruling.entries))),
             },
             // A limit that the request brought is counted under all its values.
             _ if !ruling.charges.is_empty() => {
                 let parts = ruling.entries.iter().map(|entry| crate::ruleset::joined(*entry));
-                self.stats.of(&StatName::new(domain, parts.collect()))
+                self.stats.of_request(&StatName::new(domain, parts.collect()))
             }
             _ => return,
         };
@@ -231,7 +234,7 @@ impl InForce {
         let declared = ruleset.rules.declarations().zip(&ruleset.extras);
         let counters = declared.map(|((domain, _, rule), extras)| {
             let fixed = rule.is_some() && extras.stat.is_fixed();
-            fixed.then(|| stats.of(&StatName::new(domain, extras.stat.name(&[]))))
+            fixed.then(|| stats.of_rule(&StatName::new(domain, extras.stat.name(&[]))))
         });
         Self { loaded: true, counters: counters.collect(), ruleset }
     }
@@ -259,12 +262,20 @@ fn status_of(
             name: ruling.rule.and_then(|rule| rule.name.clone()).unwrap_or_default(),
         }),
         remaining,
-        reset_after: Some(verdict.reset_after),
+        reset_after: Some(told_wait(verdict)),
         grant: quota.and_then(|quota| grant(quota, remaining, now)),
     }
 }
 
 /// Whether its own rule says that it never refuses, whatever mode the whole service is in.
+/// When a refused client may come again, and when one that passes has its whole budget back.
+fn told_wait(verdict: &Verdict) -> Duration {
+    match verdict.outcome {
+        Outcome::Refused { retry_after: Some(wait) } => wait,
+        Outcome::Refused { retry_after: None } | Outcome::Admitted => verdict.reset_after,
+    }
+}
+
 fn only_watches(ruling: &Ruling<'_>) -> bool {
     ruling.rule.is_some_and(|rule| rule.mode == Mode::Shadow)
 }

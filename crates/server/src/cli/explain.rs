@@ -42,6 +42,9 @@ impl Explain {
             Some(path) => load_rules(path, self.merge_domains)?,
             None => demo_rules()?,
         };
+        for warning in &loaded.warnings {
+            writeln!(std::io::stderr(), "{warning}\n")?;
+        }
         let entries = self.entries.iter().map(|entry| {
             entry.split_once('=').ok_or_else(|| anyhow!("`{entry}` is no entry; write key=value"))
         });

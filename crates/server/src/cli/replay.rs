@@ -73,8 +73,8 @@ pub(super) struct Replay {
     malformed: Malformed,
 
     /// The most keys to remember at once; past it, new keys share buckets
-    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
-    max_keys: usize,
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    max_keys: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -95,7 +95,7 @@ impl Replay {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let rules = self.load()?;
         let reader = self.reader(&rules)?;
-        let mut engine = Engine::new(rules, self.max_keys)?;
+        let mut engine = Engine::new(rules, usize::try_from(self.max_keys)?)?;
         let mut lines = Lines::new(self.input()?);
         let mut output = BufWriter::new(io::stdout().lock());
         let mut summary = self.summary.then(Summary::default);
@@ -134,10 +134,14 @@ impl Replay {
     }
 
     fn load(&self) -> anyhow::Result<Rules> {
-        match &self.rules {
-            Some(path) => Ok(load_rules(path, self.merge_domains)?.ruleset.rules),
-            None => Ok(demo_rules()?.ruleset.rules),
+        let loaded = match &self.rules {
+            Some(path) => load_rules(path, self.merge_domains)?,
+            None => demo_rules()?,
+        };
+        for warning in &loaded.warnings {
+            writeln!(io::stderr(), "{warning}\n")?;
         }
+        Ok(loaded.ruleset.rules)
     }
 
     fn reader(&self, rules: &Rules) -> anyhow::Result<Reader> {

@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// Rules nested deeper than this are a mistake, or an attack on the reader's stack.
 const DEEPEST: usize = 32;
 
+/// More limits on one descriptor make a request dear, and hardly any of them ever tells.
+const MOST_LIMITS: usize = 8;
+
 const FILE_KEYS: &[&str] = &["domain", "descriptors"];
 const DESCRIPTOR_KEYS: &[&str] = &[
     "key",
@@ -201,6 +204,12 @@ impl Reader<'_> {
                 if limits.is_empty() {
                     let remedy = "add a limit, or leave the key out";
                     self.problem(Some(several.span.clone()), "`rate_limits` has no limit", remedy);
+                    return None;
+                }
+                if limits.len() > MOST_LIMITS {
+                    let cause = format!("`rate_limits` has more than {MOST_LIMITS} limits");
+                    let remedy = "keep the tightest: each is charged for every request";
+                    self.problem(Some(several.span.clone()), cause, remedy);
                     return None;
                 }
                 limit_reader::rule(self, limits)?

@@ -1,7 +1,8 @@
 //! The reference service's counters, by rule. The number of names is bounded: past
 //! it, hits are counted under `other`, where they can be seen.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -25,13 +26,31 @@ pub(crate) struct StatName {
 impl StatName {
     /// As the reference writes names: nothing that a statistics line separates by, and no dots in an address.
     pub(crate) fn new(domain: &str, parts: Vec<String>) -> Self {
-        let parts = parts.into_iter().map(|part| part.replace([':', '|', '.'], "_"));
+        let parts = parts.into_iter().map(|part| without_dots_in_addresses(&part.replace([':', '|'], "_")));
         Self { domain: domain.to_owned(), parts: parts.collect() }
     }
 
     fn len(&self) -> usize {
         self.domain.len() + self.parts.iter().map(String::len).sum::<usize>()
     }
+}
+
+fn without_dots_in_addresses(text: &str) -> String {
+    let is_part = |c: char| c.is_ascii_digit() || c == '.';
+    let mut written = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(is_part) {
+        let (before, from) = rest.split_at(start);
+        let (run, after) = from.split_at(from.find(|c| !is_part(c)).unwrap_or(from.len()));
+        written.push_str(before);
+        written.push_str(&if run.parse::<Ipv4Addr>().is_ok() {
+            run.replace('.', "_")
+        } else {
+            run.to_owned()
+        });
+        rest = after;
+    }
+    written + rest
 }
 
 /// What one charge was, as far as statistics care.
@@ -94,14 +113,16 @@ fn near_limit(limit: u64, ratio: f32) -> u64 {
 
 fn add(counter: &AtomicU64, amount: u64) {
     if amount > 0 {
-        counter.fetch_add(amount, Ordering::Relaxed);
+        // No sum of such amounts wraps round in a lifetime, whatever a request claims to cost.
+        counter.fetch_add(amount.min(1 << 40), Ordering::Relaxed);
     }
 }
 
 /// All counters of the service.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
-    by_name: RwLock<HashMap<StatName, Arc<RuleCounters>>>,
+    by_rule: RwLock<HashMap<StatName, Arc<RuleCounters>>>,
+    by_request: RwLock<HashMap<StatName, Arc<RuleCounters>>>,
     pub(crate) other: Arc<RuleCounters>,
     domains_not_found: RwLock<HashMap<String, AtomicU64>>,
     pub(crate) requests: AtomicU64,
@@ -115,20 +136,34 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
-    /// The counters of a name; those of `other` once there are too many.
-    pub(crate) fn of(&self, name: &StatName) -> Arc<RuleCounters> {
-        let known = self.by_name.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
-        if let Some(counters) = known {
-            return counters;
+    /// The counters of a name that a rule fixes. There are as many as there are rules.
+    pub(crate) fn of_rule(&self, name: &StatName) -> Arc<RuleCounters> {
+        let mut by_rule = self.by_rule.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(by_rule.entry(name.clone()).or_default())
+    }
+
+    /// Drops the names of rules that are gone: those that nobody counts in any more.
+    pub(crate) fn drop_unused(&self) {
+        let mut by_rule = self.by_rule.write().unwrap_or_else(PoisonError::into_inner);
+        by_rule.retain(|_, counters| Arc::strong_count(counters) > 1);
+    }
+
+    /// The counters of a name that depends on the request; those of `other` once there are too many.
+    pub(crate) fn of_request(&self, name: &StatName) -> Arc<RuleCounters> {
+        let by_request = self.by_request.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(counters) = by_request.get(name) {
+            return Arc::clone(counters);
         }
-        if name.len() > LONGEST_NAME {
+        if by_request.len() >= MOST_NAMES || name.len() > LONGEST_NAME {
             return Arc::clone(&self.other);
         }
-        let mut by_name = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
-        if by_name.len() >= MOST_NAMES && !by_name.contains_key(name) {
+        drop(by_request);
+        let mut by_request = self.by_request.write().unwrap_or_else(PoisonError::into_inner);
+        // Others may have come between the two locks.
+        if by_request.len() >= MOST_NAMES && !by_request.contains_key(name) {
             return Arc::clone(&self.other);
         }
-        Arc::clone(by_name.entry(name.clone()).or_default())
+        Arc::clone(by_request.entry(name.clone()).or_default())
     }
 
     pub(crate) fn domain_not_found(&self, domain: &str) {
@@ -154,13 +189,15 @@ impl Stats {
         add(&self.requests, 1);
     }
 
-    /// All names with their counters, in order.
+    /// All names with their counters, in order. A name that both a rule and requests have
+    /// is told once, as the rule's: a page with one name twice is refused.
     pub(super) fn by_name(&self) -> Vec<(StatName, Arc<RuleCounters>)> {
-        let by_name = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<_> =
-            by_name.iter().map(|(name, counters)| (name.clone(), Arc::clone(counters))).collect();
-        all.sort_by(|(a, _), (b, _)| a.cmp(b));
-        all
+        let mut all: BTreeMap<StatName, Arc<RuleCounters>> = BTreeMap::new();
+        for names in [&self.by_request, &self.by_rule] {
+            let names = names.read().unwrap_or_else(PoisonError::into_inner);
+            all.extend(names.iter().map(|(name, counters)| (name.clone(), Arc::clone(counters))));
+        }
+        all.into_iter().collect()
     }
 
     pub(super) fn domains_not_found(&self) -> Vec<(String, u64)> {
@@ -208,16 +245,37 @@ mod tests {
         let stats = Stats::default();
         let name = |number: usize| StatName { domain: "d".into(), parts: vec![number.to_string()] };
         for number in 0..MOST_NAMES + 50 {
-            stats.of(&name(number)).total_hits.fetch_add(1, Ordering::Relaxed);
+            stats.of_request(&name(number)).total_hits.fetch_add(1, Ordering::Relaxed);
         }
         assert_eq!(stats.by_name().len(), MOST_NAMES);
         let long = StatName { domain: "d".into(), parts: vec!["x".repeat(LONGEST_NAME)] };
         assert!(Arc::ptr_eq(&stats.of(&long), &stats.other));
         assert_eq!(stats.other.total_hits.load(Ordering::Relaxed), 50);
-        assert!(!Arc::ptr_eq(&stats.of(&name(0)), &stats.other));
+        assert!(!Arc::ptr_eq(&stats.of_request(&name(0)), &stats.other));
+        // Rules keep their names, however many requests have taken theirs before.
+        let rule = stats.of_rule(&StatName::new("d", vec!["of a rule".into()]));
+        assert!(!Arc::ptr_eq(&rule, &stats.other));
+        stats.drop_unused();
+        assert_eq!(stats.by_name().len(), MOST_NAMES + 1);
+        drop(rule);
+        stats.drop_unused();
+        assert_eq!(stats.by_name().len(), MOST_NAMES);
         for number in 0..1_000 {
             stats.domain_not_found(&number.to_string());
         }
         assert_eq!(stats.domains_not_found().len(), 101);
+    }
+
+    #[test]
+    fn names_are_written_as_the_reference_writes_them() {
+        for (text, written) in [
+            ("remote_address_10.0.0.1", "remote_address_10_0_0_1"),
+            ("path_/v1.2/a.html", "path_/v1.2/a.html"),
+            ("host_example.org:8080|x", "host_example.org_8080_x"),
+            ("net_10.0.0.0/8", "net_10_0_0_0/8"),
+            ("version_1.2.3.4.5", "version_1.2.3.4.5"),
+        ] {
+            assert_eq!(StatName::new("d", vec![text.into()]).parts, [written]);
+        }
     }
 }

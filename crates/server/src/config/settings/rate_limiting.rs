@@ -2,7 +2,7 @@
 
 use super::kind::{COUNT, FLAG, HEADER, HeaderName, Kind, MILLIS, PATH, RATIO, SPAN};
 use super::reading::Section;
-use hivemind_core::store::OnRefusal;
+use hivemind_core::store::{MemoryStore, OnRefusal};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -47,6 +47,11 @@ const MAX_KEYS: NonZeroUsize = NonZeroUsize::new(1_000_000).unwrap();
 
 pub(super) fn read(mut section: Section<'_, '_>) -> RateLimiting {
     let older = section.superseded("local_cache_size", &COUNT, Ok("rate_limiting.max_keys"));
+    let max_keys = section.read("max_keys", &COUNT).or(older).unwrap_or(MAX_KEYS);
+    if max_keys.get() > MemoryStore::MOST_KEYS {
+        let cause = format!("`rate_limiting.max_keys` is at most {}", MemoryStore::MOST_KEYS);
+        section.refuse("max_keys", cause, "a million keys take 55 MB; choose what your memory holds");
+    }
     let mut flag = |key: &str, default: bool| section.read(key, &FLAG).unwrap_or(default);
     let enabled = flag("enabled", true);
     let merge_domains = flag("merge_domains", false);
@@ -68,7 +73,7 @@ pub(super) fn read(mut section: Section<'_, '_>) -> RateLimiting {
         sweep_interval: time("sweep_interval", &SPAN, Duration::from_secs(60)),
         staleness_threshold: time("staleness_threshold_ms", &MILLIS, Duration::from_millis(500)),
         config_path: section.read("config_path", &PATH),
-        max_keys: section.read("max_keys", &COUNT).or(older).unwrap_or(MAX_KEYS),
+        max_keys,
         on_refusal: section.choice("on_refusal", ON_REFUSAL).unwrap_or_default(),
         near_limit_ratio: section.read("near_limit_ratio", &RATIO).unwrap_or(0.8),
         response_headers: response_headers(section.section("response_headers")),
