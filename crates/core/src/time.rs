@@ -76,7 +76,7 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 ///
 /// A reading is carried on by the CPU's counter for up to a millisecond, because
 /// asking the system costs more than all the rest of a decision. The clock is
-/// therefore exact to the time that a reading may take ([`LONGEST_READING_NANOS`]) and the
+/// therefore exact to the time that a reading may take (20 µs) and the
 /// counter's drift in a millisecond, and follows a wall clock that was set within one.
 /// Its very first reading calibrates the counter, which may take 200 ms: the limiters
 /// make it when they are made.

@@ -15,7 +15,8 @@ pub(crate) use problem::Problem;
 pub(crate) use problem::Problems;
 #[cfg(any(test, fuzzing))]
 pub(crate) use rule_files::parse_rules;
-pub(crate) use rule_files::{LoadedRules, RuleTexts, demo_rules, load_rules};
+pub(crate) use rule_files::{LoadedRules, RuleTexts, demo_rules, load_rules, read_bounded};
 pub(crate) use settings::{
-    LogFormat, LogLevel, Observability, SECTIONS, Server, Settings, environment, load_settings,
+    LARGEST_CONFIGURATION, LogFormat, LogLevel, Observability, SECTIONS, Server, Settings, environment,
+    load_settings,
 };

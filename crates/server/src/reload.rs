@@ -33,17 +33,28 @@ impl Reloader {
     /// Follows the files for ever, and loads them anew at each of `hangups`.
     pub(crate) async fn run(self, mut hangups: Signal) {
         let (tell, mut changes) = mpsc::channel(1);
-        let _watcher = watch(&self.path, tell);
+        let mut watcher = watch(&self.path, tell.clone());
         let mut net = tokio::time::interval(self.interval);
         net.tick().await; // The first comes at once, and the rules have just been loaded.
         let mut seen = Seen { fingerprint: self.loaded, trouble: None };
         let mut asked = false;
         loop {
             // Files may be slow; the other tasks of this thread are not to wait for them.
+            let was_in_trouble = seen.trouble.is_some();
             tokio::task::block_in_place(|| self.look(&mut seen, asked));
+            // A folder that was away is another one now, and nobody watches it.
+            if was_in_trouble && seen.trouble.is_none() {
+                drop(watcher.take());
+                watcher = watch(&self.path, tell.clone());
+            }
             asked = tokio::select! {
                 _ = hangups.recv() => true,
-                _ = net.tick() => false,
+                _ = net.tick() => {
+                    // Nor where it was away for less than a look.
+                    drop(watcher.take());
+                    watcher = watch(&self.path, tell.clone());
+                    false
+                }
                 Some(()) = changes.recv() => {
                     let _ = tokio::time::timeout(SETTLE_AT_MOST, settled(&mut changes)).await;
                     false

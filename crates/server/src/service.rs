@@ -78,6 +78,7 @@ impl Service {
 
     /// Puts other rules in force from the next request on; counters stay.
     pub(crate) fn reload(&self, ruleset: Ruleset) {
+        let ruleset = Ruleset { rules: ruleset.rules.seeded(self.seed), ..ruleset };
         let next = Arc::new(InForce::new(ruleset, &self.stats));
         let before = self.in_force.swap(Arc::clone(&next));
         if let Some(memory) = next.ruleset.rules.longest_memory_after(&before.ruleset.rules) {

@@ -12,8 +12,8 @@ type Tcp = TapIo<TcpListener, fn(&mut TcpStream)>;
 
 /// Envoy opens a connection for each of its workers.
 const MOST_CALLERS: usize = 1_024;
-/// Operators, probes and scrapers are few.
-const MOST_VISITORS: usize = 128;
+/// Operators, probes and scrapers are few; idle strangers must not shut them out.
+const MOST_VISITORS: usize = 1_024;
 
 pub(super) struct Listeners {
     pub(super) grpc: Bounded<Tcp>,

@@ -1,6 +1,6 @@
 //! `hivemind check`: every mistake in rules and configuration, before they are in force.
 
-use crate::config::{load_rules, load_settings};
+use crate::config::{LARGEST_CONFIGURATION, load_rules, load_settings, read_bounded};
 use clap::Args;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ fn is_configuration(path: &Path) -> bool {
     if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml")) {
         return true;
     }
-    let Ok(text) = std::fs::read_to_string(path) else { return false };
+    let Ok(text) = read_bounded(path, LARGEST_CONFIGURATION) else { return false };
     let begins = |word: &str| {
         text.lines().any(|line| line.strip_prefix(word).is_some_and(|rest| rest.starts_with(':')))
     };

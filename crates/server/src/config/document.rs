@@ -68,7 +68,13 @@ impl Node {
 
 /// Reads one document, or says where it stops being YAML.
 pub(super) fn parse(source: &Arc<Source>) -> Result<Node, Problem> {
-    match serde_saphyr::from_str::<Spanned<Raw>>(&source.text) {
+    // As many values as the text has bytes: enough for any file, and too few for an alias bomb.
+    let most = source.text.len().max(1_000);
+    let budget = serde_saphyr::budget! {
+        max_nodes: most, max_events: most.saturating_mul(4), max_total_scalar_bytes: most.saturating_mul(2),
+    };
+    let options = serde_saphyr::options! { budget: budget };
+    match serde_saphyr::from_str_with_options::<Spanned<Raw>>(&source.text, options) {
         Ok(raw) => Ok(placed(raw, &source.text)),
         Err(error) => {
             let span = error.location().map(|location| span_of(&location, &source.text));
@@ -89,6 +95,10 @@ fn in_our_words(cause: &str) -> (String, &'static str) {
     }
     if cause.starts_with("multiple YAML documents") {
         return ("a second document begins here".to_owned(), "make it a file of its own");
+    }
+    if cause.contains("budget") {
+        let remedy = "flatten it, write out what aliases stand for, or make several files of it";
+        return ("the file is nested too deep, or its aliases stand for too much".to_owned(), remedy);
     }
     let remedy = "this is not YAML as it stands; check indentation, quotes and brackets up to here";
     (cause.to_owned(), remedy)

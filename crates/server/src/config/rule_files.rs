@@ -124,7 +124,7 @@ fn rule_files_at(path: &Path, depth: usize) -> std::io::Result<Vec<PathBuf>> {
 }
 
 /// Reads a regular file of at most so many bytes: a pipe would block for ever, a device never end.
-pub(super) fn read_bounded(path: &Path, most: u64) -> std::io::Result<String> {
+pub(crate) fn read_bounded(path: &Path, most: u64) -> std::io::Result<String> {
     let refused = |text: String| std::io::Error::new(std::io::ErrorKind::InvalidInput, text);
     if !std::fs::metadata(path)?.is_file() {
         return Err(refused("it is no regular file".into()));

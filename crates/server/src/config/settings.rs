@@ -29,7 +29,7 @@ pub(crate) use rate_limiting::RateLimiting;
 pub(crate) use server::Server;
 
 /// A configuration larger than this is refused unread.
-const LARGEST: u64 = 4 << 20;
+pub(crate) const LARGEST_CONFIGURATION: u64 = 4 << 20;
 
 /// The sections of a configuration.
 pub(crate) const SECTIONS: [&str; 7] =
@@ -66,7 +66,7 @@ pub(crate) fn load_settings(
     let is_toml = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"));
     let syntax = if is_toml { Syntax::Toml } else { Syntax::Yaml };
     let name = path.display().to_string();
-    match read_bounded(path, LARGEST) {
+    match read_bounded(path, LARGEST_CONFIGURATION) {
         Ok(text) => parse_settings(&name, &text, syntax, env),
         Err(error) => {
             let source = Arc::new(Source { name, text: String::new() });

@@ -2,7 +2,7 @@
 //! places counts one name; a name that finds none takes the place of the least,
 //! with its count, so a count is never too low and is too high by no more than `error`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 const PLACES: usize = 1_000;
 
@@ -15,29 +15,36 @@ pub(super) struct Tally {
 
 /// The names that were limited most.
 #[derive(Debug, Default)]
-pub(super) struct Top(HashMap<String, Tally>);
+pub(super) struct Top {
+    tallies: HashMap<String, Tally>,
+    /// The same by their counts, so that the least is found at once.
+    by_count: BTreeSet<(u64, String)>,
+}
 
 impl Top {
     pub(super) fn add(&mut self, name: &str) {
-        if let Some(tally) = self.0.get_mut(name) {
-            tally.limited += 1;
-            return;
-        }
-        let inherited = if self.0.len() < PLACES { 0 } else { self.drop_least() };
-        self.0.insert(name.to_owned(), Tally { limited: inherited + 1, error: inherited });
+        let inherited = match self.tallies.get(name) {
+            Some(tally) => *tally,
+            None if self.tallies.len() < PLACES => Tally::default(),
+            None => self.drop_least(),
+        };
+        self.by_count.remove(&(inherited.limited, name.to_owned()));
+        let tally = Tally { limited: inherited.limited + 1, error: inherited.error };
+        self.by_count.insert((tally.limited, name.to_owned()));
+        self.tallies.insert(name.to_owned(), tally);
     }
 
-    fn drop_least(&mut self) -> u64 {
-        let least = self.0.iter().min_by_key(|(_, tally)| tally.limited);
-        let Some((name, tally)) = least.map(|(name, tally)| (name.clone(), *tally)) else { return 0 };
-        self.0.remove(&name);
-        tally.limited
+    /// Frees the least place, and says what its successor inherits.
+    fn drop_least(&mut self) -> Tally {
+        let Some((limited, name)) = self.by_count.pop_first() else { return Tally::default() };
+        self.tallies.remove(&name);
+        Tally { limited, error: limited }
     }
 
     /// The first `count` names, most limited first, equals by name.
     pub(super) fn first(&self, count: usize) -> Vec<(&str, Tally)> {
         let mut all: Vec<(&str, Tally)> =
-            self.0.iter().map(|(name, tally)| (name.as_str(), *tally)).collect();
+            self.tallies.iter().map(|(name, tally)| (name.as_str(), *tally)).collect();
         all.sort_by(|(a, x), (b, y)| y.limited.cmp(&x.limited).then_with(|| a.cmp(b)));
         all.truncate(count);
         all
@@ -57,7 +64,7 @@ mod tests {
                 top.add("heavy");
             }
         }
-        assert_eq!(top.0.len(), PLACES);
+        assert_eq!(top.tallies.len(), PLACES);
         let (name, Tally { limited, error }) = top.first(1)[0];
         let true_count = 10 * PLACES as u64 / 4;
         assert_eq!(name, "heavy");
