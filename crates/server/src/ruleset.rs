@@ -3,6 +3,7 @@
 
 use hivemind_core::{Entry, Rules};
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// All rules in force, with what belongs to each. Swapped whole at a reload.
@@ -16,10 +17,18 @@ pub(crate) struct Ruleset {
 /// What a rule has beside its limits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extras {
+    pub(crate) place: Place,
     pub(crate) stat: StatPath,
     /// What Envoy is told where the rule lets a request pass.
     pub(crate) metadata: Option<Value>,
     pub(crate) response: Response,
+}
+
+/// Where a rule is declared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) file: Arc<str>,
+    pub(crate) line: usize,
 }
 
 /// What a rule adds to the answer.

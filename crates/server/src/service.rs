@@ -12,7 +12,7 @@ use hivemind_core::rules::{Resolved, Ruling};
 use hivemind_core::store::{
     Charge, Context, KeySeed, LocalStore, MemoryStore, Mode, OnRefusal, Op, Outcome, Verdict, Verdicts,
 };
-use hivemind_core::{Clock, Descriptor, Rules, SystemClock, Timestamp};
+use hivemind_core::{Clock, Descriptor, Rule, Rules, SystemClock, Timestamp};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -260,6 +260,7 @@ fn status_of(
         code: if over && !only_watches(ruling) { Code::OverLimit } else { Code::Ok },
         limit: Some(CurrentLimit {
             limit: *charge.limit,
+            all: ruling.rule.and_then(Rule::limits).unwrap_or_default().to_vec(),
             name: ruling.rule.and_then(|rule| rule.name.clone()).unwrap_or_default(),
         }),
         remaining,
@@ -268,7 +269,6 @@ fn status_of(
     }
 }
 
-/// Whether its own rule says that it never refuses, whatever mode the whole service is in.
 /// When a refused client may come again, and when one that passes has its whole budget back.
 fn told_wait(verdict: &Verdict) -> Duration {
     match verdict.outcome {
@@ -277,6 +277,7 @@ fn told_wait(verdict: &Verdict) -> Duration {
     }
 }
 
+/// Whether its own rule says that it never refuses, whatever mode the whole service is in.
 fn only_watches(ruling: &Ruling<'_>) -> bool {
     ruling.rule.is_some_and(|rule| rule.mode == Mode::Shadow)
 }

@@ -1,6 +1,7 @@
 //! `hivemind explain`: which rule answers a descriptor, and why.
 
 use crate::config::{demo_rules, load_rules};
+use crate::ruleset::Extras;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use hivemind_core::rules::{Considered, Explanation, WayEnd};
@@ -50,7 +51,7 @@ impl Explain {
         });
         let entries: Vec<Entry<'_>> = entries.collect::<Result<_, _>>()?;
         let explanation = loaded.ruleset.rules.explain(&self.domain, &entries);
-        let text = shown(&self.domain, &entries, &explanation).context("writing")?;
+        let text = shown(&self.domain, &entries, &explanation, &loaded.ruleset.extras).context("writing")?;
         std::io::stdout().write_all(text.as_bytes())?;
         Ok(ExitCode::SUCCESS)
     }
@@ -60,6 +61,7 @@ fn shown(
     domain: &str,
     entries: &[Entry<'_>],
     explanation: &Explanation<'_>,
+    extras: &[Extras],
 ) -> Result<String, std::fmt::Error> {
     let mut text = String::new();
     for ((key, value), step) in entries.iter().zip(&explanation.steps) {
@@ -85,7 +87,10 @@ fn shown(
         WayEnd::NoLimit => {
             writeln!(text, "no limit: the entries match, but no limit is declared at this depth")?;
         }
-        WayEnd::Rule(number, rule) => writeln!(text, "rule {}: {}", number + 1, described(rule))?,
+        WayEnd::Rule(number, rule) => {
+            let place = extras.get(*number).map(|extras| &extras.place).cloned().unwrap_or_default();
+            writeln!(text, "{}:{}: {}", place.file, place.line, described(rule))?;
+        }
     }
     Ok(text)
 }

@@ -3,6 +3,7 @@
 use super::document::{Node, Value};
 use super::problem::{Problem, Source};
 use super::rule_file::home_of;
+use crate::ruleset::Place;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -19,11 +20,14 @@ impl<'a> Fields<'a> {
 pub(super) struct Reader<'a> {
     source: &'a Arc<Source>,
     problems: &'a mut Vec<Problem>,
+    file: Arc<str>,
+    /// The last place that was asked for, and its line: places are asked for in the order of the file.
+    line: (usize, usize),
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(source: &'a Arc<Source>, problems: &'a mut Vec<Problem>) -> Self {
-        Self { source, problems }
+        Self { source, problems, file: source.name.as_str().into(), line: (0, 1) }
     }
 
     pub(super) fn problem(
@@ -70,6 +74,14 @@ impl<'a> Reader<'a> {
             }
         }
         Some(Fields(fields))
+    }
+
+    /// The file and line of a place.
+    pub(super) fn place(&mut self, span: &Range<usize>) -> Place {
+        let (from, line) = if span.start < self.line.0 { (0, 1) } else { self.line };
+        let between = self.source.text.get(from..span.start).unwrap_or_default();
+        self.line = (span.start, line + between.matches('\n').count());
+        Place { file: Arc::clone(&self.file), line: self.line.1 }
     }
 
     fn unknown(&mut self, span: Range<usize>, key: &str, what: &str, known: &[&str]) {

@@ -127,6 +127,7 @@ impl Reader<'_> {
         tree.path.push(matcher);
         tree.stat.push(level);
         let extras = Extras {
+            place: self.place(&node.span),
             stat: tree.stat(self.flag(&fields, "detailed_metric")),
             metadata: fields.get("metadata").and_then(|node| self.metadata(node)),
             response: fields

@@ -16,7 +16,26 @@ pub(crate) enum Code {
 #[derive(Clone, Debug)]
 pub(crate) struct CurrentLimit {
     pub(crate) limit: Limit,
+    /// All limits of its rule, of which `limit` is the tightest now.
+    pub(crate) all: Vec<Limit>,
     pub(crate) name: String,
+}
+
+impl CurrentLimit {
+    /// The tightest limit's requests; where there are several limits, all of them after it, with
+    /// their windows in seconds, in the form that Envoy writes them in.
+    fn header(&self) -> String {
+        let tightest = self.limit.requests().to_string();
+        let policies = self.all.iter().map(|limit| {
+            let (requests, window) = (limit.requests(), limit.period().length());
+            format!("{requests};w={}", window.as_secs().max(1))
+        });
+        if self.all.len() < 2 {
+            tightest
+        } else {
+            std::iter::once(tightest).chain(policies).collect::<Vec<_>>().join(", ")
+        }
+    }
 }
 
 /// What a client may spend without asking again.
@@ -128,7 +147,7 @@ impl Answer {
         let Some(status) = self.tightest.and_then(|index| self.statuses.get(index)) else { return };
         let Some(current) = &status.limit else { return };
         let headers = [
-            (names.limit.clone(), current.limit.requests().to_string()),
+            (names.limit.clone(), current.header()),
             (names.remaining.clone(), status.remaining.to_string()),
             (names.reset.clone(), status.reset_seconds().unwrap_or(0).to_string()),
         ];

@@ -23,6 +23,8 @@ descriptors:
     request_headers: {x-upstream: yes-please}
     raw_body: '{\"error\": \"slow down\"}'
     quota: {id: said-quota, valid_for: 30s}
+- key: both
+  rate_limits: [{unit: minute, requests_per_unit: 5}, {unit: day, requests_per_unit: 100}]
 - key: silent
   rate_limit: {unit: day, requests_per_unit: 2}
 ";
@@ -62,6 +64,8 @@ async fn the_three_headers_tell_of_the_tightest_limit() {
         assert_eq!(headers(&answer), three(limit, remaining, &answer, of), "case 50: {asked}");
     }
     assert!(headers(&server.ask("d", "none=x | free=x").await).is_empty(), "nothing is limited");
+    let several = headers(&server.ask("d", "both=x").await);
+    assert_eq!(several[..2], ["RateLimit-Limit: 5, 5;w=60, 100;w=86400", "RateLimit-Remaining: 4"]);
 }
 
 #[tokio::test]
