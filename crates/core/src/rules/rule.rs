@@ -2,6 +2,7 @@
 
 use crate::limit::Limit;
 use crate::store::Mode;
+use std::fmt;
 
 /// What a rule grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +11,18 @@ pub enum Budget {
     Unlimited,
     /// What all of these limits admit, decided together.
     Limits(Vec<Limit>),
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unlimited => f.write_str("unlimited"),
+            Self::Limits(limits) => {
+                let limits: Vec<String> = limits.iter().map(ToString::to_string).collect();
+                f.write_str(&limits.join(", and "))
+            }
+        }
+    }
 }
 
 /// One rule.

@@ -1,6 +1,6 @@
 //! The rules in force, one line each, in the reference's words.
 
-use hivemind_core::{Budget, Matcher, Rule, Rules};
+use hivemind_core::{Matcher, Rule, Rules};
 
 use hivemind_core::store::Mode;
 use std::fmt::Write;
@@ -23,10 +23,6 @@ fn name(domain: &str, path: &[Matcher]) -> String {
 }
 
 fn described(rule: &Rule) -> String {
-    let budget = match &rule.budget {
-        Budget::Unlimited => "unlimited".to_owned(),
-        Budget::Limits(limits) => limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and "),
-    };
     let (shadow, quota) = (rule.mode == Mode::Shadow, rule.mode == Mode::Quota);
-    format!("{budget}, shadow_mode: {shadow}, quota_mode: {quota}")
+    format!("{}, shadow_mode: {shadow}, quota_mode: {quota}", rule.budget)
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use hivemind_core::rules::{Considered, Explanation, WayEnd};
 use hivemind_core::store::Mode;
-use hivemind_core::{Budget, Entry, Rule};
+use hivemind_core::{Entry, Rule};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -96,15 +96,11 @@ fn shown(
 }
 
 fn described(rule: &Rule) -> String {
-    let budget = match &rule.budget {
-        Budget::Unlimited => "unlimited".to_owned(),
-        Budget::Limits(limits) => limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(", and "),
-    };
     let mode = match rule.mode {
         Mode::Enforce => "",
         Mode::Shadow => " (shadow: it never refuses)",
         Mode::Quota => " (quota)",
     };
     let name = rule.name.as_ref().map(|name| format!(", named `{name}`")).unwrap_or_default();
-    format!("{budget}{mode}{name}")
+    format!("{}{mode}{name}", rule.budget)
 }
