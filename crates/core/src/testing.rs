@@ -91,7 +91,9 @@ pub fn cases(quick: u32) -> Config {
     let long = std::env::var_os("HIVEMIND_LONG").is_some_and(|value| value == "1");
     let (cases, rng_seed) =
         if long { (quick.saturating_mul(20), RngSeed::Random) } else { (quick, RngSeed::Fixed(0x4856_4d44)) };
-    Config { cases, rng_seed, failure_persistence: None, ..Config::default() }
+    // More cases meet more inputs that a property does not speak of.
+    let max_global_rejects = cases.max(1_024);
+    Config { cases, rng_seed, max_global_rejects, failure_persistence: None, ..Config::default() }
 }
 
 /// Waits for a future on this thread, which sleeps meanwhile. For tests and for
