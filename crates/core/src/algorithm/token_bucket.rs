@@ -120,8 +120,12 @@ impl Counter for Level<'_> {
     #[inline]
     fn take(&mut self, cost: Cost) {
         let cost = i64::try_from(cost.get()).unwrap_or(i64::MAX);
-        let left = i64::from(self.tokens).saturating_sub(cost).max(-i64::from(capacity(self.bucket)));
-        self.tokens = i32::try_from(left).unwrap_or(i32::MIN);
+        let (left, floor) = (i64::from(self.tokens).saturating_sub(cost), -i64::from(capacity(self.bucket)));
+        self.tokens = i32::try_from(left.max(floor)).unwrap_or(i32::MIN);
+        if left < floor {
+            // It sinks to its floor and not to a part of a token above it.
+            (self.since, self.phase) = (self.since.max(self.now), 0);
+        }
     }
 
     fn give_back(&mut self, cost: Cost) {
