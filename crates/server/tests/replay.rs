@@ -273,3 +273,25 @@ fn nginx_s_recorded_verdicts_and_waits_are_replayed_event_by_event() {
     }
     assert_eq!(events, 326);
 }
+
+#[test]
+fn a_folder_without_rules_is_refused_and_not_taken_for_no_limits() {
+    // Seen failing on: `RuleTexts::read` without its look for an empty list.
+    let files = Files::new();
+    files.write("rules/notes.txt", "not rules\n");
+    let output = replay(&["--rules", path(&files.0.path().join("rules"))], &request(0, "a"));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("the folder has no .yaml or .yml file"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn a_number_of_keys_that_cannot_be_held_is_refused() {
+    for count in ["0", "1000000001", "18446744073709551615"] {
+        let output = replay(&["--max-keys", count], "");
+        assert_eq!(output.status.code(), Some(2), "{count}: {}", text(&output.stderr));
+    }
+}
