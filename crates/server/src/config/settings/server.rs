@@ -1,8 +1,9 @@
 //! `server`: where it listens, and how it ends.
 
-use super::kind::{DURATION, IP, PATH, PORT};
+use super::kind::{COUNT, DURATION, IP, PATH, PORT, SPAN};
 use super::reading::Section;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,7 +16,27 @@ pub(crate) struct Server {
     pub(crate) grpc_uds: Option<PathBuf>,
     pub(crate) admin_uds: Option<PathBuf>,
     pub(crate) shutdown_grace: Duration,
+    pub(crate) calls: Calls,
 }
+
+/// Who may call the rate limit service, and how long it waits for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Calls {
+    /// Threads that answer calls; none: one for each core.
+    pub(crate) workers: Option<NonZeroUsize>,
+    /// On each listener.
+    pub(crate) max_connections: NonZeroUsize,
+    pub(crate) handshake_timeout: Duration,
+    pub(crate) call_timeout: Duration,
+    pub(crate) idle_timeout: Duration,
+    pub(crate) max_connection_age: Duration,
+}
+
+/// More threads than this are no machine's.
+const MOST_WORKERS: usize = 1_024;
+/// Envoy opens one for each of its workers.
+const MOST_CONNECTIONS: usize = 1_000_000;
+const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
 
 /// `older_metrics_port` is the port that `observability.prometheus` had once.
 pub(super) fn read(mut section: Section<'_, '_>, older_metrics_port: Option<u16>) -> Server {
@@ -44,7 +65,30 @@ pub(super) fn read(mut section: Section<'_, '_>, older_metrics_port: Option<u16>
         section.refuse("admin_uds", cause, "give each a socket of its own");
     }
     let shutdown_grace = section.read("shutdown_grace", &DURATION).unwrap_or(Duration::from_secs(10));
-    Server { grpc, admin, metrics, grpc_uds, admin_uds, shutdown_grace }
+    let calls = calls(&mut section);
+    Server { grpc, admin, metrics, grpc_uds, admin_uds, shutdown_grace, calls }
+}
+
+fn calls(section: &mut Section<'_, '_>) -> Calls {
+    let workers = section.read("workers", &COUNT);
+    if workers.is_some_and(|workers| workers.get() > MOST_WORKERS) {
+        let cause = format!("`server.workers` is at most {MOST_WORKERS}");
+        section.refuse("workers", cause, "leave it out: there is one for each core then");
+    }
+    let max_connections = section.read("max_connections", &COUNT).unwrap_or(CONNECTIONS);
+    if max_connections.get() > MOST_CONNECTIONS {
+        let cause = format!("`server.max_connections` is at most {MOST_CONNECTIONS}");
+        section.refuse("max_connections", cause, "raise the limit on open files along with it");
+    }
+    let mut time = |key: &str, seconds: u64| section.read(key, &SPAN).unwrap_or(Duration::from_secs(seconds));
+    Calls {
+        workers,
+        max_connections,
+        handshake_timeout: time("handshake_timeout", 10),
+        call_timeout: time("call_timeout", 10),
+        idle_timeout: time("idle_timeout", 60 * 60),
+        max_connection_age: time("max_connection_age", 24 * 60 * 60),
+    }
 }
 
 fn clash(a: SocketAddr, b: SocketAddr) -> bool {
