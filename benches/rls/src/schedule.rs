@@ -1,0 +1,78 @@
+//! When requests are due.
+//!
+//! Closed loop: at once, as soon as a stream is free. Open loop: at a fixed rate, however late the answers are. A
+//! request's latency begins when it was due, so one stall shows in all requests that were due meanwhile
+//! (no coordinated omission).
+
+use std::cell::Cell;
+use std::thread;
+use std::time::{Duration, Instant};
+use tokio::sync::{Mutex, mpsc};
+
+/// A request to be sent.
+pub struct Due {
+    /// Its number, from 0.
+    pub index: u64,
+    /// Where its latency begins.
+    pub since: Instant,
+}
+
+/// Deals requests out to the streams of one thread.
+pub enum Schedule {
+    /// The next one is due when somebody asks.
+    Closed {
+        /// How many were dealt out.
+        next: Cell<u64>,
+        /// The most.
+        n: u64,
+        /// When to end.
+        until: Instant,
+    },
+    /// A clock says when.
+    Open(Mutex<mpsc::UnboundedReceiver<Due>>),
+}
+
+impl Schedule {
+    /// Begins now.
+    #[must_use]
+    pub fn start(n: u64, time: Duration, rate: Option<f64>) -> Self {
+        let start = Instant::now();
+        let until = start + time;
+        let Some(rate) = rate else {
+            return Self::Closed { next: Cell::new(0), n, until };
+        };
+        let (sender, receiver) = mpsc::unbounded_channel();
+        // A thread of its own: tokio's timer counts whole milliseconds, which is as much as the median may be.
+        thread::spawn(move || {
+            for index in 0..n {
+                let due = start + Duration::from_secs_f64(index as f64 / rate);
+                if due >= until {
+                    break;
+                }
+                while let Some(left) =
+                    due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+                {
+                    thread::park_timeout(left);
+                }
+                // What is late is sent at once, and counts from when it was due.
+                if sender.send(Due { index, since: due }).is_err() {
+                    break;
+                }
+            }
+        });
+        Self::Open(Mutex::new(receiver))
+    }
+
+    /// The next request, when it is due; none when all were.
+    pub async fn next(&self) -> Option<Due> {
+        match self {
+            Self::Closed { next, n, until } => {
+                let index = next.get();
+                let since = Instant::now();
+                next.set(index + 1);
+                (index < *n && since < *until).then_some(Due { index, since })
+            }
+            Self::Open(receiver) => receiver.lock().await.recv().await,
+        }
+    }
+}
