@@ -69,8 +69,8 @@ def versions(servers):
     found = dict(re.findall(r'name = "(\S+)"\nversion = "(\S+)"', lock))
     crates = [f"{name} {found[name]}" for name in ("h2", "tonic", "tokio")]
     try:
-        envoy = said(str(envoy_program()), "--version").split("/")
-        envoy = f"Envoy {envoy[1]}" if len(envoy) > 1 else "Envoy"
+        # It says: program, "version:", then commit/version/state/kind/library.
+        envoy = "Envoy " + (said(str(envoy_program()), "--version").partition("version: ")[2].split("/") + ["", ""])[1]
     except Broken:
         envoy = "no Envoy"
     commit = said("git", "describe", "--always", "--dirty")
