@@ -121,3 +121,29 @@ impl Args {
 fn number<T: FromStr>(name: &str, text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("--{name}: `{text}` is no number"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn parsed(line: &str) -> Result<Args, String> {
+        Args::parse(line.split(' ').map(str::to_owned))
+    }
+
+    #[test]
+    fn the_threads_together_send_each_value_once() {
+        let args = parsed("grpc --n 1000 --keys 1000 --threads 4").unwrap();
+        let shares = (0..4).map(|thread| args.share(thread));
+        let values: HashSet<_> =
+            shares.flat_map(|share| (0..share.n).map(|i| share.value(i)).collect::<Vec<_>>()).collect();
+        assert_eq!(values.len(), 1000);
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_refused() {
+        for line in ["ftp", "grpc --n 0", "grpc --rate -1", "grpc --pace 3", "grpc --n many", "grpc --n"] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+    }
+}

@@ -85,3 +85,31 @@ impl Schedule {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_is_due_on_time_even_if_nobody_asks_for_it() {
+        let schedule = Schedule::start(50, Duration::from_secs(60), Some(10_000.0));
+        let first = schedule.next().await.unwrap().since;
+        // The times are the plan, not when somebody asked: a latency from `since` contains the wait.
+        for index in 1..50 {
+            let due = schedule.next().await.unwrap();
+            assert_eq!(due.index, index);
+            let late = due.since - first;
+            let planned = Duration::from_secs_f64(index as f64 / 10_000.0);
+            assert!(late.abs_diff(planned) < Duration::from_micros(1), "{late:?} for {planned:?}");
+        }
+        assert!(schedule.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn both_loops_end_with_their_time() {
+        for rate in [None, Some(1.0)] {
+            let schedule = Schedule::start(100, Duration::ZERO, rate);
+            assert!(schedule.next().await.is_none());
+        }
+    }
+}
