@@ -2,7 +2,7 @@
 """What the rate limit RPC of Hivemind costs, beside what its transport costs.
 
     ./run.py --quick                         a look, under 3 minutes
-    ./run.py --instructions --out table.md   everything, some 10 minutes
+    ./run.py --instructions --out table.md   everything, some 12 minutes
     ./run.py --only hot,keys,over            some sections
     ./run.py --server system=A --server mimalloc=B --only hot,most
                                              several binaries, taking turns in one table

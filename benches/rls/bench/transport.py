@@ -15,7 +15,7 @@ SCENARIOS = {
     "single": ("one hot key, 1 x 1", "ok", {"key": "hot", "conns": 1, "streams": 1}),
 }
 RATIO = 1.5
-# What two medians of the same thing differ by on a shared machine.
+# A choice, not a measurement: on a busy machine two runs of one binary differed by more (docs/benchmarks-rls.md).
 TOLERANCE = 0.1
 
 
