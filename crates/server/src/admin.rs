@@ -14,10 +14,14 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
+use hivemind_core::{Clock, SystemClock};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// No request for a decision is longer.
 const LARGEST_BODY: usize = 1 << 20;
+/// What a store that has to wait is granted.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Clone)]
 pub(crate) struct Admin {
@@ -64,7 +68,8 @@ async fn json(State(admin): State<Admin>, body: Bytes) -> Response {
 /// Whether the request is over its limit, and the whole answer; or why there is none.
 pub(crate) async fn answer_json(service: &RateLimitService, body: &[u8]) -> Result<(bool, String), String> {
     let mut answer = Vec::new();
-    let answered = service.answer(&json::request(body)?, None, &mut answer).await;
+    let deadline = SystemClock.now().saturating_add(ANSWERED_WITHIN);
+    let answered = service.answer(&json::request(body)?, Some(deadline), &mut answer).await;
     answered.map_err(|error| error.to_string())?;
     json::response(&answer)
 }

@@ -34,6 +34,10 @@ use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::HealthReporter;
 
+/// A silent connection is asked whether its peer is there, and closed where it is not.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Runs until SIGTERM or SIGINT.
 pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
     // Before anything else: a signal that comes during the start, or right after the screen, is heeded too.
@@ -219,6 +223,8 @@ async fn start_workers(
         call: calls.call_timeout,
         idle: calls.idle_timeout,
         age: calls.max_connection_age,
+        ping: KEEPALIVE,
+        pong: KEEPALIVE_TIMEOUT,
     };
     let started = Workers::start(calls.workers.unwrap_or(cores), rls, routes, patience, stopped).await;
     let (workers, ended) = started.context("starting the threads that answer calls")?;

@@ -2,17 +2,19 @@
 //! answer in our own types out. Every front door that speaks descriptors asks here.
 
 mod answer;
+mod decided;
 
 pub(crate) use answer::{Answer, Code, CurrentLimit, Grant, Status};
 
-use crate::ruleset::{Extras, Quota, Ruleset};
+use crate::ruleset::{Extras, Ruleset};
 use crate::telemetry::{Charged, RuleCounters, StatName, Stats};
 use arc_swap::ArcSwap;
+use decided::{Decided, only_watches, status_of};
 use hivemind_core::rules::{Resolved, Ruling};
 use hivemind_core::store::{
-    Charge, Context, KeySeed, MemoryStore, Mode, OnRefusal, Op, Outcome, Store, StoreError, Verdict, Verdicts,
+    Charge, Context, KeySeed, MemoryStore, Mode, OnRefusal, Op, Store, StoreError, Verdict,
 };
-use hivemind_core::{Clock, Descriptor, Rule, Rules, SystemClock, Timestamp};
+use hivemind_core::{Clock, Descriptor, Rules, SystemClock, Timestamp};
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -261,23 +263,6 @@ impl<S: Store> Service<S> {
     }
 }
 
-/// A decision with all that it was made of.
-struct Decided<'r, 'a> {
-    resolved: &'r Resolved<'a>,
-    charges: &'r [Charge<'r>],
-    verdicts: Verdicts,
-}
-
-impl Decided<'_, '_> {
-    /// The charge that speaks for a descriptor: one that refuses, the longest wait
-    /// first; else the one with the least left.
-    fn strictest(&self, ruling: &Ruling<'_>) -> Option<(&Charge<'_>, &Verdict)> {
-        let charges = self.charges.get(ruling.charges.clone())?;
-        let verdicts = self.verdicts.each().get(ruling.charges.clone())?;
-        charges.iter().zip(verdicts).min_by_key(|(_, verdict)| verdict.strictness())
-    }
-}
-
 impl InForce {
     fn new(ruleset: Ruleset, stats: &Stats) -> Self {
         let declared = ruleset.rules.declarations().zip(&ruleset.extras);
@@ -287,51 +272,4 @@ impl InForce {
         });
         Self { loaded: true, counters: counters.collect(), ruleset }
     }
-}
-
-/// What becomes of one descriptor, told by the strictest of its limits.
-fn status_of<'r>(
-    ruling: &Ruling<'r>,
-    strictest: Option<(&Charge<'_>, &Verdict)>,
-    extras: Option<&'r Extras>,
-    now: Timestamp,
-) -> Status<'r> {
-    let Some((charge, verdict)) = strictest else {
-        // An unlimited rule has the largest number left; where no rule matched there is nothing to tell.
-        return Status::without_limit(if ruling.rule.is_some() { u32::MAX } else { 0 });
-    };
-    let over = !verdict.is_admitted();
-    let remaining = if over { 0 } else { u32::try_from(verdict.remaining).unwrap_or(u32::MAX) };
-    let quota = extras.and_then(|extras| extras.response.quota.as_ref());
-    Status {
-        // A rule in shadow mode says OK; under the global one, the statuses tell the truth.
-        code: if over && !only_watches(ruling) { Code::OverLimit } else { Code::Ok },
-        limit: Some(CurrentLimit {
-            limit: *charge.limit,
-            all: ruling.rule.and_then(Rule::limits).unwrap_or_default(),
-            name: ruling.rule.and_then(|rule| rule.name.as_deref()).unwrap_or_default(),
-        }),
-        remaining,
-        reset_after: Some(told_wait(verdict)),
-        grant: quota.and_then(|quota| grant(quota, remaining, now)),
-    }
-}
-
-/// When a refused client may come again, and when one that passes has its whole budget back.
-fn told_wait(verdict: &Verdict) -> Duration {
-    match verdict.outcome {
-        Outcome::Refused { retry_after: Some(wait) } => wait,
-        Outcome::Refused { retry_after: None } | Outcome::Admitted => verdict.reset_after,
-    }
-}
-
-/// Whether its own rule says that it never refuses, whatever mode the whole service is in.
-fn only_watches(ruling: &Ruling<'_>) -> bool {
-    ruling.rule.is_some_and(|rule| rule.mode == Mode::Shadow)
-}
-
-/// A part of what is left, for clients that can spend it on their own.
-fn grant(quota: &Quota, remaining: u32, now: Timestamp) -> Option<Grant<'_>> {
-    let valid_until = now.saturating_add(quota.valid_for);
-    (remaining > 0).then(|| Grant { id: &quota.id, requests: remaining, valid_until })
 }

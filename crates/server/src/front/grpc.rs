@@ -3,6 +3,7 @@
 //! connection's own task. Everything else (health, reflection, methods that do not
 //! exist) goes to tonic's routes on the same connection. See docs/decisions/009.
 
+mod activity;
 mod batch;
 mod body;
 mod call;

@@ -34,8 +34,9 @@ pub(crate) struct Calls {
 
 /// More threads than this are no machine's.
 const MOST_WORKERS: usize = 1_024;
-/// Envoy opens one for each of its workers.
+/// More connections than this are no port's.
 const MOST_CONNECTIONS: usize = 1_000_000;
+/// Envoy opens one for each of its workers.
 const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
 
 /// `older_metrics_port` is the port that `observability.prometheus` had once.
@@ -78,7 +79,7 @@ fn calls(section: &mut Section<'_, '_>) -> Calls {
     let max_connections = section.read("max_connections", &COUNT).unwrap_or(CONNECTIONS);
     if max_connections.get() > MOST_CONNECTIONS {
         let cause = format!("`server.max_connections` is at most {MOST_CONNECTIONS}");
-        section.refuse("max_connections", cause, "raise the limit on open files along with it");
+        section.refuse("max_connections", cause, "the limit on open files has to be above it, too");
     }
     let mut time = |key: &str, seconds: u64| section.read(key, &SPAN).unwrap_or(Duration::from_secs(seconds));
     Calls {

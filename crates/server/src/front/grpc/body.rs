@@ -1,6 +1,5 @@
 //! The body of an answer: one message and its trailers, or whatever tonic's routes say.
 
-use super::connection::OpenCall;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::{Frame, SizeHint};
@@ -17,10 +16,7 @@ pub(super) enum Body {
     /// Nothing, or nothing more.
     #[default]
     Ended,
-    Routed {
-        body: tonic::body::Body,
-        _open: OpenCall,
-    },
+    Routed(tonic::body::Body),
 }
 
 impl http_body::Body for Body {
@@ -44,7 +40,7 @@ impl http_body::Body for Body {
                 Poll::Ready(Some(Ok(Frame::trailers(trailers))))
             }
             Self::Ended => Poll::Ready(None),
-            Self::Routed { body, .. } => Pin::new(body).poll_frame(cx),
+            Self::Routed(body) => Pin::new(body).poll_frame(cx),
         }
     }
 
@@ -52,14 +48,14 @@ impl http_body::Body for Body {
         match self {
             Self::Message(_) | Self::Trailers => false,
             Self::Ended => true,
-            Self::Routed { body, .. } => body.is_end_stream(),
+            Self::Routed(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Message(_) | Self::Trailers | Self::Ended => SizeHint::default(),
-            Self::Routed { body, .. } => body.size_hint(),
+            Self::Routed(body) => body.size_hint(),
         }
     }
 }

@@ -2,14 +2,14 @@
 //! once. A decision that has to wait, a message that is still on its way and every
 //! other method leave this fast path; they wait under a deadline, and hold nobody up.
 
+use super::activity::Activity;
 use super::body::Body;
-use super::connection::{Activity, OpenCall};
 use super::deadline;
 use super::message::{Message, PREFIX};
 use crate::front::rls::{CallError, RateLimitService};
 use bytes::{Bytes, BytesMut};
 use hivemind_core::store::{Store, StoreError};
-use hivemind_core::{Clock, SystemClock};
+use hivemind_core::{Clock, SystemClock, Timestamp};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -21,7 +21,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::time::Timeout;
+use tokio::time::{Timeout, timeout};
 use tonic::Status;
 use tonic::service::Routes;
 use tower_service::Service;
@@ -56,15 +56,20 @@ impl<S: Store> Desk<S> {
             frame(&mut scratch);
             let mut answers = self.answers.borrow_mut();
             answers.extend_from_slice(&scratch);
+            // One large answer is no reason to hold its memory for ever.
+            scratch.shrink_to(ANSWERS);
             answers.split().freeze()
         }))
     }
 
-    async fn answer(self: Rc<Self>, message: Message, granted: Duration) -> Result<Bytes, Status> {
-        let deadline = SystemClock.now().saturating_add(granted);
+    async fn answer(
+        self: Rc<Self>,
+        (message, headers): (Message, HeaderMap),
+        deadline: Timestamp,
+    ) -> Result<Bytes, Status> {
         let mut out = vec![0; PREFIX];
-        let answered = self.service.answer(message.read()?, Some(deadline), &mut out).await;
-        answered.map_err(status)?;
+        let message = message.read(&headers)?;
+        self.service.answer(message, Some(deadline), &mut out).await.map_err(status)?;
         frame(&mut out);
         Ok(out.into())
     }
@@ -104,8 +109,10 @@ impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for Calls<S>
         let (desk, activity) = (Rc::clone(&self.desk), Rc::clone(&self.activity));
         if request.uri().path() != SHOULD_RATE_LIMIT {
             let headers = request.headers().clone();
-            let routed = self.desk.routes.clone().call(request);
-            return Call { desk, activity, headers, waits: None, state: State::Routed(Box::pin(routed)) };
+            let mut routes = self.desk.routes.clone();
+            // Asked when it is polled first, where a panic ends the call and not the connection.
+            let routed = Box::pin(async move { routes.call(request).await });
+            return Call { desk, activity, headers, waits: None, state: State::Routed(routed) };
         }
         let (parts, body) = request.into_parts();
         let state = match unacceptable(&parts.method, &parts.headers) {
@@ -122,8 +129,8 @@ fn unacceptable(method: &Method, headers: &HeaderMap) -> Option<StatusCode> {
         return Some(StatusCode::METHOD_NOT_ALLOWED);
     }
     let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
-    match kind.strip_prefix(GRPC.as_bytes()) {
-        Some([] | [b'+' | b';', ..]) => None,
+    match kind.split_at_checked(GRPC.len()) {
+        Some((grpc, [] | [b'+' | b';', ..])) if grpc.eq_ignore_ascii_case(GRPC.as_bytes()) => None,
         _ => Some(StatusCode::UNSUPPORTED_MEDIA_TYPE),
     }
 }
@@ -144,9 +151,40 @@ enum State {
     Refused(StatusCode),
 }
 
+/// A call that waits, and until when.
 struct Waits {
-    _open: OpenCall,
+    activity: Rc<Activity>,
+    /// How much of its message it holds.
+    gathered: usize,
+    deadline: Timestamp,
     timer: Pin<Box<Timeout<Pending<()>>>>,
+}
+
+impl Waits {
+    fn new(activity: &Rc<Activity>, granted: Duration) -> Self {
+        Self {
+            activity: Rc::clone(activity),
+            gathered: 0,
+            deadline: SystemClock.now().saturating_add(granted),
+            // A time-out of nothing is a timer: whatever comes first, the call or this, ends the wait.
+            timer: Box::pin(timeout(granted, pending())),
+        }
+    }
+
+    fn gather(&mut self, bytes: usize) -> Result<(), Status> {
+        let bearable = self.activity.gather(self.gathered, bytes);
+        self.gathered = bytes;
+        match bearable {
+            true => Ok(()),
+            false => Err(Status::resource_exhausted("too many unfinished messages on one connection")),
+        }
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.activity.gather(self.gathered, 0);
+    }
 }
 
 impl<S: Store + 'static> Future for Call<S> {
@@ -156,22 +194,31 @@ impl<S: Store + 'static> Future for Call<S> {
         if let Poll::Ready(response) = self.advance(cx) {
             return Poll::Ready(Ok(response));
         }
-        let granted = self.granted();
-        let open = OpenCall::new(&self.activity);
-        let waits = self.waits.get_or_insert_with(|| Waits {
-            _open: open,
-            timer: Box::pin(tokio::time::timeout(granted, pending())),
-        });
-        ready!(waits.timer.as_mut().poll(cx)).unwrap_or_default();
+        let held = match &self.state {
+            State::Reading { message, .. } => message.len(),
+            _ => 0,
+        };
+        let waits = self.waits();
+        if let Err(status) = waits.gather(held) {
+            return Poll::Ready(Ok(status.into_http()));
+        }
+        if waits.timer.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
         let late = Status::deadline_exceeded("the call's time is over before it is answered");
         Poll::Ready(Ok(late.into_http()))
     }
 }
 
 impl<S: Store + 'static> Call<S> {
-    /// How long the caller waits, and we do.
-    fn granted(&self) -> Duration {
-        deadline::granted(&self.headers).map_or(self.desk.timeout, |granted| granted.min(self.desk.timeout))
+    /// From the first time that it has to wait, its time runs.
+    fn waits(&mut self) -> &mut Waits {
+        let Self { desk, activity, headers, waits, .. } = self;
+        waits.get_or_insert_with(|| {
+            let granted =
+                deadline::granted(headers).map_or(desk.timeout, |granted| granted.min(desk.timeout));
+            Waits::new(activity, granted)
+        })
     }
 
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Response<Body>> {
@@ -188,9 +235,9 @@ impl<S: Store + 'static> Call<S> {
                 },
                 State::Deciding(decision) => return decision.as_mut().poll(cx).map(respond),
                 State::Routed(routed) => {
+                    self.activity.is_stream.set(true);
                     let Ok(response) = ready!(routed.as_mut().poll(cx));
-                    let _open = OpenCall::new(&self.activity);
-                    return Poll::Ready(response.map(|body| Body::Routed { body, _open }));
+                    return Poll::Ready(response.map(Body::Routed));
                 }
                 State::Refused(code) => {
                     let mut response = Response::new(Body::default());
@@ -203,7 +250,7 @@ impl<S: Store + 'static> Call<S> {
 
     /// Answers at once, or begins to wait for the decision.
     fn answer(&mut self, message: Message) -> Option<Response<Body>> {
-        let at_once = match message.read() {
+        let at_once = match message.read(&self.headers) {
             // A bug that one message finds must not take the calls beside it down.
             Ok(bytes) => catch_unwind(AssertUnwindSafe(|| self.desk.answer_at_once(bytes))),
             Err(status) => return Some(status.into_http()),
@@ -211,11 +258,16 @@ impl<S: Store + 'static> Call<S> {
         match at_once {
             Ok(Some(answered)) => Some(respond(answered.map_err(status))),
             Ok(None) => {
-                let decision = Rc::clone(&self.desk).answer(message, self.granted());
+                let deadline = self.waits().deadline;
+                let asked = (message, std::mem::take(&mut self.headers));
+                let decision = Rc::clone(&self.desk).answer(asked, deadline);
                 self.state = State::Deciding(Box::pin(decision));
                 None
             }
-            Err(_) => Some(Status::internal("the decision ended in a panic; the log says where").into_http()),
+            Err(_) => {
+                tracing::error!("a decision ended in a panic; its caller is told INTERNAL");
+                Some(Status::internal("the decision ended in a panic; the log says where").into_http())
+            }
         }
     }
 }

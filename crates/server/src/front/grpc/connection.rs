@@ -2,6 +2,7 @@
 //! HTTP/2, has nothing to ask for long, does not answer a ping, or is old, is shown
 //! out by `GOAWAY`; calls under way are answered first.
 
+use super::activity::Activity;
 use super::batch::{Batch, Call};
 use super::call::{Calls, Desk};
 use super::socket::Heard;
@@ -17,48 +18,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
-use tokio::time::{interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 /// What one connection may have open at once.
 const MOST_STREAMS: u32 = 1_000;
 const LARGEST_HEADERS: u32 = 16 << 10;
-/// Far more than all the messages that are under way at once need.
+/// What may be on its way before it is read, on a stream and on all of a connection.
 const WINDOW: u32 = 1 << 20;
-const KEEPALIVE: Duration = Duration::from_secs(30);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The client's preface and the header of its first frame: less is no HTTP/2.
 const HANDSHAKE: u64 = 24 + 9;
 /// Who is shown out and has no call under way goes within this, or is cut off.
-const LINGER: Duration = Duration::from_secs(5);
-
-/// What happens on a connection.
-#[derive(Debug, Default)]
-pub(super) struct Activity {
-    begun: Cell<u64>,
-    open: Cell<u64>,
-}
-
-impl Activity {
-    pub(super) fn call_begun(&self) {
-        self.begun.set(self.begun.get() + 1);
-    }
-}
-
-/// A call that is not answered yet, or whose answer has not ended.
-pub(super) struct OpenCall(Rc<Activity>);
-
-impl OpenCall {
-    pub(super) fn new(activity: &Rc<Activity>) -> Self {
-        activity.open.set(activity.open.get() + 1);
-        Self(Rc::clone(activity))
-    }
-}
-
-impl Drop for OpenCall {
-    fn drop(&mut self) {
-        self.0.open.set(self.0.open.get() - 1);
-    }
-}
+const LINGER: Duration = Duration::from_secs(2);
 
 /// Serves a connection to its end.
 pub(super) async fn serve<S: Store + 'static>(
@@ -70,35 +40,62 @@ pub(super) async fn serve<S: Store + 'static>(
     let (heard, activity) = (Rc::new(Cell::new(0)), Rc::new(Activity::default()));
     let io = TokioIo::new(Heard { io, bytes: Rc::clone(&heard) });
     let calls = Calls { desk, activity: Rc::clone(&activity) };
-    let batch = Batch::default();
-    let connection = Box::pin(settings(batch.clone()).serve_connection(io, calls));
+    // Half of it to come and to be decided, half of it to be taken.
+    let batch = Batch::new(Rc::clone(&activity), patience.call * 2);
+    let connection = Box::pin(settings(batch.clone(), patience).serve_connection(io, calls));
     let mut driven = Driven { connection, batch, emptied: Vec::new() };
     let mut stopped = pin!(stopped.wait_for(|stopped| *stopped));
     let mut old = pin!(timeout(patience.age, pending::<()>()));
-    let mut begun = None;
+    let (mut begun, mut greeted) = (0, false);
+    let mut greeting = pin!(timeout(patience.handshake, pending::<()>()));
     let mut quiet = interval(patience.idle);
-    quiet.reset_after(patience.handshake);
+    quiet.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    quiet.reset();
     loop {
+        // The connection comes last: one that never rests would leave the others no budget to be looked at.
         tokio::select! { biased;
-            _ = &mut driven => return,
             _ = &mut stopped => break,
             _ = &mut old => break,
-            _ = quiet.tick() => {
-                if heard.get() < HANDSHAKE {
+            _ = &mut greeting, if !greeted => {
+                greeted = heard.get() >= HANDSHAKE;
+                if !greeted {
                     return;
                 }
+            }
+            _ = quiet.tick() => {
                 // Idle: no call has begun since the last look, and none is under way.
-                if begun.replace(activity.begun.get()) == Some(activity.begun.get()) && activity.open.get() == 0 {
+                let before = std::mem::replace(&mut begun, activity.begun());
+                if begun == before && !activity.is_busy() {
                     break;
                 }
             }
+            ended = &mut driven => return note(ended),
         }
     }
-    driven.connection.as_mut().graceful_shutdown();
-    while timeout(LINGER, &mut driven).await.is_err() {
-        if activity.open.get() == 0 {
+    // Whoever never spoke understands no farewell.
+    if heard.get() >= HANDSHAKE {
+        driven.connection.as_mut().graceful_shutdown();
+        linger(driven, &activity).await;
+    }
+}
+
+/// Waits until all calls are answered and the peer has gone. Streams have no end to wait for.
+async fn linger(mut driven: impl Future<Output = hyper::Result<()>> + Unpin, activity: &Activity) {
+    let mut was_open = true;
+    loop {
+        if let Ok(ended) = timeout(LINGER, &mut driven).await {
+            return note(ended);
+        }
+        if !was_open && !activity.has_calls() {
             return;
         }
+        was_open = activity.has_calls();
+    }
+}
+
+fn note(ended: hyper::Result<()>) {
+    if let Err(error) = ended {
+        tracing::debug!("a connection ended: {error}");
     }
 }
 
@@ -124,7 +121,13 @@ impl<C: Future> Future for Driven<C> {
     }
 }
 
-fn settings(batch: Batch) -> http2::Builder<Batch> {
+impl<C> Drop for Driven<C> {
+    fn drop(&mut self) {
+        self.batch.clear();
+    }
+}
+
+fn settings(batch: Batch, patience: Patience) -> http2::Builder<Batch> {
     let mut builder = http2::Builder::new(batch);
     builder
         .timer(TokioTimer::new())
@@ -133,7 +136,9 @@ fn settings(batch: Batch) -> http2::Builder<Batch> {
         .initial_connection_window_size(WINDOW)
         .max_concurrent_streams(MOST_STREAMS)
         .max_header_list_size(LARGEST_HEADERS)
-        .keep_alive_interval(KEEPALIVE)
-        .keep_alive_timeout(KEEPALIVE_TIMEOUT);
+        // After a stall, a proxy takes all its calls back at once; more than it can have open is a flood.
+        .max_pending_accept_reset_streams(MOST_STREAMS as usize)
+        .keep_alive_interval(patience.ping)
+        .keep_alive_timeout(patience.pong);
     builder
 }

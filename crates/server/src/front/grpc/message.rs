@@ -1,6 +1,7 @@
 //! The one message of a unary call, gathered from as many frames as it comes in.
 
 use bytes::Bytes;
+use http::HeaderMap;
 use tonic::Status;
 
 /// No request for a decision is longer.
@@ -35,6 +36,11 @@ impl Message {
         }
     }
 
+    /// How much has come.
+    pub(super) fn len(&self) -> usize {
+        self.bytes().len()
+    }
+
     fn bytes(&self) -> &[u8] {
         if self.pieces.is_empty() { &self.whole } else { &self.pieces }
     }
@@ -46,13 +52,13 @@ impl Message {
     }
 
     /// The message without its prefix, once all has come.
-    pub(super) fn read(&self) -> Result<&[u8], Status> {
+    pub(super) fn read(&self, headers: &HeaderMap) -> Result<&[u8], Status> {
         let Some((flag, length)) = self.declared() else {
             return Err(Status::internal("the call ended before its message"));
         };
         match flag {
             0 => {}
-            1 => return Err(compressed()),
+            1 => return Err(compressed(headers)),
             _ => {
                 return Err(Status::internal(format!(
                     "a message begins with the flag {flag}; known are 0 and 1"
@@ -72,7 +78,11 @@ fn too_large(length: usize) -> Status {
     Status::resource_exhausted(format!("a message has at most {LARGEST} bytes; this one has {length}"))
 }
 
-fn compressed() -> Status {
+/// The protocol tells two mistakes apart: an encoding that is not known here, and none at all.
+fn compressed(headers: &HeaderMap) -> Status {
+    if headers.get("grpc-encoding").is_none_or(|encoding| encoding == "identity") {
+        return Status::internal("the message is marked as compressed, and no grpc-encoding says how");
+    }
     let mut status = Status::unimplemented("the message is compressed; send it as it is");
     let identity = tonic::metadata::MetadataValue::from_static("identity");
     status.metadata_mut().insert("grpc-accept-encoding", identity);

@@ -19,7 +19,8 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore, watch};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
@@ -82,6 +83,10 @@ struct Running {
 impl Running {
     /// One thread, so that whatever blocks it blocks everybody.
     async fn start(call: Duration) -> Self {
+        Self::start_with(call, LONG).await
+    }
+
+    async fn start_with(call: Duration, ping: Duration) -> Self {
         let memory = MemoryStore::new(StoreOptions::default());
         let store = Arc::new(Moody { memory, permits: Semaphore::new(0), waits: Notify::new() });
         let options = crate::service::Options { dynamic_metadata: false, ..options() };
@@ -91,7 +96,7 @@ impl Running {
         service.put_in_force(parse_rules("rules", RULES).unwrap().ruleset);
         let service = RateLimitService(Arc::new(service));
         let (stop, stopped) = watch::channel(false);
-        let patience = Patience { handshake: LONG, call, idle: LONG, age: LONG };
+        let patience = Patience { handshake: LONG, call, idle: LONG, age: LONG, ping, pong: ping };
         let routes = tonic::service::Routes::default();
         let started = Workers::start(NonZeroUsize::MIN, &service, &routes, patience, &stopped).await;
         let (workers, ended) = started.unwrap();
@@ -201,4 +206,17 @@ async fn a_drain_waits_for_a_decision_that_waits() {
     running.store.permits.add_permits(1);
     assert_eq!(left(&waiting.await.unwrap().unwrap()), 99);
     tokio::time::timeout(LONG, running.ended.wait()).await.expect("the threads end");
+}
+
+/// Seen failing with a minute between the pings.
+#[tokio::test]
+async fn a_peer_that_does_not_answer_a_ping_is_cut_off() {
+    let running = Running::start_with(LONG, Duration::from_millis(50)).await;
+    let mut silent = TcpStream::connect(running.address).await.unwrap();
+    silent.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00").await.unwrap();
+    let mut heard = Vec::new();
+    let ended = tokio::time::timeout(LONG, silent.read_to_end(&mut heard)).await;
+    ended.expect("the end of the connection").ok();
+    // A frame of 8 bytes and kind 6: it was asked.
+    assert!(heard.windows(4).any(|bytes| bytes == [0, 0, 8, 6]), "{heard:?}");
 }

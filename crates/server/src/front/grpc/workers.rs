@@ -26,6 +26,9 @@ pub(crate) struct Patience {
     pub(crate) call: Duration,
     pub(crate) idle: Duration,
     pub(crate) age: Duration,
+    /// Until a silent peer is asked whether it is there, and how long it may take to say so.
+    pub(crate) ping: Duration,
+    pub(crate) pong: Duration,
 }
 
 /// A connection, the place that it takes among all, and its share in its thread's load.

@@ -1,0 +1,72 @@
+//! A decision with all that it was made of, and what is told of it.
+
+use super::{Code, CurrentLimit, Grant, Status};
+use crate::ruleset::{Extras, Quota};
+use hivemind_core::rules::{Resolved, Ruling};
+use hivemind_core::store::{Charge, Mode, Outcome, Verdict, Verdicts};
+use hivemind_core::{Rule, Timestamp};
+use std::time::Duration;
+
+/// A decision with all that it was made of.
+pub(super) struct Decided<'r, 'a> {
+    pub(super) resolved: &'r Resolved<'a>,
+    pub(super) charges: &'r [Charge<'r>],
+    pub(super) verdicts: Verdicts,
+}
+
+impl Decided<'_, '_> {
+    /// The charge that speaks for a descriptor: one that refuses, the longest wait
+    /// first; else the one with the least left.
+    pub(super) fn strictest(&self, ruling: &Ruling<'_>) -> Option<(&Charge<'_>, &Verdict)> {
+        let charges = self.charges.get(ruling.charges.clone())?;
+        let verdicts = self.verdicts.each().get(ruling.charges.clone())?;
+        charges.iter().zip(verdicts).min_by_key(|(_, verdict)| verdict.strictness())
+    }
+}
+
+/// What becomes of one descriptor, told by the strictest of its limits.
+pub(super) fn status_of<'r>(
+    ruling: &Ruling<'r>,
+    strictest: Option<(&Charge<'_>, &Verdict)>,
+    extras: Option<&'r Extras>,
+    now: Timestamp,
+) -> Status<'r> {
+    let Some((charge, verdict)) = strictest else {
+        // An unlimited rule has the largest number left; where no rule matched there is nothing to tell.
+        return Status::without_limit(if ruling.rule.is_some() { u32::MAX } else { 0 });
+    };
+    let over = !verdict.is_admitted();
+    let remaining = if over { 0 } else { u32::try_from(verdict.remaining).unwrap_or(u32::MAX) };
+    let quota = extras.and_then(|extras| extras.response.quota.as_ref());
+    Status {
+        // A rule in shadow mode says OK; under the global one, the statuses tell the truth.
+        code: if over && !only_watches(ruling) { Code::OverLimit } else { Code::Ok },
+        limit: Some(CurrentLimit {
+            limit: *charge.limit,
+            all: ruling.rule.and_then(Rule::limits).unwrap_or_default(),
+            name: ruling.rule.and_then(|rule| rule.name.as_deref()).unwrap_or_default(),
+        }),
+        remaining,
+        reset_after: Some(told_wait(verdict)),
+        grant: quota.and_then(|quota| grant(quota, remaining, now)),
+    }
+}
+
+/// When a refused client may come again, and when one that passes has its whole budget back.
+fn told_wait(verdict: &Verdict) -> Duration {
+    match verdict.outcome {
+        Outcome::Refused { retry_after: Some(wait) } => wait,
+        Outcome::Refused { retry_after: None } | Outcome::Admitted => verdict.reset_after,
+    }
+}
+
+/// Whether its own rule says that it never refuses, whatever mode the whole service is in.
+pub(super) fn only_watches(ruling: &Ruling<'_>) -> bool {
+    ruling.rule.is_some_and(|rule| rule.mode == Mode::Shadow)
+}
+
+/// A part of what is left, for clients that can spend it on their own.
+fn grant(quota: &Quota, remaining: u32, now: Timestamp) -> Option<Grant<'_>> {
+    let valid_until = now.saturating_add(quota.valid_for);
+    (remaining > 0).then(|| Grant { id: &quota.id, requests: remaining, valid_until })
+}
