@@ -17,11 +17,22 @@ mod proto;
 mod support;
 
 mod http2;
+mod memory;
 mod rules;
 
 mod answers;
 mod bodies;
+mod bombs;
 mod cancels;
+mod drain;
+mod floods;
+mod idleness;
+mod neighbours;
+mod places;
 mod requests;
 mod tables;
+mod timeouts;
+mod unread;
+mod violations;
 mod windows;
+mod workers;

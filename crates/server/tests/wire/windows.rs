@@ -60,13 +60,12 @@ async fn answers_wait_for_the_window_of_the_connection() {
     let (_server, mut connection) = served().await;
     // 256 descriptors are an answer of some kilobytes; this is more than a window of them.
     let many = body(&vec!["free=x"; 256].join("|"));
-    let streams: Vec<_> = {
-        let mut streams = Vec::new();
-        for _ in 0..30 {
-            streams.push(connection.start(&Headers::call(), &many).await);
-        }
-        streams
-    };
+    let mut streams = Vec::new();
+    for _ in 0..30 {
+        let stream = connection.begin(&Headers::call()).await;
+        connection.send_body(stream, &many).await;
+        streams.push(stream);
+    }
     let total = |connection: &Connection| streams.iter().map(|s| received(connection, *s)).sum::<usize>();
     while total(&connection) < 65_535 {
         within("a full window", connection.read()).await.expect("a frame");

@@ -7,7 +7,7 @@ use crate::support::{Server, within};
 use httlib_hpack::Decoder;
 use prost::Message;
 use std::collections::BTreeMap;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -28,6 +28,8 @@ pub(crate) struct Connection {
     pub(crate) pongs: Vec<Vec<u8>>,
     /// The reason of each `GOAWAY`, in order, with the last stream it promises to answer.
     pub(crate) go_aways: Vec<(u32, u32)>,
+    /// How many streams the server takes at once, once it has said so.
+    pub(crate) max_streams: Option<u32>,
     next_stream: u32,
     /// What the server still takes on the connection, and on each stream beyond what it takes at first.
     window: i64,
@@ -59,6 +61,7 @@ impl Connection {
             block_entries: 0,
             pongs: Vec::new(),
             go_aways: Vec::new(),
+            max_streams: None,
             next_stream: 1,
             window: WINDOW,
             windows: BTreeMap::new(),
@@ -171,6 +174,18 @@ impl Connection {
         self.go_aways.last().unwrap().0
     }
 
+    /// How a stream was refused, or nothing if its connection ended instead.
+    pub(crate) async fn refusal(&mut self, stream: u32) -> Option<String> {
+        loop {
+            if let Some(answer) =
+                self.streams.get(&stream).filter(|answer| !answer.blocks.is_empty() || answer.ended)
+            {
+                return Some(answer.shown());
+            }
+            within("a refusal", self.read()).await?;
+        }
+    }
+
     /// Waits until a stream was reset or its connection went away, and says the reason.
     pub(crate) async fn failed(&mut self, stream: u32) -> u32 {
         loop {
@@ -192,8 +207,9 @@ impl Connection {
     pub(crate) async fn flood(&mut self, bytes: &[u8]) -> Option<Ended> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let ready = within("a server that reads or closes", self.socket.writable());
-            ready.await.unwrap();
+            // Also while nothing can be written: a server that waits for us to read cannot read itself.
+            let ready = self.socket.ready(Interest::READABLE | Interest::WRITABLE);
+            within("a server that reads or closes", ready).await.unwrap();
             match self.socket.try_write(rest) {
                 Ok(written) => rest = &rest[written..],
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
@@ -278,10 +294,9 @@ impl Connection {
             Kind::Ping if frame.has(ACK) => self.pongs.push(frame.payload.clone()),
             Kind::GoAway => self.go_aways.push((frame.word(4), frame.word(0))),
             Kind::Settings => {
-                let value = |pair: &[u8]| i64::from(u32::from_be_bytes(pair[2..].try_into().unwrap()));
-                let known = Setting::InitialWindowSize.to_be_bytes();
-                let found = frame.payload.chunks(6).find(|pair| pair.starts_with(&known));
-                self.first_window = found.map_or(self.first_window, value);
+                self.first_window =
+                    frame.setting(Setting::InitialWindowSize).map_or(self.first_window, i64::from);
+                self.max_streams = frame.setting(Setting::MaxConcurrentStreams).or(self.max_streams);
             }
             Kind::WindowUpdate if frame.stream == 0 => self.window += i64::from(frame.word(0)),
             Kind::WindowUpdate => *self.windows.entry(frame.stream).or_default() += i64::from(frame.word(0)),

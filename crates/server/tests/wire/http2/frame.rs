@@ -84,6 +84,12 @@ impl Frame {
         Self::new(Kind::WindowUpdate, 0, stream, increment.to_be_bytes())
     }
 
+    /// What a frame of settings says of one of them.
+    pub(crate) fn setting(&self, key: u16) -> Option<u32> {
+        let pair = self.payload.chunks(6).find(|pair| pair.starts_with(&key.to_be_bytes()))?;
+        Some(u32::from_be_bytes(pair[2..].try_into().unwrap()))
+    }
+
     /// The same, as the last of its stream.
     pub(crate) fn end(mut self) -> Self {
         self.flags |= END_STREAM;

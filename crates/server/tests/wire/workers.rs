@@ -1,0 +1,43 @@
+//! Several threads answer, and a limit still holds to the last request.
+
+use crate::http2::{Connection, Headers};
+use crate::rules::body;
+use crate::support::{Server, Setup};
+
+const RULES: &str = "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, requests_per_unit: 100}}\n";
+
+/// Sends a hundred calls at once, and counts those that passed.
+async fn passed(server: &Server) -> usize {
+    let mut connection = Connection::open(server).await;
+    let mut streams = Vec::new();
+    for _ in 0..100 {
+        streams.push(connection.start(&Headers::call(), &body("k=x")).await);
+    }
+    let mut passed = 0;
+    for stream in streams {
+        let answer = connection.answer(stream).await.shown();
+        passed += usize::from(answer.starts_with("OK 100/DAY"));
+        assert!(answer.starts_with("OK 100/DAY") || answer == "OVER 100/DAY", "{answer}");
+    }
+    passed
+}
+
+#[tokio::test]
+async fn a_limit_holds_exactly_over_connections_that_several_threads_answer() {
+    for workers in ["1", "2", "4"] {
+        let server = Setup::rules(RULES).with("server.workers", workers).start().await;
+        let four = tokio::join!(passed(&server), passed(&server), passed(&server), passed(&server));
+        assert_eq!(four.0 + four.1 + four.2 + four.3, 100, "{workers} workers: {four:?}");
+    }
+}
+
+#[tokio::test]
+async fn there_are_as_many_threads_to_answer_as_asked_for() {
+    // Linux shows each thread of a process as a folder; more workers are more of them.
+    let threads = async |workers: &str| {
+        let server = Setup::rules(RULES).with("server.workers", workers).start().await;
+        passed(&server).await;
+        std::fs::read_dir(format!("/proc/{}/task", server.process())).unwrap().count()
+    };
+    assert_eq!(threads("5").await, threads("1").await + 4);
+}
