@@ -53,7 +53,11 @@ async fn many_calls_on_many_connections_are_answered_at_the_end() {
 
 #[tokio::test]
 async fn who_never_spoke_does_not_hold_up_the_end() {
-    let mut server = Setup::rules(RULES).with("server.shutdown_grace", "1h").start().await;
+    let mut server = Setup::rules(RULES)
+        .with("server.shutdown_grace", "1h")
+        .with("server.handshake_timeout", "300ms")
+        .start()
+        .await;
     let mut silent = Connection::silent(&server).await;
     let mut connection = Connection::open(&server).await;
     still_serves(&mut connection).await;

@@ -17,15 +17,15 @@ async fn flooded(what: &str, open: &[Frame], flood: &[u8]) -> Option<Ended> {
     let mut ended = None;
     for part in flood.chunks(flood.len().div_ceil(8)) {
         ended = hostile.flood(part).await;
+        if ended.is_none() {
+            // Until all of it was read and what it led to was done.
+            ended = hostile.flood_done().await;
+        }
         still_serves(&mut honest).await;
         memory.assert_bounded(what);
         if ended.is_some() {
             break;
         }
-    }
-    if ended.is_none() {
-        // It was borne, and so the connection is as good as any.
-        hostile.ping().await;
     }
     // Others come in as well.
     still_serves(&mut Connection::open(&server).await).await;

@@ -26,6 +26,7 @@ mod bombs;
 mod cancels;
 mod drain;
 mod floods;
+mod grpcio;
 mod idleness;
 mod neighbours;
 mod places;

@@ -19,18 +19,25 @@ fn received(connection: &Connection, stream: u32) -> usize {
     connection.streams.get(&stream).map_or(0, |answer| answer.body.len())
 }
 
+/// Waits until so much of an answer has come, and sees that no more does.
+async fn holds_at(connection: &mut Connection, stream: u32, bytes: usize) {
+    while received(connection, stream) < bytes {
+        within("a part of an answer", connection.read()).await.expect("a frame");
+    }
+    settled(connection).await;
+    assert_eq!(received(connection, stream), bytes);
+}
+
 #[tokio::test]
 async fn an_answer_waits_for_the_window_of_its_stream() {
     let server = Server::with_rules(RULES).await;
     let mut connection = Connection::open_with(&server, &[(Setting::InitialWindowSize, 0)]).await;
     let held = connection.start(&Headers::call(), &body("k=x")).await;
-    settled(&mut connection).await;
-    assert_eq!(received(&connection, held), 0);
+    holds_at(&mut connection, held, 0).await;
     // By single bytes, and then the rest.
     for bytes in 1..=5 {
         connection.send(&[Frame::window_update(held, 1)]).await;
-        settled(&mut connection).await;
-        assert_eq!(received(&connection, held), bytes);
+        holds_at(&mut connection, held, bytes).await;
     }
     connection.send(&[Frame::window_update(held, 1_000)]).await;
     assert_eq!(connection.answer(held).await.shown(), "OK 9/DAY, 8 left");
@@ -41,16 +48,13 @@ async fn settings_widen_and_narrow_the_windows_of_open_streams() {
     let server = Server::with_rules(RULES).await;
     let mut connection = Connection::open_with(&server, &[(Setting::InitialWindowSize, 7)]).await;
     let held = connection.start(&Headers::call(), &body("k=x")).await;
-    settled(&mut connection).await;
-    assert_eq!(received(&connection, held), 7);
+    holds_at(&mut connection, held, 7).await;
     // Now the window is 7 below zero, and has to be made good first.
     connection.send(&[Frame::settings(&[(Setting::InitialWindowSize, 0)])]).await;
     connection.send(&[Frame::window_update(held, 7)]).await;
-    settled(&mut connection).await;
-    assert_eq!(received(&connection, held), 7);
+    holds_at(&mut connection, held, 7).await;
     connection.send(&[Frame::window_update(held, 2)]).await;
-    settled(&mut connection).await;
-    assert_eq!(received(&connection, held), 9);
+    holds_at(&mut connection, held, 9).await;
     connection.send(&[Frame::settings(&[(Setting::InitialWindowSize, 1_000)])]).await;
     assert_eq!(connection.answer(held).await.shown(), "OK 9/DAY, 8 left");
 }
@@ -58,6 +62,7 @@ async fn settings_widen_and_narrow_the_windows_of_open_streams() {
 #[tokio::test]
 async fn answers_wait_for_the_window_of_the_connection() {
     let (_server, mut connection) = served().await;
+    connection.grants = false;
     // 256 descriptors are an answer of some kilobytes; this is more than a window of them.
     let many = body(&vec!["free=x"; 256].join("|"));
     let mut streams = Vec::new();

@@ -30,6 +30,10 @@ pub(crate) struct Connection {
     pub(crate) go_aways: Vec<(u32, u32)>,
     /// How many streams the server takes at once, once it has said so.
     pub(crate) max_streams: Option<u32>,
+    /// Whether it is given credit again for what it has sent.
+    pub(crate) grants: bool,
+    /// Whether it has begun to speak. Before that, not even SETTINGS are acknowledged.
+    spoken: bool,
     next_stream: u32,
     /// What the server still takes on the connection, and on each stream beyond what it takes at first.
     window: i64,
@@ -62,6 +66,8 @@ impl Connection {
             pongs: Vec::new(),
             go_aways: Vec::new(),
             max_streams: None,
+            grants: true,
+            spoken: false,
             next_stream: 1,
             window: WINDOW,
             windows: BTreeMap::new(),
@@ -75,7 +81,7 @@ impl Connection {
 
     /// With settings of ours. Nothing is awaited: the server may be slow to accept.
     pub(crate) async fn open_with(server: &Server, settings: &[(u16, u32)]) -> Self {
-        let mut connection = Self::silent(server).await;
+        let mut connection = Self { spoken: true, ..Self::silent(server).await };
         connection.send_bytes(&[PREFACE, &Frame::settings(settings).bytes()].concat()).await;
         connection
     }
@@ -225,6 +231,20 @@ impl Connection {
         None
     }
 
+    /// Waits until a flood was read to its end, by a PING behind it, or has ended the connection.
+    pub(crate) async fn flood_done(&mut self) -> Option<Ended> {
+        let known = self.pongs.len();
+        if let Some(ended) = self.flood(&Frame::ping(*b"the-end!").bytes()).await {
+            return Some(ended);
+        }
+        while self.pongs[known..].iter().all(|pong| pong != b"the-end!") {
+            if within("a pong or the end", self.read()).await.is_none() {
+                return Some(self.ended().await);
+            }
+        }
+        None
+    }
+
     /// Takes a frame that is there already: whether there was one, or none if nothing has come.
     fn read_now(&mut self) -> Option<bool> {
         let mut buffer = [0; 16_384];
@@ -269,10 +289,15 @@ impl Connection {
 
     /// Answers what has to be answered; a server that is gone needs none.
     async fn reply(&mut self, frame: &Frame) {
-        if matches!(frame.kind, Kind::Settings | Kind::Ping) && !frame.has(ACK) {
-            let payload = if frame.kind == Kind::Ping { frame.payload.clone() } else { Vec::new() };
-            let _ = self.socket.write_all(&Frame::new(frame.kind, ACK, 0, payload).bytes()).await;
-        }
+        let size = u32::try_from(frame.payload.len()).unwrap();
+        let reply = match frame.kind {
+            _ if !self.spoken => return,
+            Kind::Settings if !frame.has(ACK) => Frame::new(Kind::Settings, ACK, 0, []),
+            Kind::Ping if !frame.has(ACK) => Frame::new(Kind::Ping, ACK, 0, &frame.payload[..]),
+            Kind::Data if self.grants && size > 0 => Frame::window_update(0, size),
+            _ => return,
+        };
+        let _ = self.socket.write_all(&reply.bytes()).await;
     }
 
     fn sort(&mut self, frame: &Frame) {
