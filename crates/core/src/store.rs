@@ -119,6 +119,14 @@ pub trait Store: Send + Sync {
         context: Context,
     ) -> impl Future<Output = Result<Verdicts, StoreError>> + Send;
 
+    /// Decides them without waiting, where that can be done. `None` says that nothing was
+    /// recorded, and that [`decide`](Self::decide) is to be awaited: whoever must not wait
+    /// asks here first, and leaves its fast path only then.
+    fn try_decide(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+        let _ = (batch, context);
+        None
+    }
+
     /// Forgets one counter: a connection was closed, or an operator reset a client.
     fn forget(&self, key: Key) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
@@ -139,6 +147,10 @@ impl<L: LocalStore> Store for L {
         context: Context,
     ) -> impl Future<Output = Result<Verdicts, StoreError>> + Send {
         std::future::ready(Ok(self.decide_now(batch, context)))
+    }
+
+    fn try_decide(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+        Some(self.decide_now(batch, context))
     }
 
     fn forget(&self, key: Key) -> impl Future<Output = Result<(), StoreError>> + Send {

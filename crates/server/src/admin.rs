@@ -52,7 +52,7 @@ async fn healthcheck(State(admin): State<Admin>) -> Response {
 
 /// The reference's twin of the call: 200, 429, or 400 for whatever cannot be decided.
 async fn json(State(admin): State<Admin>, body: Bytes) -> Response {
-    match answer_json(&admin.service, &body) {
+    match answer_json(&admin.service, &body).await {
         Ok((over, text)) => {
             let code = if over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
             (code, [(header::CONTENT_TYPE, "application/json")], text).into_response()
@@ -62,9 +62,11 @@ async fn json(State(admin): State<Admin>, body: Bytes) -> Response {
 }
 
 /// Whether the request is over its limit, and the whole answer; or why there is none.
-pub(crate) fn answer_json(service: &RateLimitService, body: &[u8]) -> Result<(bool, String), String> {
-    let answer = service.answer(&json::request(body)?).map_err(|error| error.to_string())?;
-    Ok((json::is_over_limit(&answer), json::response(&answer)?))
+pub(crate) async fn answer_json(service: &RateLimitService, body: &[u8]) -> Result<(bool, String), String> {
+    let mut answer = Vec::new();
+    let answered = service.answer(&json::request(body)?, None, &mut answer).await;
+    answered.map_err(|error| error.to_string())?;
+    json::response(&answer)
 }
 
 /// The reference's body, word for word; why is in a header, for people.

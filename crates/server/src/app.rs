@@ -6,10 +6,10 @@ mod screen;
 
 use crate::admin::{self, Admin};
 use crate::config::{RuleTexts, Settings, demo_rules};
+use crate::front::grpc::{Ended, Patience, Socket, Workers};
 use crate::front::rls::RateLimitService;
 use crate::health::Health;
 use crate::proto::DESCRIPTORS;
-use crate::proto::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitServiceServer;
 use crate::reload::{Reloader, accepted, refused};
 use crate::ruleset::Ruleset;
 use crate::service::{HeaderNames, Options, Service};
@@ -17,9 +17,13 @@ use crate::telemetry::{Stats, exposition};
 use anyhow::Context;
 use axum::http::header;
 use axum::routing::get;
+use axum::serve::Listener;
+use bounded::Bounded;
 use hivemind_core::store::{KeySeed, MemoryStore, StoreOptions};
 use hivemind_core::{Clock, SystemClock};
 use listeners::Listeners;
+use std::num::NonZeroUsize;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -29,17 +33,6 @@ use tonic::service::Routes;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::HealthReporter;
-
-/// What one connection may have open at once; Envoy opens one connection for each worker.
-const MOST_STREAMS: u32 = 1_000;
-const LARGEST_HEADERS: u32 = 16 << 10;
-const LARGEST_MESSAGE: usize = 256 << 10;
-/// A call that is not whole by then is given up.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections are renewed now and then, so that load spreads over new nodes.
-const CONNECTION_AGE: Duration = Duration::from_secs(24 * 60 * 60);
-const KEEPALIVE: Duration = Duration::from_secs(30);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs until SIGTERM or SIGINT.
 pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
@@ -152,17 +145,17 @@ async fn serve(
     let (reporter, health_service) = tonic_health::server::health_reporter();
     report(&reporter, &health).await;
     tokio::spawn(keep_reporting(reporter.clone(), Arc::clone(&health)));
-    let routes = routes(rls.clone(), health_service)?;
+    let routes = routes(health_service)?;
+    let (workers, ended) = start_workers(settings, &rls, &routes, &stopped).await?;
     let admin = admin::router(Admin { service: rls, health: Arc::clone(&health) });
     let metrics = metrics(settings, service, store);
     let Listeners { grpc, grpc_uds, admin: admin_tcp, admin_uds, metrics: metrics_tcp } = listeners;
-    let mut calls = JoinSet::new();
-    let incoming = grpc.into_stream();
-    calls.spawn(grpc_server(routes.clone()).serve_with_incoming_shutdown(incoming, until(stopped.clone())));
+    let mut accepting = JoinSet::new();
+    accepting.spawn(accept(grpc, Arc::clone(&workers), stopped.clone()));
     if let Some(socket) = grpc_uds {
-        let incoming = socket.into_stream();
-        calls.spawn(grpc_server(routes).serve_with_incoming_shutdown(incoming, until(stopped.clone())));
+        accepting.spawn(accept(socket, Arc::clone(&workers), stopped.clone()));
     }
+    drop(workers); // The threads end once nobody deals any more.
     let mut pages = JoinSet::new();
     let closing = || until(closed.clone());
     pages.spawn(axum::serve(admin_tcp, admin.clone()).with_graceful_shutdown(closing()).into_future());
@@ -176,7 +169,8 @@ async fn serve(
     tracing::info!("stopping: calls in flight are answered, no new connections are taken");
     let _ = stop.send(true); // Nobody listens any more only if everything has ended already.
     let all = async {
-        while calls.join_next().await.is_some() {}
+        while accepting.join_next().await.is_some() {}
+        ended.wait().await;
         // Until the last call is answered, the pages tell that it is stopping.
         let _ = close.send(true);
         while pages.join_next().await.is_some() {}
@@ -202,17 +196,50 @@ async fn keep_reporting(reporter: HealthReporter, health: Arc<Health>) {
     }
 }
 
-fn routes(
-    rls: RateLimitService,
-    health: HealthServer<impl tonic_health::pb::health_server::Health>,
-) -> anyhow::Result<Routes> {
+/// What is served beside the calls for decisions, on the same connections.
+fn routes(health: HealthServer<impl tonic_health::pb::health_server::Health>) -> anyhow::Result<Routes> {
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(DESCRIPTORS)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .build_v1()
         .context("describing the services")?;
-    let rls = RateLimitServiceServer::new(rls).max_decoding_message_size(LARGEST_MESSAGE);
-    Ok(Routes::new(rls).add_service(health).add_service(reflection))
+    Ok(Routes::new(health).add_service(reflection))
+}
+
+async fn start_workers(
+    settings: &Settings,
+    rls: &RateLimitService,
+    routes: &Routes,
+    stopped: &watch::Receiver<bool>,
+) -> anyhow::Result<(Arc<Workers>, Ended)> {
+    let calls = &settings.server.calls;
+    let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let patience = Patience {
+        handshake: calls.handshake_timeout,
+        call: calls.call_timeout,
+        idle: calls.idle_timeout,
+        age: calls.max_connection_age,
+    };
+    let started = Workers::start(calls.workers.unwrap_or(cores), rls, routes, patience, stopped).await;
+    let (workers, ended) = started.context("starting the threads that answer calls")?;
+    Ok((Arc::new(workers), ended))
+}
+
+/// Deals out all connections that come, until told to stop.
+async fn accept<L: Listener>(mut listener: Bounded<L>, workers: Arc<Workers>, stopped: watch::Receiver<bool>)
+where
+    Socket: TryFrom<L::Io, Error = std::io::Error>,
+{
+    let mut stopped = pin!(until(stopped));
+    loop {
+        tokio::select! { biased;
+            () = &mut stopped => return,
+            Some((io, place, _)) = listener.next() => match Socket::try_from(io) {
+                Ok(socket) => workers.deal(socket, place),
+                Err(error) => tracing::warn!("a connection could not be dealt out: {error}"),
+            },
+        }
+    }
 }
 
 fn metrics(settings: &Settings, service: Arc<Service>, store: Arc<MemoryStore>) -> axum::Router {
@@ -220,17 +247,6 @@ fn metrics(settings: &Settings, service: Arc<Service>, store: Arc<MemoryStore>) 
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     let page = async move || (kind, exposition(service.stats(), store.occupancy()));
     axum::Router::new().route(path.as_str(), get(page))
-}
-
-fn grpc_server(routes: Routes) -> tonic::transport::server::Router {
-    tonic::transport::Server::builder()
-        .max_concurrent_streams(MOST_STREAMS)
-        .http2_max_header_list_size(LARGEST_HEADERS)
-        .http2_keepalive_interval(Some(KEEPALIVE))
-        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .max_connection_age(CONNECTION_AGE)
-        .timeout(CALL_TIMEOUT)
-        .add_routes(routes)
 }
 
 async fn until(mut stopped: watch::Receiver<bool>) {

@@ -1,3 +1,4 @@
-//! The front doors.
+//! What clients speak to.
 
+pub(crate) mod grpc;
 pub(crate) mod rls;

@@ -13,16 +13,20 @@ mod tests;
 
 use crate::admin::answer_json;
 use crate::config::{Problem, parse_rules};
-use crate::front::rls::RateLimitService;
-use crate::proto::envoy::service::ratelimit::v3::{RateLimitRequest, rate_limit_response::Code};
+use crate::front::rls::{RateLimitService, ReadRequest};
+use crate::proto::envoy::service::ratelimit::v3::{
+    RateLimitRequest, RateLimitResponse, rate_limit_response::Code,
+};
 use crate::replay::{AccessLog, Engine, Lines, Recorded};
 use crate::ruleset::Ruleset;
-use crate::service::{HeaderNames, Options, Service};
+use crate::service::{Asked, HeaderNames, Options, Service};
 use crate::telemetry::{Stats, exposition};
 use hivemind_core::store::{KeySeed, MemoryStore, OnRefusal, StoreOptions};
-use hivemind_core::{Descriptor, Matcher};
+use hivemind_core::{Clock, Descriptor, Matcher, SystemClock};
 use prost::Message;
+use std::pin::pin;
 use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 const RULES: &str = include_str!("../../../fuzz/seeds/rule_file/every_key.yaml");
@@ -62,8 +66,11 @@ fn ask_each_rule(ruleset: Ruleset) {
     for (domain, path) in asked {
         let entries: Vec<(&str, &str)> =
             path.iter().map(|matcher| (matcher.key(), matcher.value().unwrap_or("any"))).collect();
-        let answer = service.0.decide(&domain, &[Descriptor::new(&entries)], Default::default);
-        assert_eq!(answer.statuses.len(), 1);
+        let descriptors = [Descriptor::new(&entries)];
+        let told = Default::default;
+        let asked = Asked { domain: &domain, descriptors: &descriptors, told: &told, now: SystemClock.now() };
+        let statuses = service.0.decide_at_once(&asked, |answer| answer.statuses.len());
+        assert_eq!(statuses, Some(1));
         service.0.with_rules(|rules| {
             assert_eq!(rules.explain(&domain, &entries).steps.len(), entries.len(), "{domain} {entries:?}");
         });
@@ -71,32 +78,64 @@ fn ask_each_rule(ruleset: Ruleset) {
     assert!(exposition(service.0.stats(), store().occupancy()).ends_with('\n'));
 }
 
-/// Bytes as a call of the service: an answer with a status for each descriptor, or a reason why not.
+/// Bytes as a message: our codec and prost accept or refuse them alike, and read the same.
+/// Says whether they do accept them.
+pub fn rls_codec(bytes: &[u8]) -> bool {
+    let (ours, theirs) = (ReadRequest::read(bytes), RateLimitRequest::decode(bytes));
+    let (ours, theirs) = match (ours, theirs) {
+        (Ok(ours), Ok(theirs)) => (ours, theirs),
+        (Err(_), Err(_)) => return false,
+        (ours, theirs) => panic!("ours: {ours:?}, prost: {theirs:?}, of {bytes:02x?}"),
+    };
+    assert_eq!((ours.domain, ours.hits_addend), (&*theirs.domain, theirs.hits_addend), "{bytes:02x?}");
+    assert_eq!(ours.count(), theirs.descriptors.len(), "{bytes:02x?}");
+    for ((entries, asked), descriptor) in ours.asked().zip(&theirs.descriptors) {
+        let their_entries = descriptor.entries.iter().map(|entry| (&*entry.key, &*entry.value));
+        assert!(entries.iter().copied().eq(their_entries), "{bytes:02x?}");
+        let their_limit = descriptor.limit.as_ref().map(|limit| (limit.requests_per_unit, limit.unit));
+        assert_eq!(asked.limit, their_limit, "{bytes:02x?}");
+        assert_eq!(asked.hits_addend, descriptor.hits_addend, "{bytes:02x?}");
+        assert_eq!(asked.is_negative_hits, descriptor.is_negative_hits, "{bytes:02x?}");
+    }
+    true
+}
+
+/// Bytes as a call of the service: an answer with a status for each descriptor, written as
+/// prost writes it, or a reason why not.
 pub fn rls_request(bytes: &[u8]) {
-    let Ok(request) = RateLimitRequest::decode(bytes) else { return };
+    if !rls_codec(bytes) {
+        return;
+    }
+    let asked = RateLimitRequest::decode(bytes).map_or(0, |request| request.descriptors.len());
     let watching = Options { shadow_mode: true, on_refusal: OnRefusal::CountAll, ..options() };
     let quotas = Options { quota_mode: true, on_refusal: OnRefusal::CountNone, ..options() };
     for options in [options(), watching, quotas] {
         let never_refuses = options.shadow_mode;
         let service = service(RULESET.clone(), options);
         for _ in 0..2 {
-            match service.answer(&request) {
-                Ok(answer) => {
-                    assert_eq!(answer.statuses.len(), request.descriptors.len());
-                    assert_ne!(answer.overall_code(), Code::Unknown);
-                    assert!(!never_refuses || answer.overall_code() == Code::Ok);
-                    assert!(answer.statuses.iter().all(|status| status.code() != Code::Unknown));
-                }
-                Err(error) => assert!(!error.to_string().is_empty()),
+            let mut answer = Vec::new();
+            match service.answer_at_once(bytes, &mut answer) {
+                Some(Ok(())) => sound(&answer, asked, never_refuses),
+                Some(Err(error)) => assert!(!error.to_string().is_empty()),
+                None => panic!("the memory store never waits"),
             }
         }
     }
 }
 
+fn sound(bytes: &[u8], asked: usize, never_refuses: bool) {
+    let Ok(answer) = RateLimitResponse::decode(bytes) else { panic!("prost cannot read {bytes:02x?}") };
+    assert_eq!(answer.encode_to_vec(), bytes, "prost writes {answer:?} otherwise");
+    assert_eq!(answer.statuses.len(), asked);
+    assert_ne!(answer.overall_code(), Code::Unknown);
+    assert!(!never_refuses || answer.overall_code() == Code::Ok);
+    assert!(answer.statuses.iter().all(|status| status.code() != Code::Unknown));
+}
+
 /// Bytes as the body of `POST /json`: an answer that is JSON, or a reason why not.
 pub fn json_request(bytes: &[u8]) {
     let service = service(RULESET.clone(), options());
-    match answer_json(&service, bytes) {
+    match now(answer_json(&service, bytes)) {
         Ok((_, text)) => {
             let answer: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
             assert!(answer.get("overallCode").is_some(), "{text}");
@@ -128,6 +167,14 @@ pub fn replay_line(bytes: &[u8]) {
                 Err(malformed) => assert!(!malformed.to_string().is_empty()),
             }
         }
+    }
+}
+
+/// What a future says that never waits.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(said) => said,
+        Poll::Pending => panic!("the memory store never waits"),
     }
 }
 

@@ -1,5 +1,6 @@
-//! The messages of Envoy's rate limit service, generated from `proto/`. Only
-//! `front/rls.rs` speaks them; everything else has types of its own.
+//! The messages of Envoy's rate limit service, generated from `proto/`. Calls are read
+//! and written without them (`front/rls`), but for the names of units and codes; the
+//! tests hold that codec to these.
 #![expect(
     clippy::pedantic,
     clippy::allow_attributes,

@@ -10,10 +10,11 @@ use crate::telemetry::{Charged, RuleCounters, StatName, Stats};
 use arc_swap::ArcSwap;
 use hivemind_core::rules::{Resolved, Ruling};
 use hivemind_core::store::{
-    Charge, Context, KeySeed, LocalStore, MemoryStore, Mode, OnRefusal, Op, Outcome, Verdict, Verdicts,
+    Charge, Context, KeySeed, MemoryStore, Mode, OnRefusal, Op, Outcome, Store, StoreError, Verdict, Verdicts,
 };
 use hivemind_core::{Clock, Descriptor, Rule, Rules, SystemClock, Timestamp};
 use serde_json::{Map, Value};
+use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,20 +51,29 @@ struct InForce {
     counters: Vec<Option<Arc<RuleCounters>>>,
 }
 
+/// A request in the engine's words.
+pub(crate) struct Asked<'a> {
+    pub(crate) domain: &'a str,
+    pub(crate) descriptors: &'a [Descriptor<'a>],
+    /// The request as Envoy may route by it: asked for only where that is wanted.
+    pub(crate) told: &'a (dyn Fn() -> Map<String, Value> + Sync),
+    pub(crate) now: Timestamp,
+}
+
 /// Decides by rules.
-pub(crate) struct Service {
+pub(crate) struct Service<S = MemoryStore> {
     in_force: ArcSwap<InForce>,
-    store: Arc<MemoryStore>,
+    store: Arc<S>,
     seed: KeySeed,
     clock: SystemClock,
     options: Options,
     stats: Arc<Stats>,
 }
 
-impl Service {
+impl<S> Service<S> {
     pub(crate) fn new(
         ruleset: Ruleset,
-        store: Arc<MemoryStore>,
+        store: Arc<S>,
         seed: KeySeed,
         options: Options,
         stats: Arc<Stats>,
@@ -76,6 +86,18 @@ impl Service {
         &self.stats
     }
 
+    /// Whether there is anything to decide by.
+    pub(crate) fn has_rules(&self) -> bool {
+        self.in_force.load().loaded
+    }
+
+    /// Shows the rules in force.
+    pub(crate) fn with_rules<T>(&self, show: impl FnOnce(&Rules) -> T) -> T {
+        show(&self.in_force.load().ruleset.rules)
+    }
+}
+
+impl Service {
     /// Puts other rules in force from the next request on; counters stay.
     pub(crate) fn reload(&self, ruleset: Ruleset) {
         let ruleset = Ruleset { rules: ruleset.rules.seeded(self.seed), ..ruleset };
@@ -88,45 +110,54 @@ impl Service {
         drop(before);
         self.stats.drop_unused();
     }
+}
 
-    /// Whether there is anything to decide by.
-    pub(crate) fn has_rules(&self) -> bool {
-        self.in_force.load().loaded
-    }
-
-    /// Shows the rules in force.
-    pub(crate) fn with_rules<T>(&self, show: impl FnOnce(&Rules) -> T) -> T {
-        show(&self.in_force.load().ruleset.rules)
-    }
-
-    /// Decides all descriptors of a request in one step. The request as Envoy may
-    /// route by it is asked for only where that is wanted.
-    pub(crate) fn decide(
+impl<S: Store> Service<S> {
+    /// Decides all descriptors of a request in one step and shows the answer. `None` where
+    /// the store would have to wait: nothing was recorded, and nothing shown.
+    pub(crate) fn decide_at_once<T>(
         &self,
-        domain: &str,
-        descriptors: &[Descriptor<'_>],
-        told: impl FnOnce() -> Map<String, Value>,
-    ) -> Answer {
+        asked: &Asked<'_>,
+        show: impl FnOnce(&Answer<'_>) -> T,
+    ) -> Option<T> {
         if !self.options.enabled {
-            return Answer::unlimited(descriptors.len());
+            return Some(show(&Answer::unlimited(asked.descriptors.len())));
         }
         let in_force = self.in_force.load();
-        let rules = &in_force.ruleset.rules;
-        if !rules.has_domain(domain) {
-            self.stats.domain_not_found(domain);
+        let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
+        let charges = self.charges(&resolved);
+        let verdicts = self.store.try_decide(&charges, self.context(asked, None))?;
+        let decided = Decided { resolved: &resolved, charges: &charges, verdicts };
+        Some(show(&self.answer(&in_force, asked, &decided)))
+    }
+
+    /// The same, however long the store takes.
+    pub(crate) async fn decide<T>(
+        &self,
+        asked: &Asked<'_>,
+        deadline: Option<Timestamp>,
+        show: impl FnOnce(&Answer<'_>) -> T,
+    ) -> Result<T, StoreError> {
+        if !self.options.enabled {
+            return Ok(show(&Answer::unlimited(asked.descriptors.len())));
         }
-        let resolved = rules.resolve(domain, descriptors);
+        // Held while it waits, so it is a share of its own: what is only lent would slow every other load down.
+        let in_force = self.in_force.load_full();
+        let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
+        let charges = self.charges(&resolved);
+        let verdicts = self.store.decide(&charges, self.context(asked, deadline)).await?;
+        let decided = Decided { resolved: &resolved, charges: &charges, verdicts };
+        Ok(show(&self.answer(&in_force, asked, &decided)))
+    }
+
+    fn context(&self, asked: &Asked<'_>, deadline: Option<Timestamp>) -> Context {
+        Context { now: asked.now, deadline, on_refusal: self.options.on_refusal }
+    }
+
+    fn charges<'r>(&self, resolved: &'r Resolved<'_>) -> SmallVec<[Charge<'r>; 2]> {
         let mut charges = resolved.charges(&self.seed);
-        self.apply_global_modes(&resolved, &mut charges);
-        let now = self.clock.now();
-        let context = Context { now, deadline: None, on_refusal: self.options.on_refusal };
-        let verdicts = self.store.decide_now(&charges, context);
-        let decided = Decided { resolved: &resolved, charges: &charges, verdicts, now };
-        let mut answer = self.answer(&in_force, domain, descriptors, &decided);
-        if self.options.dynamic_metadata {
-            answer.add_dynamic_metadata(told());
-        }
-        answer
+        self.apply_global_modes(resolved, &mut charges);
+        charges
     }
 
     fn apply_global_modes(&self, resolved: &Resolved<'_>, charges: &mut [Charge<'_>]) {
@@ -145,20 +176,22 @@ impl Service {
         }
     }
 
-    fn answer(
-        &self,
-        in_force: &InForce,
-        domain: &str,
-        asked: &[Descriptor<'_>],
-        decided: &Decided<'_, '_>,
-    ) -> Answer {
+    fn answer<'r>(
+        &'r self,
+        in_force: &'r InForce,
+        asked: &Asked<'_>,
+        decided: &'r Decided<'_, '_>,
+    ) -> Answer<'r> {
+        if !in_force.ruleset.rules.has_domain(asked.domain) {
+            self.stats.domain_not_found(asked.domain);
+        }
         let mut answer = Answer::new(decided.verdicts.committed);
         let mut would_refuse = false;
-        for (ruling, descriptor) in decided.resolved.rulings().zip(asked) {
+        for (ruling, descriptor) in decided.resolved.rulings().zip(asked.descriptors) {
             let extras = ruling.declared.and_then(|number| in_force.ruleset.extras.get(number));
             let strictest = decided.strictest(&ruling);
-            let status = status_of(&ruling, strictest, extras, decided.now);
-            self.count(in_force, domain, &ruling, descriptor, strictest, extras);
+            let status = status_of(&ruling, strictest, extras, asked.now);
+            self.count(in_force, asked.domain, &ruling, descriptor, strictest, extras);
             would_refuse |= status.code == Code::OverLimit;
             let is_quota = strictest.is_some_and(|(charge, _)| charge.mode == Mode::Quota);
             answer.add(status, extras, is_quota || self.options.quota_mode);
@@ -168,6 +201,9 @@ impl Service {
         }
         if let Some(names) = &self.options.response_headers {
             answer.add_limit_headers(names);
+        }
+        if self.options.dynamic_metadata {
+            answer.add_dynamic_metadata((asked.told)());
         }
         answer
     }
@@ -181,15 +217,22 @@ impl Service {
         strictest: Option<(&Charge<'_>, &Verdict)>,
         extras: Option<&Extras>,
     ) {
-        let counters = match (ruling.declared, extras) {
-            (Some(number), Some(extras)) => match in_force.counters.get(number) {
-                Some(Some(counters)) => Arc::clone(counters),
-                _ => self.stats.of_request(&StatName::new(domain, extras.stat.name(ruling.entries))),
-            },
+        let of_request;
+        let counters: &RuleCounters = match (ruling.declared, extras) {
+            (Some(number), Some(extras)) => {
+                if let Some(Some(counters)) = in_force.counters.get(number) {
+                    counters
+                } else {
+                    let name = StatName::new(domain, extras.stat.name(ruling.entries));
+                    of_request = self.stats.of_request(&name);
+                    &of_request
+                }
+            }
             // A limit that the request brought is counted under all its values.
             _ if !ruling.charges.is_empty() => {
                 let parts = ruling.entries.iter().map(|entry| crate::ruleset::joined(*entry));
-                self.stats.of_request(&StatName::new(domain, parts.collect()))
+                of_request = self.stats.of_request(&StatName::new(domain, parts.collect()));
+                &of_request
             }
             _ => return,
         };
@@ -217,7 +260,6 @@ struct Decided<'r, 'a> {
     resolved: &'r Resolved<'a>,
     charges: &'r [Charge<'r>],
     verdicts: Verdicts,
-    now: Timestamp,
 }
 
 impl Decided<'_, '_> {
@@ -242,12 +284,12 @@ impl InForce {
 }
 
 /// What becomes of one descriptor, told by the strictest of its limits.
-fn status_of(
-    ruling: &Ruling<'_>,
+fn status_of<'r>(
+    ruling: &Ruling<'r>,
     strictest: Option<(&Charge<'_>, &Verdict)>,
-    extras: Option<&Extras>,
+    extras: Option<&'r Extras>,
     now: Timestamp,
-) -> Status {
+) -> Status<'r> {
     let Some((charge, verdict)) = strictest else {
         // An unlimited rule has the largest number left; where no rule matched there is nothing to tell.
         return Status::without_limit(if ruling.rule.is_some() { u32::MAX } else { 0 });
@@ -260,8 +302,8 @@ fn status_of(
         code: if over && !only_watches(ruling) { Code::OverLimit } else { Code::Ok },
         limit: Some(CurrentLimit {
             limit: *charge.limit,
-            all: ruling.rule.and_then(Rule::limits).unwrap_or_default().to_vec(),
-            name: ruling.rule.and_then(|rule| rule.name.clone()).unwrap_or_default(),
+            all: ruling.rule.and_then(Rule::limits).unwrap_or_default(),
+            name: ruling.rule.and_then(|rule| rule.name.as_deref()).unwrap_or_default(),
         }),
         remaining,
         reset_after: Some(told_wait(verdict)),
@@ -283,7 +325,7 @@ fn only_watches(ruling: &Ruling<'_>) -> bool {
 }
 
 /// A part of what is left, for clients that can spend it on their own.
-fn grant(quota: &Quota, remaining: u32, now: Timestamp) -> Option<Grant> {
+fn grant(quota: &Quota, remaining: u32, now: Timestamp) -> Option<Grant<'_>> {
     let valid_until = now.saturating_add(quota.valid_for);
-    (remaining > 0).then(|| Grant { id: quota.id.clone(), requests: remaining, valid_until })
+    (remaining > 0).then(|| Grant { id: &quota.id, requests: remaining, valid_until })
 }

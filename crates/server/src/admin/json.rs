@@ -2,14 +2,14 @@
 //! is not set is left out of what is written.
 
 use crate::proto::DESCRIPTORS;
-use crate::proto::envoy::service::ratelimit::v3::{
-    RateLimitRequest, RateLimitResponse, rate_limit_response::Code,
-};
 use prost::Message;
-use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor};
+use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, Value};
 use std::sync::LazyLock;
 
 static POOL: LazyLock<Option<DescriptorPool>> = LazyLock::new(|| DescriptorPool::decode(DESCRIPTORS).ok());
+
+/// `OVER_LIMIT`.
+const OVER_LIMIT: i32 = 2;
 
 fn message(name: &str) -> Result<MessageDescriptor, String> {
     let name = format!("envoy.service.ratelimit.v3.{name}");
@@ -17,24 +17,21 @@ fn message(name: &str) -> Result<MessageDescriptor, String> {
     pool.ok_or_else(|| format!("{name} is not described"))
 }
 
-/// Reads a request.
-pub(crate) fn request(body: &[u8]) -> Result<RateLimitRequest, String> {
+/// A request in the form that it has in a call.
+pub(crate) fn request(body: &[u8]) -> Result<Vec<u8>, String> {
     let mut json = serde_json::Deserializer::from_slice(body);
     let options = DeserializeOptions::new().deny_unknown_fields(true);
     let read = DynamicMessage::deserialize_with_options(message("RateLimitRequest")?, &mut json, &options);
     let read = read.map_err(|error| error.to_string())?;
     json.end().map_err(|error| error.to_string())?;
-    read.transcode_to().map_err(|error| error.to_string())
+    Ok(read.encode_to_vec())
 }
 
-/// Writes an answer.
-pub(super) fn response(answer: &RateLimitResponse) -> Result<String, String> {
-    let bytes = answer.encode_to_vec();
-    let dynamic = DynamicMessage::decode(message("RateLimitResponse")?, bytes.as_slice());
-    let dynamic = dynamic.map_err(|error| error.to_string())?;
-    serde_json::to_string(&dynamic).map_err(|error| error.to_string())
-}
-
-pub(super) fn is_over_limit(answer: &RateLimitResponse) -> bool {
-    answer.overall_code() == Code::OverLimit
+/// Whether an answer says over limit, and all that it says.
+pub(super) fn response(bytes: &[u8]) -> Result<(bool, String), String> {
+    let answer = DynamicMessage::decode(message("RateLimitResponse")?, bytes);
+    let answer = answer.map_err(|error| error.to_string())?;
+    let code = answer.get_field_by_name("overall_code");
+    let over = code.is_some_and(|code| *code == Value::EnumNumber(OVER_LIMIT));
+    serde_json::to_string(&answer).map(|text| (over, text)).map_err(|error| error.to_string())
 }

@@ -2,14 +2,12 @@
 //! in the kernel's queue until one is free, and costs nothing until then.
 
 use axum::serve::Listener;
-use futures_util::Stream;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tonic::transport::server::Connected;
 
 /// A listener that has only so many connections open at once.
 pub(super) struct Bounded<L> {
@@ -28,19 +26,12 @@ impl<L: Listener> Bounded<L> {
         Self { listener, places: Arc::new(Semaphore::new(most)) }
     }
 
-    async fn next(&mut self) -> Option<(Placed<L::Io>, L::Addr)> {
+    /// The next connection, its place and who it comes from.
+    pub(super) async fn next(&mut self) -> Option<(L::Io, OwnedSemaphorePermit, L::Addr)> {
         // Only a closed semaphore fails, and nobody closes it.
         let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
         let (io, address) = self.listener.accept().await;
-        Some((Placed { io, _place: place }, address))
-    }
-
-    /// Its connections, for a server that takes a stream of them.
-    pub(super) fn into_stream(self) -> impl Stream<Item = io::Result<Placed<L::Io>>> {
-        futures_util::stream::unfold(self, async |mut listener| {
-            let (connection, _) = listener.next().await?;
-            Some((Ok(connection), listener))
-        })
+        Some((io, place, address))
     }
 }
 
@@ -50,8 +41,8 @@ impl<L: Listener> Listener for Bounded<L> {
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
-            if let Some(accepted) = self.next().await {
-                return accepted;
+            if let Some((io, place, address)) = self.next().await {
+                return (Placed { io, _place: place }, address);
             }
         }
     }
@@ -59,12 +50,6 @@ impl<L: Listener> Listener for Bounded<L> {
     fn local_addr(&self) -> io::Result<Self::Addr> {
         self.listener.local_addr()
     }
-}
-
-impl<T> Connected for Placed<T> {
-    type ConnectInfo = ();
-
-    fn connect_info(&self) {}
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Placed<T> {

@@ -10,8 +10,6 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 type Tcp = TapIo<TcpListener, fn(&mut TcpStream)>;
 
-/// Envoy opens a connection for each of its workers.
-const MOST_CALLERS: usize = 1_024;
 /// Operators, probes and scrapers are few; idle strangers must not shut them out.
 const MOST_VISITORS: usize = 1_024;
 
@@ -25,13 +23,14 @@ pub(super) struct Listeners {
 
 impl Listeners {
     pub(super) async fn bind(server: &Server) -> anyhow::Result<Self> {
+        let most_callers = server.calls.max_connections.get();
         Ok(Self {
-            grpc: Bounded::new(tcp(server.grpc, "grpc_port").await?, MOST_CALLERS),
+            grpc: Bounded::new(tcp(server.grpc, "grpc_port").await?, most_callers),
             admin: Bounded::new(tcp(server.admin, "admin_port").await?, MOST_VISITORS),
             metrics: Bounded::new(tcp(server.metrics, "metrics_port").await?, MOST_VISITORS),
             grpc_uds: unix(server.grpc_uds.as_deref())
                 .await?
-                .map(|socket| Bounded::new(socket, MOST_CALLERS)),
+                .map(|socket| Bounded::new(socket, most_callers)),
             admin_uds: unix(server.admin_uds.as_deref())
                 .await?
                 .map(|socket| Bounded::new(socket, MOST_VISITORS)),

@@ -1,25 +1,28 @@
-//! Envoy's rate limit service: its messages to our types and back. The only file that speaks protobuf.
+//! Envoy's rate limit service without its transport: the bytes of a request in, the
+//! bytes of an answer out. The messages are read and written here by hand, because
+//! this is what every request of somebody else pays for; see docs/decisions/009.
 
-use crate::proto::envoy::config::core::v3::HeaderValue;
-use crate::proto::envoy::extensions::common::ratelimit::v3 as descriptor;
-use crate::proto::envoy::service::ratelimit::v3 as rls;
-use crate::proto::envoy::r#type::v3::RateLimitUnit;
-use crate::service::{Answer, Code, Grant, Service, Status};
-use descriptor::RateLimitDescriptor;
-use hivemind_core::store::Op;
-use hivemind_core::{Clock, Cost, Descriptor, Entry, Limit, Period, SystemClock};
-use prost_types::{Duration, ListValue, Struct, Timestamp, Value, value::Kind};
-use rls::rate_limit_response::{self as response, RateLimit, rate_limit::Unit};
-use smallvec::SmallVec;
+mod field;
+mod request;
+mod response;
+#[cfg(test)]
+mod tests;
+
+#[cfg(any(test, fuzzing))]
+pub(crate) use request::Request as ReadRequest;
+
+use crate::service::{Asked, Service};
+use hivemind_core::store::{MemoryStore, Store, StoreError};
+use hivemind_core::{Clock, SystemClock, Timestamp};
+use request::{MOST_DESCRIPTORS, Request};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// More descriptors than this are no request.
-const MOST_DESCRIPTORS: usize = 256;
-
-/// Why a request cannot be decided.
+/// Why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BadRequest {
+pub(crate) enum CallError {
+    #[error("the message is no RateLimitRequest")]
+    Malformed,
     #[error("rate limit domain must not be empty")]
     EmptyDomain,
     #[error("rate limit descriptor list must not be empty")]
@@ -32,197 +35,90 @@ pub(crate) enum BadRequest {
         "descriptor {index} brings a limit with unit {unit}; known are SECOND 1, MINUTE 2, HOUR 3, DAY 4, MONTH 5, YEAR 6"
     )]
     UnknownUnit { index: usize, unit: i32 },
+    #[error(transparent)]
+    Undecided(StoreError),
 }
 
-/// The service behind its protocol.
-#[derive(Clone)]
-pub(crate) struct RateLimitService(pub(crate) Arc<Service>);
+/// The service behind its messages.
+pub(crate) struct RateLimitService<S = MemoryStore>(pub(crate) Arc<Service<S>>);
 
-impl RateLimitService {
-    /// Answers one request, and counts it.
-    pub(crate) fn answer(
-        &self,
-        request: &rls::RateLimitRequest,
-    ) -> Result<rls::RateLimitResponse, BadRequest> {
+impl<S> Clone for RateLimitService<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<S: Store> RateLimitService<S> {
+    /// Appends the answer to a message, and counts it. `None` where the decision would have
+    /// to wait: nothing was appended or counted then, and [`answer`](Self::answer) has to be awaited.
+    pub(crate) fn answer_at_once(&self, message: &[u8], out: &mut Vec<u8>) -> Option<Result<(), CallError>> {
         let from = SystemClock.now();
-        let answer = decide(&self.0, request);
-        if answer.is_err() {
-            self.0.stats().service_errors.fetch_add(1, Ordering::Relaxed);
-        }
-        self.0.stats().answered(SystemClock.now().since(from));
-        Ok(to_message(answer?))
+        let answered = match self.0.has_rules() {
+            true => self.decide_at_once(message, from, out).transpose()?,
+            false => Err(self.without_rules(message)),
+        };
+        self.count(from, &answered);
+        Some(answered)
     }
-}
 
-#[tonic::async_trait]
-impl rls::rate_limit_service_server::RateLimitService for RateLimitService {
-    async fn should_rate_limit(
+    fn decide_at_once(
         &self,
-        request: tonic::Request<rls::RateLimitRequest>,
-    ) -> Result<tonic::Response<rls::RateLimitResponse>, tonic::Status> {
-        let answer = self.answer(request.get_ref());
-        answer.map(tonic::Response::new).map_err(|error| tonic::Status::invalid_argument(error.to_string()))
+        message: &[u8],
+        now: Timestamp,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<()>, CallError> {
+        let request = Request::read(message).map_err(|_| CallError::Malformed)?;
+        let descriptors = request.descriptors()?;
+        let told = || request.told();
+        let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &told, now };
+        Ok(self.0.decide_at_once(&asked, |answer| response::write(answer, out)))
     }
-}
 
-fn decide(service: &Service, request: &rls::RateLimitRequest) -> Result<Answer, BadRequest> {
-    if request.domain.is_empty() {
-        return Err(BadRequest::EmptyDomain);
+    /// Appends the answer to a message, however long its decision takes, and counts it.
+    pub(crate) async fn answer(
+        &self,
+        message: &[u8],
+        deadline: Option<Timestamp>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CallError> {
+        let from = SystemClock.now();
+        let answered = match self.0.has_rules() {
+            true => self.decide(message, from, deadline, out).await,
+            false => Err(self.without_rules(message)),
+        };
+        self.count(from, &answered);
+        answered
     }
-    let count = request.descriptors.len();
-    if count == 0 {
-        return Err(BadRequest::NoDescriptors);
-    }
-    if count > MOST_DESCRIPTORS {
-        return Err(BadRequest::TooManyDescriptors { count });
-    }
-    if !service.has_rules() {
-        return Err(BadRequest::NoRules);
-    }
-    let entries: SmallVec<[SmallVec<[Entry<'_>; 4]>; 2]> = request
-        .descriptors
-        .iter()
-        .map(|descriptor| descriptor.entries.iter().map(|entry| (&*entry.key, &*entry.value)).collect())
-        .collect();
-    let mut descriptors: SmallVec<[Descriptor<'_>; 2]> = SmallVec::new();
-    for (index, (message, entries)) in request.descriptors.iter().zip(&entries).enumerate() {
-        descriptors.push(Descriptor {
-            entries,
-            cost: hits(request, message),
-            op: if message.is_negative_hits { Op::Refund } else { Op::Spend },
-            limit: brought_limit(index, message)?,
-        });
-    }
-    Ok(service.decide(&request.domain, &descriptors, || told(request)))
-}
 
-/// The request in the reference's words, with what it left out left out.
-fn told(request: &rls::RateLimitRequest) -> serde_json::Map<String, serde_json::Value> {
-    let descriptor = |message: &RateLimitDescriptor| {
-        let entries = message.entries.iter().map(|entry| format!("{}={}", entry.key, entry.value));
-        let mut told = serde_json::Map::from_iter([("entries".to_owned(), entries.collect())]);
-        if let Some(limit) = &message.limit {
-            let unit = limit.unit().as_str_name();
-            told.insert(
-                "limit".into(),
-                format!("requests_per_unit:{} unit:{unit}", limit.requests_per_unit).into(),
-            );
+    async fn decide(
+        &self,
+        message: &[u8],
+        now: Timestamp,
+        deadline: Option<Timestamp>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CallError> {
+        let request = Request::read(message).map_err(|_| CallError::Malformed)?;
+        let descriptors = request.descriptors()?;
+        let told = || request.told();
+        let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &told, now };
+        let decided = self.0.decide(&asked, deadline, |answer| response::write(answer, out));
+        decided.await.map_err(CallError::Undecided)
+    }
+
+    /// What is wrong with the message itself is told first.
+    fn without_rules(&self, message: &[u8]) -> CallError {
+        let read = Request::read(message).map_err(|_| CallError::Malformed);
+        match read.and_then(|request| request.descriptors().map(drop)) {
+            Ok(()) => CallError::NoRules,
+            Err(error) => error,
         }
-        if let Some(hits) = message.hits_addend {
-            told.insert("hitsAddend".into(), hits.into());
+    }
+
+    fn count(&self, from: Timestamp, answered: &Result<(), CallError>) {
+        let stats = self.0.stats();
+        if answered.is_err() {
+            stats.service_errors.fetch_add(1, Ordering::Relaxed);
         }
-        serde_json::Value::Object(told)
-    };
-    let mut told = serde_json::Map::new();
-    told.insert("domain".into(), request.domain.as_str().into());
-    told.insert("descriptors".into(), request.descriptors.iter().map(descriptor).collect());
-    if request.hits_addend > 0 {
-        told.insert("hitsAddend".into(), request.hits_addend.into());
+        stats.answered(SystemClock.now().since(from));
     }
-    told
-}
-
-/// A descriptor's own hits count, also where they are 0; else those of the request, where 0 is 1.
-fn hits(request: &rls::RateLimitRequest, message: &RateLimitDescriptor) -> Cost {
-    Cost::new(message.hits_addend.unwrap_or_else(|| u64::from(request.hits_addend.max(1))))
-}
-
-fn brought_limit(index: usize, message: &RateLimitDescriptor) -> Result<Option<Limit>, BadRequest> {
-    let Some(limit) = &message.limit else { return Ok(None) };
-    let period = match RateLimitUnit::try_from(limit.unit) {
-        Ok(RateLimitUnit::Second) => Period::SECOND,
-        Ok(RateLimitUnit::Minute) => Period::MINUTE,
-        Ok(RateLimitUnit::Hour) => Period::HOUR,
-        Ok(RateLimitUnit::Day) => Period::DAY,
-        Ok(RateLimitUnit::Month) => Period::MONTH,
-        Ok(RateLimitUnit::Year) => Period::YEAR,
-        Ok(RateLimitUnit::Unknown) | Err(_) => {
-            return Err(BadRequest::UnknownUnit { index, unit: limit.unit });
-        }
-    };
-    Ok(Some(Limit::fixed_window(limit.requests_per_unit, period)))
-}
-
-fn to_message(answer: Answer) -> rls::RateLimitResponse {
-    let header = |(key, value)| HeaderValue { key, value, raw_value: Vec::new() };
-    let least =
-        answer.statuses.iter().filter_map(|status| status.grant.as_ref()).min_by_key(|grant| grant.requests);
-    rls::RateLimitResponse {
-        overall_code: code(answer.overall).into(),
-        quota: least.map(quota),
-        statuses: answer.statuses.iter().map(status).collect(),
-        response_headers_to_add: answer.response_headers.into_iter().map(header).collect(),
-        request_headers_to_add: answer.request_headers.into_iter().map(header).collect(),
-        raw_body: answer.raw_body.map(String::into_bytes).unwrap_or_default(),
-        dynamic_metadata: answer.dynamic_metadata.as_ref().map(to_struct),
-    }
-}
-
-fn code(code: Code) -> response::Code {
-    match code {
-        Code::Ok => response::Code::Ok,
-        Code::OverLimit => response::Code::OverLimit,
-    }
-}
-
-fn status(status: &Status) -> response::DescriptorStatus {
-    response::DescriptorStatus {
-        code: code(status.code).into(),
-        current_limit: status.limit.as_ref().map(|current| RateLimit {
-            requests_per_unit: current.limit.requests(),
-            unit: unit(current.limit.period()).into(),
-            name: current.name.clone(),
-        }),
-        limit_remaining: status.remaining,
-        duration_until_reset: status
-            .reset_seconds()
-            .map(|seconds| Duration { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanos: 0 }),
-        quota: status.grant.as_ref().map(quota),
-    }
-}
-
-fn quota(grant: &Grant) -> response::Quota {
-    let nanos = grant.valid_until.as_nanos();
-    let valid_until = Timestamp {
-        seconds: i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX),
-        nanos: i32::try_from(nanos % 1_000_000_000).unwrap_or(0),
-    };
-    response::Quota {
-        requests: grant.requests,
-        id: grant.id.clone(),
-        expiration_specifier: Some(response::quota::ExpirationSpecifier::ValidUntil(valid_until)),
-    }
-}
-
-/// The protocol's unit; a period that is none of them has no name there.
-fn unit(period: Period) -> Unit {
-    match period {
-        Period::SECOND => Unit::Second,
-        Period::MINUTE => Unit::Minute,
-        Period::HOUR => Unit::Hour,
-        Period::DAY => Unit::Day,
-        Period::WEEK => Unit::Week,
-        Period::MONTH => Unit::Month,
-        Period::YEAR => Unit::Year,
-        _ => Unit::Unknown,
-    }
-}
-
-fn to_struct(value: &serde_json::Value) -> Struct {
-    let fields = value.as_object().into_iter().flatten();
-    Struct { fields: fields.map(|(key, value)| (key.clone(), to_value(value))).collect() }
-}
-
-fn to_value(value: &serde_json::Value) -> Value {
-    let kind = match value {
-        serde_json::Value::Null => Kind::NullValue(0),
-        serde_json::Value::Bool(value) => Kind::BoolValue(*value),
-        serde_json::Value::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or(f64::NAN)),
-        serde_json::Value::String(text) => Kind::StringValue(text.clone()),
-        serde_json::Value::Array(items) => {
-            Kind::ListValue(ListValue { values: items.iter().map(to_value).collect() })
-        }
-        serde_json::Value::Object(_) => Kind::StructValue(to_struct(value)),
-    };
-    Value { kind: Some(kind) }
 }

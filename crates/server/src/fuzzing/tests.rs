@@ -1,12 +1,11 @@
 //! A short run of every fuzz target: any bytes, and good ones of which a little was changed.
 
-use super::{json_request, replay_line, rls_request, rule_file};
+use super::{json_request, replay_line, rls_codec, rls_request, rule_file};
 use crate::admin::request_of_json;
 use hivemind_core::testing::cases;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use prost::Message;
 use std::path::Path;
 
 /// What `fuzz/seeds` has for a target.
@@ -158,7 +157,7 @@ fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn calls() -> Vec<Vec<u8>> {
-    seeds("json_request").iter().map(|json| request_of_json(json).unwrap().encode_to_vec()).collect()
+    seeds("json_request").iter().map(|json| request_of_json(json).unwrap()).collect()
 }
 
 // Seen failing on: statuses without a limit left out, spans past the end of the text, a panic on a call
@@ -179,6 +178,11 @@ proptest! {
     #[test]
     fn any_bytes_are_a_call_or_none(bytes in any_bytes()) {
         rls_request(&bytes);
+    }
+
+    #[test]
+    fn a_call_with_some_of_it_changed_is_read_as_prost_reads_it(bytes in near(calls())) {
+        rls_codec(&bytes);
     }
 
     #[test]

@@ -4,6 +4,8 @@ use super::HeaderNames;
 use crate::ruleset::Extras;
 use hivemind_core::{Limit, Timestamp};
 use serde_json::{Map, Value};
+use smallvec::{SmallVec, smallvec};
+use std::borrow::Cow;
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,14 +16,14 @@ pub(crate) enum Code {
 
 /// The limit that a status tells of.
 #[derive(Clone, Debug)]
-pub(crate) struct CurrentLimit {
+pub(crate) struct CurrentLimit<'r> {
     pub(crate) limit: Limit,
     /// All limits of its rule, of which `limit` is the tightest now.
-    pub(crate) all: Vec<Limit>,
-    pub(crate) name: String,
+    pub(crate) all: &'r [Limit],
+    pub(crate) name: &'r str,
 }
 
-impl CurrentLimit {
+impl CurrentLimit<'_> {
     /// The tightest limit's requests; where there are several limits, all of them after it, with
     /// their windows in seconds, in the form that Envoy writes them in.
     fn header(&self) -> String {
@@ -40,23 +42,23 @@ impl CurrentLimit {
 
 /// What a client may spend without asking again.
 #[derive(Clone, Debug)]
-pub(crate) struct Grant {
-    pub(crate) id: String,
+pub(crate) struct Grant<'r> {
+    pub(crate) id: &'r str,
     pub(crate) requests: u32,
     pub(crate) valid_until: Timestamp,
 }
 
 /// What became of one descriptor.
 #[derive(Clone, Debug)]
-pub(crate) struct Status {
+pub(crate) struct Status<'r> {
     pub(crate) code: Code,
-    pub(crate) limit: Option<CurrentLimit>,
+    pub(crate) limit: Option<CurrentLimit<'r>>,
     pub(crate) remaining: u32,
     pub(crate) reset_after: Option<Duration>,
-    pub(crate) grant: Option<Grant>,
+    pub(crate) grant: Option<Grant<'r>>,
 }
 
-impl Status {
+impl Status<'_> {
     pub(super) fn without_limit(remaining: u32) -> Self {
         Self { code: Code::Ok, limit: None, remaining, reset_after: None, grant: None }
     }
@@ -71,12 +73,12 @@ impl Status {
 
 /// What became of a request.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Answer<'r> {
     pub(crate) overall: Code,
-    pub(crate) statuses: Vec<Status>,
-    pub(crate) response_headers: Vec<(String, String)>,
-    pub(crate) request_headers: Vec<(String, String)>,
-    pub(crate) raw_body: Option<String>,
+    pub(crate) statuses: SmallVec<[Status<'r>; 2]>,
+    pub(crate) response_headers: Vec<(&'r str, Cow<'r, str>)>,
+    pub(crate) request_headers: Vec<(&'r str, &'r str)>,
+    pub(crate) raw_body: Option<&'r str>,
     pub(crate) dynamic_metadata: Option<Value>,
     /// What the rules that let the request pass say of it, merged.
     metadata: Option<Value>,
@@ -85,11 +87,11 @@ pub(crate) struct Answer {
     tightest_is_over: bool,
 }
 
-impl Answer {
+impl<'r> Answer<'r> {
     pub(super) fn new(committed: bool) -> Self {
         Self {
             overall: if committed { Code::Ok } else { Code::OverLimit },
-            statuses: Vec::new(),
+            statuses: SmallVec::new(),
             response_headers: Vec::new(),
             request_headers: Vec::new(),
             raw_body: None,
@@ -102,18 +104,20 @@ impl Answer {
 
     /// The answer to so many descriptors where nothing is limited.
     pub(super) fn unlimited(descriptors: usize) -> Self {
-        Self { statuses: vec![Status::without_limit(0); descriptors], ..Self::new(true) }
+        Self { statuses: smallvec![Status::without_limit(0); descriptors], ..Self::new(true) }
     }
 
-    pub(super) fn add(&mut self, status: Status, extras: Option<&Extras>, is_quota: bool) {
+    pub(super) fn add(&mut self, status: Status<'r>, extras: Option<&'r Extras>, is_quota: bool) {
         let over = status.code == Code::OverLimit;
         if let Some(Extras { response, metadata, .. }) = extras {
-            self.response_headers.extend(response.headers.iter().cloned());
+            let headers = response.headers.iter();
+            self.response_headers.extend(headers.map(|(name, value)| (name.as_str(), value.into())));
             if self.overall == Code::Ok {
-                self.request_headers.extend(response.request_headers.iter().cloned());
+                let headers = response.request_headers.iter();
+                self.request_headers.extend(headers.map(|(name, value)| (name.as_str(), value.as_str())));
             }
             if over && self.raw_body.is_none() {
-                self.raw_body.clone_from(&response.raw_body);
+                self.raw_body = response.raw_body.as_deref();
             }
             if let (false, Some(metadata)) = (over, metadata) {
                 merge(self.metadata.get_or_insert_with(|| Value::Object(Map::new())), metadata);
@@ -124,7 +128,7 @@ impl Answer {
     }
 
     /// The least left tells, the first of equals; what refuses the request overrides it, the last one.
-    fn note_if_tightest(&mut self, status: &Status, refuses: bool) {
+    fn note_if_tightest(&mut self, status: &Status<'_>, refuses: bool) {
         if status.limit.is_none() {
             return;
         }
@@ -143,13 +147,13 @@ impl Answer {
         self.dynamic_metadata = Some(Value::Object(told));
     }
 
-    pub(super) fn add_limit_headers(&mut self, names: &HeaderNames) {
+    pub(super) fn add_limit_headers(&mut self, names: &'r HeaderNames) {
         let Some(status) = self.tightest.and_then(|index| self.statuses.get(index)) else { return };
         let Some(current) = &status.limit else { return };
         let headers = [
-            (names.limit.clone(), current.header()),
-            (names.remaining.clone(), status.remaining.to_string()),
-            (names.reset.clone(), status.reset_seconds().unwrap_or(0).to_string()),
+            (names.limit.as_str(), current.header().into()),
+            (names.remaining.as_str(), status.remaining.to_string().into()),
+            (names.reset.as_str(), status.reset_seconds().unwrap_or(0).to_string().into()),
         ];
         self.response_headers.extend(headers);
     }

@@ -44,7 +44,7 @@ async fn more_descriptors_than_a_request_can_have_are_refused_and_none_is_charge
 async fn a_message_that_is_too_large_is_refused_by_its_length() {
     let server = Server::with_rules(RULES).await;
     let error = server.try_send(request("d", &format!("k={}", "x".repeat(2 << 20)))).await.unwrap_err();
-    assert_eq!(error.code(), Code::OutOfRange, "{error}");
+    assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
     let near = server.ask("d", &format!("k={}", "x".repeat(200_000))).await;
     assert_eq!(statuses(&near), "OK 9/DAY, 8 left");
     still_serves(&server).await;

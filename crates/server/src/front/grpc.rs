@@ -1,0 +1,16 @@
+//! gRPC over HTTP/2, at the price of its transport: a runtime of one thread for each
+//! core, connections dealt out to them, and the one call that counts answered in its
+//! connection's own task. Everything else (health, reflection, methods that do not
+//! exist) goes to tonic's routes on the same connection. See docs/decisions/009.
+
+mod batch;
+mod body;
+mod call;
+mod connection;
+mod deadline;
+mod message;
+mod socket;
+mod workers;
+
+pub(crate) use socket::Socket;
+pub(crate) use workers::{Ended, Patience, Workers};

@@ -1,0 +1,249 @@
+//! One call: its message is gathered, and the one method that counts answered at
+//! once. A decision that has to wait, a message that is still on its way and every
+//! other method leave this fast path; they wait under a deadline, and hold nobody up.
+
+use super::body::Body;
+use super::connection::{Activity, OpenCall};
+use super::deadline;
+use super::message::{Message, PREFIX};
+use crate::front::rls::{CallError, RateLimitService};
+use bytes::{Bytes, BytesMut};
+use hivemind_core::store::{Store, StoreError};
+use hivemind_core::{Clock, SystemClock};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::future::{Future, Pending, pending};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::time::Timeout;
+use tonic::Status;
+use tonic::service::Routes;
+use tower_service::Service;
+
+const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+/// Answers share a piece of memory of this size, so that few of them allocate one.
+const ANSWERS: usize = 16 << 10;
+
+/// What all calls of one thread share.
+pub(super) struct Desk<S> {
+    service: RateLimitService<S>,
+    routes: Routes,
+    timeout: Duration,
+    scratch: RefCell<Vec<u8>>,
+    answers: RefCell<BytesMut>,
+}
+
+impl<S: Store> Desk<S> {
+    pub(super) fn new(service: RateLimitService<S>, routes: Routes, timeout: Duration) -> Self {
+        let answers = RefCell::new(BytesMut::with_capacity(ANSWERS));
+        Self { service, routes, timeout, scratch: RefCell::default(), answers }
+    }
+
+    /// The framed answer to a message; `None` where its decision has to wait.
+    fn answer_at_once(&self, message: &[u8]) -> Option<Result<Bytes, CallError>> {
+        let mut scratch = self.scratch.borrow_mut();
+        scratch.clear();
+        scratch.extend_from_slice(&[0; PREFIX]);
+        let answered = self.service.answer_at_once(message, &mut scratch)?;
+        Some(answered.map(|()| {
+            frame(&mut scratch);
+            let mut answers = self.answers.borrow_mut();
+            answers.extend_from_slice(&scratch);
+            answers.split().freeze()
+        }))
+    }
+
+    async fn answer(self: Rc<Self>, message: Message, granted: Duration) -> Result<Bytes, Status> {
+        let deadline = SystemClock.now().saturating_add(granted);
+        let mut out = vec![0; PREFIX];
+        let answered = self.service.answer(message.read()?, Some(deadline), &mut out).await;
+        answered.map_err(status)?;
+        frame(&mut out);
+        Ok(out.into())
+    }
+}
+
+/// Writes the length of what follows the prefix into it.
+fn frame(out: &mut [u8]) {
+    let length = u32::try_from(out.len() - PREFIX).unwrap_or(u32::MAX);
+    if let Some(place) = out.get_mut(1..PREFIX) {
+        place.copy_from_slice(&length.to_be_bytes());
+    }
+}
+
+fn status(error: CallError) -> Status {
+    let text = error.to_string();
+    match error {
+        CallError::Malformed => Status::internal(text),
+        CallError::Undecided(StoreError::DeadlinePassed) => Status::deadline_exceeded(text),
+        CallError::Undecided(_) => Status::unavailable(text),
+        _ => Status::invalid_argument(text),
+    }
+}
+
+/// Answers the calls of one connection.
+pub(super) struct Calls<S> {
+    pub(super) desk: Rc<Desk<S>>,
+    pub(super) activity: Rc<Activity>,
+}
+
+impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for Calls<S> {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Call<S>;
+
+    fn call(&self, request: Request<Incoming>) -> Call<S> {
+        self.activity.call_begun();
+        let (desk, activity) = (Rc::clone(&self.desk), Rc::clone(&self.activity));
+        if request.uri().path() != SHOULD_RATE_LIMIT {
+            let headers = request.headers().clone();
+            let routed = self.desk.routes.clone().call(request);
+            return Call { desk, activity, headers, waits: None, state: State::Routed(Box::pin(routed)) };
+        }
+        let (parts, body) = request.into_parts();
+        let state = match unacceptable(&parts.method, &parts.headers) {
+            Some(code) => State::Refused(code),
+            None => State::Reading { body, message: Message::default() },
+        };
+        Call { desk, activity, headers: parts.headers, waits: None, state }
+    }
+}
+
+/// What HTTP has to say against a call.
+fn unacceptable(method: &Method, headers: &HeaderMap) -> Option<StatusCode> {
+    if method != Method::POST {
+        return Some(StatusCode::METHOD_NOT_ALLOWED);
+    }
+    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    match kind.strip_prefix(GRPC.as_bytes()) {
+        Some([] | [b'+' | b';', ..]) => None,
+        _ => Some(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+    }
+}
+
+pub(super) struct Call<S> {
+    desk: Rc<Desk<S>>,
+    activity: Rc<Activity>,
+    headers: HeaderMap,
+    /// Once it is off the fast path.
+    waits: Option<Waits>,
+    state: State,
+}
+
+enum State {
+    Reading { body: Incoming, message: Message },
+    Deciding(Pin<Box<dyn Future<Output = Result<Bytes, Status>>>>),
+    Routed(Pin<Box<dyn Future<Output = Result<Response<tonic::body::Body>, Infallible>>>>),
+    Refused(StatusCode),
+}
+
+struct Waits {
+    _open: OpenCall,
+    timer: Pin<Box<Timeout<Pending<()>>>>,
+}
+
+impl<S: Store + 'static> Future for Call<S> {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Poll::Ready(response) = self.advance(cx) {
+            return Poll::Ready(Ok(response));
+        }
+        let granted = self.granted();
+        let open = OpenCall::new(&self.activity);
+        let waits = self.waits.get_or_insert_with(|| Waits {
+            _open: open,
+            timer: Box::pin(tokio::time::timeout(granted, pending())),
+        });
+        ready!(waits.timer.as_mut().poll(cx)).unwrap_or_default();
+        let late = Status::deadline_exceeded("the call's time is over before it is answered");
+        Poll::Ready(Ok(late.into_http()))
+    }
+}
+
+impl<S: Store + 'static> Call<S> {
+    /// How long the caller waits, and we do.
+    fn granted(&self) -> Duration {
+        deadline::granted(&self.headers).map_or(self.desk.timeout, |granted| granted.min(self.desk.timeout))
+    }
+
+    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Response<Body>> {
+        loop {
+            match &mut self.state {
+                State::Reading { body, message } => match ready!(read(body, message, cx)) {
+                    Ok(()) => {
+                        let message = std::mem::take(message);
+                        if let Some(response) = self.answer(message) {
+                            return Poll::Ready(response);
+                        }
+                    }
+                    Err(status) => return Poll::Ready(status.into_http()),
+                },
+                State::Deciding(decision) => return decision.as_mut().poll(cx).map(respond),
+                State::Routed(routed) => {
+                    let Ok(response) = ready!(routed.as_mut().poll(cx));
+                    let _open = OpenCall::new(&self.activity);
+                    return Poll::Ready(response.map(|body| Body::Routed { body, _open }));
+                }
+                State::Refused(code) => {
+                    let mut response = Response::new(Body::default());
+                    *response.status_mut() = *code;
+                    return Poll::Ready(response);
+                }
+            }
+        }
+    }
+
+    /// Answers at once, or begins to wait for the decision.
+    fn answer(&mut self, message: Message) -> Option<Response<Body>> {
+        let at_once = match message.read() {
+            // A bug that one message finds must not take the calls beside it down.
+            Ok(bytes) => catch_unwind(AssertUnwindSafe(|| self.desk.answer_at_once(bytes))),
+            Err(status) => return Some(status.into_http()),
+        };
+        match at_once {
+            Ok(Some(answered)) => Some(respond(answered.map_err(status))),
+            Ok(None) => {
+                let decision = Rc::clone(&self.desk).answer(message, self.granted());
+                self.state = State::Deciding(Box::pin(decision));
+                None
+            }
+            Err(_) => Some(Status::internal("the decision ended in a panic; the log says where").into_http()),
+        }
+    }
+}
+
+fn respond(answered: Result<Bytes, Status>) -> Response<Body> {
+    match answered {
+        Ok(message) => {
+            let mut response = Response::new(Body::Message(message));
+            response.headers_mut().insert(header::CONTENT_TYPE, GRPC);
+            response
+        }
+        Err(status) => status.into_http(),
+    }
+}
+
+/// Takes all that has come of a message; ready when it is whole, or cannot be.
+fn read(body: &mut Incoming, message: &mut Message, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
+    while !body.is_end_stream() {
+        match ready!(Pin::new(&mut *body).poll_frame(cx)) {
+            Some(Ok(frame)) => {
+                // Trailers of a request say nothing to us.
+                if let Ok(piece) = frame.into_data() {
+                    message.add(piece)?;
+                }
+            }
+            Some(Err(error)) => return Poll::Ready(Err(Status::cancelled(error.to_string()))),
+            None => break,
+        }
+    }
+    Poll::Ready(Ok(()))
+}

@@ -1,0 +1,58 @@
+//! When a caller stops waiting, as it says in `grpc-timeout`.
+
+use http::HeaderMap;
+use std::time::Duration;
+
+/// What the caller grants, if it says so in a way that the protocol has: at most
+/// eight digits and a unit. Anything else is no deadline.
+pub(super) fn granted(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if !(1..=8).contains(&digits.len()) || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let count: u64 = digits.parse().ok()?;
+    Some(match unit {
+        "H" => Duration::from_secs(count * 60 * 60),
+        "M" => Duration::from_secs(count * 60),
+        "S" => Duration::from_secs(count),
+        "m" => Duration::from_millis(count),
+        "u" => Duration::from_micros(count),
+        "n" => Duration::from_nanos(count),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::granted;
+    use http::{HeaderMap, HeaderValue};
+    use std::time::Duration;
+
+    #[test]
+    fn a_deadline_is_eight_digits_and_a_unit_and_anything_else_is_none() {
+        for (text, expected) in [
+            ("20m", Some(Duration::from_millis(20))),
+            ("1S", Some(Duration::from_secs(1))),
+            ("2M", Some(Duration::from_secs(120))),
+            ("99999999H", Some(Duration::from_secs(99_999_999 * 3_600))),
+            ("5u", Some(Duration::from_micros(5))),
+            ("7n", Some(Duration::from_nanos(7))),
+            ("0n", Some(Duration::ZERO)),
+            ("", None),
+            ("m", None),
+            ("20", None),
+            ("20s", None),
+            ("-1S", None),
+            ("+1S", None),
+            ("1.5S", None),
+            ("123456789n", None),
+            ("1\u{e9}", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert("grpc-timeout", HeaderValue::from_bytes(text.as_bytes()).unwrap());
+            assert_eq!(granted(&headers), expected, "{text:?}");
+        }
+        assert_eq!(granted(&HeaderMap::new()), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! A `RateLimitRequest`, read where it lies in the bytes that came.
+
+use super::CallError;
+use super::field::{DEEPEST, Fields, Malformed};
+use crate::proto::envoy::r#type::v3::RateLimitUnit;
+use hivemind_core::store::Op;
+use hivemind_core::{Cost, Descriptor, Entry, Limit, Period};
+use serde_json::{Map, Value};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// More descriptors than this are no request.
+pub(super) const MOST_DESCRIPTORS: usize = 256;
+
+/// A request as it was sent.
+#[derive(Debug, Default)]
+pub(crate) struct Request<'a> {
+    pub(crate) domain: &'a str,
+    pub(crate) hits_addend: u32,
+    /// Those of all descriptors, one after the other.
+    entries: SmallVec<[Entry<'a>; 8]>,
+    asked: SmallVec<[Asked; 4]>,
+    /// How many descriptors there are; past the bound they are only counted.
+    count: usize,
+}
+
+/// A descriptor as it was sent.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    entries: Range<usize>,
+    /// Requests and unit.
+    pub(crate) limit: Option<(u32, i32)>,
+    pub(crate) hits_addend: Option<u64>,
+    pub(crate) is_negative_hits: bool,
+}
+
+impl<'a> Request<'a> {
+    /// Reads a message. Fields that we do not know are left aside, and of a field
+    /// that may be there once the last one counts, as protobuf has it.
+    pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let mut request = Self::default();
+        let mut fields = Fields(bytes);
+        while let Some((number, wire)) = fields.next()? {
+            match number {
+                1 => request.domain = fields.text(wire)?,
+                2 => request.read_descriptor(Fields(fields.bytes(wire)?))?,
+                3 => request.hits_addend = low_bits(fields.number(wire)?),
+                _ => fields.skip(number, wire, DEEPEST)?,
+            }
+        }
+        Ok(request)
+    }
+
+    fn read_descriptor(&mut self, mut fields: Fields<'a>) -> Result<(), Malformed> {
+        let first = self.entries.len();
+        let mut asked = Asked::default();
+        while let Some((number, wire)) = fields.next()? {
+            match number {
+                1 => self.entries.push(entry(Fields(fields.bytes(wire)?))?),
+                2 => asked.limit = Some(limit(asked.limit.unwrap_or_default(), Fields(fields.bytes(wire)?))?),
+                3 => {
+                    let before = asked.hits_addend.unwrap_or_default();
+                    asked.hits_addend = Some(wrapped(before, Fields(fields.bytes(wire)?))?);
+                }
+                4 => asked.is_negative_hits = fields.number(wire)? != 0,
+                _ => fields.skip(number, wire, DEEPEST - 1)?,
+            }
+        }
+        self.count += 1;
+        if self.count > MOST_DESCRIPTORS {
+            self.entries.truncate(first);
+            return Ok(());
+        }
+        asked.entries = first..self.entries.len();
+        self.asked.push(asked);
+        Ok(())
+    }
+
+    /// How many descriptors it has, those past the bound included.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Its descriptors with their entries.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = (&[Entry<'a>], &Asked)> {
+        self.asked.iter().map(|asked| (self.entries.get(asked.entries.clone()).unwrap_or_default(), asked))
+    }
+
+    /// The request in the engine's words, or why it is none.
+    pub(super) fn descriptors(&self) -> Result<SmallVec<[Descriptor<'_>; 4]>, CallError> {
+        if self.domain.is_empty() {
+            return Err(CallError::EmptyDomain);
+        }
+        if self.count == 0 {
+            return Err(CallError::NoDescriptors);
+        }
+        if self.count > MOST_DESCRIPTORS {
+            return Err(CallError::TooManyDescriptors { count: self.count });
+        }
+        let mut descriptors = SmallVec::new();
+        for (index, (entries, asked)) in self.asked().enumerate() {
+            descriptors.push(Descriptor {
+                entries,
+                // A descriptor's own hits count, also where they are 0; else those of the request, where 0 is 1.
+                cost: Cost::new(asked.hits_addend.unwrap_or_else(|| u64::from(self.hits_addend.max(1)))),
+                op: if asked.is_negative_hits { Op::Refund } else { Op::Spend },
+                limit: asked.limit.map(|limit| brought(index, limit)).transpose()?,
+            });
+        }
+        Ok(descriptors)
+    }
+
+    /// The request in the reference's words, with what it left out left out.
+    pub(super) fn told(&self) -> Map<String, Value> {
+        let descriptor = |(entries, asked): (&[Entry<'_>], &Asked)| {
+            let entries = entries.iter().map(|(key, value)| format!("{key}={value}"));
+            let mut told = Map::from_iter([("entries".to_owned(), entries.collect())]);
+            if let Some((requests, unit)) = asked.limit {
+                let unit = RateLimitUnit::try_from(unit).unwrap_or_default().as_str_name();
+                told.insert("limit".into(), format!("requests_per_unit:{requests} unit:{unit}").into());
+            }
+            if let Some(hits) = asked.hits_addend {
+                told.insert("hitsAddend".into(), hits.into());
+            }
+            Value::Object(told)
+        };
+        let mut told = Map::new();
+        told.insert("domain".into(), self.domain.into());
+        told.insert("descriptors".into(), self.asked().map(descriptor).collect());
+        if self.hits_addend > 0 {
+            told.insert("hitsAddend".into(), self.hits_addend.into());
+        }
+        told
+    }
+}
+
+fn entry(mut fields: Fields<'_>) -> Result<Entry<'_>, Malformed> {
+    let (mut key, mut value) = ("", "");
+    while let Some((number, wire)) = fields.next()? {
+        match number {
+            1 => key = fields.text(wire)?,
+            2 => value = fields.text(wire)?,
+            _ => fields.skip(number, wire, DEEPEST - 2)?,
+        }
+    }
+    Ok((key, value))
+}
+
+/// A second one of a message adds to the first.
+fn limit(before: (u32, i32), mut fields: Fields<'_>) -> Result<(u32, i32), Malformed> {
+    let (mut requests, mut unit) = before;
+    while let Some((number, wire)) = fields.next()? {
+        match number {
+            1 => requests = low_bits(fields.number(wire)?),
+            2 => unit = low_bits(fields.number(wire)?).cast_signed(),
+            _ => fields.skip(number, wire, DEEPEST - 2)?,
+        }
+    }
+    Ok((requests, unit))
+}
+
+/// A number that may be left out is a message with one field.
+fn wrapped(before: u64, mut fields: Fields<'_>) -> Result<u64, Malformed> {
+    let mut value = before;
+    while let Some((number, wire)) = fields.next()? {
+        match number {
+            1 => value = fields.number(wire)?,
+            _ => fields.skip(number, wire, DEEPEST - 2)?,
+        }
+    }
+    Ok(value)
+}
+
+/// Protobuf cuts a number that is too long for its field.
+#[expect(clippy::cast_possible_truncation, reason = "this is the cut")]
+fn low_bits(number: u64) -> u32 {
+    number as u32
+}
+
+fn brought(index: usize, (requests, unit): (u32, i32)) -> Result<Limit, CallError> {
+    let period = match RateLimitUnit::try_from(unit) {
+        Ok(RateLimitUnit::Second) => Period::SECOND,
+        Ok(RateLimitUnit::Minute) => Period::MINUTE,
+        Ok(RateLimitUnit::Hour) => Period::HOUR,
+        Ok(RateLimitUnit::Day) => Period::DAY,
+        Ok(RateLimitUnit::Month) => Period::MONTH,
+        Ok(RateLimitUnit::Year) => Period::YEAR,
+        Ok(RateLimitUnit::Unknown) | Err(_) => return Err(CallError::UnknownUnit { index, unit }),
+    };
+    Ok(Limit::fixed_window(requests, period))
+}

@@ -1,0 +1,161 @@
+//! A `RateLimitResponse`, written as prost would write it, byte for byte, into
+//! a buffer that is used again: nothing is allocated for an ordinary answer.
+
+use crate::proto::envoy::service::ratelimit::v3::rate_limit_response::{self as response, rate_limit::Unit};
+use crate::service::{Answer, Code, CurrentLimit, Grant, Status};
+use hivemind_core::Period;
+use prost::Message;
+use prost_types::{ListValue, Struct, Value, value::Kind};
+
+/// Appends the message.
+pub(super) fn write(answer: &Answer<'_>, out: &mut Vec<u8>) {
+    number(1, code(answer.overall), out);
+    for status in &answer.statuses {
+        nested(2, out, |out| write_status(status, out));
+    }
+    for (key, value) in &answer.response_headers {
+        nested(3, out, |out| write_header(key, value, out));
+    }
+    for (key, value) in &answer.request_headers {
+        nested(4, out, |out| write_header(key, value, out));
+    }
+    text(5, answer.raw_body.unwrap_or_default(), out);
+    if let Some(metadata) = &answer.dynamic_metadata {
+        bytes(6, &to_struct(metadata).encode_to_vec(), out);
+    }
+    let grants = answer.statuses.iter().filter_map(|status| status.grant.as_ref());
+    if let Some(least) = grants.min_by_key(|grant| grant.requests) {
+        nested(7, out, |out| write_quota(least, out));
+    }
+}
+
+fn write_status(status: &Status<'_>, out: &mut Vec<u8>) {
+    number(1, code(status.code), out);
+    if let Some(current) = &status.limit {
+        nested(2, out, |out| write_limit(current, out));
+    }
+    number(3, status.remaining.into(), out);
+    if let Some(seconds) = status.reset_seconds() {
+        // A duration is a signed number of seconds.
+        nested(4, out, |out| number(1, seconds.min(i64::MAX.unsigned_abs()), out));
+    }
+    if let Some(grant) = &status.grant {
+        nested(5, out, |out| write_quota(grant, out));
+    }
+}
+
+fn write_limit(current: &CurrentLimit<'_>, out: &mut Vec<u8>) {
+    number(1, current.limit.requests().into(), out);
+    number(2, unit(current.limit.period()), out);
+    text(3, current.name, out);
+}
+
+fn write_quota(grant: &Grant<'_>, out: &mut Vec<u8>) {
+    const SECOND: u64 = 1_000_000_000;
+    let nanos = grant.valid_until.as_nanos();
+    number(1, grant.requests.into(), out);
+    nested(2, out, |out| {
+        number(1, nanos / SECOND, out);
+        number(2, nanos % SECOND, out);
+    });
+    text(3, grant.id, out);
+}
+
+fn write_header(key: &str, value: &str, out: &mut Vec<u8>) {
+    text(1, key, out);
+    text(2, value, out);
+}
+
+fn code(code: Code) -> u64 {
+    let code = match code {
+        Code::Ok => response::Code::Ok,
+        Code::OverLimit => response::Code::OverLimit,
+    };
+    code as u64
+}
+
+/// The protocol's unit; a period that is none of them has no name there.
+fn unit(period: Period) -> u64 {
+    let unit = match period {
+        Period::SECOND => Unit::Second,
+        Period::MINUTE => Unit::Minute,
+        Period::HOUR => Unit::Hour,
+        Period::DAY => Unit::Day,
+        Period::WEEK => Unit::Week,
+        Period::MONTH => Unit::Month,
+        Period::YEAR => Unit::Year,
+        _ => Unit::Unknown,
+    };
+    unit as u64
+}
+
+/// A field of this number whose value is a varint. What is 0 is left out.
+#[inline]
+fn number(field: u8, value: u64, out: &mut Vec<u8>) {
+    if value != 0 {
+        out.push(field << 3);
+        varint(value, out);
+    }
+}
+
+/// A field whose value is a text. An empty one is left out.
+fn text(field: u8, value: &str, out: &mut Vec<u8>) {
+    if !value.is_empty() {
+        bytes(field, value.as_bytes(), out);
+    }
+}
+
+fn bytes(field: u8, value: &[u8], out: &mut Vec<u8>) {
+    out.push(field << 3 | 2);
+    varint(value.len() as u64, out);
+    out.extend_from_slice(value);
+}
+
+/// A field whose value is a message. It is written in place; where its length does
+/// not fit the one byte that was kept for it, which is rare, it moves on.
+#[inline]
+fn nested(field: u8, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    out.push(field << 3 | 2);
+    let place = out.len();
+    out.push(0);
+    let start = out.len();
+    write(out);
+    let length = out.len() - start;
+    match (u8::try_from(length), out.get_mut(place)) {
+        (Ok(short @ ..0x80), Some(kept)) => *kept = short,
+        _ => {
+            let mut prefix = Vec::with_capacity(4);
+            varint(length as u64, &mut prefix);
+            out.splice(place..start, prefix);
+        }
+    }
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "seven bits at a time")]
+fn varint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn to_struct(value: &serde_json::Value) -> Struct {
+    let fields = value.as_object().into_iter().flatten();
+    Struct { fields: fields.map(|(key, value)| (key.clone(), to_value(value))).collect() }
+}
+
+fn to_value(value: &serde_json::Value) -> Value {
+    let kind = match value {
+        serde_json::Value::Null => Kind::NullValue(0),
+        serde_json::Value::Bool(value) => Kind::BoolValue(*value),
+        serde_json::Value::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or(f64::NAN)),
+        serde_json::Value::String(text) => Kind::StringValue(text.clone()),
+        serde_json::Value::Array(items) => {
+            Kind::ListValue(ListValue { values: items.iter().map(to_value).collect() })
+        }
+        serde_json::Value::Object(_) => Kind::StructValue(to_struct(value)),
+    };
+    Value { kind: Some(kind) }
+}

@@ -1,0 +1,6 @@
+//! See `hivemind::fuzzing::rls_codec`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    hivemind::fuzzing::rls_codec(bytes);
+});
