@@ -4,8 +4,16 @@ use crate::http2::{Connection, Ended, Frame, HEALTH_WATCH, Headers, framed, reas
 use crate::rules::{RULES, body, still_serves};
 use crate::support::{Server, Setup, within};
 
-async fn with(key: &str, value: &str) -> Server {
-    Setup::rules(RULES).with(&format!("server.{key}"), value).start().await
+/// Idle connections are let go after 200 ms; nothing else ends one.
+async fn impatient() -> Server {
+    let setup = Setup::rules(RULES).with("server.idle_timeout", "200ms").with("server.call_timeout", "1h");
+    // Before a connection has spoken, it is not idle but silent.
+    setup.with("server.handshake_timeout", "200ms").start().await
+}
+
+/// Connections are renewed after 300 ms.
+async fn renewing() -> Server {
+    Setup::rules(RULES).with("server.max_connection_age", "300ms").start().await
 }
 
 /// Lets as much time pass as an idle connection is given, by seeing one of them end, and keeps
@@ -28,7 +36,7 @@ async fn outlived(server: &Server, busy: &mut Connection) {
 
 #[tokio::test]
 async fn a_connection_that_nobody_uses_goes_away_and_one_with_calls_does_not() {
-    let server = with("idle_timeout", "200ms").await;
+    let server = impatient().await;
     let mut busy = Connection::open(&server).await;
     for _ in 0..3 {
         outlived(&server, &mut busy).await;
@@ -40,14 +48,14 @@ async fn a_connection_that_nobody_uses_goes_away_and_one_with_calls_does_not() {
 
 #[tokio::test]
 async fn a_connection_without_a_single_call_goes_away_as_well() {
-    let server = with("idle_timeout", "200ms").await;
+    let server = impatient().await;
     let mut idle = Connection::open(&server).await;
     assert_eq!(idle.ended().await, Ended::WentAway(reason::NO_ERROR));
 }
 
 #[tokio::test]
 async fn a_connection_with_a_watch_of_health_is_not_idle() {
-    let server = with("idle_timeout", "200ms").await;
+    let server = impatient().await;
     let mut watching = Connection::open(&server).await;
     let watch = watching.start(&Headers::of(HEALTH_WATCH), &framed(&[])).await;
     while watching.streams.get(&watch).is_none_or(|answer| answer.body.is_empty()) {
@@ -67,7 +75,7 @@ async fn a_connection_with_a_watch_of_health_is_not_idle() {
 
 #[tokio::test]
 async fn a_connection_with_an_unfinished_call_is_not_idle() {
-    let server = with("idle_timeout", "200ms").await;
+    let server = impatient().await;
     let mut slow = Connection::open(&server).await;
     let stream = slow.begin(&Headers::call()).await;
     let mut busy = Connection::open(&server).await;
@@ -80,7 +88,7 @@ async fn a_connection_with_an_unfinished_call_is_not_idle() {
 
 #[tokio::test]
 async fn a_connection_that_is_old_goes_away_when_its_calls_are_answered() {
-    let server = with("max_connection_age", "300ms").await;
+    let server = renewing().await;
     let mut connection = Connection::open(&server).await;
     let stream = connection.begin(&Headers::call()).await;
     connection.send(&[Frame::data(stream, &body("k=x")[..5])]).await;
@@ -94,7 +102,7 @@ async fn a_connection_that_is_old_goes_away_when_its_calls_are_answered() {
 
 #[tokio::test]
 async fn a_busy_connection_goes_away_at_its_age_without_losing_a_call() {
-    let server = with("max_connection_age", "300ms").await;
+    let server = renewing().await;
     let mut connection = Connection::open(&server).await;
     let mut last = 0;
     while connection.go_aways.is_empty() {
