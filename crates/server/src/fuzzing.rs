@@ -188,7 +188,7 @@ fn service(ruleset: Ruleset, options: Options) -> RateLimitService {
 }
 
 /// Everything on that can be.
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     let header = |name: &str| format!("RateLimit-{name}");
     Options {
         enabled: true,

@@ -95,20 +95,26 @@ impl<S> Service<S> {
     pub(crate) fn with_rules<T>(&self, show: impl FnOnce(&Rules) -> T) -> T {
         show(&self.in_force.load().ruleset.rules)
     }
+
+    /// Puts other rules in force; says how long counters must be held that look idle to the new ones.
+    pub(crate) fn put_in_force(&self, ruleset: Ruleset) -> Option<Duration> {
+        let ruleset = Ruleset { rules: ruleset.rules.seeded(self.seed), ..ruleset };
+        let next = Arc::new(InForce::new(ruleset, &self.stats));
+        let before = self.in_force.swap(Arc::clone(&next));
+        let memory = next.ruleset.rules.longest_memory_after(&before.ruleset.rules);
+        drop(before);
+        self.stats.drop_unused();
+        memory
+    }
 }
 
 impl Service {
     /// Puts other rules in force from the next request on; counters stay.
     pub(crate) fn reload(&self, ruleset: Ruleset) {
-        let ruleset = Ruleset { rules: ruleset.rules.seeded(self.seed), ..ruleset };
-        let next = Arc::new(InForce::new(ruleset, &self.stats));
-        let before = self.in_force.swap(Arc::clone(&next));
-        if let Some(memory) = next.ruleset.rules.longest_memory_after(&before.ruleset.rules) {
+        if let Some(memory) = self.put_in_force(ruleset) {
             let now = self.clock.now();
             self.store.hold(now, now.saturating_add(memory));
         }
-        drop(before);
-        self.stats.drop_unused();
     }
 }
 

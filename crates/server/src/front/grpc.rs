@@ -10,6 +10,8 @@ mod connection;
 mod deadline;
 mod message;
 mod socket;
+#[cfg(test)]
+mod tests;
 mod workers;
 
 pub(crate) use socket::Socket;

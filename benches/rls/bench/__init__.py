@@ -1,0 +1,1 @@
+"""The parts of run.py: processes, one measurement, sections, report."""

@@ -1,0 +1,139 @@
+"""What a call costs beside its transport: CPU and latency against both floors, one core against two, instructions."""
+import contextlib
+import re
+import shutil
+
+from .measure import load, measured, median, ratio, rounds, spread
+from .process import BUILT, Broken, Process, answers, free_port, hivemind, reference
+
+# What it is called, how a server is to answer it, and what is sent, as options of the load client.
+SCENARIOS = {
+    "hot": ("one hot key, 4 x 32", "ok", {"key": "hot"}),
+    "keys": ("100,000 keys under 100 siblings and a default, 4 x 32", "ok", {"key": "tenant", "keys": 100_000}),
+    "over": ("over its limit, 4 x 32", "over", {"key": "over"}),
+    "changing": ("one hot key, a header that changes with each call, 4 x 32", "ok", {"key": "hot", "changing": "yes"}),
+    "single": ("one hot key, 1 x 1", "ok", {"key": "hot", "conns": 1, "streams": 1}),
+}
+RATIO = 1.5
+# A choice, not a measurement: on a busy machine two runs of one binary differed by more (docs/benchmarks-rls.md).
+TOLERANCE = 0.1
+
+
+def floors(run, chosen):
+    """All chosen scenarios against all servers and both floors, taking turns in one run."""
+    with contextlib.ExitStack() as stack:
+        contenders = {name: hivemind(stack, run.folder / "floors" / name, name, program, run.settings)
+                      for name, program in run.servers.items()}
+        for name in ("ref_h2", "ref_tonic"):
+            contenders[name] = reference(stack, run.folder / "floors", name)
+
+        def turn(scenario, name):
+            _, expect, options = SCENARIOS[scenario]
+            n = run.n // 4 if scenario == "single" else run.n
+            expect = expect if name in run.servers else "any"
+            return lambda: measured(contenders[name], expect=expect, n=n, **options)
+        samples = rounds(run.rounds, {(s, c): turn(s, c) for s in chosen for c in contenders})
+    rows, ratios = [], {}
+    for scenario in chosen:
+        base = samples[scenario, "ref_h2"]
+        for name in contenders:
+            own = samples[scenario, name]
+            middle, least, most = ratios[scenario, name] = ratio(own, base)
+            rows.append((SCENARIOS[scenario][0], name, spread(s["cpu_us"] for s in own), f"{median(own, 'rps'):,.0f}",
+                         f"{median(own, 'p50'):.0f}", f"{median(own, 'p99'):.0f}",
+                         f"{middle:.2f} [{least:.2f}..{most:.2f}]"))
+    run.report.table("Beside the floors", ("what", "server", "CPU µs/request", "requests/s", "p50 µs", "p99 µs",
+                                           "CPU / ref_h2"), rows,
+                     f"Median [least..most] of {run.rounds} rounds of {run.n:,} calls (1 x 1: a quarter). Closed loop: "
+                     "latency is mostly the queue that the client makes itself.")
+    for name in run.servers:
+        verdicts(run, name, chosen, samples, ratios)
+
+
+def verdicts(run, name, chosen, samples, ratios):
+    for scenario in (name for name in ("hot", "keys") if name in chosen):
+        middle = ratios[scenario, name][0]
+        run.report.target(name, f"{SCENARIOS[scenario][0]}: CPU / ref_h2", f"<= {RATIO} (aim 1.2)", f"{middle:.2f}",
+                          middle <= RATIO)
+    if {"hot", "over"} <= set(chosen):
+        dearer = ratios["over", name][0] / ratios["hot", name][0]
+        run.report.target(name, "over its limit: CPU / that of one hot key", f"<= 1 (± {TOLERANCE})", f"{dearer:.2f}",
+                          dearer <= 1 + TOLERANCE)
+    if "hot" in chosen:
+        slower = ratio(samples["hot", name], samples["hot", "ref_h2"], "p99")[0]
+        run.report.target(name, "one hot key, 4 x 32: p99 / ref_h2's", "<= 1.5", f"{slower:.2f}", slower <= 1.5)
+
+
+def with_workers(stack, run, name, program, workers):
+    """A server on so many cores: by its setting, or where it has none by the cores that it may use."""
+    folder = run.folder / "cores" / f"{name}-{workers}"
+    try:
+        settings = {**run.settings, "server.workers": workers}
+        return hivemind(stack, folder, name, program, settings), "server.workers"
+    except Broken as refused:
+        if "workers" not in str(refused):
+            raise
+        cores = set(sorted(run.cores)[:workers])
+        return hivemind(stack, folder, name, program, run.settings, cores=cores), "affinity"
+
+
+def cores(run):
+    """CPU per call with one worker and with two."""
+    if len(run.cores) < 2:
+        raise Broken("one core only")
+    rows = []
+    with contextlib.ExitStack() as stack:
+        turns, means = {}, {}
+        for name, program in run.servers.items():
+            for workers in (1, 2):
+                server, means[name] = with_workers(stack, run, name, program, workers)
+                turns[name, workers] = lambda server=server: measured(server, n=run.n, key="hot")
+        samples = rounds(run.rounds, turns)
+    for name in run.servers:
+        one, two = samples[name, 1], samples[name, 2]
+        middle, least, most = ratio(two, one)
+        rows.append((name, means[name], spread(s["cpu_us"] for s in one), spread(s["cpu_us"] for s in two),
+                     f"{middle:.2f} [{least:.2f}..{most:.2f}]"))
+        run.report.target(name, "two cores: CPU / that on one", f"<= 1 (± {TOLERANCE})", f"{middle:.2f}",
+                          middle <= 1 + TOLERANCE)
+    run.report.table("One core and two", ("server", "by", "one: CPU µs/request", "two: CPU µs/request", "two / one"),
+                     rows, "One hot key, 4 x 32; the load client shares the cores.")
+
+
+def instructions(run):
+    """Instructions per call, as the difference of a short and a longer run under callgrind: start-up cancels."""
+    if not shutil.which("valgrind"):
+        raise Broken("no valgrind: apt-get install valgrind")
+    short, long = run.counted
+    rows = []
+    for name in [*run.servers, "ref_h2", "ref_tonic"]:
+        few, many = (counted(run, name, n) for n in (short, long))
+        each = (many - few) / (long - short)
+        rows.append((name, f"{each:,.0f}"))
+        if name in run.servers:
+            run.report.target(name, "instructions a call, one hot key", "<= 36,000", f"{each:,.0f}", each <= 36_000)
+    run.report.table("Instructions", ("server", "instructions/request"), rows,
+                     f"callgrind, user space only; the difference of {long:,} and {short:,} calls, 4 x 32, one hot key.")
+
+
+def counted(run, name, n):
+    """All instructions of a program that answers n calls."""
+    folder = run.folder / "callgrind" / f"{name}-{n}"
+    before = ["valgrind", "--tool=callgrind", "--callgrind-out-file=counts"]
+    with contextlib.ExitStack() as stack:
+        if name in run.servers:
+            process = hivemind(stack, folder, name, run.servers[name], run.settings, before=before, seconds=120)
+        else:
+            addr = f"127.0.0.1:{free_port()}"
+            process = stack.enter_context(Process(folder, name, [*before, BUILT / name, addr, "ct"]))
+            process.until("answer", lambda: answers(addr), 120)
+            process.addr = addr
+        # Enough time: valgrind is some fifty times slower.
+        result = load("grpc", process.addr, n=n, key="hot", seconds=240)
+        if result["ok"] != n:
+            raise Broken(f"{name}: {result['ok']} of {n} calls were answered under callgrind")
+        process.stop(60)
+    found = re.search(r"^(?:totals|summary): (\d+)", (folder / "counts").read_text(), re.M)
+    if not found:
+        raise Broken(f"{name}: callgrind left no count")
+    return int(found[1])
