@@ -1,6 +1,6 @@
 //! Headers that are small on the wire and large in memory.
 
-use crate::http2::{Connection, END_HEADERS, Frame, Headers, Kind};
+use crate::http2::{Connection, END_HEADERS, Frame, Headers, Kind, known};
 use crate::memory::Memory;
 use crate::rules::{RULES, body, served, still_serves};
 use crate::support::Server;
@@ -62,7 +62,7 @@ async fn a_block_that_names_one_large_entry_thousands_of_times_is_refused_at_no_
         for _ in 0..20 {
             // 12,000 bytes that stand for 48 MB.
             let stream = connection.stream();
-            let block = [Headers::call().block(), vec![0x80 | 62; 12_000]].concat();
+            let block = [Headers::call().block(), vec![known(62); 12_000]].concat();
             let frames: Vec<u8> = in_frames(stream, &block).iter().flat_map(Frame::bytes).collect();
             if connection.flood(&frames).await.is_some() {
                 break;

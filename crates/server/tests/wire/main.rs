@@ -10,6 +10,7 @@
     reason = "a test that cannot go on fails"
 )]
 
+#[expect(dead_code, reason = "it describes itself for reflection, which is read here byte by byte")]
 #[path = "../../src/proto.rs"]
 mod proto;
 #[expect(dead_code, unused_imports, reason = "it is shared with the tests of the service, which need more")]

@@ -1,6 +1,6 @@
 //! Compressed headers: tables that change with every call, are evicted, resized or refused.
 
-use crate::http2::{Connection, Ended, Frame, Headers, Setting, reason};
+use crate::http2::{Connection, Ended, Frame, Headers, Setting, known, reason};
 use crate::rules::{RULES, body, served, still_serves};
 use crate::support::Server;
 use std::collections::VecDeque;
@@ -42,7 +42,7 @@ impl Table {
     /// By its index if it is still there, and else anew.
     fn known(&mut self, name: &str, value: &str) -> Vec<u8> {
         match self.entries.iter().position(|(known, _)| known == name) {
-            Some(place) => vec![0x80 | u8::try_from(62 + place).unwrap()],
+            Some(place) => vec![known(u8::try_from(62 + place).unwrap())],
             None => self.insert(name, value),
         }
     }
@@ -85,11 +85,11 @@ async fn a_table_that_is_resized_forgets_what_was_in_it() {
     assert_eq!(connection.answer(stream).await.shown(), "OK 9/DAY, 7 left");
     // All six are there again, and there is no seventh.
     let stream = connection.stream();
-    let known = [0x80 | 67, 0x80 | 66, 0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62];
-    connection.send(&[Frame::headers(stream, known), Frame::data(stream, body("k=x")).end()]).await;
+    let all = [67, 66, 65, 64, 63, 62].map(known);
+    connection.send(&[Frame::headers(stream, all), Frame::data(stream, body("k=x")).end()]).await;
     assert_eq!(connection.answer(stream).await.shown(), "OK 9/DAY, 6 left");
     let stream = connection.stream();
-    connection.send(&[Frame::headers(stream, [0x80 | 68])]).await;
+    connection.send(&[Frame::headers(stream, [known(68)])]).await;
     assert_unreadable(&connection.ended().await, "a seventh");
 }
 

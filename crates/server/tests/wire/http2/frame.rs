@@ -31,7 +31,6 @@ pub(crate) mod reason {
     pub(crate) const REFUSED_STREAM: u32 = 7;
     pub(crate) const CANCEL: u32 = 8;
     pub(crate) const COMPRESSION_ERROR: u32 = 9;
-    pub(crate) const ENHANCE_YOUR_CALM: u32 = 11;
 }
 
 /// What a peer can set.
@@ -94,10 +93,6 @@ impl Frame {
     pub(crate) fn end(mut self) -> Self {
         self.flags |= END_STREAM;
         self
-    }
-
-    pub(crate) fn is(&self, kind: u8, stream: u32) -> bool {
-        (self.kind, self.stream) == (kind, stream)
     }
 
     pub(crate) fn has(&self, flag: u8) -> bool {

@@ -65,6 +65,11 @@ impl Headers {
     }
 }
 
+/// A header that has a place in a table: the first of the dynamic one is 62.
+pub(crate) fn known(place: u8) -> u8 {
+    0x80 + place
+}
+
 fn literal(kind: u8, name: &str, value: &str) -> Vec<u8> {
     [&[kind][..], &text(name), &text(value)].concat()
 }

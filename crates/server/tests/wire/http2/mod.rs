@@ -9,4 +9,4 @@ mod headers;
 pub(crate) use answer::Answer;
 pub(crate) use connection::{Connection, Ended};
 pub(crate) use frame::{ACK, END_HEADERS, END_STREAM, Frame, Kind, PADDED, PRIORITY, Setting, reason};
-pub(crate) use headers::{HEALTH_CHECK, HEALTH_WATCH, Headers, REFLECTION, framed};
+pub(crate) use headers::{HEALTH_CHECK, HEALTH_WATCH, Headers, REFLECTION, framed, known};
