@@ -84,6 +84,7 @@ async fn a_connection_with_an_unfinished_call_is_not_idle() {
     }
     slow.send(&[Frame::data(stream, body("k=x")).end()]).await;
     assert_eq!(slow.answer(stream).await.shown(), "OK 9/DAY, 8 left");
+    assert_eq!(slow.go_aways, []);
 }
 
 #[tokio::test]
