@@ -15,6 +15,7 @@ async fn first_of_nine(connection: &mut Connection, stream: u32, frames: &[Frame
 
 #[tokio::test]
 async fn a_body_of_one_byte_frames_is_one_message() {
+    // Seen failing on: a gathering that keeps the last piece alone, as were the next ones of these.
     let (_server, mut connection) = served().await;
     let stream = connection.begin(&Headers::call()).await;
     // Each goes out alone, and has come before the next one does.
@@ -113,6 +114,7 @@ async fn headers_may_go_on_in_continuations() {
 
 #[tokio::test]
 async fn trailers_of_a_request_are_passed_over() {
+    // Seen failing on: trailers taken for an error.
     let (_server, mut connection) = served().await;
     let stream = connection.begin(&Headers::call()).await;
     let trailers = Headers::none().with("x-checksum", "12345").frame(stream).end();
@@ -184,6 +186,7 @@ async fn unknown_frames_and_settings_are_passed_over() {
 
 #[tokio::test]
 async fn unknown_fields_of_a_message_are_passed_over() {
+    // Seen failing on: unknown bytes taken for an error.
     let (_server, mut connection) = served().await;
     // Field 1000 as a number, as bytes, as 4 and as 8 bytes, and as a group that holds another field.
     let unknown: [&[u8]; 5] = [

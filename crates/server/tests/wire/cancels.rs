@@ -6,6 +6,7 @@ use crate::support::Server;
 
 #[tokio::test]
 async fn a_call_that_is_reset_before_its_body_is_whole_charges_nothing() {
+    // Seen failing on: an answer as soon as the message is whole, before the call is.
     let (_server, mut connection) = served().await;
     let whole = body("k=x");
     for cut in [0, 1, 4, 5, 6, whole.len() - 1, whole.len()] {

@@ -36,6 +36,7 @@ async fn outlived(server: &Server, busy: &mut Connection) {
 
 #[tokio::test]
 async fn a_connection_that_nobody_uses_goes_away_and_one_with_calls_does_not() {
+    // Seen failing on: a server without the time-out.
     let server = impatient().await;
     let mut busy = Connection::open(&server).await;
     for _ in 0..3 {
@@ -55,6 +56,7 @@ async fn a_connection_without_a_single_call_goes_away_as_well() {
 
 #[tokio::test]
 async fn a_connection_with_a_watch_of_health_is_not_idle() {
+    // Seen failing on: calls under way not looked at.
     let server = impatient().await;
     let mut watching = Connection::open(&server).await;
     let watch = watching.start(&Headers::of(HEALTH_WATCH), &framed(&[])).await;
@@ -75,6 +77,7 @@ async fn a_connection_with_a_watch_of_health_is_not_idle() {
 
 #[tokio::test]
 async fn a_connection_with_an_unfinished_call_is_not_idle() {
+    // Seen failing on: calls under way not looked at.
     let server = impatient().await;
     let mut slow = Connection::open(&server).await;
     let stream = slow.begin(&Headers::call()).await;
@@ -89,6 +92,7 @@ async fn a_connection_with_an_unfinished_call_is_not_idle() {
 
 #[tokio::test]
 async fn a_connection_that_is_old_goes_away_when_its_calls_are_answered() {
+    // Seen failing on: connections dropped at their age.
     let server = renewing().await;
     let mut connection = Connection::open(&server).await;
     let stream = connection.begin(&Headers::call()).await;
@@ -103,6 +107,7 @@ async fn a_connection_that_is_old_goes_away_when_its_calls_are_answered() {
 
 #[tokio::test]
 async fn a_busy_connection_goes_away_at_its_age_without_losing_a_call() {
+    // Seen failing on: connections dropped at their age.
     let server = renewing().await;
     let mut connection = Connection::open(&server).await;
     let mut last = 0;

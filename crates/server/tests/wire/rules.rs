@@ -1,8 +1,9 @@
 //! What most of these tests ask, and the rules they ask it of.
 
 use crate::http2::{Connection, framed};
-use crate::support::{Server, request};
+use crate::support::{Server, Setup, request};
 use prost::Message;
+use std::cell::Cell;
 
 /// Nine a day for each value of `k`, and no end of `free`.
 pub(crate) const RULES: &str = "
@@ -22,6 +23,30 @@ pub(crate) async fn served() -> (Server, Connection) {
     let server = Server::with_rules(RULES).await;
     let connection = Connection::open(&server).await;
     (server, connection)
+}
+
+/// The same with one thread for all connections, so that none is served by being elsewhere.
+pub(crate) async fn served_by_one_thread() -> (Server, Connection) {
+    let server = Setup::rules(RULES).with("server.workers", "1").start().await;
+    let mut connection = Connection::open(&server).await;
+    still_serves(&mut connection).await;
+    (server, connection)
+}
+
+/// Keeps an honest connection busy while something else goes on.
+pub(crate) async fn served_meanwhile<T>(honest: &mut Connection, other: impl Future<Output = T>) -> T {
+    let done = Cell::new(false);
+    let other = async {
+        let outcome = other.await;
+        done.set(true);
+        outcome
+    };
+    let calls = async {
+        while !done.get() {
+            still_serves(honest).await;
+        }
+    };
+    tokio::join!(other, calls).0
 }
 
 /// The connection still works.

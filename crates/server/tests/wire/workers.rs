@@ -33,6 +33,7 @@ async fn a_limit_holds_exactly_over_connections_that_several_threads_answer() {
 
 #[tokio::test]
 async fn there_are_as_many_threads_to_answer_as_asked_for() {
+    // Seen failing on: one thread, whatever was asked for.
     for workers in [1, 3, 5] {
         let server = Setup::rules(RULES).with("server.workers", &workers.to_string()).start().await;
         passed(&server).await;
