@@ -42,8 +42,11 @@ pub(crate) async fn served_meanwhile<T>(honest: &mut Connection, other: impl Fut
         outcome
     };
     let calls = async {
-        while !done.get() {
+        loop {
             still_serves(honest).await;
+            if done.get() {
+                return;
+            }
         }
     };
     tokio::join!(other, calls).0
