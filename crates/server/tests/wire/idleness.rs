@@ -4,16 +4,16 @@ use crate::http2::{Connection, Ended, Frame, HEALTH_WATCH, Headers, framed, reas
 use crate::rules::{RULES, body, still_serves};
 use crate::support::{Server, Setup, within};
 
-/// Idle connections are let go after 200 ms; nothing else ends one.
+/// Idle connections are let go after 500 ms; nothing else ends one.
 async fn impatient() -> Server {
-    let setup = Setup::rules(RULES).with("server.idle_timeout", "200ms").with("server.call_timeout", "1h");
+    let setup = Setup::rules(RULES).with("server.idle_timeout", "500ms").with("server.call_timeout", "1h");
     // Before a connection has spoken, it is not idle but silent.
     setup.with("server.handshake_timeout", "200ms").start().await
 }
 
-/// Connections are renewed after 300 ms.
+/// Connections are renewed after 500 ms.
 async fn renewing() -> Server {
-    Setup::rules(RULES).with("server.max_connection_age", "300ms").start().await
+    Setup::rules(RULES).with("server.max_connection_age", "500ms").start().await
 }
 
 /// Lets as much time pass as an idle connection is given, by seeing one of them end, and keeps
@@ -51,6 +51,15 @@ async fn a_connection_that_nobody_uses_goes_away_and_one_with_calls_does_not() {
 async fn a_connection_without_a_single_call_goes_away_as_well() {
     let server = impatient().await;
     let mut idle = Connection::open(&server).await;
+    assert_eq!(idle.ended().await, Ended::WentAway(reason::NO_ERROR));
+}
+
+#[tokio::test]
+async fn who_may_be_silent_for_long_may_not_be_idle_for_long() {
+    let setup = Setup::rules(RULES).with("server.handshake_timeout", "1h");
+    let server = setup.with("server.idle_timeout", "500ms").start().await;
+    let mut idle = Connection::open(&server).await;
+    still_serves(&mut idle).await;
     assert_eq!(idle.ended().await, Ended::WentAway(reason::NO_ERROR));
 }
 
