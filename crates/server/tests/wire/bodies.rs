@@ -15,7 +15,7 @@ async fn first_of_nine(connection: &mut Connection, stream: u32, frames: &[Frame
 
 #[tokio::test]
 async fn a_body_of_one_byte_frames_is_one_message() {
-    // Seen failing on: a gathering that keeps the last piece alone, as were the next ones of these.
+    // Seen failing on: a gathering that keeps the last piece alone.
     let (_server, mut connection) = served().await;
     let stream = connection.begin(&Headers::call()).await;
     // Each goes out alone, and has come before the next one does.
