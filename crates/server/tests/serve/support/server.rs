@@ -167,10 +167,14 @@ impl Server {
         self.metrics().await.metric(&format!("ratelimit_service_rate_limit_{field}{{{labels}}}"))
     }
 
+    /// The id of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
     /// Sends a signal, by its name.
     pub(crate) async fn signal(&self, name: &str) {
-        let process = self.child.id().expect("it runs");
-        let command = format!("kill -{name} {process}");
+        let command = format!("kill -{name} {}", self.process());
         assert!(Command::new("sh").args(["-c", &command]).status().await.unwrap().success());
     }
 

@@ -1,0 +1,166 @@
+//! Floods: whoever sends far too much is cut off or served at their own cost, the memory
+//! stays bounded, and an honest connection is served meanwhile.
+
+use crate::http2::{Connection, END_HEADERS, Ended, Frame, Headers, Kind, reason};
+use crate::memory::Memory;
+use crate::rules::{RULES, body, served_by_one_thread, served_meanwhile, still_serves};
+use crate::support::Server;
+
+/// Sends a flood in parts, with honest calls beside it. How the connection ended, if it did.
+async fn flooded(what: &str, open: &[Frame], flood: &[u8]) -> Option<Ended> {
+    let (server, mut honest) = served_by_one_thread().await;
+    let mut hostile = Connection::open(&server).await;
+    hostile.send(open).await;
+    hostile.ping().await;
+    let memory = Memory::of(&server);
+    let mut ended = None;
+    for part in flood.chunks(flood.len().div_ceil(8)) {
+        let flood = async {
+            match hostile.flood(part).await {
+                Some(ended) => Some(ended),
+                // Until all of it was read and what it led to was done.
+                None => hostile.flood_done().await,
+            }
+        };
+        ended = served_meanwhile(&mut honest, flood).await;
+        still_serves(&mut honest).await;
+        memory.assert_bounded(what);
+        if ended.is_some() {
+            break;
+        }
+    }
+    // Others come in as well.
+    still_serves(&mut Connection::open(&server).await).await;
+    memory.assert_bounded(what);
+    ended
+}
+
+fn assert_cut_off(what: &str, ended: Option<&Ended>) {
+    let Some(Ended::WentAway(reason)) = ended else { panic!("{what}: {ended:?}") };
+    assert_ne!(*reason, reason::NO_ERROR, "{what}");
+}
+
+#[tokio::test]
+async fn headers_without_an_end_are_cut_off() {
+    // Seen failing on: header lists of 16 MiB, for which h2 allows as many frames.
+    let begun = Frame::new(Kind::Headers, 0, 3, Headers::call().block()).bytes();
+    for (what, piece, count) in [
+        ("full continuations", vec![0; 16_384], 2_000),
+        ("small continuations", Headers::none().with("x-flood", "x").block(), 200_000),
+        ("empty continuations", Vec::new(), 500_000),
+    ] {
+        let more = Frame::new(Kind::Continuation, 0, 3, piece).bytes().repeat(count);
+        assert_cut_off(what, flooded(what, &[], &[begun.clone(), more].concat()).await.as_ref());
+    }
+}
+
+fn resets(count: u32, with_body: bool) -> Vec<u8> {
+    let headers = Headers::call();
+    let call = |number: u32| {
+        let stream = 2 * number + 1;
+        let whole = Frame::data(stream, body("free=x")).end().bytes();
+        let body = if with_body { whole } else { Vec::new() };
+        [headers.frame(stream).bytes(), body, Frame::reset(stream, reason::CANCEL).bytes()].concat()
+    };
+    (0..count).flat_map(call).collect()
+}
+
+#[tokio::test]
+async fn calls_that_are_reset_as_fast_as_they_come_are_cut_off() {
+    // Seen failing on: a million resets allowed.
+    // CVE-2023-44487.
+    assert_cut_off("without a body", flooded("resets", &[], &resets(20_000, false)).await.as_ref());
+    // A whole call may have been answered before its reset is read; then it is a call like any other.
+    flooded("resets of whole calls", &[], &resets(20_000, true)).await;
+}
+
+#[tokio::test]
+async fn streams_that_the_server_has_to_reset_are_cut_off() {
+    // Seen failing on: no bound on resets of the server's own.
+    // CVE-2025-8671: each is malformed in its body, so that it is the server that resets it.
+    let headers = Headers::call().with("content-length", "3");
+    let call = |number: u32| {
+        let stream = 2 * number + 1;
+        [headers.frame(stream).bytes(), Frame::data(stream, body("free=x")).bytes()].concat()
+    };
+    let flood: Vec<u8> = (0..20_000).flat_map(call).collect();
+    assert_cut_off("server resets", flooded("server resets", &[], &flood).await.as_ref());
+    let call = |number: u32| {
+        let stream = 2 * number + 1;
+        [headers.frame(stream).bytes(), Frame::window_update(stream, 0x7fff_ffff).bytes()].concat()
+    };
+    let flood: Vec<u8> = (0..20_000).flat_map(call).collect();
+    assert_cut_off("window overflows", flooded("window overflows", &[], &flood).await.as_ref());
+}
+
+#[tokio::test]
+async fn floods_that_must_be_answered_cost_no_memory() {
+    flooded("pings", &[], &Frame::ping([7; 8]).bytes().repeat(100_000)).await;
+    flooded("settings", &[], &Frame::settings(&[(4, 65_535)]).bytes().repeat(50_000)).await;
+    flooded("empty settings", &[], &Frame::settings(&[]).bytes().repeat(50_000)).await;
+}
+
+#[tokio::test]
+async fn floods_that_say_nothing_cost_no_memory() {
+    flooded("unknown frames", &[], &Frame::new(0x42, 0, 0, [0; 100]).bytes().repeat(100_000)).await;
+    let priority = Frame::new(Kind::Priority, 0, 9, [0, 0, 0, 0, 1]).bytes();
+    flooded("priorities", &[], &priority.repeat(300_000)).await;
+    flooded("windows", &[], &Frame::window_update(0, 1).bytes().repeat(300_000)).await;
+}
+
+#[tokio::test]
+async fn empty_data_costs_no_memory_whoever_reads_it() {
+    // Seen through a call, through a method that does not exist, and through one that was answered already.
+    let empty = Frame::data(1, []).bytes().repeat(500_000);
+    flooded("to the service", &[Headers::call().frame(1)], &empty).await;
+    flooded("to no method", &[Headers::of("/no.such/Method").frame(1)], &empty).await;
+    let padding = Frame::new(Kind::Data, 0x8, 1, vec![255; 256]).bytes().repeat(20_000);
+    flooded("padding", &[Headers::call().frame(1)], &padding).await;
+}
+
+#[tokio::test]
+async fn more_streams_than_allowed_are_refused_and_the_others_are_served() {
+    // Seen failing on: 100,000 streams allowed.
+    let server = Server::with_rules(RULES).await;
+    let mut connection = Connection::open(&server).await;
+    connection.ping().await;
+    let most = connection.max_streams.expect("a server says how many streams it takes");
+    assert!((100..=10_000).contains(&most), "{most}");
+    let mut streams = Vec::new();
+    for _ in 0..most + 100 {
+        streams.push(connection.begin(&Headers::call()).await);
+    }
+    connection.ping().await;
+    let (taken, refused) = streams.split_at(most as usize);
+    for stream in refused {
+        assert_eq!(connection.answer(*stream).await.reset, Some(reason::REFUSED_STREAM));
+    }
+    assert!(
+        taken.iter().all(|stream| !connection.streams.contains_key(stream)),
+        "one of the first was ended"
+    );
+    for stream in taken {
+        connection.send(&[Frame::data(*stream, body("free=x")).end()]).await;
+        assert!(connection.answer(*stream).await.shown().starts_with("OK"));
+    }
+    still_serves(&mut connection).await;
+}
+
+#[tokio::test]
+async fn many_connections_full_of_calls_that_never_end_cost_little() {
+    let (server, mut honest) = served_by_one_thread().await;
+    let memory = Memory::of(&server);
+    let mut held = Vec::new();
+    for _ in 0..20 {
+        let mut connection = Connection::open(&server).await;
+        for _ in 0..200 {
+            let stream = connection.stream();
+            let headers = Frame::new(Kind::Headers, END_HEADERS, stream, Headers::call().block());
+            connection.send(&[headers, Frame::data(stream, [0, 0, 3])]).await;
+        }
+        connection.ping().await;
+        held.push(connection);
+        still_serves(&mut honest).await;
+    }
+    memory.assert_bounded("4,000 open calls");
+}

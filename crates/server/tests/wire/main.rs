@@ -1,0 +1,40 @@
+//! `hivemind serve` at the level of single HTTP/2 frames: what well-behaved clients may
+//! send, what broken and hostile ones do send, and how long any of them is waited for.
+//! Every test starts the real binary, and a hostile connection has an honest one beside it.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
+#[expect(dead_code, reason = "it describes itself for reflection, which is read here byte by byte")]
+#[path = "../../src/proto.rs"]
+mod proto;
+#[expect(dead_code, unused_imports, reason = "it is shared with the tests of the service, which need more")]
+#[path = "../serve/support/mod.rs"]
+mod support;
+
+mod http2;
+mod memory;
+mod rules;
+
+mod answers;
+mod bodies;
+mod bombs;
+mod cancels;
+mod drain;
+mod floods;
+mod grpcio;
+mod idleness;
+mod neighbours;
+mod places;
+mod requests;
+mod tables;
+mod timeouts;
+mod unread;
+mod violations;
+mod windows;
+mod workers;
