@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    hivemind::fuzzing::rls_codec(bytes);
+    let _ = hivemind::fuzzing::rls_codec(bytes);
 });

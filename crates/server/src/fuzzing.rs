@@ -80,6 +80,7 @@ fn ask_each_rule(ruleset: Ruleset) {
 
 /// Bytes as a message: our codec and prost accept or refuse them alike, and read the same.
 /// Says whether they do accept them.
+#[must_use]
 pub fn rls_codec(bytes: &[u8]) -> bool {
     let (ours, theirs) = (ReadRequest::read(bytes), RateLimitRequest::decode(bytes));
     let (ours, theirs) = match (ours, theirs) {
@@ -182,7 +183,7 @@ fn store() -> MemoryStore {
     MemoryStore::new(StoreOptions { max_keys: 1_000, idle_ttl: Duration::from_secs(300) })
 }
 
-fn service(ruleset: Ruleset, options: Options) -> RateLimitService {
+pub(crate) fn service(ruleset: Ruleset, options: Options) -> RateLimitService {
     let stats = Arc::new(Stats::default());
     RateLimitService(Arc::new(Service::new(ruleset, Arc::new(store()), KeySeed::random(), options, stats)))
 }

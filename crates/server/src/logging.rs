@@ -20,9 +20,9 @@ pub(crate) fn start(observability: &Observability) {
     };
     let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(false);
     if json {
-        log.json().init()
+        log.json().init();
     } else {
-        log.init()
+        log.init();
     }
     // A panic ends a call or a task, and not the process: whoever reads the log has to find it there.
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));

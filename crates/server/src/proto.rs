@@ -1,13 +1,7 @@
 //! The messages of Envoy's rate limit service, generated from `proto/`. Calls are read
 //! and written without them (`front/rls`), but for the names of units and codes; the
 //! tests hold that codec to these.
-#![expect(
-    clippy::pedantic,
-    clippy::allow_attributes,
-    clippy::allow_attributes_without_reason,
-    unreachable_pub,
-    reason = "generated"
-)]
+#![expect(clippy::pedantic, clippy::allow_attributes_without_reason, unreachable_pub, reason = "generated")]
 
 pub(crate) mod envoy {
     pub(crate) mod config {

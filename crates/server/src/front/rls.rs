@@ -14,7 +14,7 @@ pub(crate) use request::Request as ReadRequest;
 use crate::service::{Asked, Service};
 use hivemind_core::store::{MemoryStore, Store, StoreError};
 use hivemind_core::{Clock, SystemClock, Timestamp};
-use request::{MOST_DESCRIPTORS, Request};
+use request::{Descriptors, MOST_DESCRIPTORS, Request};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -53,10 +53,7 @@ impl<S: Store> RateLimitService<S> {
     /// to wait: nothing was appended or counted then, and [`answer`](Self::answer) has to be awaited.
     pub(crate) fn answer_at_once(&self, message: &[u8], out: &mut Vec<u8>) -> Option<Result<(), CallError>> {
         let from = SystemClock.now();
-        let answered = match self.0.has_rules() {
-            true => self.decide_at_once(message, from, out).transpose()?,
-            false => Err(self.without_rules(message)),
-        };
+        let answered = self.decide_at_once(message, from, out).transpose()?;
         self.count(from, &answered);
         Some(answered)
     }
@@ -68,7 +65,7 @@ impl<S: Store> RateLimitService<S> {
         out: &mut Vec<u8>,
     ) -> Result<Option<()>, CallError> {
         let request = Request::read(message).map_err(|_| CallError::Malformed)?;
-        let descriptors = request.descriptors()?;
+        let descriptors = self.descriptors(&request)?;
         let told = || request.told();
         let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &told, now };
         Ok(self.0.decide_at_once(&asked, |answer| response::write(answer, out)))
@@ -82,10 +79,7 @@ impl<S: Store> RateLimitService<S> {
         out: &mut Vec<u8>,
     ) -> Result<(), CallError> {
         let from = SystemClock.now();
-        let answered = match self.0.has_rules() {
-            true => self.decide(message, from, deadline, out).await,
-            false => Err(self.without_rules(message)),
-        };
+        let answered = self.decide(message, from, deadline, out).await;
         self.count(from, &answered);
         answered
     }
@@ -98,20 +92,17 @@ impl<S: Store> RateLimitService<S> {
         out: &mut Vec<u8>,
     ) -> Result<(), CallError> {
         let request = Request::read(message).map_err(|_| CallError::Malformed)?;
-        let descriptors = request.descriptors()?;
+        let descriptors = self.descriptors(&request)?;
         let told = || request.told();
         let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &told, now };
         let decided = self.0.decide(&asked, deadline, |answer| response::write(answer, out));
         decided.await.map_err(CallError::Undecided)
     }
 
-    /// What is wrong with the message itself is told first.
-    fn without_rules(&self, message: &[u8]) -> CallError {
-        let read = Request::read(message).map_err(|_| CallError::Malformed);
-        match read.and_then(|request| request.descriptors().map(drop)) {
-            Ok(()) => CallError::NoRules,
-            Err(error) => error,
-        }
+    /// What is asked, unless there is nothing to decide it by.
+    fn descriptors<'a>(&self, request: &'a Request<'_>) -> Result<Descriptors<'a>, CallError> {
+        let descriptors = request.descriptors()?;
+        if self.0.has_rules() { Ok(descriptors) } else { Err(CallError::NoRules) }
     }
 
     fn count(&self, from: Timestamp, answered: &Result<(), CallError>) {

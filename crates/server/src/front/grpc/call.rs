@@ -69,7 +69,7 @@ impl<S: Store> Desk<S> {
     ) -> Result<Bytes, Status> {
         let mut out = vec![0; PREFIX];
         let message = message.read(&headers)?;
-        self.service.answer(message, Some(deadline), &mut out).await.map_err(status)?;
+        self.service.answer(message, Some(deadline), &mut out).await.map_err(|error| status(&error))?;
         frame(&mut out);
         Ok(out.into())
     }
@@ -83,7 +83,7 @@ fn frame(out: &mut [u8]) {
     }
 }
 
-fn status(error: CallError) -> Status {
+fn status(error: &CallError) -> Status {
     let text = error.to_string();
     match error {
         CallError::Malformed => Status::internal(text),
@@ -109,9 +109,9 @@ impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for Calls<S>
         let (desk, activity) = (Rc::clone(&self.desk), Rc::clone(&self.activity));
         if request.uri().path() != SHOULD_RATE_LIMIT {
             let headers = request.headers().clone();
-            let mut routes = self.desk.routes.clone();
+            let mut tonic = self.desk.routes.clone();
             // Asked when it is polled first, where a panic ends the call and not the connection.
-            let routed = Box::pin(async move { routes.call(request).await });
+            let routed = Box::pin(async move { tonic.call(request).await });
             return Call { desk, activity, headers, waits: None, state: State::Routed(routed) };
         }
         let (parts, body) = request.into_parts();
@@ -174,10 +174,8 @@ impl Waits {
     fn gather(&mut self, bytes: usize) -> Result<(), Status> {
         let bearable = self.activity.gather(self.gathered, bytes);
         self.gathered = bytes;
-        match bearable {
-            true => Ok(()),
-            false => Err(Status::resource_exhausted("too many unfinished messages on one connection")),
-        }
+        let too_much = || Status::resource_exhausted("too many unfinished messages on one connection");
+        bearable.then_some(()).ok_or_else(too_much)
     }
 }
 
@@ -256,7 +254,7 @@ impl<S: Store + 'static> Call<S> {
             Err(status) => return Some(status.into_http()),
         };
         match at_once {
-            Ok(Some(answered)) => Some(respond(answered.map_err(status))),
+            Ok(Some(answered)) => Some(respond(answered.map_err(|error| status(&error)))),
             Ok(None) => {
                 let deadline = self.waits().deadline;
                 let asked = (message, std::mem::take(&mut self.headers));

@@ -34,8 +34,8 @@ pub(crate) struct Patience {
 /// A connection, the place that it takes among all, and its share in its thread's load.
 struct Dealt {
     socket: Socket,
-    _place: OwnedSemaphorePermit,
-    _load: Arc<()>,
+    place: OwnedSemaphorePermit,
+    load: Arc<()>,
 }
 
 struct Worker {
@@ -97,7 +97,7 @@ impl Workers {
             tracing::error!("no thread is there to answer calls; restart the service");
             return;
         };
-        let dealt = Dealt { socket, _place: place, _load: Arc::clone(&idlest.load) };
+        let dealt = Dealt { socket, place, load: Arc::clone(&idlest.load) };
         // A thread that ends between the look and this closes the connection.
         let _ = idlest.inbox.send(dealt);
     }
@@ -114,11 +114,11 @@ async fn work<S: Store + 'static>(
     loop {
         tokio::select! {
             next = dealt.recv() => {
-                let Some(Dealt { socket, _place, _load }) = next else { break };
+                let Some(Dealt { socket, place, load }) = next else { break };
                 let (desk, stopped) = (Rc::clone(desk), stopped.clone());
                 connections.spawn_local(async move {
                     let served = attend(socket, desk, patience, stopped).await;
-                    drop((_place, _load));
+                    drop((place, load));
                     served
                 });
             }

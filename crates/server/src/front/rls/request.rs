@@ -12,6 +12,9 @@ use std::ops::Range;
 /// More descriptors than this are no request.
 pub(super) const MOST_DESCRIPTORS: usize = 256;
 
+/// What a request asks for, in the engine's words.
+pub(super) type Descriptors<'a> = SmallVec<[Descriptor<'a>; 4]>;
+
 /// A request as it was sent.
 #[derive(Debug, Default)]
 pub(crate) struct Request<'a> {
@@ -88,7 +91,7 @@ impl<'a> Request<'a> {
     }
 
     /// The request in the engine's words, or why it is none.
-    pub(super) fn descriptors(&self) -> Result<SmallVec<[Descriptor<'_>; 4]>, CallError> {
+    pub(super) fn descriptors(&self) -> Result<Descriptors<'_>, CallError> {
         if self.domain.is_empty() {
             return Err(CallError::EmptyDomain);
         }

@@ -6,6 +6,7 @@ use crate::service::{Answer, Code, CurrentLimit, Grant, Status};
 use hivemind_core::Period;
 use prost::Message;
 use prost_types::{ListValue, Struct, Value, value::Kind};
+use smallvec::SmallVec;
 
 /// Appends the message.
 pub(super) fn write(answer: &Answer<'_>, out: &mut Vec<u8>) {
@@ -121,24 +122,23 @@ fn nested(field: u8, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     write(out);
     let length = out.len() - start;
-    match (u8::try_from(length), out.get_mut(place)) {
-        (Ok(short @ ..0x80), Some(kept)) => *kept = short,
-        _ => {
-            let mut prefix = Vec::with_capacity(4);
-            varint(length as u64, &mut prefix);
-            out.splice(place..start, prefix);
-        }
+    if let (Ok(short @ ..0x80), Some(kept)) = (u8::try_from(length), out.get_mut(place)) {
+        *kept = short;
+    } else {
+        let mut prefix = SmallVec::<[u8; 10]>::new();
+        varint(length as u64, &mut prefix);
+        out.splice(place..start, prefix);
     }
 }
 
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "seven bits at a time")]
-fn varint(mut value: u64, out: &mut Vec<u8>) {
+fn varint(mut value: u64, out: &mut impl Extend<u8>) {
     while value >= 0x80 {
-        out.push(value as u8 | 0x80);
+        out.extend([value as u8 | 0x80]);
         value >>= 7;
     }
-    out.push(value as u8);
+    out.extend([value as u8]);
 }
 
 fn to_struct(value: &serde_json::Value) -> Struct {

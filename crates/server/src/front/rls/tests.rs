@@ -1,7 +1,10 @@
 //! The codec beside prost: they accept and refuse the same messages, and read the
 //! same out of them; what the codec writes, prost reads and writes again byte for byte.
 
-use crate::fuzzing::{rls_codec, rls_request};
+use crate::config::parse_rules;
+use crate::fuzzing::{options, rls_codec, rls_request, service};
+use crate::ruleset::Ruleset;
+use crate::service::Options;
 
 /// A generator of bits: the same at each run, unless the long tier asks for others.
 struct Dice(u64);
@@ -85,10 +88,8 @@ fn delimited(dice: &mut Dice, depth: u32, out: &mut Vec<u8>) {
 #[test]
 fn the_codec_reads_and_refuses_what_prost_reads_and_refuses() {
     let long = std::env::var_os("HIVEMIND_LONG").is_some();
-    let (messages, mut dice) = match long {
-        true => (20_000_000, Dice(u64::from(std::process::id()) << 20 | 1)),
-        false => (1_000_000, Dice(0x4856_4d44)),
-    };
+    let seed = if long { u64::from(std::process::id()) << 20 | 1 } else { 0x4856_4d44 };
+    let (messages, mut dice) = (if long { 20_000_000 } else { 1_000_000 }, Dice(seed));
     let (mut bytes, mut accepted) = (Vec::new(), 0_u64);
     for index in 0..messages {
         bytes.clear();
@@ -143,6 +144,45 @@ fn answers_are_written_as_prost_writes_them() {
         rls_request(&request);
     }
 }
+
+/// A request of up to two descriptors, each under one limit, for a key that is known.
+///
+/// Seen failing with a status whose name is cloned.
+#[test]
+fn an_ordinary_call_allocates_nothing() {
+    let ruleset = parse_rules("rules", RULES).unwrap().ruleset;
+    let options = Options { response_headers: None, dynamic_metadata: false, ..options() };
+    let service = service(Ruleset::default(), options);
+    service.0.reload(ruleset);
+    for values in [&["a"][..], &["a", "b"]] {
+        let mut request = Vec::new();
+        bytes(1, b"d", &mut request);
+        for value in values {
+            let (mut entry, mut descriptor) = (Vec::new(), Vec::new());
+            bytes(1, b"key", &mut entry);
+            bytes(2, value.as_bytes(), &mut entry);
+            bytes(1, &entry, &mut descriptor);
+            bytes(2, &descriptor, &mut request);
+        }
+        let mut out = Vec::with_capacity(1_000);
+        for _ in 0..3 {
+            service.answer_at_once(&request, &mut out).unwrap().unwrap();
+        }
+        out.clear();
+        let allocations = allocation_counter::measure(|| {
+            for _ in 0..10 {
+                service.answer_at_once(&request, &mut out).unwrap().unwrap();
+            }
+        });
+        assert_eq!(allocations.count_total, 0, "{values:?}");
+        assert!(!out.is_empty());
+    }
+}
+
+const RULES: &str = "domain: d
+descriptors:
+- {key: key, rate_limit: {name: of_each, unit: day, requests_per_unit: 5}}
+";
 
 fn bytes(field: u8, value: &[u8], out: &mut Vec<u8>) {
     out.push(field << 3 | 2);
