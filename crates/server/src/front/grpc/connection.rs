@@ -25,6 +25,9 @@ const MOST_STREAMS: u32 = 1_000;
 const LARGEST_HEADERS: u32 = 16 << 10;
 /// What may be on its way before it is read, on a stream and on all of a connection.
 const WINDOW: u32 = 1 << 20;
+/// After a stall, a proxy takes the calls back that it has waited too long for, all at once. More
+/// of them than this are a flood (h2's own bound of 20 is less than a busy Envoy has under way).
+const MOST_TAKEN_BACK: usize = 200;
 /// The client's preface and the header of its first frame: less is no HTTP/2.
 const HANDSHAKE: u64 = 24 + 9;
 /// Who is shown out and has no call under way goes within this, or is cut off.
@@ -136,8 +139,7 @@ fn settings(batch: Batch, patience: Patience) -> http2::Builder<Batch> {
         .initial_connection_window_size(WINDOW)
         .max_concurrent_streams(MOST_STREAMS)
         .max_header_list_size(LARGEST_HEADERS)
-        // After a stall, a proxy takes all its calls back at once; more than it can have open is a flood.
-        .max_pending_accept_reset_streams(MOST_STREAMS as usize)
+        .max_pending_accept_reset_streams(MOST_TAKEN_BACK)
         .keep_alive_interval(patience.ping)
         .keep_alive_timeout(patience.pong);
     builder
