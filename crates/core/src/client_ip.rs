@@ -70,7 +70,8 @@ pub struct AddressError {
 
 impl ClientIp {
     /// The client that this address belongs to, where IPv6 clients hold a block of
-    /// this size. For IPv4 the prefix means nothing.
+    /// this size. For IPv4 the prefix means nothing. (An [`IpLimiter`](crate::IpLimiter)
+    /// goes by the first 64 bits, whatever the prefix.)
     #[must_use]
     pub fn within(address: IpAddr, prefix: Ipv6Prefix) -> Self {
         match address.to_canonical() {
