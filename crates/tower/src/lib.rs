@@ -16,6 +16,16 @@
 //! assert_eq!(told.as_deref(), Some("2"));
 //! ```
 
+mod client;
+mod forwarded;
+mod identity;
+mod refusal_log;
 mod retry_after;
+mod trust;
 
+pub use client::Client;
+pub use forwarded::ForwardingHeader;
+pub use identity::{Identity, IdentityError, Step};
+pub use refusal_log::{Refusal, RefusalLog};
 pub use retry_after::RetryAfter;
+pub use trust::{ClientAddress, TrustError};
