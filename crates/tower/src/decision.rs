@@ -103,6 +103,12 @@ impl Decision {
         self.bucket().limit
     }
 
+    /// The limit of the client's address, if that was charged as well.
+    #[must_use]
+    pub fn guard_limit(&self) -> Option<Limit> {
+        self.0.order.guard.as_ref().map(|guard| guard.bucket.limit)
+    }
+
     /// Whether the request may go on.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
