@@ -121,9 +121,17 @@ impl Shared {
     }
 }
 
-/// Warns of each limit that the platform's maximum holds down, unless it was so before.
+/// Warns of each limit that the platform's maximum holds down, unless it was so before. One that a
+/// service has from the platform is the platform's, and told once.
 pub(crate) fn warn_of_capped(now: &[EffectiveLimit], before: &[EffectiveLimit]) {
-    for capped in now.iter().filter(|limit| limit.is_capped() && !before.contains(limit)) {
+    let is_inherited = |limit: &EffectiveLimit| {
+        let platforms = |of: &&EffectiveLimit| of.service.is_none() && of.kind == limit.kind;
+        limit.service.is_some()
+            && now.iter().find(platforms).is_some_and(|of| of.configured == limit.configured)
+    };
+    let is_new =
+        |limit: &&EffectiveLimit| limit.is_capped() && !before.contains(limit) && !is_inherited(limit);
+    for capped in now.iter().filter(is_new) {
         tracing::warn!(
             service = capped.service.as_deref().unwrap_or("(platform)"),
             endpoint = capped.endpoint,

@@ -69,15 +69,17 @@ async fn a_dry_runs_refusals_are_events_that_say_so() {
 fn a_capped_limit_is_warned_of_once() {
     let heard = Heard::default();
     let _listening = heard.listen();
-    let limits = |burst| api(bucket(1, burst)).platform(bucket(1, 5)).max_burst(10);
-    let limiter = RateLimiter::new(limits(50)).unwrap();
+    let limits = |burst| {
+        api(bucket(1, burst)).platform(bucket(1, 5)).max_burst(60).service(ServiceLimits::new("quiet"))
+    };
+    let limiter = RateLimiter::new(limits(100)).unwrap();
     let warnings = || heard.lines("above the platform's maximum").len();
     assert_eq!(warnings(), 1);
-    limiter.reload(&limits(50)).unwrap();
+    limiter.reload(&limits(100)).unwrap();
     assert_eq!(warnings(), 1, "the same limit again");
-    limiter.reload(&limits(60)).unwrap();
+    limiter.reload(&limits(110)).unwrap();
     assert_eq!(warnings(), 2);
-    limiter.reload(&limits(10)).unwrap();
+    limiter.reload(&limits(60)).unwrap();
     assert_eq!(warnings(), 2);
 }
 
