@@ -26,6 +26,6 @@ mod trust;
 pub use client::Client;
 pub use forwarded::ForwardingHeader;
 pub use identity::{Identity, IdentityError, Step};
-pub use refusal_log::{Refusal, RefusalLog};
+pub use refusal_log::{LogError, LogSampling, Refusal, RefusalLog};
 pub use retry_after::RetryAfter;
 pub use trust::{ClientAddress, TrustError};
