@@ -162,3 +162,120 @@ fn lock_of(set: &Mutex<Set>) -> MutexGuard<'_, Set> {
     // Nothing that holds it can panic half-way.
     set.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+    use std::net::Ipv4Addr;
+
+    const SAMPLING: LogSampling = LogSampling::new(NonZeroU32::new(3).unwrap(), Duration::from_secs(60));
+
+    fn client(number: u32) -> Key {
+        Some(Ipv4Addr::from_bits(number).into())
+    }
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1_000)
+    }
+
+    #[test]
+    fn the_first_lines_of_a_window_are_written_and_the_next_window_tells_the_rest() {
+        let samples = Samples::new(SAMPLING);
+        for (second, is_written, lines) in [
+            (100, true, 0),
+            (100, true, 0),
+            (130, true, 0),
+            (130, false, 0),
+            (159, false, 0),
+            (160, true, 2), // A window is as long as `findtime`, from its first line.
+            (161, true, 0),
+            (40, true, 0),  // A clock that steps back within a window does not begin one,
+            (40, false, 0), // nor end one.
+            (100, false, 0),
+            (90, false, 0),
+            (20, true, 3), // One that was set back does.
+        ] {
+            let sampled = samples.count(client(1), at(second));
+            let told: u64 = sampled.left_out.iter().map(|left_out| left_out.lines).sum();
+            assert_eq!((sampled.is_written, told), (is_written, lines), "at {second} s");
+        }
+    }
+
+    #[test]
+    fn clients_are_counted_apart_and_those_without_an_address_as_one() {
+        let samples = Samples::new(SAMPLING);
+        for who in [client(1), client(2), None] {
+            let written: Vec<_> = (0..5).map(|_| samples.count(who, at(1)).is_written).collect();
+            assert_eq!(written, [true, true, true, false, false]);
+        }
+        let mut finished: Vec<_> = samples.finish().iter().map(|left_out| left_out.client).collect();
+        finished.sort_unstable();
+        assert_eq!(finished, [None, client(1), client(2)]);
+        assert_eq!(samples.finish(), []);
+    }
+
+    /// Seen failing without the sweep.
+    #[test]
+    fn who_never_comes_back_is_told_of_too() {
+        let samples = Samples::new(SAMPLING);
+        for _ in 0..10 {
+            samples.count(client(1), at(0));
+        }
+        let lines = 2 * SETS / SWEPT_SETS;
+        let others = (2..).take(lines).flat_map(|other| samples.count(client(other), at(60)).left_out);
+        assert_eq!(others.collect::<Vec<_>>(), [LeftOut { client: client(1), lines: 7, since: at(0) }]);
+    }
+
+    /// Seen failing with the loudest forgotten instead of the quietest.
+    #[test]
+    fn a_scan_of_addresses_makes_no_loud_client_unknown_and_loses_no_number() {
+        let samples = Samples::new(SAMPLING);
+        for _ in 0..1_000 {
+            samples.count(client(1), at(0));
+        }
+        let scan = (2..100_000).map(|other| samples.count(client(other), at(1)));
+        assert!(scan.into_iter().all(|sampled| sampled.is_written && sampled.left_out.is_empty()));
+        assert!(!samples.count(client(1), at(1)).is_written);
+        assert_eq!(samples.finish(), [LeftOut { client: client(1), lines: 998, since: at(0) }]);
+    }
+
+    proptest! {
+        /// fail2ban's own rule, applied to all refusals and to the lines that are left:
+        /// as many as `maxretry` within `findtime` ban, and begin anew.
+        /// Seen failing with one line fewer written, and with a window that is longer
+        /// than `findtime`.
+        #[test]
+        fn whoever_counts_the_lines_bans_when_who_counts_the_refusals_does(
+            gaps in prop::collection::vec((prop_oneof![4 => Just(0), 3 => 1..25_u64, 1 => 55..65_u64], 0..3_u32), 1..80),
+        ) {
+            let samples = Samples::new(SAMPLING);
+            let (mut now, mut by_refusals, mut by_lines) = (1_000, HashMap::new(), HashMap::new());
+            let (mut written, mut left_out) = (0, 0);
+            for (gap, who) in &gaps {
+                now += gap;
+                let sampled = samples.count(client(*who), at(now));
+                written += u64::from(sampled.is_written);
+                left_out += sampled.left_out.iter().map(|left_out| left_out.lines).sum::<u64>();
+                let must_ban = is_full(by_refusals.entry(*who).or_default(), now);
+                let bans = sampled.is_written && is_full(by_lines.entry(*who).or_default(), now);
+                // While `findtime` holds after a ban, the client is banned: nothing to compare.
+                let was_full = by_lines.get(who).is_some_and(|times: &Vec<u64>| full(times, now));
+                prop_assert!(!must_ban || bans || was_full, "not banned at {}", now);
+            }
+            let rest: u64 = samples.finish().iter().map(|left_out| left_out.lines).sum();
+            prop_assert_eq!(written + left_out + rest, gaps.len() as u64);
+        }
+    }
+
+    fn is_full(times: &mut Vec<u64>, now: u64) -> bool {
+        times.push(now);
+        full(times, now)
+    }
+
+    /// Whether as many as `maxretry` are within `findtime`.
+    fn full(times: &[u64], now: u64) -> bool {
+        times.iter().filter(|time| now - **time < 60).count() >= 3
+    }
+}
