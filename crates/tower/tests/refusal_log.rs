@@ -121,3 +121,42 @@ fn a_flood_leaves_its_first_lines_and_its_number() {
     assert_eq!(lines[3], told);
     assert!(lines[4].ends_with("client_ip=2001:db8::/64 host=example.org path=/next status=429"), "{text}");
 }
+
+/// Seen failing without the line break after a failure.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_follows_a_line_that_may_be_torn_begins_on_a_line_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let [link, file] = ["refusals.log", "real.log"].map(|name| folder.path().join(name));
+    std::os::unix::fs::symlink("/dev/full", &link).unwrap();
+    let log = RefusalLog::appending_to(&link).unwrap();
+    refuse(&log, Some("203.0.113.50"), "/torn", 1);
+    assert!(log.flush(DEADLINE));
+    assert_eq!(log.lost(), 1);
+    std::fs::write(&file, "2026-11-15T19:00:00.123Z RATE_LIM").unwrap();
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    refuse(&log, Some("203.0.113.50"), "/whole", 2);
+    assert_eq!(paths(&log, &file), ["/whole"]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 2);
+}
+
+/// A pipe that nobody reads is such a disk. Seen failing (by not ending) with lines
+/// handed over by a call that waits.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_disk_that_stalls_holds_up_no_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
+    let log = RefusalLog::appending_to(&pipe).unwrap();
+    // A pipe holds 64 KiB and the queue 1,024 lines.
+    for client in 0..5_000_u32 {
+        let address = std::net::Ipv4Addr::from_bits(client).to_string();
+        refuse(&log, Some(&address), "/stalled", 1);
+    }
+    assert!(log.lost() > 2_000, "{}", log.lost());
+    assert!(!log.flush(Duration::ZERO));
+    drop(reader); // The pipe breaks, and the log can end.
+}

@@ -196,3 +196,30 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
 fn is_same(_: &Metadata, _: &Metadata) -> bool {
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seen failing with every loss warned of.
+    #[test]
+    fn lost_lines_are_warned_of_at_the_first_and_then_once_a_minute() {
+        let folder = tempfile::tempdir().unwrap();
+        let events = folder.path().join("events");
+        let sink = Arc::new(File::create(&events).unwrap());
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(sink).finish();
+        let lost = Arc::new(AtomicU64::new(0));
+        let mut writer = Writer::open(folder.path().join("log"), Arc::clone(&lost)).unwrap();
+        tracing::subscriber::with_default(subscriber, || {
+            for (second, losses, warnings) in
+                [(0, 0, 0), (1, 1, 1), (2, 1, 1), (60, 500, 1), (61, 0, 2), (200, 0, 2), (201, 1, 3)]
+            {
+                lost.fetch_add(losses, Ordering::Relaxed);
+                writer.warn(Timestamp::from_millis(second * 1_000), None);
+                let told = std::fs::read_to_string(&events).unwrap();
+                assert_eq!(told.lines().count(), warnings, "at {second} s: {told}");
+            }
+        });
+        assert!(std::fs::read_to_string(&events).unwrap().contains("lost=503"));
+    }
+}

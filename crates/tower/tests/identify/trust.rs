@@ -246,3 +246,20 @@ fn whom_to_trust_is_read_or_refused_with_the_remedy() {
         assert!(ClientAddress::behind_hops(hops, XFF).unwrap_err().to_string().contains("count the proxies"));
     }
 }
+
+#[test]
+fn believing_the_leftmost_is_warned_of_when_it_is_made_and_not_at_each_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let events = folder.path().join("events");
+    let sink = std::sync::Arc::new(std::fs::File::create(&events).unwrap());
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(sink).finish();
+    tracing::subscriber::with_default(subscriber, || {
+        let address = ClientAddress::legacy_leftmost(XFF);
+        for _ in 0..3 {
+            client(&address, PROXY, &[("x-forwarded-for", "203.0.113.9")]);
+        }
+    });
+    let told = std::fs::read_to_string(&events).unwrap();
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(told.contains("WARN") && told.contains("trusted_proxies"), "{told}");
+}
