@@ -172,6 +172,7 @@ mod tests {
 
     const SAMPLING: LogSampling = LogSampling::new(NonZeroU32::new(3).unwrap(), Duration::from_secs(60));
 
+    #[expect(clippy::unnecessary_wraps, reason = "there are keys without an address")]
     fn client(number: u32) -> Key {
         Some(Ipv4Addr::from_bits(number).into())
     }
@@ -196,9 +197,9 @@ mod tests {
             (219, false, 0), // and ends none.
             (40, true, 2),   // One that was set back does.
         ] {
-            let sampled = samples.count(client(1), at(second));
-            let told: u64 = sampled.left_out.iter().map(|left_out| left_out.lines).sum();
-            assert_eq!((sampled.is_written, told), (is_written, lines), "at {second} s");
+            let counted = samples.count(client(1), at(second));
+            let told: u64 = counted.left_out.iter().map(|left_out| left_out.lines).sum();
+            assert_eq!((counted.is_written, told), (is_written, lines), "at {second} s");
         }
     }
 
@@ -235,7 +236,7 @@ mod tests {
             samples.count(client(1), at(0));
         }
         let scan = (2..100_000).map(|other| samples.count(client(other), at(1)));
-        assert!(scan.into_iter().all(|sampled| sampled.is_written && sampled.left_out.is_empty()));
+        assert!(scan.into_iter().all(|counted| counted.is_written && counted.left_out.is_empty()));
         assert!(!samples.count(client(1), at(1)).is_written);
         assert_eq!(samples.finish(), [LeftOut { client: client(1), lines: 998, since: at(0) }]);
     }
@@ -258,12 +259,12 @@ mod tests {
                 if by_refusals.banned_until > now {
                     continue;
                 }
-                let sampled = samples.count(client(*who), at(now));
+                let counted = samples.count(client(*who), at(now));
                 refused += 1;
-                told += u64::from(sampled.is_written);
-                told += sampled.left_out.iter().map(|left_out| left_out.lines).sum::<u64>();
+                told += u64::from(counted.is_written);
+                told += counted.left_out.iter().map(|left_out| left_out.lines).sum::<u64>();
                 let bans = by_refusals.count(now);
-                prop_assert_eq!(sampled.is_written && by_lines.count(now), bans, "at {}", now);
+                prop_assert_eq!(counted.is_written && by_lines.count(now), bans, "at {}", now);
             }
             told += samples.finish().iter().map(|left_out| left_out.lines).sum::<u64>();
             prop_assert_eq!(told, refused);
