@@ -23,7 +23,7 @@ fn deployed(file: &str) -> PathBuf {
 /// found; none where fail2ban is missing and may be.
 fn matched(log: &Path) -> Option<Vec<String>> {
     let output = Command::new("fail2ban-regex")
-        // Without this it prints names that it looked up.
+        // Nothing is looked up in DNS.
         .args(["--usedns", "no", "--out", "ip"])
         .arg(log)
         .arg(deployed("filter.d/hivemind.conf"))
@@ -69,7 +69,7 @@ fn every_line_of_ours_is_matched_with_its_address() {
     assert_eq!(found, expected);
 }
 
-/// Seen failing with each of space, line feed and `=` let through as they are.
+/// Seen failing with each of space and line feed let through as it is.
 #[test]
 fn no_address_that_a_client_sends_is_ever_matched() {
     let folder = tempfile::tempdir().unwrap();

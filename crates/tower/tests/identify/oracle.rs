@@ -104,9 +104,9 @@ fn oracle(header: ForwardingHeader, hops: &[IpAddr], peer: IpAddr) -> Option<IpA
 }
 
 proptest! {
-    /// Seen failing with the walk begun at the left, with the peer's own trust left out,
-    /// with the leftmost instead of the last good hop behind garbage, with quotes not
-    /// minded, and with only the last line read.
+    /// Seen failing with the walk begun at the left, with the header read whoever the
+    /// peer is, with garbage skipped, with quotes or escapes not minded, with mapped
+    /// addresses kept, and with only the last line read.
     #[test]
     fn the_walk_ends_where_real_ip_ends(
         hops in hops(),
