@@ -172,11 +172,14 @@ mod tests {
             prop_assert!(line.len() < 1_400, "{} bytes", line.len());
             let fields: Vec<_> = line.split(' ').collect();
             prop_assert_eq!(fields.len(), 5);
-            for (field, name, sent) in [(fields[2], "host=", &host), (fields[3], "path=", &path)] {
+            for (field, name, sent, most) in
+                [(fields[2], "host=", &host, LONGEST_HOST), (fields[3], "path=", &path, LONGEST_PATH)]
+            {
                 let value = field.strip_prefix(name).unwrap();
                 prop_assert!(!value.contains('='));
                 if let Some(begun) = value.strip_suffix(CUT) {
                     prop_assert!(sent.as_bytes().starts_with(&decoded(begun)));
+                    prop_assert!((most - 2..=most).contains(&begun.len()), "cut too early");
                 } else {
                     prop_assert_eq!(decoded(value), sent.as_bytes());
                 }
