@@ -1,6 +1,7 @@
 //! Who a client is by its address: IPv4 as it is, IPv6 by its /64, because a
 //! customer is handed 2^64 addresses at once, and an IPv4 address in IPv6 clothes
-//! as the IPv4 address that it is.
+//! as the IPv4 address that it is. Who hands out other blocks says so by an
+//! [`Ipv6Prefix`].
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,7 +9,55 @@ use std::str::FromStr;
 
 /// A client's address, in the form that it is limited by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientIp(IpAddr);
+pub struct ClientIp {
+    address: IpAddr,
+    // A part of who it is: `2001:db8::/48` and `2001:db8::/64` are two clients.
+    prefix: Ipv6Prefix,
+}
+
+/// How many leading bits of an IPv6 address name one client: 48 to 128, usually 64.
+///
+/// ```
+/// use hivemind_core::{ClientIp, Ipv6Prefix};
+///
+/// let client = ClientIp::within("2001:db8:1:2::3".parse().unwrap(), Ipv6Prefix::new(56).unwrap());
+/// assert_eq!(client.to_string(), "2001:db8:1::/56");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ipv6Prefix(u8);
+
+/// A prefix length that would limit strangers together, or that no address has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "an IPv6 prefix of {bits} bits cannot name a client; take 64, or anything from 48 (a site) to 128 (one address)"
+)]
+pub struct PrefixError {
+    bits: u8,
+}
+
+impl Ipv6Prefix {
+    /// A prefix of so many bits.
+    ///
+    /// # Errors
+    ///
+    /// Under 48 bits one client's bucket would be a provider's; over 128 there are none.
+    pub const fn new(bits: u8) -> Result<Self, PrefixError> {
+        if bits >= 48 && bits <= 128 { Ok(Self(bits)) } else { Err(PrefixError { bits }) }
+    }
+
+    /// Its length in bits.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+}
+
+/// 64 bits: what one customer is handed.
+impl Default for Ipv6Prefix {
+    fn default() -> Self {
+        Self(64)
+    }
+}
 
 /// A text that is no address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,25 +69,37 @@ pub struct AddressError {
 }
 
 impl ClientIp {
-    /// The address it stands for; of IPv6, the first of its /64.
+    /// The client that this address belongs to, where IPv6 clients hold a block of
+    /// this size. For IPv4 the prefix means nothing. (An [`IpLimiter`](crate::IpLimiter)
+    /// goes by the first 64 bits, whatever the prefix.)
+    #[must_use]
+    pub fn within(address: IpAddr, prefix: Ipv6Prefix) -> Self {
+        match address.to_canonical() {
+            IpAddr::V6(address) => {
+                let mask = u128::MAX << (128 - u32::from(prefix.bits()));
+                Self { address: IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask)), prefix }
+            }
+            IpAddr::V4(address) => Self::from(address),
+        }
+    }
+
+    /// The address it stands for; of IPv6, the first of its block.
     #[must_use]
     pub const fn address(self) -> IpAddr {
-        self.0
+        self.address
     }
 }
 
 impl From<IpAddr> for ClientIp {
     fn from(address: IpAddr) -> Self {
-        Self(match address.to_canonical() {
-            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-            IpAddr::V4(address) => IpAddr::V4(address),
-        })
+        Self::within(address, Ipv6Prefix::default())
     }
 }
 
 impl From<Ipv4Addr> for ClientIp {
     fn from(address: Ipv4Addr) -> Self {
-        Self(IpAddr::V4(address))
+        // Always the same prefix, or one address would be several clients.
+        Self { address: IpAddr::V4(address), prefix: Ipv6Prefix::default() }
     }
 }
 
@@ -60,16 +121,16 @@ impl FromStr for ClientIp {
 
 impl fmt::Display for ClientIp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
+        match self.address {
             IpAddr::V4(address) => address.fmt(f),
-            IpAddr::V6(address) => write!(f, "{address}/64"),
+            IpAddr::V6(address) => write!(f, "{address}/{}", self.prefix.bits()),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::ClientIp;
+    use super::{ClientIp, Ipv6Prefix};
 
     #[test]
     fn an_address_is_limited_by_what_its_owner_holds() {
@@ -93,6 +154,34 @@ mod tests {
             let error = text.parse::<ClientIp>().unwrap_err().to_string();
             assert!(error.contains("write it like 203.0.113.9"), "{error}");
             assert!(error.len() < 200, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_of_another_length_makes_larger_or_smaller_clients_of_ipv6_and_leaves_ipv4() {
+        for (bits, address, limited_as) in [
+            (48, "2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"),
+            (56, "2001:db8:1:2ff::1", "2001:db8:1:200::/56"),
+            (128, "2001:db8::1", "2001:db8::1/128"),
+            (48, "203.0.113.9", "203.0.113.9"),
+            (128, "::ffff:203.0.113.9", "203.0.113.9"),
+        ] {
+            let client = ClientIp::within(address.parse().unwrap(), Ipv6Prefix::new(bits).unwrap());
+            assert_eq!(client.to_string(), limited_as, "{address}");
+            // Text and identity agree: an IPv4 client is one, whatever the prefix.
+            let same = ClientIp::within(address.parse().unwrap(), Ipv6Prefix::default());
+            assert_eq!(client == same, client.to_string() == same.to_string(), "{address}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_that_names_no_client_is_refused_with_the_remedy() {
+        for bits in [0, 1, 47, 129, 255] {
+            let error = Ipv6Prefix::new(bits).unwrap_err().to_string();
+            assert!(error.contains("take 64"), "{error}");
+        }
+        for bits in [48, 64, 128] {
+            assert_eq!(Ipv6Prefix::new(bits).map(Ipv6Prefix::bits), Ok(bits));
         }
     }
 }

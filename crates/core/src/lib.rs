@@ -17,7 +17,7 @@ pub mod testing;
 mod time;
 mod verdict;
 
-pub use client_ip::{AddressError, ClientIp};
+pub use client_ip::{AddressError, ClientIp, Ipv6Prefix, PrefixError};
 pub use decision::Decision;
 pub use ip_limiter::IpLimiter;
 pub use key::Entry;

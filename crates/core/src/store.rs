@@ -8,6 +8,7 @@ mod overflow;
 mod shard;
 
 pub use crate::key::{Key, KeyPrefix, KeySeed, Parts};
+pub use crate::sweeper::Sweeper;
 pub use crate::verdict::{Outcome, Verdict, Verdicts};
 pub use memory::{MemoryStore, Occupancy, StoreOptions};
 

@@ -14,15 +14,18 @@ struct Signal {
     changed: Condvar,
 }
 
-/// A running sweep. Stops when it is dropped.
-pub(crate) struct Sweeper {
+/// A running sweep of a store that is used without a limiter of this crate. Stops when it is dropped.
+pub struct Sweeper {
     signal: Arc<Signal>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Sweeper {
     /// Sweeps `store` at each `interval` until stopped.
-    pub(crate) fn start(
+    ///
+    /// # Errors
+    /// If `interval` is zero, or no thread can be started.
+    pub fn start(
         store: &Arc<MemoryStore>,
         clock: impl Clock + 'static,
         interval: Duration,
@@ -42,7 +45,7 @@ impl Sweeper {
     }
 
     /// Stops it and returns when its thread has ended. A second call does nothing.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         *self.signal.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.signal.changed.notify_all();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -64,5 +67,22 @@ impl Signal {
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(stopped, interval, |stopped| !*stopped);
         !*waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::StoreOptions;
+    use crate::time::SystemClock;
+
+    #[test]
+    fn a_sweep_needs_a_pause_and_stops_when_it_is_dropped() {
+        let store = Arc::new(MemoryStore::new(StoreOptions::default()));
+        let none = Sweeper::start(&store, SystemClock, Duration::ZERO);
+        assert!(matches!(none, Err(StartError::ZeroSweepInterval)));
+        let sweeper = Sweeper::start(&store, SystemClock, Duration::from_secs(3_600)).unwrap();
+        drop(sweeper);
+        assert_eq!(Arc::strong_count(&store), 1, "its thread has let go of the store");
     }
 }

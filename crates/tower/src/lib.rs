@@ -1,21 +1,79 @@
-//! What Hivemind says over HTTP. This crate will hold the layer for tower, axum
-//! and tonic: it identifies the client, asks the engine of [`hivemind_core`], and
-//! responds.
-//!
-//! There is one part of it yet: [`RetryAfter`], the wait that a refused client is
-//! told. The layer itself, the identity chain, the `RateLimit` headers and the
-//! problem body are not there.
+//! Rate limiting for axum, tonic, hyper or any tower stack, safe by default: it knows
+//! its clients, refuses before anything behind it is asked, and answers well.
 //!
 //! ```
-//! use hivemind_core::store::Outcome;
-//! use hivemind_tower::RetryAfter;
-//! use std::time::Duration;
+//! use hivemind_tower::{Limits, PartialLimit, RateLimitLayer};
 //!
-//! let refused = Outcome::Refused { retry_after: Some(Duration::from_millis(1_200)) };
-//! let told = RetryAfter::of(refused).and_then(RetryAfter::header_value);
-//! assert_eq!(told.as_deref(), Some("2"));
+//! let limits = Limits::new().platform(PartialLimit::per_second(10).burst(20));
+//! let layer = RateLimitLayer::new(limits)?;
+//! // On axum: Router::new().route("/", get(hello)).layer(layer), with the feature `axum`.
+//! # let _ = layer;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! A request's way: the [`Identity`] names its [`Client`]; its service, method and path
+//! find the limit; the client's bucket and, if the client named itself, the guard of its
+//! address are charged in one step; then it goes on with the [`Decision`] in its
+//! extensions, or is answered 429 without a word to the service behind.
 
+mod admission;
+mod answer;
+mod answer_body;
+mod backend;
+mod bucket;
+mod client;
+mod decision;
+mod effective_limit;
+mod endpoints;
+mod forwarded;
+mod future;
+mod identity;
+mod layer;
+mod limiter;
+mod limiter_builder;
+mod limits;
+mod limits_error;
+mod open_connections;
+mod order;
+mod partial_limit;
+mod peer;
+mod problem;
+mod refusal_log;
+mod resolved;
 mod retry_after;
+mod service;
+mod trust;
+pub mod websocket;
 
+/// What cannot be put in force, and what to write instead.
+pub mod error {
+    pub use crate::identity::IdentityError;
+    pub use crate::limiter::LimiterError;
+    pub use crate::limits_error::LimitsError;
+    pub use crate::refusal_log::LogError;
+    pub use crate::trust::TrustError;
+}
+
+/// The types that a layered service answers with, for those who have to name them.
+pub mod response {
+    pub use crate::answer_body::AnswerBody;
+    pub use crate::future::ResponseFuture;
+}
+
+pub use answer::Headers;
+pub use bucket::LimitKind;
+pub use client::Client;
+pub use decision::Decision;
+pub use effective_limit::EffectiveLimit;
+pub use forwarded::ForwardingHeader;
+pub use identity::{Identity, Step};
+pub use layer::RateLimitLayer;
+pub use limiter::RateLimiter;
+pub use limiter_builder::RateLimiterBuilder;
+pub use limits::{Limits, ServiceLimits};
+pub use partial_limit::{Algorithm, PartialLimit};
+pub use peer::Peer;
+pub use refusal_log::{LogSampling, Refusal, RefusalLog};
 pub use retry_after::RetryAfter;
+pub use service::RateLimit;
+pub use trust::ClientAddress;

@@ -1,0 +1,242 @@
+//! What the client gets: the two families of headers, and an answer of few bytes for
+//! who is refused. All of it that does not depend on the decision was made when the
+//! limit was; a refusal must cost no more than a pass.
+
+use crate::answer_body::AnswerBody;
+use crate::decision::Decision;
+use crate::problem;
+use crate::retry_after::RetryAfter;
+use bytes::Bytes;
+use hivemind_core::Timestamp;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use smallvec::SmallVec;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Which headers tell a client of its limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Headers {
+    /// `RateLimit-Policy` and `RateLimit`, as the draft of the IETF has them.
+    Ietf,
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
+    X,
+    /// Both families.
+    #[default]
+    Both,
+    /// None; `Retry-After` is still told.
+    Off,
+}
+
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const X_DRY_RUN: HeaderName = HeaderName::from_static("x-ratelimit-dry-run");
+
+type Custom = Arc<dyn Fn(&Decision) -> Response<Bytes> + Send + Sync>;
+
+#[derive(Clone, Default)]
+pub(crate) enum RefusalBody {
+    #[default]
+    Problem,
+    Text,
+    Custom(Custom),
+}
+
+/// How clients are answered.
+#[derive(Clone, Default)]
+pub(crate) struct Answers {
+    pub(crate) headers: Headers,
+    pub(crate) reset_is_delta: bool,
+    pub(crate) body: RefusalBody,
+}
+
+impl fmt::Debug for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answers").field("headers", &self.headers).finish_non_exhaustive()
+    }
+}
+
+impl Answers {
+    /// Tells in the headers of an answer what was decided.
+    pub(crate) fn tell(&self, headers: &mut HeaderMap, decision: &Decision) {
+        let (policy, verdict) = (&decision.bucket().policy, decision.verdict());
+        if self.headers != Headers::Off {
+            headers.reserve(6); // Growing the map one by one costs more than filling it.
+        }
+        if matches!(self.headers, Headers::Ietf | Headers::Both) {
+            headers.insert(RATELIMIT_POLICY, policy.header.clone());
+            let left = (verdict.remaining, whole_seconds(verdict.reset_after));
+            headers.insert(RATELIMIT, service_limit(&policy.start, left));
+        }
+        if matches!(self.headers, Headers::X | Headers::Both) {
+            headers.insert(X_LIMIT, policy.limit.clone());
+            headers.insert(X_REMAINING, number(verdict.remaining));
+            headers.insert(X_RESET, number(self.reset(decision)));
+        }
+        if decision.is_dry_run_refusal() {
+            headers.insert(X_DRY_RUN, HeaderValue::from_static("refused"));
+        }
+    }
+
+    /// The number of `X-RateLimit-Reset`: seconds of the epoch, or from now.
+    pub(crate) fn reset(&self, decision: &Decision) -> u64 {
+        let after = decision.verdict().reset_after;
+        if self.reset_is_delta {
+            return whole_seconds(after);
+        }
+        whole_seconds(decision.at().saturating_add(after).since(Timestamp::EPOCH))
+    }
+
+    /// The answer to a request that is refused.
+    pub(crate) fn refusal<B>(&self, request: &HeaderMap, decision: &Decision) -> Response<AnswerBody<B>> {
+        let mut response = if is_grpc(request) {
+            grpc_refusal(decision)
+        } else {
+            match &self.body {
+                RefusalBody::Custom(custom) => custom(decision),
+                RefusalBody::Problem if !prefers_text(request) => {
+                    problem::refusal(self.reset(decision), decision)
+                }
+                RefusalBody::Problem | RefusalBody::Text => text_refusal(),
+            }
+        };
+        let headers = response.headers_mut();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(RetryAfter::Seconds(seconds)) = decision.retry_after() {
+            headers.insert(RETRY_AFTER, number(seconds.get()));
+        }
+        self.tell(headers, decision);
+        response.map(AnswerBody::refusal)
+    }
+}
+
+/// The answer where no decision could be made and the limiter fails closed: no refusal, since
+/// nothing says that the client did too much.
+pub(crate) fn undecided<B>() -> Response<AnswerBody<B>> {
+    let mut response = Response::new(AnswerBody::refusal(Bytes::from_static(b"Service Unavailable")));
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+pub(crate) fn answer(content_type: &'static str, body: Bytes) -> Response<Bytes> {
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    // Room for all headers at once: growing a map costs more than the rest of it.
+    response.headers_mut().reserve(12);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+fn text_refusal() -> Response<Bytes> {
+    answer("text/plain; charset=utf-8", Bytes::from_static(b"Too Many Requests"))
+}
+
+/// gRPC knows no 429: its clients would take it for an outage. So they are answered in their own
+/// tongue, by `RESOURCE_EXHAUSTED` in headers alone.
+fn grpc_refusal(decision: &Decision) -> Response<Bytes> {
+    let mut response = answer("application/grpc", Bytes::new());
+    *response.status_mut() = StatusCode::OK;
+    let headers = response.headers_mut();
+    headers.insert(HeaderName::from_static("grpc-status"), HeaderValue::from_static("8"));
+    let message = decision.retry_after().map(|wait| wait.to_string()).unwrap_or_default();
+    if let Ok(message) = HeaderValue::from_str(&message) {
+        headers.insert(HeaderName::from_static("grpc-message"), message);
+    }
+    response
+}
+
+fn is_grpc(request: &HeaderMap) -> bool {
+    request.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// Whether the client would rather have plain text than JSON. Who says nothing gets JSON.
+fn prefers_text(request: &HeaderMap) -> bool {
+    let Some(accept) = request.get(ACCEPT).and_then(|value| value.to_str().ok()) else { return false };
+    if accept == "*/*" {
+        return false; // What most clients send that are no browsers.
+    }
+    let text = quality(accept, &["text/plain", "text/*", "*/*"]);
+    let problem = quality(accept, &["application/problem+json", "application/*", "*/*"]);
+    text > problem.max(quality(accept, &["application/json"]))
+}
+
+/// The quality of the most specific of these ranges that is named, in thousandths (RFC 9110, 12.5.1).
+fn quality(accept: &str, ranges: &[&str]) -> u32 {
+    let of_range = |range: &&str| {
+        accept.split(',').find_map(|item| {
+            let (name, parameters) = item.split_once(';').unwrap_or((item, ""));
+            name.trim().eq_ignore_ascii_case(range).then(|| thousandths(parameters))
+        })
+    };
+    ranges.iter().find_map(of_range).unwrap_or(0)
+}
+
+fn thousandths(parameters: &str) -> u32 {
+    let quality = parameters.split(';').find_map(|parameter| parameter.trim().strip_prefix("q="));
+    match quality.map(str::trim) {
+        Some(text) if text.starts_with('0') => {
+            let digits = text.strip_prefix("0.").unwrap_or_default().chars().chain("000".chars());
+            digits.take(3).filter_map(|digit| digit.to_digit(10)).fold(0, |sum, digit| sum * 10 + digit)
+        }
+        _ => 1_000,
+    }
+}
+
+fn whole_seconds(span: Duration) -> u64 {
+    span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
+}
+
+fn number(value: u64) -> HeaderValue {
+    ascii(itoa::Buffer::new().format(value).as_bytes())
+}
+
+/// `"api";r=99;t=1`
+fn service_limit(start: &str, (remaining, reset): (u64, u64)) -> HeaderValue {
+    let mut digits = itoa::Buffer::new();
+    let mut text = SmallVec::<[u8; 128]>::new();
+    text.extend_from_slice(start.as_bytes());
+    text.extend_from_slice(digits.format(remaining).as_bytes());
+    text.extend_from_slice(b";t=");
+    text.extend_from_slice(digits.format(reset).as_bytes());
+    ascii(&text)
+}
+
+/// Names are ASCII and numbers are, so this cannot fail; without the value nothing is untrue.
+fn ascii(text: &[u8]) -> HeaderValue {
+    HeaderValue::from_bytes(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_prefers_text_is_found_by_its_accept_header() {
+        for (accept, text) in [
+            ("text/plain", true),
+            ("text/*", true),
+            ("TEXT/PLAIN;charset=utf-8", true),
+            ("*/*", false),
+            ("", false),
+            ("application/json", false),
+            ("application/problem+json, text/plain;q=0.9", false),
+            ("application/json;q=0.5, text/plain", true),
+            ("application/json;q=0.25, text/plain;q=0.3", true),
+            ("text/plain;q=0, */*", false),
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", false),
+            ("text/plain;q=nonsense", true),
+        ] {
+            let headers = [(ACCEPT, HeaderValue::from_static(accept))].into_iter().collect();
+            assert_eq!(prefers_text(&headers), text, "{accept}");
+        }
+        assert!(!prefers_text(&HeaderMap::new()));
+    }
+}

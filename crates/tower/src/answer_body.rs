@@ -1,0 +1,64 @@
+//! The body of an answer: the service's own, or the few bytes of a refusal.
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+pin_project! {
+    /// The body of an answer.
+    #[derive(Debug)]
+    pub struct AnswerBody<B> {
+        #[pin]
+        kind: Kind<B>,
+    }
+}
+
+pin_project! {
+    #[project = KindProjection]
+    #[derive(Debug)]
+    enum Kind<B> {
+        Inner { #[pin] body: B },
+        Refusal { text: Option<Bytes> },
+    }
+}
+
+impl<B> AnswerBody<B> {
+    pub(crate) fn inner(body: B) -> Self {
+        Self { kind: Kind::Inner { body } }
+    }
+
+    pub(crate) fn refusal(text: Bytes) -> Self {
+        Self { kind: Kind::Refusal { text: Some(text).filter(|text| !text.is_empty()) } }
+    }
+}
+
+impl<B: Body<Data = Bytes>> Body for AnswerBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        match self.project().kind.project() {
+            KindProjection::Inner { body } => body.poll_frame(cx),
+            KindProjection::Refusal { text } => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.kind {
+            Kind::Inner { body } => body.is_end_stream(),
+            Kind::Refusal { text } => text.is_none(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.kind {
+            Kind::Inner { body } => body.size_hint(),
+            Kind::Refusal { text } => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Whatever keeps the counters, behind one door without type parameters: a layer's
+//! type shall not say where its limiter counts. The store in this process answers at
+//! once and costs no allocation; every other one may have to be waited for.
+
+use crate::order::Order;
+use hivemind_core::store::{Context, LocalStore, MemoryStore, Op, Store, StoreError, Verdicts};
+use hivemind_core::{Cost, Timestamp};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) type Later = Pin<Box<dyn Future<Output = Result<Verdicts, StoreError>> + Send>>;
+
+pub(crate) enum Deciding {
+    Now(Verdicts),
+    Later(Later),
+}
+
+impl Deciding {
+    pub(crate) async fn wait(self) -> Result<Verdicts, StoreError> {
+        match self {
+            Self::Now(verdicts) => Ok(verdicts),
+            Self::Later(later) => later.await,
+        }
+    }
+}
+
+pub(crate) trait Backend: Send + Sync {
+    fn decide(&self, order: &Order, op: Op, cost: Cost, context: Context) -> Deciding;
+
+    /// Limits have changed: what is remembered now may have to be remembered for longer.
+    fn hold(&self, _now: Timestamp, _memory: Duration) {}
+}
+
+/// The counters of this process.
+pub(crate) struct Local(pub(crate) Arc<MemoryStore>);
+
+impl Backend for Local {
+    fn decide(&self, order: &Order, op: Op, cost: Cost, context: Context) -> Deciding {
+        let names = order.names();
+        let batch = order.batch(&names, op, cost);
+        Deciding::Now(match batch.as_slice() {
+            [charge] => {
+                let (committed, verdict) = self.0.decide_alone(charge, context);
+                Verdicts::new(committed, [verdict])
+            }
+            batch => self.0.decide_now(batch, context),
+        })
+    }
+
+    fn hold(&self, now: Timestamp, memory: Duration) {
+        self.0.hold(now, now.saturating_add(memory));
+    }
+}
+
+/// Counters that are shared with others.
+pub(crate) struct Remote<S>(pub(crate) Arc<S>);
+
+impl<S: Store + 'static> Backend for Remote<S> {
+    fn decide(&self, order: &Order, op: Op, cost: Cost, context: Context) -> Deciding {
+        let (store, order) = (Arc::clone(&self.0), order.clone());
+        Deciding::Later(Box::pin(async move {
+            let names = order.names();
+            let batch = order.batch(&names, op, cost);
+            store.decide(&batch, context).await
+        }))
+    }
+}

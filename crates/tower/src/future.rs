@@ -1,0 +1,71 @@
+//! The answer to come. The usual way, a store that answers at once and a service that
+//! is ready, allocates nothing here; who has to wait for something waits in a box.
+
+use crate::answer_body::AnswerBody;
+use crate::decision::Decision;
+use http::Response;
+use pin_project_lite::pin_project;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+pub(crate) type Answered<B, E> = Result<Response<AnswerBody<B>>, E>;
+pub(crate) type Waiting<B, E> = Pin<Box<dyn Future<Output = Answered<B, E>> + Send>>;
+
+pin_project! {
+    /// The answer of a service behind a rate limit.
+    #[must_use = "an answer comes only to who awaits it"]
+    pub struct ResponseFuture<F, B, E> {
+        #[pin]
+        state: State<F, B, E>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<F, B, E> {
+        Passed { #[pin] inner: F, decision: Option<Decision> },
+        Refused { response: Option<Response<AnswerBody<B>>> },
+        Waiting { waiting: Waiting<B, E> },
+    }
+}
+
+impl<F, B, E> ResponseFuture<F, B, E> {
+    pub(crate) fn passed(inner: F, decision: Option<Decision>) -> Self {
+        Self { state: State::Passed { inner, decision } }
+    }
+
+    pub(crate) fn refused(response: Response<AnswerBody<B>>) -> Self {
+        Self { state: State::Refused { response: Some(response) } }
+    }
+
+    pub(crate) fn waiting(waiting: Waiting<B, E>) -> Self {
+        Self { state: State::Waiting { waiting } }
+    }
+}
+
+impl<F: Future<Output = Result<Response<B>, E>>, B, E> Future for ResponseFuture<F, B, E> {
+    type Output = Answered<B, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project().state.project() {
+            StateProjection::Passed { inner, decision } => {
+                let response = ready!(inner.poll(cx))?;
+                Poll::Ready(Ok(told(response, decision.as_ref())))
+            }
+            StateProjection::Refused { response } => match response.take() {
+                Some(response) => Poll::Ready(Ok(response)),
+                None => Poll::Pending, // Asked again after its answer, which no caller may do.
+            },
+            StateProjection::Waiting { waiting } => waiting.as_mut().poll(cx),
+        }
+    }
+}
+
+/// The service's answer, with what was decided in its headers.
+pub(crate) fn told<B>(response: Response<B>, decision: Option<&Decision>) -> Response<AnswerBody<B>> {
+    let mut response = response.map(AnswerBody::inner);
+    if let Some(decision) = decision {
+        decision.shared().answers.tell(response.headers_mut(), decision);
+    }
+    response
+}

@@ -1,0 +1,190 @@
+//! Everything that a limiter can be told beside its limits. What is left out is safe.
+
+use crate::answer::{Answers, Headers, RefusalBody};
+use crate::backend::{Backend, Local, Remote};
+use crate::decision::Decision;
+use crate::identity::Identity;
+use crate::limiter::{LimiterError, PeerOf, RateLimiter, Shared, Sleeper, warn_of_capped};
+use crate::limits::Limits;
+use crate::open_connections::OpenConnections;
+use crate::peer::peer_of;
+use crate::refusal_log::RefusalLog;
+use crate::resolved::Resolved;
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use hivemind_core::store::{KeySeed, MemoryStore, Store, StoreOptions, Sweeper};
+use hivemind_core::{Clock, SystemClock};
+use http::{Extensions, Response};
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Builds a [`RateLimiter`].
+#[must_use]
+pub struct RateLimiterBuilder {
+    limits: Limits,
+    counters: Counters,
+    clock: Arc<dyn Clock>,
+    identity: Identity,
+    answers: Answers,
+    log: Option<RefusalLog>,
+    peer: PeerOf,
+    fails_closed: bool,
+    sleeper: Sleeper,
+}
+
+enum Counters {
+    Own(StoreOptions),
+    Given(Box<dyn Backend>, KeySeed),
+}
+
+impl RateLimiterBuilder {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            counters: Counters::Own(StoreOptions::default()),
+            clock: Arc::new(SystemClock),
+            identity: Identity::default(),
+            answers: Answers::default(),
+            log: None,
+            peer: Box::new(peer_of),
+            fails_closed: false,
+            sleeper: Box::new(|delay| Box::pin(wait(delay))),
+        }
+    }
+
+    /// How large the counters of this process may grow.
+    pub fn memory(mut self, options: StoreOptions) -> Self {
+        self.counters = Counters::Own(options);
+        self
+    }
+
+    /// Counts in a memory store that others use too, and that they sweep.
+    pub fn memory_store(mut self, store: Arc<MemoryStore>, seed: KeySeed) -> Self {
+        self.counters = Counters::Given(Box::new(Local(store)), seed);
+        self
+    }
+
+    /// Counts in any other store: a mesh, Redis, your own. The seed has to be that of all who share it.
+    pub fn store(mut self, store: Arc<impl Store + 'static>, seed: KeySeed) -> Self {
+        self.counters = Counters::Given(Box::new(Remote(store)), seed);
+        self
+    }
+
+    /// Takes the time from another clock.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Tells clients apart in another way than by session, token, API key and address.
+    pub fn identity(mut self, identity: Identity) -> Self {
+        self.identity = identity;
+        self
+    }
+
+    /// Finds the peer's address elsewhere than in [`Peer`](crate::Peer) and, with their features, where
+    /// axum and tonic put it.
+    pub fn peer(mut self, peer: impl Fn(&Extensions) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
+        self.peer = Box::new(peer);
+        self
+    }
+
+    /// Which headers tell clients of their limits.
+    pub fn headers(mut self, headers: Headers) -> Self {
+        self.answers.headers = headers;
+        self
+    }
+
+    /// `reset: delta`: `X-RateLimit-Reset` in seconds from now, as Envoy and Kong have it, not of the epoch.
+    pub fn reset_delta(mut self) -> Self {
+        self.answers.reset_is_delta = true;
+        self
+    }
+
+    /// `body: text`: refuses with `Too Many Requests`, whatever the client accepts.
+    pub fn text_body(mut self) -> Self {
+        self.answers.body = RefusalBody::Text;
+        self
+    }
+
+    /// Refuses with an answer of your own. Its headers are completed by `Retry-After`,
+    /// `Cache-Control` and those of the limit.
+    pub fn custom_body(
+        mut self,
+        answer: impl Fn(&Decision) -> Response<Bytes> + Send + Sync + 'static,
+    ) -> Self {
+        self.answers.body = RefusalBody::Custom(Arc::new(answer));
+        self
+    }
+
+    /// Writes a line about each refusal, for fail2ban.
+    pub fn refusal_log(mut self, log: RefusalLog) -> Self {
+        self.log = Some(log);
+        self
+    }
+
+    /// `on_error: closed`: answers 503 while the store fails. Without it, requests pass uncounted.
+    pub fn fail_closed(mut self) -> Self {
+        self.fails_closed = true;
+        self
+    }
+
+    /// Holds delayed requests back by another timer than tokio's.
+    pub fn sleeper<F>(mut self, sleep: impl Fn(Duration) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.sleeper = Box::new(move |delay| Box::pin(sleep(delay)));
+        self
+    }
+
+    /// The limiter.
+    ///
+    /// # Errors
+    /// If the limits make no sense, or the thread that removes idle keys cannot be started.
+    pub fn build(self) -> Result<RateLimiter, LimiterError> {
+        self.clock.now(); // A clock may calibrate itself when it is first read: no request shall wait for that.
+        let (backend, seed, sweeper): (Box<dyn Backend>, _, _) = match self.counters {
+            Counters::Given(backend, seed) => (backend, seed, None),
+            Counters::Own(options) => {
+                let store = Arc::new(MemoryStore::new(options));
+                let sweeper = Sweeper::start(&store, Arc::clone(&self.clock), SWEEP_INTERVAL)?;
+                (Box::new(Local(store)), KeySeed::random(), Some(sweeper))
+            }
+        };
+        let resolved = Resolved::new(&self.limits, &seed)?;
+        warn_of_capped(&resolved.effective, &[]);
+        Ok(RateLimiter(Arc::new(Shared {
+            limits: ArcSwap::from_pointee(resolved),
+            backend,
+            clock: self.clock,
+            identity: self.identity,
+            answers: self.answers,
+            log: self.log,
+            peer: self.peer,
+            open: OpenConnections::default(),
+            fails_closed: self.fails_closed,
+            warns_again_at: AtomicU64::default(),
+            warned_of_peer: AtomicBool::default(),
+            sleeper: self.sleeper,
+            seed,
+            _sweeper: sweeper,
+        })))
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "to hold a request back is what delaying is")]
+async fn wait(delay: Duration) {
+    tokio::time::sleep(delay).await;
+}
+
+impl fmt::Debug for RateLimiterBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimiterBuilder").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,51 @@
+//! Why limits cannot be put in force, where the mistake is, and what to write instead.
+
+use hivemind_core::LimitError;
+
+/// Limits that make no sense. Nothing of them is in force; what was before goes on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitsError {
+    /// A number that no limit can have.
+    #[error("the limit of {place}: {error}")]
+    Limit {
+        /// Whose limit.
+        place: String,
+        /// What is wrong with it.
+        error: LimitError,
+    },
+    /// A window limit that shall delay.
+    #[error("the limit of {place}: only a token bucket can delay; leave out `delay` or the algorithm")]
+    DelayedWindow {
+        /// Whose limit.
+        place: String,
+    },
+    /// A name that cannot stand in a header.
+    #[error(
+        "`{name}` cannot name a service: use 1 to 64 ASCII letters, digits, `-`, `_` and `.`, since it is told in headers"
+    )]
+    ServiceName {
+        /// What was given, at most 64 characters of it.
+        name: String,
+    },
+    /// A pattern that is none.
+    #[error(
+        "the endpoint `{pattern}` of `{service}`: {reason}; write it like `/users/{{id}}` or `POST /login`"
+    )]
+    Pattern {
+        /// Whose endpoint.
+        service: String,
+        /// What was given.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A limit that nothing would ever be charged to.
+    #[error(
+        "`{service}` has limits of its own, but the scope is global: every client has one bucket over all services; leave out the one or the other"
+    )]
+    GlobalScope {
+        /// Whose limits.
+        service: String,
+    },
+}

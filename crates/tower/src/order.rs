@@ -1,0 +1,94 @@
+//! What one request is charged to: its bucket and, where it names itself, the guard
+//! of its address. It is kept with the decision, so that what is refunded or debited
+//! later goes to the very same counters.
+
+use crate::bucket::{Bucket, LimitKind};
+use crate::client::Client;
+use hivemind_core::store::{Charge, Key, Mode, Op, Parts};
+use hivemind_core::{Cost, Entry};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+#[derive(Clone)]
+pub(crate) struct Order {
+    pub(crate) client: Client,
+    /// The service as its layer calls it.
+    pub(crate) service: Arc<str>,
+    pub(crate) bucket: Arc<Bucket>,
+    pub(crate) guard: Option<Guard>,
+    key: Key,
+}
+
+/// The guard of an address, charged beside whatever its clients call themselves.
+#[derive(Clone)]
+pub(crate) struct Guard {
+    pub(crate) bucket: Arc<Bucket>,
+    address: Box<str>,
+    key: Key,
+}
+
+impl Order {
+    pub(crate) fn new(
+        client: Client,
+        service: &Arc<str>,
+        bucket: &Arc<Bucket>,
+        guard: Option<&Arc<Bucket>>,
+    ) -> Self {
+        let counted_for = bucket.service.as_deref().unwrap_or(service);
+        let key = match bucket.kind {
+            LimitKind::Http => bucket.prefix.key([counted_for, &bucket.endpoint, client.name()]),
+            _ => bucket.prefix.key([counted_for, client.name()]),
+        };
+        let guard = guard.filter(|_| !client.is_by_address()).map(|guard| Guard::new(guard, &client));
+        Self { client, service: Arc::clone(service), bucket: Arc::clone(bucket), guard, key }
+    }
+
+    /// The same, told of another bucket and with no guard.
+    pub(crate) fn of(self, bucket: &Arc<Bucket>) -> Self {
+        Self { bucket: Arc::clone(bucket), guard: None, ..self }
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        self.key
+    }
+
+    /// The readable parts of the names of its counters.
+    pub(crate) fn names(&self) -> Names<'_> {
+        let service = ("service", self.bucket.service.as_deref().unwrap_or(&self.service));
+        let client = ("client", self.client.name());
+        let own = match self.bucket.kind {
+            LimitKind::Http => ([service, ("endpoint", &self.bucket.endpoint), client], 3),
+            _ => ([service, client, ("", "")], 2),
+        };
+        let guard = ("address", self.guard.as_ref().map_or("", |guard| &guard.address));
+        Names { own: own.0, count: own.1, guard: [guard] }
+    }
+
+    /// One charge for each of its counters, the client's own first.
+    pub(crate) fn batch<'a>(&'a self, names: &'a Names<'a>, op: Op, cost: Cost) -> SmallVec<[Charge<'a>; 2]> {
+        let mode = if self.bucket.dry_run { Mode::Shadow } else { Mode::Enforce };
+        let charge = |bucket: &'a Bucket, key, entries| {
+            let parts = Parts { domain: bucket.kind.domain(), entries };
+            Charge { key, parts, limit: &bucket.limit, cost, op, mode }
+        };
+        let own = charge(&self.bucket, self.key, names.own.get(..names.count).unwrap_or_default());
+        let guard = self.guard.as_ref().map(|guard| charge(&guard.bucket, guard.key, &names.guard));
+        std::iter::once(own).chain(guard).collect()
+    }
+}
+
+/// The readable parts of an order's names, for those who name counters or show them.
+pub(crate) struct Names<'a> {
+    own: [Entry<'a>; 3],
+    count: usize,
+    guard: [Entry<'a>; 1],
+}
+
+impl Guard {
+    fn new(bucket: &Arc<Bucket>, client: &Client) -> Self {
+        let address: Box<str> =
+            client.address().map_or_else(|| "unknown".into(), |address| address.to_string().into());
+        let key = bucket.prefix.key([&*address]);
+        Self { bucket: Arc::clone(bucket), address, key }
+    }
+}

@@ -1,0 +1,46 @@
+//! The body of a refusal as a problem (RFC 9457), written into one small buffer.
+
+use crate::answer::answer;
+use crate::decision::Decision;
+use crate::retry_after::RetryAfter;
+use bytes::Bytes;
+use http::Response;
+
+const START: &str = concat!(
+    r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","#,
+    r#""title":"Too Many Requests","status":429,"detail":""#
+);
+
+pub(crate) fn refusal(reset: u64, decision: &Decision) -> Response<Bytes> {
+    let mut digits = itoa::Buffer::new();
+    let mut body = Vec::with_capacity(384);
+    let mut push = |text: &str| body.extend_from_slice(text.as_bytes());
+    push(START);
+    let wait = decision.retry_after();
+    match wait {
+        Some(RetryAfter::Seconds(seconds)) if seconds.get() > 1 => {
+            push("Rate limit exceeded. Retry after ");
+            push(digits.format(seconds.get()));
+            push(" seconds.");
+        }
+        // The rarer sentences, in the words of whoever tells them elsewhere.
+        Some(other) => push(&other.to_string()),
+        None => {}
+    }
+    push(r#"","violated-policies":[""#);
+    // A policy's name is of characters that need no escape: see where services and endpoints are read.
+    push(&decision.bucket().policy.name);
+    push(r#""],"limit":"#);
+    push(digits.format(decision.limit().requests()));
+    push(r#","remaining":"#);
+    push(digits.format(decision.remaining()));
+    push(r#","reset":"#);
+    push(digits.format(reset));
+    push(r#","retry_after":"#);
+    match wait {
+        Some(RetryAfter::Seconds(seconds)) => push(digits.format(seconds.get())),
+        _ => push("null"),
+    }
+    push("}");
+    answer("application/problem+json", Bytes::from(body))
+}

@@ -1,0 +1,173 @@
+//! Limits in force: every level merged, capped and checked, so that a request only
+//! looks up its bucket. Immutable; a reload makes a new one and swaps it whole.
+
+use crate::bucket::{Bucket, LimitKind, Place, limit_of};
+use crate::effective_limit::EffectiveLimit;
+use crate::endpoints::{Endpoints, Pattern};
+use crate::limits::{IpGuard, Limits, ServiceLimits};
+use crate::limits_error::LimitsError;
+use crate::partial_limit::{Algorithm, PartialLimit};
+use hivemind_core::Limit;
+use hivemind_core::store::KeySeed;
+use http::Method;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) struct Resolved {
+    pub(crate) enabled: bool,
+    services: HashMap<Box<str>, Service>,
+    /// For services that have no limits of their own.
+    platform: Service,
+    pub(crate) guard: Option<Arc<Bucket>>,
+    pub(crate) effective: Vec<EffectiveLimit>,
+}
+
+/// One service's limits in force.
+pub(crate) struct Service {
+    endpoints: Endpoints,
+    any: Arc<Bucket>,
+    pub(crate) ws_connection: Arc<Bucket>,
+    pub(crate) ws_message: Arc<Bucket>,
+    /// How many WebSocket connections of one client may be open at once.
+    pub(crate) open: Option<Arc<Bucket>>,
+    pub(crate) close_4429: bool,
+}
+
+impl Service {
+    /// The bucket of a request.
+    #[inline]
+    pub(crate) fn find(&self, method: &Method, path: &str) -> &Arc<Bucket> {
+        self.endpoints.find(method, path).unwrap_or(&self.any)
+    }
+}
+
+impl Resolved {
+    pub(crate) fn new(limits: &Limits, seed: &KeySeed) -> Result<Self, LimitsError> {
+        let mut resolving = Resolving { limits, seed, effective: Vec::new() };
+        let platform = resolving.service(None)?;
+        let mut services = HashMap::with_capacity(limits.services.len());
+        for service in &limits.services {
+            services.insert(service.name.as_str().into(), resolving.service(Some(service))?);
+        }
+        let guard = resolving.guard()?;
+        Ok(Self { enabled: limits.enabled, services, platform, guard, effective: resolving.effective })
+    }
+
+    #[inline]
+    pub(crate) fn service(&self, name: &str) -> &Service {
+        self.services.get(name).unwrap_or(&self.platform)
+    }
+
+    /// The longest that any counter of these limits has something to say.
+    pub(crate) fn longest_memory(&self) -> Duration {
+        self.effective.iter().map(|limit| limit.limit.longest_memory()).max().unwrap_or_default()
+    }
+}
+
+struct Resolving<'a> {
+    limits: &'a Limits,
+    seed: &'a KeySeed,
+    effective: Vec<EffectiveLimit>,
+}
+
+impl Resolving<'_> {
+    fn service(&mut self, service: Option<&ServiceLimits>) -> Result<Service, LimitsError> {
+        let limits = self.limits;
+        let name = service.map(|service| service.name.as_str());
+        if let Some(service) = service {
+            self.check(service)?;
+        }
+        let default = limits.default.over(Limits::HTTP);
+        let level = |of: fn(&ServiceLimits) -> PartialLimit| service.map(of).unwrap_or_default();
+        let whole = level(|service| service.limit).over(default);
+        // One bucket over all services is named after none of them.
+        let counted_for = if limits.global_scope { Some("*") } else { name };
+        let any = Place { kind: LimitKind::Http, service: counted_for, endpoint: "*" };
+        let any = self.bucket(&any, whole)?;
+        let mut endpoints = Vec::new();
+        for (text, limit) in service.iter().flat_map(|service| &service.endpoints) {
+            let pattern = Pattern::parse(name.unwrap_or_default(), text)?;
+            let place = Place { kind: LimitKind::Http, service: name, endpoint: text };
+            endpoints.push((pattern, self.bucket(&place, limit.over(whole))?));
+        }
+        let of_kind = |kind| Place { kind, service: name, endpoint: "*" };
+        let connection = level(|service| service.ws_connection);
+        let connection = connection.over(limits.ws_connection).over(Limits::WS_CONNECTION);
+        let message = level(|service| service.ws_message).over(limits.ws_message).over(Limits::WS_MESSAGE);
+        let most = service.and_then(|service| service.max_open);
+        // Counted as they come and go; as a limit it is only told of.
+        let most = most.map(|most| PartialLimit::per_second(most).algorithm(Algorithm::FixedWindow));
+        let open = most.map(|most| self.bucket(&of_kind(LimitKind::WsOpen), most)).transpose()?;
+        Ok(Service {
+            endpoints: Endpoints::new(name.unwrap_or_default(), &endpoints)?,
+            any,
+            ws_connection: self.bucket(&of_kind(LimitKind::WsConnection), connection)?,
+            ws_message: self.bucket(&of_kind(LimitKind::WsMessage), message)?,
+            open,
+            close_4429: service.is_some_and(|service| service.close_4429),
+        })
+    }
+
+    fn check(&self, service: &ServiceLimits) -> Result<(), LimitsError> {
+        let name = service.name.as_str();
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+        if name.is_empty() || name.len() > 64 || !name.bytes().all(is_plain) {
+            return Err(LimitsError::ServiceName { name: name.chars().take(64).collect() });
+        }
+        let has_own = service.limit != PartialLimit::new() || !service.endpoints.is_empty();
+        if self.limits.global_scope && has_own {
+            return Err(LimitsError::GlobalScope { service: name.to_owned() });
+        }
+        Ok(())
+    }
+
+    fn bucket(&mut self, place: &Place<'_>, whole: PartialLimit) -> Result<Arc<Bucket>, LimitsError> {
+        let wrong = |error| LimitsError::Limit { place: place.to_string(), error };
+        let configured = limit_of(whole).map_err(wrong)?;
+        let within = |value: Option<u32>, max: Option<u32>| match (value, max) {
+            (Some(value), Some(max)) => Some(value.min(max)),
+            _ => value,
+        };
+        let capped = PartialLimit {
+            requests: within(whole.requests, self.limits.max_requests),
+            burst: within(whole.burst, self.limits.max_burst),
+            ..whole
+        };
+        let limit = limit_of(capped).map_err(wrong)?;
+        self.effective.push(EffectiveLimit::new(place, configured, limit));
+        Bucket::new(self.seed, place, whole, limit).map(Arc::new)
+    }
+
+    /// After all others, since it is wide enough for the widest of them.
+    fn guard(&mut self) -> Result<Option<Arc<Bucket>>, LimitsError> {
+        let whole = match self.limits.ip_guard {
+            IpGuard::Off => return Ok(None),
+            IpGuard::Limit(limit) => limit.over(Limits::HTTP.requests(1_000).burst(1_000)),
+            IpGuard::Times(times) => self.times_the_widest(times),
+        };
+        let place = Place { kind: LimitKind::IpGuard, service: None, endpoint: "*" };
+        let limit =
+            limit_of(whole).map_err(|error| LimitsError::Limit { place: place.to_string(), error })?;
+        self.effective.push(EffectiveLimit::new(&place, limit, limit));
+        Bucket::new(self.seed, &place, whole, limit).map(|guard| Some(Arc::new(guard)))
+    }
+
+    fn times_the_widest(&self, times: u32) -> PartialLimit {
+        let http = || self.effective.iter().filter(|limit| limit.kind == LimitKind::Http).map(|of| of.limit);
+        let widest = http().max_by(|one, other| {
+            let requests_in_the_others =
+                |one: &Limit, other: &Limit| u128::from(one.requests()) * other.period().length().as_nanos();
+            requests_in_the_others(one, other).cmp(&requests_in_the_others(other, one))
+        });
+        let (requests, window) =
+            widest.map_or((0, Duration::from_secs(60)), |limit| (limit.requests(), limit.period().length()));
+        let burst = http().map(|limit| limit.burst()).max().unwrap_or_default();
+        PartialLimit::new()
+            .requests(requests.saturating_mul(times).max(1))
+            .window(window)
+            // More than a bucket can hold is as good as what it can.
+            .burst(burst.saturating_mul(times).clamp(1, i32::MAX.cast_unsigned()))
+            .algorithm(Algorithm::TokenBucket)
+    }
+}

@@ -1,0 +1,184 @@
+//! The service: it decides, and only then is the service behind it asked anything.
+//!
+//! It says that it is ready even while the one behind it is not: a refusal needs
+//! nobody else, and a flood must not wait for the room that it is kept out of.
+
+use crate::admission::Admission;
+use crate::answer;
+use crate::answer_body::AnswerBody;
+use crate::backend::Deciding;
+use crate::decision::Decision;
+use crate::future::{Answered, ResponseFuture, Waiting, told};
+use crate::limiter::RateLimiter;
+use http::request::Parts;
+use http::{Request, Response};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tower_service::Service;
+
+/// A service behind a rate limit.
+#[derive(Clone, Debug)]
+pub struct RateLimit<S> {
+    inner: S,
+    is_ready: bool,
+    limiter: RateLimiter,
+    service: Arc<str>,
+}
+
+impl<S> RateLimit<S> {
+    pub(crate) fn new(inner: S, limiter: RateLimiter, service: Arc<str>) -> Self {
+        Self { inner, is_ready: false, limiter, service }
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for RateLimit<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    B: Send + 'static,
+{
+    type Response = Response<AnswerBody<R>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S::Future, R, S::Error>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        if !self.is_ready
+            && let Poll::Ready(ready) = self.inner.poll_ready(cx)
+        {
+            ready?;
+            self.is_ready = true;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let shared = &self.limiter.0;
+        let (parts, body) = request.into_parts();
+        let asked = match shared.ask(&self.service, &parts) {
+            None => return self.pass(Request::from_parts(parts, body), None, Duration::ZERO),
+            Some(Err(refusal)) => return self.settle(refusal, parts, body),
+            Some(Ok(asked)) => asked,
+        };
+        match shared.decide(&asked) {
+            Deciding::Now(verdicts) => {
+                let admission = shared.conclude(asked, Ok(verdicts), &parts);
+                self.settle(admission, parts, body)
+            }
+            Deciding::Later(later) => {
+                let (limiter, inner, is_ready) = (self.limiter.clone(), self.take(), self.is_ready());
+                ResponseFuture::waiting(Box::pin(async move {
+                    let admission = limiter.0.conclude(asked, later.await, &parts);
+                    let (request, decision, delay) = match admission.settled(&limiter.0, parts, body) {
+                        Settled::Request(request, decision, delay) => (request, decision, delay),
+                        Settled::Answer(response) => return Ok(response),
+                    };
+                    limiter.0.pause(delay).await;
+                    ask(inner, is_ready, request, decision).await
+                }))
+            }
+        }
+    }
+}
+
+impl<S> RateLimit<S> {
+    /// Acts on an admission that is there already.
+    fn settle<B, R>(
+        &mut self,
+        admission: Admission,
+        parts: Parts,
+        body: B,
+    ) -> ResponseFuture<S::Future, R, S::Error>
+    where
+        S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+        S::Future: Send,
+        B: Send + 'static,
+    {
+        match admission.settled(&self.limiter.0, parts, body) {
+            Settled::Request(request, decision, delay) => self.pass(request, decision, delay),
+            Settled::Answer(response) => ResponseFuture::refused(response),
+        }
+    }
+
+    fn pass<B, R>(
+        &mut self,
+        request: Request<B>,
+        decision: Option<Decision>,
+        delay: Duration,
+    ) -> ResponseFuture<S::Future, R, S::Error>
+    where
+        S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+        S::Future: Send,
+        B: Send + 'static,
+    {
+        let is_ready = self.is_ready();
+        if is_ready && delay.is_zero() {
+            return ResponseFuture::passed(self.inner.call(request), decision);
+        }
+        let (limiter, inner) = (self.limiter.clone(), self.take());
+        let waiting: Waiting<R, S::Error> = Box::pin(async move {
+            limiter.0.pause(delay).await;
+            ask(inner, is_ready, request, decision).await
+        });
+        ResponseFuture::waiting(waiting)
+    }
+
+    /// Whether the service behind was ready; it is asked once, so that is now used up.
+    fn is_ready(&mut self) -> bool {
+        std::mem::take(&mut self.is_ready)
+    }
+
+    /// The service that was asked whether it is ready, with a clone left in its place.
+    fn take(&mut self) -> S
+    where
+        S: Clone,
+    {
+        let clone = self.inner.clone();
+        std::mem::replace(&mut self.inner, clone)
+    }
+}
+
+/// Asks the service behind, when it is ready.
+async fn ask<S, B, R>(
+    mut inner: S,
+    is_ready: bool,
+    request: Request<B>,
+    decision: Option<Decision>,
+) -> Answered<R, S::Error>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+{
+    if !is_ready {
+        std::future::poll_fn(|cx| inner.poll_ready(cx)).await?;
+    }
+    let response = inner.call(request).await?;
+    Ok(told(response, decision.as_ref()))
+}
+
+/// The request on its way, or the answer that it gets instead.
+enum Settled<B, R> {
+    Request(Request<B>, Option<Decision>, Duration),
+    Answer(Response<AnswerBody<R>>),
+}
+
+impl Admission {
+    /// The request on its way with its decision in its extensions and the time to hold it back, or
+    /// the answer that it gets instead.
+    fn settled<B, R>(self, shared: &crate::limiter::Shared, mut parts: Parts, body: B) -> Settled<B, R> {
+        let (decision, guard) = match self {
+            Self::Passed { decision, guard } => (decision, guard),
+            Self::Refused(decision) => {
+                return Settled::Answer(shared.answers.refusal(&parts.headers, &decision));
+            }
+            Self::Undecided => return Settled::Answer(answer::undecided()),
+        };
+        let delay = decision.as_ref().map_or(Duration::ZERO, Decision::delay);
+        if let Some(decision) = &decision {
+            parts.extensions.insert(decision.clone());
+        }
+        if let Some(guard) = guard {
+            parts.extensions.insert(guard);
+        }
+        Settled::Request(Request::from_parts(parts, body), decision, delay)
+    }
+}

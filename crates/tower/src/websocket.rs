@@ -1,0 +1,134 @@
+//! WebSocket connections: a guard for the upgrade, and a limiter for the messages of one connection.
+//!
+//! A connection's messages are counted in the connection's own limiter, not in the
+//! store: one reader owns them, so nothing is shared, no table is filled by who opens
+//! many, and what was counted goes with the connection by construction.
+
+use crate::bucket::Bucket;
+use crate::open_connections::OpenConnection;
+use crate::retry_after::RetryAfter;
+use hivemind_core::algorithm::{Action, State, step};
+use hivemind_core::store::Outcome;
+use hivemind_core::{Clock, Cost};
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Why and how a WebSocket has to be closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Close {
+    /// The close code, 4429: HTTP's 429 among the codes of applications.
+    pub code: u16,
+    /// The reason, under 124 bytes, which is what fits a control frame.
+    pub reason: Cow<'static, str>,
+}
+
+impl Close {
+    /// The close code of a client that is over its limit.
+    pub const CODE: u16 = 4429;
+
+    fn of(wait: Option<RetryAfter>) -> Self {
+        let reason = wait.map_or(Cow::Borrowed("Rate limit exceeded."), |wait| wait.to_string().into());
+        Self { code: Self::CODE, reason }
+    }
+}
+
+impl fmt::Display for Close {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.reason)
+    }
+}
+
+impl std::error::Error for Close {}
+
+/// In the extensions of each request that opens a WebSocket. [Opened](ConnectionGuard::open), it
+/// gives the connection's message limiter, or says that the connection has to be closed.
+#[derive(Clone)]
+pub struct ConnectionGuard(Arc<Mutex<Guarded>>);
+
+enum Guarded {
+    Admitted { messages: Arc<Bucket>, open: Option<OpenConnection>, clock: Arc<dyn Clock> },
+    Closed(Close),
+}
+
+impl ConnectionGuard {
+    pub(crate) fn new(messages: Arc<Bucket>, open: Option<OpenConnection>, clock: Arc<dyn Clock>) -> Self {
+        Self(Arc::new(Mutex::new(Guarded::Admitted { messages, open, clock })))
+    }
+
+    pub(crate) fn closed(wait: Option<RetryAfter>) -> Self {
+        Self(Arc::new(Mutex::new(Guarded::Closed(Close::of(wait)))))
+    }
+
+    /// The limiter of the connection's messages. Keep it as long as the connection: it also counts
+    /// as the open connection.
+    ///
+    /// # Errors
+    /// If the client is over its limit and the service closes such connections: close it so, right
+    /// after the handshake. Or if the guard was opened before.
+    pub fn open(&self) -> Result<MessageLimiter, Close> {
+        let mut guarded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let again = Guarded::Closed(Close { code: 1011, reason: "This guard was opened before.".into() });
+        match std::mem::replace(&mut *guarded, again) {
+            Guarded::Closed(close) => {
+                *guarded = Guarded::Closed(close.clone());
+                Err(close)
+            }
+            Guarded::Admitted { messages, open, clock } => {
+                Ok(MessageLimiter { messages, state: None, clock, _open: open })
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ConnectionGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionGuard").finish_non_exhaustive()
+    }
+}
+
+/// Limits the messages of one WebSocket. What it counted is gone when it is dropped.
+pub struct MessageLimiter {
+    messages: Arc<Bucket>,
+    state: Option<State>,
+    clock: Arc<dyn Clock>,
+    _open: Option<OpenConnection>,
+}
+
+impl MessageLimiter {
+    /// Charges one message from the client: a text or binary message, whole, however many
+    /// fragments it came in. Do not call it for pings, pongs and closes, which are free.
+    ///
+    /// # Errors
+    /// If it is one too many: close the connection so.
+    pub fn check(&mut self) -> Result<(), Close> {
+        let action = Action::Spend { count_refusal: false };
+        let step = step(&self.messages.limit, self.state, action, Cost::ONE, self.clock.now());
+        self.state = Some(step.state);
+        match step.verdict.outcome {
+            Outcome::Refused { .. } if !self.messages.dry_run => {
+                Err(Close::of(RetryAfter::of(step.verdict.outcome)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Charges a frame by its opcode, for those who read frames: the first of a text or binary
+    /// message is charged, and neither the fragments that follow it nor control frames are.
+    ///
+    /// # Errors
+    /// As [`MessageLimiter::check`].
+    pub fn check_frame(&mut self, opcode: u8) -> Result<(), Close> {
+        match opcode {
+            0x0 | 0x8..=0xF => Ok(()),
+            _ => self.check(),
+        }
+    }
+}
+
+impl fmt::Debug for MessageLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MessageLimiter").field("limit", &self.messages.limit).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,103 @@
+//! Each example is started and asked over a socket, as its reader would.
+#![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
+
+use futures_util::{SinkExt, StreamExt};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tonic::transport::Channel;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+
+/// A running example; it ends with the test.
+struct Example {
+    address: String,
+    _process: Child,
+}
+
+impl Example {
+    async fn start(name: &str) -> Self {
+        // Cargo builds examples beside the folder of the tests.
+        let tests = std::env::current_exe().unwrap();
+        let path: PathBuf = tests.parent().unwrap().parent().unwrap().join("examples").join(name);
+        let mut process = Command::new(path).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let said = tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await.unwrap();
+        let address = said.unwrap().unwrap().strip_prefix("http://").unwrap().to_owned();
+        Self { address, _process: process }
+    }
+
+    async fn status(&self, path: &str, header: &str) -> u16 {
+        let mut stream = TcpStream::connect(&self.address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{header}\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+}
+
+#[tokio::test]
+async fn axum_limits_its_login_and_leaves_the_rest() {
+    let example = Example::start("axum").await;
+    for status in [200, 200, 429] {
+        assert_eq!(example.status("/login", "").await, status);
+    }
+    assert_eq!(example.status("/", "").await, 200);
+}
+
+#[tokio::test]
+async fn hyper_alone_limits_each_address() {
+    let example = Example::start("hyper").await;
+    for status in [200, 200, 429] {
+        assert_eq!(example.status("/", "").await, status);
+    }
+}
+
+#[tokio::test]
+async fn tonic_tells_a_client_over_its_limit_that_its_resource_is_exhausted() {
+    let example = Example::start("tonic").await;
+    let channel = Channel::from_shared(format!("http://{}", example.address)).unwrap();
+    let mut client = HealthClient::new(channel.connect().await.unwrap());
+    let mut codes = Vec::new();
+    for _ in 0..3 {
+        let answer = client.check(HealthCheckRequest { service: String::new() }).await;
+        codes.push(answer.map_or_else(|status| status.code(), |_| tonic::Code::Ok));
+    }
+    assert_eq!(codes, [tonic::Code::Ok, tonic::Code::Ok, tonic::Code::ResourceExhausted]);
+}
+
+#[tokio::test]
+async fn a_custom_identity_tells_tenants_apart_and_the_proxys_word_is_taken() {
+    let example = Example::start("custom_identity").await;
+    for (path, status) in [("/acme/a", 200), ("/acme/b", 200), ("/acme/c", 429), ("/other/a", 200)] {
+        assert_eq!(example.status(path, "").await, status, "{path}");
+    }
+    for (forwarded, status) in
+        [("192.0.2.1", 200), ("192.0.2.1", 200), ("192.0.2.1", 429), ("192.0.2.2", 200)]
+    {
+        let header = format!("X-Forwarded-For: {forwarded}\r\n");
+        assert_eq!(example.status("/", &header).await, status, "{forwarded}");
+    }
+}
+
+#[tokio::test]
+async fn a_chat_closes_who_floods_it() {
+    let example = Example::start("websocket_chat").await;
+    let url = format!("ws://{}/", example.address);
+    let (mut client, _) = tokio_tungstenite::connect_async(url).await.unwrap();
+    for _ in 0..4 {
+        client.send("hello".into()).await.unwrap();
+    }
+    let closed = loop {
+        if let tokio_tungstenite::tungstenite::Message::Close(Some(frame)) =
+            client.next().await.unwrap().unwrap()
+        {
+            break u16::from(frame.code);
+        }
+    };
+    assert_eq!(closed, 4429);
+}

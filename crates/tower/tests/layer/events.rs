@@ -1,0 +1,112 @@
+//! What those hear who watch: an event for each refusal, a warning for each capped limit.
+
+use crate::support::{Server, api, bucket, builder, clock, limiter};
+use hivemind_tower::{Limits, RateLimiter, RefusalLog, ServiceLimits};
+use std::fmt::{Debug, Write};
+use std::sync::{Arc, Mutex};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+
+/// Events as lines: the target, then the fields.
+#[derive(Clone, Default)]
+pub(crate) struct Heard(Arc<Mutex<Vec<String>>>);
+
+impl Heard {
+    /// Listens on this thread, until the guard is dropped.
+    pub(crate) fn listen(&self) -> tracing::subscriber::DefaultGuard {
+        tracing::subscriber::set_default(tracing_subscriber::registry().with(self.clone()))
+    }
+
+    pub(crate) fn lines(&self, containing: &str) -> Vec<String> {
+        let lines = self.0.lock().unwrap();
+        lines.iter().filter(|line| line.contains(containing)).cloned().collect()
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Heard {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut line = Line(event.metadata().target().to_owned());
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        // Writing to a text cannot fail.
+        let _ = write!(self.0, " {}={value:?}", field.name());
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_an_event_that_names_the_client_and_no_credential() {
+    let heard = Heard::default();
+    let _listening = heard.listen();
+    let service = ServiceLimits::new("api").endpoint("POST /login", bucket(1, 1));
+    let server = Server::start(&limiter(Limits::new().service(service), &clock())).await;
+    for _ in 0..2 {
+        server.ask("POST /login", &[("Authorization", "Bearer abc")]).await;
+    }
+    let events = heard.lines("RateLimitExceeded");
+    assert_eq!(events.len(), 1, "{events:?}");
+    let expected = r#"hivemind::security event="RateLimitExceeded" client="bearer:ba7816bf8f01cfea" service="api" endpoint="POST /login" type="http" limit=1 retry_after=1 dry_run=false"#;
+    assert_eq!(events[0], expected);
+}
+
+#[tokio::test]
+async fn a_dry_runs_refusals_are_events_that_say_so() {
+    let heard = Heard::default();
+    let _listening = heard.listen();
+    let server = Server::start(&limiter(api(bucket(1, 1).dry_run(true)), &clock())).await;
+    server.statuses(2, "/").await;
+    let events = heard.lines("RateLimitExceeded");
+    assert!(events.len() == 1 && events[0].ends_with("dry_run=true"), "{events:?}");
+}
+
+#[test]
+fn a_capped_limit_is_warned_of_once() {
+    let heard = Heard::default();
+    let _listening = heard.listen();
+    let limits = |burst| {
+        api(bucket(1, burst)).platform(bucket(1, 5)).max_burst(60).service(ServiceLimits::new("quiet"))
+    };
+    let limiter = RateLimiter::new(limits(100)).unwrap();
+    let warnings = || heard.lines("above the platform's maximum").len();
+    assert_eq!(warnings(), 1);
+    limiter.reload(&limits(100)).unwrap();
+    assert_eq!(warnings(), 1, "the same limit again");
+    limiter.reload(&limits(110)).unwrap();
+    assert_eq!(warnings(), 2);
+    limiter.reload(&limits(60)).unwrap();
+    assert_eq!(warnings(), 2);
+}
+
+#[tokio::test]
+async fn a_server_that_hands_in_no_address_is_warned_of_once() {
+    let heard = Heard::default();
+    let _listening = heard.listen();
+    let limiter = RateLimiter::new(api(bucket(1, 50))).unwrap();
+    let server = Server::start(&limiter).await;
+    server.statuses(3, "/").await;
+    let expected = usize::from(cfg!(not(feature = "axum")));
+    assert_eq!(heard.lines("without its peer's address").len(), expected);
+}
+
+/// Seen failing with a dry run's refusals in the log.
+#[tokio::test]
+async fn a_refusal_is_a_line_for_fail2ban_and_a_dry_runs_is_not() {
+    let heard = Heard::default();
+    let _listening = heard.listen();
+    let service = ServiceLimits::new("api").limit(bucket(1, 1)).endpoint("/dry", bucket(1, 1).dry_run(true));
+    let limiter = builder(Limits::new().service(service), &clock()).refusal_log(RefusalLog::events());
+    let server = Server::start(&limiter.build().unwrap()).await;
+    server.statuses(2, "/dry").await;
+    server.statuses(2, "/login?secret=1").await;
+    let lines = heard.lines("RATE_LIMIT ");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let expected = "RATE_LIMIT client_ip=127.0.0.1 host=example.org path=/login status=429";
+    assert!(lines[0].contains(expected), "{lines:?}");
+}

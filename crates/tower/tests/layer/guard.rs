@@ -1,0 +1,60 @@
+//! The guard of an address, charged beside whatever its clients call themselves.
+
+use crate::support::{Server, api, bucket, clock, limiter};
+use hivemind_tower::{Limits, PartialLimit};
+use std::net::Ipv4Addr;
+
+async fn ask_as(server: &Server, token: usize) -> crate::support::Answer {
+    server.ask("GET /", &[("Authorization", &format!("Bearer {token}"))]).await
+}
+
+/// Seen failing with the guard left out of the batch.
+#[tokio::test]
+async fn who_makes_up_a_token_for_each_request_meets_the_guard_of_its_address() {
+    let server = Server::start(&limiter(Limits::new().platform(bucket(1, 2)), &clock())).await;
+    for token in 0..20 {
+        assert_eq!(ask_as(&server, token).await.status, 200, "ten times a burst of two");
+    }
+    let answer = ask_as(&server, 20).await;
+    assert_eq!(answer.status, 429);
+    assert_eq!(answer.header("ratelimit-policy"), Some(r#""address";q=10;w=1"#));
+    let elsewhere = server.ask_from(Ipv4Addr::new(127, 0, 0, 2), "GET /", &[]).await;
+    assert_eq!(elsewhere.status, 200);
+}
+
+#[tokio::test]
+async fn a_client_known_by_its_address_is_charged_to_no_guard() {
+    let limits = api(bucket(1, 5)).ip_guard(bucket(1, 1));
+    let server = Server::start(&limiter(limits, &clock())).await;
+    assert_eq!(server.statuses(6, "/").await, [200, 200, 200, 200, 200, 429]);
+}
+
+/// Seen failing with two batches, the client's own decided first.
+#[tokio::test]
+async fn a_request_that_the_guard_refuses_spends_nothing_of_its_client() {
+    let clock = clock();
+    let server = Server::start(&limiter(api(bucket(1, 5)).ip_guard(bucket(1, 1)), &clock)).await;
+    assert_eq!(ask_as(&server, 1).await.remaining(), 4);
+    for _ in 0..3 {
+        assert_eq!(ask_as(&server, 1).await.status, 429);
+    }
+    clock.advance(std::time::Duration::from_secs(1));
+    assert_eq!(ask_as(&server, 1).await.remaining(), 4, "one back, one spent");
+}
+
+#[tokio::test]
+async fn the_guard_is_one_over_all_services_and_can_be_switched_off() {
+    let limits = |limits: Limits| limits.platform(bucket(1, 5));
+    for (limits, third) in [
+        (limits(Limits::new()).ip_guard(PartialLimit::per_second(1).burst(2)), 429),
+        (limits(Limits::new()).without_ip_guard(), 200),
+    ] {
+        let limiter = limiter(limits, &clock());
+        let first = Server::start(&limiter).await;
+        let hello = axum::Router::new().fallback(|| async { "other" }).layer(limiter.layer("other"));
+        let other = Server::serve(hello).await;
+        assert_eq!(ask_as(&first, 1).await.status, 200);
+        assert_eq!(ask_as(&other, 2).await.status, 200);
+        assert_eq!(ask_as(&first, 3).await.status, third);
+    }
+}

@@ -1,0 +1,14 @@
+//! The layer before real servers, asked over real sockets, by a clock that stands still.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a helper of a test may fail it")]
+
+mod answers;
+mod events;
+mod guard;
+mod limits;
+mod modes;
+mod nginx;
+mod refunds;
+mod reload;
+mod stores;
+mod support;
+mod websocket;

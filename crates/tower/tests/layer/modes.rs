@@ -1,0 +1,134 @@
+//! Delay, dry run and the switch.
+
+use crate::support::{START, Server, api, bucket, builder, clock, limiter};
+use axum::extract::ConnectInfo;
+use bytes::Bytes;
+use hivemind_core::{ManualClock, Timestamp};
+use hivemind_tower::{Limits, PartialLimit, RateLimiter, ServiceLimits};
+use http::{Request, Response, StatusCode};
+use http_body_util::Empty;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+/// What a limiter held back, in order; it waits for nobody.
+fn held_back(limits: Limits, clock: &ManualClock) -> (RateLimiter, Arc<Mutex<Vec<Duration>>>) {
+    let held = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&held);
+    let limiter = builder(limits, clock).sleeper(move |delay| {
+        noted.lock().unwrap().push(delay);
+        std::future::ready(())
+    });
+    (limiter.build().unwrap(), held)
+}
+
+/// nginx: `rate=10r/s burst=5`, and `delay=2` beside.
+#[tokio::test]
+async fn requests_wait_for_their_turn_as_nginx_makes_them_without_nodelay() {
+    for (after, delays) in [(0, vec![100, 200, 300, 400, 500]), (2, vec![100, 200, 300])] {
+        let (limiter, held) = held_back(api(bucket(10, 6).delay(after)), &clock());
+        let server = Server::start(&limiter).await;
+        assert_eq!(server.statuses(7, "/").await, [200, 200, 200, 200, 200, 200, 429]);
+        let delays: Vec<_> = delays.into_iter().map(Duration::from_millis).collect();
+        assert_eq!(*held.lock().unwrap(), delays);
+    }
+}
+
+/// Seen failing with a delay that counts from the tokens left in whole.
+#[tokio::test]
+async fn a_delay_is_exact_to_parts_of_a_token() {
+    let clock = clock();
+    let (limiter, held) = held_back(api(bucket(10, 6).delay(0)), &clock);
+    let server = Server::start(&limiter).await;
+    server.get("/").await;
+    clock.advance(Duration::from_millis(30));
+    server.get("/").await;
+    assert_eq!(*held.lock().unwrap(), [Duration::from_millis(70)]);
+}
+
+/// By tokio's own timer, whose clock is paused and leaps to the end of what all tasks wait for.
+#[tokio::test(start_paused = true)]
+async fn a_delayed_request_holds_no_thread_and_is_asked_when_its_turn_has_come() {
+    let limiter = builder(api(bucket(1, 3).delay(0)), &clock()).build().unwrap();
+    let inner = service_fn(|_: Request<Empty<Bytes>>| async {
+        Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+    });
+    let service = limiter.layer("api").layer(inner);
+    let ask = || {
+        let mut request = Request::new(Empty::new());
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 0, 2, 1], 9))));
+        service.clone().oneshot(request)
+    };
+    let deadline = tokio::time::timeout(Duration::from_millis(2_001), async {
+        let (first, second, third) = tokio::join!(ask(), ask(), ask());
+        [first, second, third].map(|answer| answer.unwrap().status())
+    });
+    assert_eq!(deadline.await.unwrap(), [StatusCode::OK; 3]);
+    let early = tokio::time::timeout(Duration::from_millis(1), ask());
+    assert_eq!(early.await.unwrap().unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn a_dry_run_counts_and_passes_and_says_so() {
+    let clock = clock();
+    let service = ServiceLimits::new("api")
+        .limit(bucket(1, 1).dry_run(true))
+        .endpoint("/hard", PartialLimit::new().dry_run(false));
+    let server = Server::start(&limiter(Limits::new().service(service), &clock)).await;
+    let answer = server.get("/").await;
+    assert_eq!((answer.status, answer.header("x-ratelimit-dry-run")), (200, None));
+    let answer = server.get("/").await;
+    assert_eq!((answer.status, answer.header("x-ratelimit-dry-run")), (200, Some("refused")));
+    assert_eq!(answer.remaining(), 0);
+    assert_eq!(server.asked(), 2);
+    assert_eq!(server.statuses(2, "/hard").await, [200, 429]);
+}
+
+#[tokio::test]
+async fn switched_off_it_passes_everything_counts_nothing_and_says_nothing() {
+    let clock = clock();
+    let limiter = limiter(api(bucket(1, 1)).enabled(false), &clock);
+    let server = Server::start(&limiter).await;
+    for _ in 0..5 {
+        let answer = server.get("/").await;
+        assert_eq!((answer.status, answer.header("ratelimit")), (200, None));
+    }
+    limiter.reload(&api(bucket(1, 1))).unwrap();
+    assert_eq!(server.statuses(2, "/").await, [200, 429]);
+    limiter.reload(&api(bucket(1, 1)).enabled(false)).unwrap();
+    assert_eq!(server.statuses(2, "/").await, [200, 200]);
+    assert_eq!(hivemind_core::Clock::now(&clock), START, "and no time has passed");
+    assert_ne!(START, Timestamp::EPOCH);
+}
+
+/// A service that is never ready.
+#[derive(Clone)]
+struct Busy;
+
+impl Service<Request<Empty<Bytes>>> for Busy {
+    type Response = Response<Empty<Bytes>>;
+    type Error = Infallible;
+    type Future = std::future::Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Infallible>> {
+        std::task::Poll::Pending
+    }
+
+    fn call(&mut self, _: Request<Empty<Bytes>>) -> Self::Future {
+        panic!("a service that is not ready was asked")
+    }
+}
+
+/// Seen hanging with the layer ready only when its service is.
+#[tokio::test]
+async fn a_refusal_waits_for_nobody_and_a_pass_waits_until_the_service_is_ready() {
+    let limiter = limiter(api(bucket(1, 1)), &clock());
+    let service = limiter.layer("api").layer(Busy);
+    let mut passed = std::pin::pin!(service.clone().oneshot(Request::new(Empty::new())));
+    let waits = std::future::poll_fn(|cx| std::task::Poll::Ready(passed.as_mut().poll(cx).is_pending()));
+    assert!(waits.await);
+    let refused = service.oneshot(Request::new(Empty::new())).await.unwrap();
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+}

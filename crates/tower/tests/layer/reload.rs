@@ -1,0 +1,64 @@
+//! Limits that change under traffic.
+
+use crate::support::{Server, api, bucket, builder, clock, limiter};
+use bytes::Bytes;
+use hivemind_tower::{ClientAddress, Decision, Identity, Limits, PartialLimit, RateLimiter, Step};
+use http::{Request, Response};
+use http_body_util::Empty;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use tower::{Layer, ServiceExt, service_fn};
+
+#[tokio::test]
+async fn a_changed_limit_goes_on_from_what_its_clients_have_used() {
+    let limiter = limiter(api(bucket(1, 10)), &clock());
+    let server = Server::start(&limiter).await;
+    for left in (4..10).rev() {
+        assert_eq!(server.get("/").await.remaining(), left);
+    }
+    limiter.reload(&api(bucket(1, 20))).unwrap();
+    assert_eq!(server.get("/").await.remaining(), 3, "more room, and nothing in it yet");
+    limiter.reload(&api(bucket(1, 2))).unwrap();
+    let answer = server.get("/").await;
+    assert_eq!(
+        (answer.remaining(), answer.header("x-ratelimit-limit")),
+        (1, Some("1")),
+        "cut to the new burst"
+    );
+}
+
+#[tokio::test]
+async fn limits_that_make_no_sense_change_nothing() {
+    let limiter = limiter(api(bucket(1, 1)), &clock());
+    let before = limiter.effective_limits();
+    assert!(limiter.reload(&api(PartialLimit::new().requests(0))).is_err());
+    assert_eq!(limiter.effective_limits(), before);
+}
+
+/// Each request is met by a reload half-way, while its client is identified. Seen failing with the
+/// guard taken from a second load of the limits.
+#[tokio::test]
+async fn no_request_is_in_the_old_limits_and_the_new_at_once() {
+    let limits = |burst: u32| Limits::new().platform(bucket(1, burst)).ip_guard(bucket(1, burst));
+    let (reloaded, reloads) = (Arc::new(OnceLock::<RateLimiter>::new()), AtomicU32::new(0));
+    let limiter = Arc::clone(&reloaded);
+    let reload = Step::custom("reload", move |_| {
+        let burst = 1_000 + reloads.fetch_add(1, Ordering::SeqCst);
+        limiter.get().unwrap().reload(&limits(burst)).unwrap();
+        Some("somebody".to_owned())
+    });
+    let identity = Identity::new([reload.unwrap()], ClientAddress::peer()).unwrap();
+    let limiter = builder(limits(999), &clock()).identity(identity).build().unwrap();
+    reloaded.set(limiter.clone()).unwrap();
+    let inner = service_fn(|request: Request<Empty<Bytes>>| async move {
+        let decision: &Decision = request.extensions().get().unwrap();
+        assert_eq!(decision.guard_limit(), Some(decision.limit()));
+        Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+    });
+    let service = limiter.layer("api").layer(inner);
+    for met in 0..50 {
+        let response = service.clone().oneshot(Request::new(Empty::new())).await.unwrap();
+        assert_eq!(response.headers()["x-ratelimit-remaining"], (998 - met).to_string());
+    }
+}

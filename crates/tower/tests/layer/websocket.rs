@@ -1,0 +1,156 @@
+//! WebSocket connections: how often they are opened, how many at once, and what comes over them. By axum's
+//! sockets on this side and tungstenite's on the other.
+
+use crate::support::{Server, api, bucket, clock, limiter};
+use axum::Extension;
+use axum::Router;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
+use axum::response::Response;
+use axum::routing::get;
+use futures_util::{SinkExt, StreamExt};
+use hivemind_tower::websocket::{Close, ConnectionGuard};
+use hivemind_tower::{PartialLimit, RateLimiter, ServiceLimits};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::{self, Message as Sent};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+type Client = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+async fn echo(upgrade: WebSocketUpgrade, Extension(guard): Extension<ConnectionGuard>) -> Response {
+    upgrade.on_upgrade(move |mut socket| async move {
+        if let Err(close) = serve(&mut socket, &guard).await {
+            let close = CloseFrame { code: close.code, reason: close.reason.as_ref().into() };
+            let _ = socket.send(Message::Close(Some(close))).await;
+        }
+    })
+}
+
+async fn serve(socket: &mut WebSocket, guard: &ConnectionGuard) -> Result<(), Close> {
+    let mut limiter = guard.open()?;
+    while let Some(Ok(message)) = socket.recv().await {
+        if matches!(message, Message::Text(_) | Message::Binary(_)) {
+            limiter.check()?;
+            let _ = socket.send(message).await;
+        }
+    }
+    Ok(())
+}
+
+async fn start(limiter: &RateLimiter) -> Server {
+    Server::serve(Router::new().route("/", get(echo)).layer(limiter.layer("api"))).await
+}
+
+async fn connect(server: &Server) -> Result<Client, u16> {
+    match connect_async(format!("ws://{}/", server.address)).await {
+        Ok((client, _)) => Ok(client),
+        Err(tungstenite::Error::Http(response)) => Err(response.status().as_u16()),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// The echo of a message, or the code and reason that the connection was closed with.
+async fn say(client: &mut Client, message: Sent) -> Result<String, (u16, String)> {
+    let _ = client.send(message).await;
+    loop {
+        match client.next().await.unwrap().unwrap() {
+            Sent::Text(text) => return Ok(text.to_string()),
+            Sent::Close(Some(frame)) => return Err((frame.code.into(), frame.reason.to_string())),
+            _ => {}
+        }
+    }
+}
+
+fn service() -> ServiceLimits {
+    ServiceLimits::new("api").limit(bucket(1, 1))
+}
+
+#[tokio::test]
+async fn a_client_opens_so_many_connections_and_requests_are_counted_apart() {
+    let limits = hivemind_tower::Limits::new().service(service().ws_connection(bucket(1, 2)));
+    let server = start(&limiter(limits, &clock())).await;
+    // The service's own burst of one is spent, and no connection of it.
+    assert_eq!(server.statuses(2, "/").await, [400, 429]);
+    assert!(connect(&server).await.is_ok());
+    assert!(connect(&server).await.is_ok());
+    assert_eq!(connect(&server).await.err(), Some(429));
+}
+
+#[tokio::test]
+async fn over_its_limit_a_connection_can_be_accepted_and_closed_with_4429() {
+    let limits = api(PartialLimit::new()).service(service().ws_connection(bucket(1, 1)).close_on_limit());
+    let server = start(&limiter(limits, &clock())).await;
+    assert!(connect(&server).await.is_ok());
+    let mut second = connect(&server).await.unwrap();
+    let closed = say(&mut second, Sent::text("hello")).await.unwrap_err();
+    assert_eq!(closed, (4429, "Rate limit exceeded. Retry after 1 second.".to_owned()));
+}
+
+/// Seen failing with a slot that is given back when the handshake is done.
+#[tokio::test]
+async fn a_client_has_so_many_open_at_once_and_one_more_when_one_is_closed() {
+    let service = service().ws_connection(bucket(100, 100)).max_open_connections(1);
+    let server = start(&limiter(hivemind_tower::Limits::new().service(service), &clock())).await;
+    let mut first = connect(&server).await.unwrap();
+    assert_eq!(say(&mut first, Sent::text("open")).await.as_deref(), Ok("open"));
+    assert_eq!(connect(&server).await.err(), Some(429));
+    first.close(None).await.unwrap();
+    // Its handler ends in its own time: each attempt is an event, and there is a deadline.
+    let again = async {
+        while connect(&server).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), again).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_is_closed_for_one_message_too_many_and_the_next_one_begins_anew() {
+    let clock = clock();
+    let service = service().ws_connection(bucket(1, 9)).ws_message(bucket(2, 3));
+    let server = start(&limiter(hivemind_tower::Limits::new().service(service), &clock)).await;
+    for _ in 0..2 {
+        let mut client = connect(&server).await.unwrap();
+        for text in ["one", "two", "three"] {
+            client.send(Sent::Ping(text.into())).await.unwrap();
+            assert_eq!(say(&mut client, Sent::text(text)).await.as_deref(), Ok(text));
+        }
+        clock.advance(Duration::from_millis(500));
+        let fragments = [("fo", false), ("ur", true)];
+        assert_eq!(say_in_fragments(&mut client, fragments).await.as_deref(), Ok("four"));
+        let (code, reason) = say(&mut client, Sent::text("five")).await.unwrap_err();
+        assert_eq!((code, reason.len() < 124), (4429, true), "{reason}");
+    }
+}
+
+async fn say_in_fragments(client: &mut Client, parts: [(&str, bool); 2]) -> Result<String, (u16, String)> {
+    use tungstenite::protocol::frame::Frame;
+    use tungstenite::protocol::frame::coding::{Data, OpCode};
+    for (index, (part, is_last)) in parts.into_iter().enumerate() {
+        let data = if index == 0 { Data::Text } else { Data::Continue };
+        let frame = Frame::message(part.to_owned(), OpCode::Data(data), is_last);
+        client.send(Sent::Frame(frame)).await.unwrap();
+    }
+    say(client, Sent::Ping("are you there".into())).await
+}
+
+/// Seen failing with continuations charged.
+#[tokio::test]
+async fn a_guard_opens_one_connection_and_frames_are_charged_by_their_opcode() {
+    let limits = hivemind_tower::Limits::new().service(service().ws_message(bucket(1, 2)));
+    let handler = |Extension(guard): Extension<ConnectionGuard>| async move {
+        let mut limiter = guard.open().unwrap();
+        assert_eq!(guard.open().unwrap_err().code, 1011);
+        // Text, its fragments and a ping between them, then binary: two messages.
+        for opcode in [0x1, 0x0, 0x9, 0x0, 0xA, 0x2, 0x0] {
+            limiter.check_frame(opcode).unwrap();
+        }
+        let close = limiter.check_frame(0x1).unwrap_err();
+        assert!(limiter.check_frame(0x8).is_ok(), "a close is free");
+        close.to_string()
+    };
+    let limiter = limiter(limits, &clock());
+    let server = Server::serve(Router::new().route("/", get(handler)).layer(limiter.layer("api"))).await;
+    let answer = server.ask("GET /", &[("Upgrade", "websocket")]).await;
+    assert_eq!(answer.body, "4429: Rate limit exceeded. Retry after 1 second.");
+}
