@@ -3,6 +3,7 @@
 //! them, inside the router, and before it, where a refusal is not even routed.
 
 use crate::asking::{ask, asked, request, request_from, request_with_token};
+use crate::serving::served;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, Response, StatusCode};
@@ -10,10 +11,12 @@ use axum::routing::get;
 use governor::middleware::StateInformationMiddleware;
 use hivemind_benches::keys::Random;
 use hivemind_benches::rounds::Contender;
+use hivemind_tower::response::AnswerBody;
 use hivemind_tower::{Limits, PartialLimit, RateLimitLayer};
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
 use std::time::Duration;
+use tower::util::MapResponse;
 use tower::{Layer, Service};
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
@@ -30,7 +33,7 @@ const REFUSED: StatusCode = StatusCode::TOO_MANY_REQUESTS;
 type Theirs = GovernorLayer<PeerIpKeyExtractor, StateInformationMiddleware, Body>;
 
 /// Everyone, in the order of their turns.
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 23] = [
     "bare",
     "ours-pass",
     "ours-refused",
@@ -47,6 +50,13 @@ pub const NAMES: [&str; 16] = [
     "bare-crowd",
     "ours-crowd",
     "governor-crowd",
+    "served-bare",
+    "served-ours-pass",
+    "served-ours-pass-before",
+    "served-ours-refused",
+    "served-ours-refused-before",
+    "served-governor-pass",
+    "served-governor-refused",
 ];
 
 /// The contender of this name.
@@ -72,8 +82,28 @@ pub fn of(name: &str) -> Option<Contender<'static>> {
         "bare-crowd" => asked(name, bare(), PASSED, crowd()),
         "ours-crowd" => asked(name, met(inside(plenty())), PASSED, crowd()),
         "governor-crowd" => asked(name, met(bare().layer(theirs(true))), PASSED, crowd()),
+        _ => return of_served(name),
+    })
+}
+
+fn of_served(name: &str) -> Option<Contender<'static>> {
+    let inside = |limits| bare().layer(ours(limits));
+    // axum serves bodies of its own type only, into which it makes those of layers inside a router too.
+    let before = |limits| MapResponse::new(ours(limits).layer(bare()), boxed);
+    Some(match name {
+        "served-bare" => served(name, bare(), 200),
+        "served-ours-pass" => served(name, inside(plenty()), 200),
+        "served-ours-pass-before" => served(name, before(plenty()), 200),
+        "served-ours-refused" => served(name, inside(scarce()), 429),
+        "served-ours-refused-before" => served(name, before(scarce()), 429),
+        "served-governor-pass" => served(name, bare().layer(theirs(true)), 200),
+        "served-governor-refused" => served(name, bare().layer(theirs(false)), 429),
         _ => return None,
     })
+}
+
+fn boxed(response: Response<AnswerBody<Body>>) -> Response<Body> {
+    response.map(Body::new)
 }
 
 /// axum's bare 200: one route, no body, no headers.

@@ -5,9 +5,9 @@ use hivemind_tower_bench::{asking, contenders, report::Report};
 use std::process::ExitCode;
 
 const HELP: &str = "\
-What Hivemind's tower layer costs a request: CPU time of the thread, no socket.
+What Hivemind's tower layer costs a request: CPU time of the thread, without a socket and with one.
 
-    cargo run --release                      101 rounds, about half a minute
+    cargo run --release                      61 rounds, about half a minute
     cargo run --release -- --rounds 301      more of them; at most 500
     cargo run --release -- --only NAME 3     three rounds of one contender alone, for a profiler
     cargo run --release -- --list            the names of all contenders
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let rounds = |text: &str| text.parse().ok().filter(|rounds| (1..=MOST_ROUNDS).contains(rounds));
     match arguments.as_slice() {
-        [] => judge(101),
+        [] => judge(61),
         ["--help" | "-h"] => told(HELP),
         ["--list"] => told(&contenders::NAMES.join("\n")),
         ["--rounds", text] => rounds(text).map_or_else(misunderstood, judge),
@@ -53,8 +53,10 @@ fn only(name: &str, rounds: usize) -> ExitCode {
 }
 
 fn judge(rounds: usize) -> ExitCode {
-    let all = contenders::NAMES.iter().filter_map(|name| contenders::of(name)).collect();
-    let mut report = Report::new(interleave(rounds, all));
+    let (served, called): (Vec<_>, Vec<_>) =
+        contenders::NAMES.iter().partition(|name| name.starts_with("served-"));
+    let all = |names: Vec<&&str>| names.into_iter().filter_map(|name| contenders::of(name)).collect();
+    let mut report = Report::new(interleave(rounds, all(called)));
     println!(
         "| ns of CPU a request, median of {rounds} rounds (least) | it | floor | adds | ratio | target | |"
     );
@@ -77,5 +79,21 @@ fn judge(rounds: usize) -> ExitCode {
     report.over("100,000 clients, ours; bare 200", ["ours-crowd", "bare-crowd"], None, None);
     let crowds = ["ours-crowd", "governor-crowd"];
     report.over("100,000 clients, ours; tower_governor", crowds, None, None);
-    if report.missed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!(
+        "\n| the same over sockets, ns of the server thread's CPU | it | floor | adds | ratio | target | |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    let missed = report.missed();
+    let mut report = Report::new(interleave(rounds, all(served)));
+    let mut over = |what: &str, who: &str, floor: &str, adds, times| {
+        report.over(what, [&format!("served-{who}"), &format!("served-{floor}")], adds, times);
+    };
+    over("inside the router: ours passes; bare 200", "ours-pass", "bare", Some(1_500.0), None);
+    over("before the router: ours passes; bare 200", "ours-pass-before", "bare", Some(1_500.0), None);
+    over("inside the router: ours refuses; bare 200", "ours-refused", "bare", None, Some(1.0));
+    over("before the router: ours refuses; bare 200", "ours-refused-before", "bare", None, Some(1.0));
+    over("ours refuses; tower_governor refuses", "ours-refused", "governor-refused", None, Some(0.25));
+    over("ours passes; tower_governor passes", "ours-pass", "governor-pass", None, None);
+    over("tower_governor refuses; bare 200", "governor-refused", "bare", None, None);
+    if missed + report.missed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
