@@ -1,6 +1,6 @@
 #![expect(clippy::print_stdout, reason = "an example says where it listens")]
 
-//! A rate limit before a gRPC server; who is over it gets RESOURCE_EXHAUSTED:
+//! A rate limit before a gRPC server; who is over it gets `RESOURCE_EXHAUSTED`:
 //! `cargo run --features tonic --example tonic`.
 
 use hivemind_tower::{Limits, PartialLimit, RateLimitLayer};

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use hivemind_core::Timestamp;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +64,9 @@ impl Answers {
     /// Tells in the headers of an answer what was decided.
     pub(crate) fn tell(&self, headers: &mut HeaderMap, decision: &Decision) {
         let (policy, verdict) = (&decision.bucket().policy, decision.verdict());
+        if self.headers != Headers::Off {
+            headers.reserve(6); // Growing the map one by one costs more than filling it.
+        }
         if matches!(self.headers, Headers::Ietf | Headers::Both) {
             headers.insert(RATELIMIT_POLICY, policy.header.clone());
             let left = (verdict.remaining, whole_seconds(verdict.reset_after));
@@ -156,6 +160,9 @@ fn is_grpc(request: &HeaderMap) -> bool {
 /// Whether the client would rather have plain text than JSON. Who says nothing gets JSON.
 fn prefers_text(request: &HeaderMap) -> bool {
     let Some(accept) = request.get(ACCEPT).and_then(|value| value.to_str().ok()) else { return false };
+    if accept == "*/*" {
+        return false; // What most clients send that are no browsers.
+    }
     let text = quality(accept, &["text/plain", "text/*", "*/*"]);
     let problem = quality(accept, &["application/problem+json", "application/*", "*/*"]);
     text > problem.max(quality(accept, &["application/json"]))
@@ -188,19 +195,23 @@ fn whole_seconds(span: Duration) -> u64 {
 }
 
 fn number(value: u64) -> HeaderValue {
-    HeaderValue::from(value)
+    ascii(itoa::Buffer::new().format(value).as_bytes())
 }
 
 /// `"api";r=99;t=1`
 fn service_limit(start: &str, (remaining, reset): (u64, u64)) -> HeaderValue {
     let mut digits = itoa::Buffer::new();
-    let mut text = Vec::with_capacity(start.len() + 32);
+    let mut text = SmallVec::<[u8; 128]>::new();
     text.extend_from_slice(start.as_bytes());
     text.extend_from_slice(digits.format(remaining).as_bytes());
     text.extend_from_slice(b";t=");
     text.extend_from_slice(digits.format(reset).as_bytes());
-    // Names are ASCII and numbers are, so this cannot fail; without the header nothing is untrue.
-    HeaderValue::from_maybe_shared(Bytes::from(text)).unwrap_or_else(|_| HeaderValue::from_static(""))
+    ascii(&text)
+}
+
+/// Names are ASCII and numbers are, so this cannot fail; without the value nothing is untrue.
+fn ascii(text: &[u8]) -> HeaderValue {
+    HeaderValue::from_bytes(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
 #[cfg(test)]

@@ -27,11 +27,14 @@ pub enum ForwardingHeader {
     XForwardedFor,
 }
 
+static FORWARDED: HeaderName = http::header::FORWARDED;
+static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
 impl ForwardingHeader {
-    fn name(self) -> HeaderName {
+    fn name(self) -> &'static HeaderName {
         match self {
-            Self::Forwarded => http::header::FORWARDED,
-            Self::XForwardedFor => HeaderName::from_static("x-forwarded-for"),
+            Self::Forwarded => &FORWARDED,
+            Self::XForwardedFor => &X_FORWARDED_FOR,
         }
     }
 

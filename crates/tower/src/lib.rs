@@ -45,6 +45,15 @@ mod service;
 mod trust;
 pub mod websocket;
 
+/// What cannot be put in force, and what to write instead.
+pub mod error {
+    pub use crate::identity::IdentityError;
+    pub use crate::limiter::LimiterError;
+    pub use crate::limits_error::LimitsError;
+    pub use crate::refusal_log::LogError;
+    pub use crate::trust::TrustError;
+}
+
 /// The types that a layered service answers with, for those who have to name them.
 pub mod response {
     pub use crate::answer_body::AnswerBody;
@@ -57,15 +66,14 @@ pub use client::Client;
 pub use decision::Decision;
 pub use effective_limit::EffectiveLimit;
 pub use forwarded::ForwardingHeader;
-pub use identity::{Identity, IdentityError, Step};
+pub use identity::{Identity, Step};
 pub use layer::RateLimitLayer;
-pub use limiter::{LimiterError, RateLimiter};
+pub use limiter::RateLimiter;
 pub use limiter_builder::RateLimiterBuilder;
 pub use limits::{Limits, ServiceLimits};
-pub use limits_error::LimitsError;
 pub use partial_limit::{Algorithm, PartialLimit};
 pub use peer::Peer;
-pub use refusal_log::{Refusal, RefusalLog};
+pub use refusal_log::{LogSampling, Refusal, RefusalLog};
 pub use retry_after::RetryAfter;
 pub use service::RateLimit;
-pub use trust::{ClientAddress, TrustError};
+pub use trust::ClientAddress;

@@ -1,6 +1,28 @@
-//! The `RATE_LIMIT` line.
+//! The log of refusals, for fail2ban: one line for each, exactly
+//! `<time> RATE_LIMIT client_ip=<address> host=<host> path=<path> status=429`.
+//!
+//! It goes to the tracing target [`RefusalLog::TARGET`], whose usual format fail2ban
+//! reads too, and to a file if one is given. Each client's first lines of a window are
+//! written, then their number. Invariant: the address of a line is never a guess; a
+//! client without one has no line in the file, and one that fail2ban cannot match among
+//! the events.
 
+mod file;
+mod line;
+mod sample;
+
+pub use file::LogError;
+pub use sample::LogSampling;
+
+use file::LogFile;
 use hivemind_core::{ClientIp, Timestamp};
+use sample::{LeftOut, Samples};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Whom lines are counted for; those without an address are one.
+type Key = Option<ClientIp>;
 
 /// A refused request, as the log tells it.
 #[derive(Clone, Copy, Debug)]
@@ -16,12 +38,108 @@ pub struct Refusal<'a> {
 }
 
 /// Where refusals are told to fail2ban.
-#[derive(Debug, Default)]
-pub struct RefusalLog {}
+///
+/// Keep one for all services of a process: clients are counted in it.
+pub struct RefusalLog {
+    samples: Samples,
+    file: Option<LogFile>,
+}
 
 impl RefusalLog {
-    /// Tells a refusal, or counts it where this client's were told often enough.
+    /// The tracing target that lines go to, at level INFO.
+    pub const TARGET: &'static str = "hivemind::rate_limit";
+
+    /// Tells refusals as tracing events alone.
+    #[must_use]
+    pub fn events() -> Self {
+        Self { samples: Samples::new(LogSampling::default()), file: None }
+    }
+
+    /// Tells refusals as tracing events, and appends them to this file, which may be
+    /// renamed at any time. Starts the thread that writes.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be opened to append, or the thread not be started.
+    pub fn appending_to(path: impl Into<PathBuf>) -> Result<Self, LogError> {
+        let mut log = Self::events();
+        log.file = Some(LogFile::open(path.into())?);
+        Ok(log)
+    }
+
+    /// The same, for a jail with another `maxretry` or `findtime`.
+    #[must_use]
+    pub fn with_sampling(mut self, sampling: LogSampling) -> Self {
+        self.samples = Samples::new(sampling);
+        self
+    }
+
+    /// Tells a refusal, or counts it where this client's were told often enough. It
+    /// never waits for a disk.
     pub fn refused(&self, refusal: &Refusal<'_>) {
-        tracing::info!(target: "hivemind::rate_limit", "RATE_LIMIT path={}", refusal.path);
+        if self.file.is_none() && !tracing::enabled!(target: RefusalLog::TARGET, tracing::Level::INFO) {
+            return;
+        }
+        let sampled = self.samples.count(refusal.address, refusal.at);
+        for left_out in &sampled.left_out {
+            self.tell_left_out(left_out, refusal.at);
+        }
+        if sampled.is_written {
+            self.tell(refusal.address, &line::refused(refusal), refusal.at);
+        }
+    }
+
+    /// How many lines are missing in the file, because it could not be written or the
+    /// disk was too slow.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.file.as_ref().map_or(0, LogFile::lost)
+    }
+
+    /// Waits until the file holds everything that was told, at most so long; says
+    /// whether it does. This blocks: for tests, and for the end of a process.
+    #[must_use]
+    pub fn flush(&self, most: Duration) -> bool {
+        self.file.as_ref().is_none_or(|file| file.flush(most))
+    }
+
+    fn tell_left_out(&self, left_out: &LeftOut, at: Timestamp) {
+        self.tell(left_out.client, &line::left_out(left_out), at);
+    }
+
+    fn tell(&self, client: Key, message: &str, at: Timestamp) {
+        tracing::info!(target: RefusalLog::TARGET, "{message}");
+        if let Some(file) = self.file.as_ref().filter(|_| client.is_some()) {
+            file.append(line::with_time(at, message), at);
+        }
+    }
+}
+
+/// As events alone.
+impl Default for RefusalLog {
+    fn default() -> Self {
+        Self::events()
+    }
+}
+
+/// What was left out and is not told yet is told.
+impl Drop for RefusalLog {
+    fn drop(&mut self) {
+        for some in self.samples.finish().chunks(file::QUEUE / 2) {
+            for left_out in some {
+                // Nobody says what time it is now; its window's is true and enough.
+                self.tell_left_out(left_out, left_out.since);
+            }
+            // Or the queue would overflow. A disk that does not answer costs this wait once.
+            if !self.flush(file::LAST_WAIT) {
+                break;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for RefusalLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RefusalLog").field("file", &self.file).finish_non_exhaustive()
     }
 }

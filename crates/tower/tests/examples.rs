@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
+use tonic::transport::Channel;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
@@ -59,7 +60,8 @@ async fn hyper_alone_limits_each_address() {
 #[tokio::test]
 async fn tonic_tells_a_client_over_its_limit_that_its_resource_is_exhausted() {
     let example = Example::start("tonic").await;
-    let mut client = HealthClient::connect(format!("http://{}", example.address)).await.unwrap();
+    let channel = Channel::from_shared(format!("http://{}", example.address)).unwrap();
+    let mut client = HealthClient::new(channel.connect().await.unwrap());
     let mut codes = Vec::new();
     for _ in 0..3 {
         let answer = client.check(HealthCheckRequest { service: String::new() }).await;

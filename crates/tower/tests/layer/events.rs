@@ -1,8 +1,8 @@
 //! What those hear who watch: an event for each refusal, a warning for each capped limit.
 
-use crate::support::{Server, api, bucket, clock, limiter};
-use hivemind_tower::{Limits, RateLimiter, ServiceLimits};
-use std::fmt::Debug;
+use crate::support::{Server, api, bucket, builder, clock, limiter};
+use hivemind_tower::{Limits, RateLimiter, RefusalLog, ServiceLimits};
+use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
@@ -36,7 +36,8 @@ struct Line(String);
 
 impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.0.push_str(&format!(" {}={value:?}", field.name()));
+        // Writing to a text cannot fail.
+        let _ = write!(self.0, " {}={value:?}", field.name());
     }
 }
 
@@ -92,4 +93,20 @@ async fn a_server_that_hands_in_no_address_is_warned_of_once() {
     server.statuses(3, "/").await;
     let expected = usize::from(cfg!(not(feature = "axum")));
     assert_eq!(heard.lines("without its peer's address").len(), expected);
+}
+
+/// Seen failing with a dry run's refusals in the log.
+#[tokio::test]
+async fn a_refusal_is_a_line_for_fail2ban_and_a_dry_runs_is_not() {
+    let heard = Heard::default();
+    let _listening = heard.listen();
+    let service = ServiceLimits::new("api").limit(bucket(1, 1)).endpoint("/dry", bucket(1, 1).dry_run(true));
+    let limiter = builder(Limits::new().service(service), &clock()).refusal_log(RefusalLog::events());
+    let server = Server::start(&limiter.build().unwrap()).await;
+    server.statuses(2, "/dry").await;
+    server.statuses(2, "/login?secret=1").await;
+    let lines = heard.lines("RATE_LIMIT ");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let expected = "RATE_LIMIT client_ip=127.0.0.1 host=example.org path=/login status=429";
+    assert!(lines[0].contains(expected), "{lines:?}");
 }

@@ -1,7 +1,8 @@
 //! Which limit holds for a request, and whose bucket is charged.
 
 use crate::support::{Server, api, bucket, clock, limiter};
-use hivemind_tower::{Algorithm, LimitKind, Limits, LimitsError, PartialLimit, RateLimiter, ServiceLimits};
+use hivemind_tower::error::LimitsError;
+use hivemind_tower::{Algorithm, LimitKind, Limits, PartialLimit, RateLimiter, ServiceLimits};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 

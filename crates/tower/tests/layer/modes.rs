@@ -24,8 +24,7 @@ fn held_back(limits: Limits, clock: &ManualClock) -> (RateLimiter, Arc<Mutex<Vec
     (limiter.build().unwrap(), held)
 }
 
-/// nginx: `rate=10r/s burst=5`, and `delay=2` beside. Seen failing with a delay that counts from the
-/// tokens left in whole.
+/// nginx: `rate=10r/s burst=5`, and `delay=2` beside.
 #[tokio::test]
 async fn requests_wait_for_their_turn_as_nginx_makes_them_without_nodelay() {
     for (after, delays) in [(0, vec![100, 200, 300, 400, 500]), (2, vec![100, 200, 300])] {
@@ -37,6 +36,7 @@ async fn requests_wait_for_their_turn_as_nginx_makes_them_without_nodelay() {
     }
 }
 
+/// Seen failing with a delay that counts from the tokens left in whole.
 #[tokio::test]
 async fn a_delay_is_exact_to_parts_of_a_token() {
     let clock = clock();
@@ -103,7 +103,7 @@ async fn switched_off_it_passes_everything_counts_nothing_and_says_nothing() {
     assert_ne!(START, Timestamp::EPOCH);
 }
 
-/// A service that is never ready. Seen failing with its readiness asked for before a refusal.
+/// A service that is never ready.
 #[derive(Clone)]
 struct Busy;
 
@@ -121,6 +121,7 @@ impl Service<Request<Empty<Bytes>>> for Busy {
     }
 }
 
+/// Seen hanging with the layer ready only when its service is.
 #[tokio::test]
 async fn a_refusal_waits_for_nobody_and_a_pass_waits_until_the_service_is_ready() {
     let limiter = limiter(api(bucket(1, 1)), &clock());

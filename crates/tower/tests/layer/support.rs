@@ -98,8 +98,11 @@ impl Server {
 }
 
 async fn answer(mut stream: TcpStream, request: &str, headers: &[(&str, &str)]) -> Answer {
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let request = format!("{request} HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n{headers}\r\n");
+    let mut request = format!("{request} HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n");
+    for (name, value) in headers {
+        request.extend([name, ": ", value, "\r\n"]);
+    }
+    request.push_str("\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).await.unwrap();

@@ -1,4 +1,4 @@
-//! WebSockets: how often they are opened, how many at once, and what comes over them. By axum's
+//! WebSocket connections: how often they are opened, how many at once, and what comes over them. By axum's
 //! sockets on this side and tungstenite's on the other.
 
 use crate::support::{Server, api, bucket, clock, limiter};

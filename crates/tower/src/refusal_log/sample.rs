@@ -1,0 +1,292 @@
+//! How often each client's refusals are told: its first lines of a window, and then how
+//! many were left out. A flood must not fill a disk, and fail2ban needs no more lines
+//! than its `maxretry`.
+//!
+//! Invariant: a line is left out only if this client had [`LogSampling`]'s number of
+//! lines within the window before it; so whoever bans by that number within that time,
+//! and for as long at least, bans the same clients at the same moment. The table is of a fixed size. Where it
+//! overflows, the client with the fewest refusals is forgotten: that costs lines, never
+//! a ban, and the loudest stay known.
+
+use super::Key;
+use hivemind_core::Timestamp;
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+const SETS: usize = 1_024;
+const WAYS: usize = 8;
+/// How many sets a written line looks at for windows that are over.
+const SWEPT_SETS: usize = 64;
+/// How many clients it tells of at most, so that one request does not pay for all.
+const MOST_TOLD: usize = 8;
+
+/// How many lines of each client are written in which time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSampling {
+    first: NonZeroU32,
+    window: Duration,
+}
+
+impl LogSampling {
+    /// The first lines of a client in each window of this length. Take your jail's
+    /// `maxretry` and `findtime`: fewer lines, and fail2ban would never see enough.
+    #[must_use]
+    pub const fn new(first: NonZeroU32, window: Duration) -> Self {
+        Self { first, window }
+    }
+
+    fn is_over(self, since: Timestamp, now: Timestamp) -> bool {
+        // A clock that was set back by more than a window would else silence a client for as long.
+        now.since(since) >= self.window || since.since(now) >= self.window
+    }
+}
+
+/// 20 lines in 60 seconds, as in the jail that is shipped in `deploy/fail2ban`.
+impl Default for LogSampling {
+    fn default() -> Self {
+        const TWENTY: NonZeroU32 = NonZeroU32::MIN.saturating_add(19);
+        Self::new(TWENTY, Duration::from_secs(60))
+    }
+}
+
+/// Lines of one window of one client that were not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LeftOut {
+    pub(super) client: Key,
+    pub(super) lines: u64,
+    pub(super) since: Timestamp,
+}
+
+/// What to do about one refusal.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Sampled {
+    pub(super) is_written: bool,
+    /// Of windows that are over, to be told now.
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+#[derive(Clone, Copy)]
+struct Seen {
+    client: Key,
+    since: Timestamp,
+    refusals: u64,
+}
+
+type Set = [Option<Seen>; WAYS];
+
+pub(super) struct Samples {
+    sampling: LogSampling,
+    // Keyed by chance, so that nobody can aim at another client's set.
+    hasher: RandomState,
+    sets: Box<[Mutex<Set>]>,
+    next_swept: AtomicUsize,
+}
+
+impl Samples {
+    pub(super) fn new(sampling: LogSampling) -> Self {
+        let sets = (0..SETS).map(|_| Mutex::new([None; WAYS])).collect();
+        Self { sampling, hasher: RandomState::new(), sets, next_swept: AtomicUsize::new(0) }
+    }
+
+    /// Counts a refusal.
+    pub(super) fn count(&self, client: Key, now: Timestamp) -> Sampled {
+        let mut left_out = Vec::new();
+        let is_written = self.count_one(client, now, &mut left_out);
+        if is_written {
+            self.sweep(now, &mut left_out);
+        }
+        Sampled { is_written, left_out }
+    }
+
+    /// Everything that was left out and not told yet, for a log that ends.
+    pub(super) fn finish(&self) -> Vec<LeftOut> {
+        let taken = self.sets.iter().flat_map(|set| std::mem::replace(&mut *lock_of(set), [None; WAYS]));
+        taken.flatten().filter_map(|seen| self.left_out(seen)).collect()
+    }
+
+    fn count_one(&self, client: Key, now: Timestamp, left_out: &mut Vec<LeftOut>) -> bool {
+        let first = u64::from(self.sampling.first.get());
+        let Some(mut set) = self.set(self.hasher.hash_one(client)) else { return true };
+        if let Some(seen) = set.iter_mut().flatten().find(|seen| seen.client == client) {
+            if self.sampling.is_over(seen.since, now) {
+                left_out.extend(self.left_out(*seen));
+                *seen = Seen { client, since: now, refusals: 0 };
+            }
+            seen.refusals = seen.refusals.saturating_add(1);
+            return seen.refusals <= first;
+        }
+        let quietest = set.iter_mut().min_by_key(|way| match way {
+            None => 0,
+            Some(seen) if self.sampling.is_over(seen.since, now) => 0,
+            Some(seen) => seen.refusals,
+        });
+        if let Some(way) = quietest {
+            let forgotten = way.replace(Seen { client, since: now, refusals: 1 });
+            left_out.extend(forgotten.and_then(|seen| self.left_out(seen)));
+        }
+        true
+    }
+
+    /// Looks for windows that are over and of which something is to be told: a client
+    /// that never comes back would else keep its number to itself.
+    fn sweep(&self, now: Timestamp, left_out: &mut Vec<LeftOut>) {
+        let from = self.next_swept.fetch_add(SWEPT_SETS, Ordering::Relaxed);
+        for index in from..from.wrapping_add(SWEPT_SETS) {
+            let Some(mut set) = self.sets.get(index % SETS).map(lock_of) else { continue };
+            for way in set.iter_mut() {
+                if left_out.len() >= MOST_TOLD {
+                    return;
+                }
+                if let Some(seen) = way.take_if(|seen| self.sampling.is_over(seen.since, now)) {
+                    left_out.extend(self.left_out(seen));
+                }
+            }
+        }
+    }
+
+    fn left_out(&self, seen: Seen) -> Option<LeftOut> {
+        let lines = seen.refusals.saturating_sub(self.sampling.first.get().into());
+        (lines > 0).then_some(LeftOut { client: seen.client, lines, since: seen.since })
+    }
+
+    fn set(&self, hash: u64) -> Option<MutexGuard<'_, Set>> {
+        let index = usize::try_from(hash % SETS as u64).ok()?;
+        self.sets.get(index).map(lock_of)
+    }
+}
+
+fn lock_of(set: &Mutex<Set>) -> MutexGuard<'_, Set> {
+    // Nothing that holds it can panic half-way.
+    set.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+    use std::net::Ipv4Addr;
+
+    const SAMPLING: LogSampling = LogSampling::new(NonZeroU32::new(3).unwrap(), Duration::from_secs(60));
+
+    #[expect(clippy::unnecessary_wraps, reason = "there are keys without an address")]
+    fn client(number: u32) -> Key {
+        Some(Ipv4Addr::from_bits(number).into())
+    }
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1_000)
+    }
+
+    #[test]
+    fn the_first_lines_of_a_window_are_written_and_the_next_window_tells_the_rest() {
+        let samples = Samples::new(SAMPLING);
+        for (second, is_written, lines) in [
+            (100, true, 0),
+            (100, true, 0),
+            (130, true, 0),
+            (130, false, 0),
+            (159, false, 0),
+            (160, true, 2), // A window is as long as `findtime`, from its first line.
+            (161, true, 0),
+            (120, true, 0), // A clock that steps back within a window begins none,
+            (120, false, 0),
+            (219, false, 0), // and ends none.
+            (40, true, 2),   // One that was set back does.
+        ] {
+            let counted = samples.count(client(1), at(second));
+            let told: u64 = counted.left_out.iter().map(|left_out| left_out.lines).sum();
+            assert_eq!((counted.is_written, told), (is_written, lines), "at {second} s");
+        }
+    }
+
+    #[test]
+    fn clients_are_counted_apart_and_those_without_an_address_as_one() {
+        let samples = Samples::new(SAMPLING);
+        for who in [client(1), client(2), None] {
+            let written: Vec<_> = (0..5).map(|_| samples.count(who, at(1)).is_written).collect();
+            assert_eq!(written, [true, true, true, false, false]);
+        }
+        let mut finished: Vec<_> = samples.finish().iter().map(|left_out| left_out.client).collect();
+        finished.sort_unstable();
+        assert_eq!(finished, [None, client(1), client(2)]);
+        assert_eq!(samples.finish(), []);
+    }
+
+    /// Seen failing without the sweep.
+    #[test]
+    fn who_never_comes_back_is_told_of_too() {
+        let samples = Samples::new(SAMPLING);
+        for _ in 0..10 {
+            samples.count(client(1), at(0));
+        }
+        let lines = 2 * SETS / SWEPT_SETS;
+        let others = (2..).take(lines).flat_map(|other| samples.count(client(other), at(60)).left_out);
+        assert_eq!(others.collect::<Vec<_>>(), [LeftOut { client: client(1), lines: 7, since: at(0) }]);
+    }
+
+    /// Seen failing with the loudest forgotten instead of the quietest.
+    #[test]
+    fn a_scan_of_addresses_makes_no_loud_client_unknown_and_loses_no_number() {
+        let samples = Samples::new(SAMPLING);
+        for _ in 0..1_000 {
+            samples.count(client(1), at(0));
+        }
+        let scan = (2..100_000).map(|other| samples.count(client(other), at(1)));
+        assert!(scan.into_iter().all(|counted| counted.is_written && counted.left_out.is_empty()));
+        assert!(!samples.count(client(1), at(1)).is_written);
+        assert_eq!(samples.finish(), [LeftOut { client: client(1), lines: 998, since: at(0) }]);
+    }
+
+    proptest! {
+        /// fail2ban's own rule, applied to all refusals and to the lines that are left:
+        /// as many as `maxretry` within `findtime` ban, for as long again.
+        /// Seen failing with one line fewer written, and with a window that is longer
+        /// than `findtime`.
+        #[test]
+        fn whoever_counts_the_lines_bans_when_who_counts_the_refusals_does(
+            gaps in prop::collection::vec((prop_oneof![4 => Just(0), 3 => 1..25_u64, 1 => 55..65_u64], 0..3_u32), 1..80),
+        ) {
+            let samples = Samples::new(SAMPLING);
+            let mut tallies: HashMap<u32, [Tally; 2]> = HashMap::new();
+            let (mut now, mut refused, mut told) = (1_000, 0, 0);
+            for (gap, who) in &gaps {
+                now += gap;
+                let [by_refusals, by_lines] = tallies.entry(*who).or_default();
+                if by_refusals.banned_until > now {
+                    continue;
+                }
+                let counted = samples.count(client(*who), at(now));
+                refused += 1;
+                told += u64::from(counted.is_written);
+                told += counted.left_out.iter().map(|left_out| left_out.lines).sum::<u64>();
+                let bans = by_refusals.count(now);
+                prop_assert_eq!(counted.is_written && by_lines.count(now), bans, "at {}", now);
+            }
+            told += samples.finish().iter().map(|left_out| left_out.lines).sum::<u64>();
+            prop_assert_eq!(told, refused);
+        }
+    }
+
+    #[derive(Default)]
+    struct Tally {
+        times: Vec<u64>,
+        banned_until: u64,
+    }
+
+    impl Tally {
+        fn count(&mut self, now: u64) -> bool {
+            self.times.push(now);
+            self.times.retain(|time| now - time < 60);
+            let bans = self.times.len() >= 3;
+            if bans {
+                self.times.clear();
+                self.banned_until = now + 60;
+            }
+            bans
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The chain: which step names the client, and by which name.
+
+use crate::request;
+use hivemind_tower::{Client, ClientAddress, Identity, Step, error::IdentityError};
+use proptest::prelude::*;
+use std::net::IpAddr;
+
+const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(203, 0, 113, 9));
+/// The first 16 hex digits of SHA-256 of `abc` and of `xyz`, from `sha256sum`.
+const ABC: &str = "ba7816bf8f01cfea";
+const XYZ: &str = "3608bca1e44ea6c4";
+
+fn named(lines: &[(&str, &[u8])]) -> String {
+    identify(&Identity::default(), lines).name().to_owned()
+}
+
+fn identify(identity: &Identity, lines: &[(&str, &[u8])]) -> Client {
+    identity.identify(&request(lines), Some(PEER))
+}
+
+#[test]
+fn the_first_step_that_finds_something_names_the_client() {
+    let all: [(&str, &[u8]); 4] = [
+        ("cookie", b"hivemind_session=abc"),
+        ("x-session-id", b"xyz"),
+        ("authorization", b"Bearer xyz"),
+        ("x-api-key-id", b"team-7"),
+    ];
+    assert_eq!(named(&all), format!("session:{ABC}"));
+    assert_eq!(named(&all[1..]), format!("session:{XYZ}"));
+    assert_eq!(named(&all[2..]), format!("bearer:{XYZ}"));
+    assert_eq!(named(&all[3..]), "apikey:team-7");
+    assert_eq!(named(&[]), "ip:203.0.113.9");
+}
+
+#[test]
+fn the_order_the_names_and_the_steps_are_yours() {
+    let steps = [
+        Step::api_key_id_in("X-Team").unwrap(),
+        Step::session_in("sid", "X-Sid").unwrap(),
+        Step::custom("tenant", |request| Some(request.uri.path().trim_matches('/').to_owned())).unwrap(),
+    ];
+    let identity = Identity::new(steps, ClientAddress::peer()).unwrap();
+    let named = |lines: &[(&str, &[u8])]| identify(&identity, lines).name().to_owned();
+    assert_eq!(named(&[("cookie", b"sid=abc"), ("x-team", b"red")]), "apikey:red");
+    assert_eq!(named(&[("cookie", b"hivemind_session=no; sid=abc")]), format!("session:{ABC}"));
+    assert_eq!(named(&[("x-sid", b"abc")]), format!("session:{ABC}"));
+    // The closure found nothing but an empty text.
+    assert_eq!(named(&[("authorization", b"Bearer abc")]), "ip:203.0.113.9");
+    let (request, ()) = http::Request::get("/acme").body(()).unwrap().into_parts();
+    assert_eq!(identity.identify(&request, None).name(), "custom:tenant:acme");
+}
+
+#[test]
+fn only_a_client_that_is_known_by_its_address_needs_no_guard() {
+    let by_session = identify(&Identity::default(), &[("x-session-id", b"abc")]);
+    assert!(!by_session.is_by_address());
+    assert_eq!(by_session.address(), Some(PEER.into()));
+    assert!(identify(&Identity::default(), &[]).is_by_address());
+    let unknown = Identity::default().identify(&request(&[]), None);
+    assert_eq!((unknown.name(), unknown.address(), unknown.is_by_address()), ("ip:unknown", None, true));
+}
+
+#[test]
+fn an_empty_value_and_another_scheme_name_nobody() {
+    let lines: [&[(&str, &[u8])]; 10] = [
+        &[("cookie", b"hivemind_session=")],
+        &[("cookie", b"hivemind_session")],
+        &[("cookie", b"Hivemind_Session=abc; xhivemind_session=abc; hivemind_session_=abc")],
+        &[("x-session-id", b"")],
+        &[("x-session-id", b"  ")],
+        &[("authorization", b"Bearer")],
+        &[("authorization", b"Bearer   ")],
+        &[("authorization", b"Bearerabc")],
+        &[("authorization", b"Basic abc")],
+        &[("x-api-key-id", b"")],
+    ];
+    for lines in lines {
+        assert_eq!(named(lines), "ip:203.0.113.9", "{lines:?}");
+    }
+}
+
+#[test]
+fn a_scheme_is_read_in_any_case_and_a_cookie_in_any_line() {
+    for value in ["Bearer abc", "bearer abc", "BEARER   abc "] {
+        assert_eq!(named(&[("authorization", value.as_bytes())]), format!("bearer:{ABC}"), "{value}");
+    }
+    let lines: [(&str, &[u8]); 2] = [("cookie", b"a=1;b=2"), ("cookie", b"c=3;hivemind_session=abc")];
+    assert_eq!(named(&lines), format!("session:{ABC}"));
+    // An empty cookie does not hide the header.
+    assert_eq!(
+        named(&[("cookie", b"hivemind_session="), ("x-session-id", b"abc")]),
+        format!("session:{ABC}")
+    );
+}
+
+/// Seen failing with the first of several lines taken.
+#[test]
+fn a_header_that_says_two_things_names_nobody_and_a_second_cookie_is_not_read() {
+    for (name, one, other) in [
+        ("x-session-id", "abc", "xyz"),
+        ("authorization", "Bearer abc", "Bearer xyz"),
+        ("x-api-key-id", "a", "b"),
+    ] {
+        let twice = [(name, one.as_bytes()), (name, other.as_bytes())];
+        assert_eq!(named(&twice), "ip:203.0.113.9", "{name}");
+        let same = [(name, one.as_bytes()), (name, one.as_bytes())];
+        assert_eq!(named(&same), named(&same[..1]), "{name}");
+        assert_ne!(named(&same), "ip:203.0.113.9", "{name}");
+    }
+    let lines: [(&str, &[u8]); 1] = [("cookie", b"hivemind_session=abc; hivemind_session=xyz")];
+    assert_eq!(named(&lines), format!("session:{ABC}"));
+}
+
+#[test]
+fn a_credential_longer_than_any_server_reads_names_nobody() {
+    let (most, more) = ("x".repeat(8_192), "x".repeat(8_193));
+    for name in ["x-session-id", "x-api-key-id"] {
+        assert_ne!(named(&[(name, most.as_bytes())]), "ip:203.0.113.9");
+        assert_eq!(named(&[(name, more.as_bytes())]), "ip:203.0.113.9");
+    }
+}
+
+#[test]
+fn what_cannot_be_a_step_is_refused_with_the_remedy() {
+    let nobody = |_: &http::request::Parts| None;
+    let errors = [
+        Step::session_in("a b", "x-sid").unwrap_err(),
+        Step::session_in("", "x-sid").unwrap_err(),
+        Step::session_in("sid", "x sid").unwrap_err(),
+        Step::api_key_id_in("").unwrap_err(),
+        Step::custom("", nobody).unwrap_err(),
+        Step::custom("a:b", nobody).unwrap_err(),
+        Step::custom(&"l".repeat(17), nobody).unwrap_err(),
+    ];
+    for error in errors {
+        let text = error.to_string();
+        assert!(text.contains("; take") || text.contains("; write"), "{text}");
+    }
+    let twice = ["a", "b", "a"].map(|layer| Step::custom(layer, nobody).unwrap());
+    let error = Identity::new(twice, ClientAddress::peer()).unwrap_err();
+    assert_eq!(error, IdentityError::Twice { name: "custom:a:".into() });
+}
+
+/// Values that try to look like another layer's name, and plain garbage.
+fn values() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        "(ip:203[.]0[.]113[.]9|ip:unknown|session:ba7816bf8f01cfea|apikey:a|custom:t:a|:|a)"
+            .prop_map(String::into_bytes),
+        prop::collection::vec(prop_oneof![0x21..=0x7e_u8, 0x80..=0xff_u8], 1..20),
+        "x{60,70}".prop_map(String::into_bytes),
+    ]
+}
+
+proptest! {
+    /// Seen failing with a session's name given without its prefix, and with an odd
+    /// API key id told as it is.
+    #[test]
+    fn whatever_is_sent_a_name_has_its_layers_prefix_and_is_short(value in values(), step in 0..4_usize) {
+        let header = ["x-session-id", "authorization", "x-api-key-id", "x-tenant"][step];
+        let prefix = ["session:", "bearer:", "apikey:", "custom:t:"][step];
+        let tenant = Step::custom("t", |request| {
+            Some(String::from_utf8_lossy(request.headers.get("x-tenant")?.as_bytes()).into_owned())
+        });
+        let steps = [Step::session(), Step::bearer(), Step::api_key_id(), tenant.unwrap()];
+        let identity = Identity::new(steps, ClientAddress::peer()).unwrap();
+        let value = if step == 1 { [b"Bearer ", &value[..]].concat() } else { value };
+        let client = identify(&identity, &[(header, &value)]);
+        prop_assert!(client.name().starts_with(prefix), "{}", client.name());
+        prop_assert!(client.name().len() <= 88);
+        let id = &client.name()[prefix.len()..];
+        prop_assert!(!id.contains(':') || id.starts_with("sha256:"), "{}", id);
+        prop_assert_eq!(client.address(), Some(PEER.into()));
+    }
+}
