@@ -8,7 +8,7 @@ use crate::problem;
 use crate::retry_after::RetryAfter;
 use bytes::Bytes;
 use hivemind_core::Timestamp;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 use std::fmt;
@@ -64,9 +64,14 @@ impl Answers {
     /// Tells in the headers of an answer what was decided.
     pub(crate) fn tell(&self, headers: &mut HeaderMap, decision: &Decision) {
         let (policy, verdict) = (&decision.bucket().policy, decision.verdict());
-        if self.headers != Headers::Off {
-            headers.reserve(6); // Growing the map one by one costs more than filling it.
-        }
+        // Growing the map one by one costs more than filling it; but room for one more than is told would
+        // double it where axum's `Content-Length` is in it already, which costs more than all of this.
+        headers.reserve(match self.headers {
+            Headers::Both => 5,
+            Headers::X => 3,
+            Headers::Ietf => 2,
+            Headers::Off => 0,
+        });
         if matches!(self.headers, Headers::Ietf | Headers::Both) {
             headers.insert(RATELIMIT_POLICY, policy.header.clone());
             let left = (verdict.remaining, whole_seconds(verdict.reset_after));
@@ -99,7 +104,12 @@ impl Answers {
             match &self.body {
                 RefusalBody::Custom(custom) => custom(decision),
                 RefusalBody::Problem if !prefers_text(request) => {
-                    problem::refusal(self.reset(decision), decision)
+                    let body = problem::body(self.reset(decision), decision);
+                    let wait = decision.retry_after();
+                    if let (Headers::Both, Some(RetryAfter::Seconds(wait))) = (self.headers, wait) {
+                        return self.usual_refusal(decision, wait.get(), body);
+                    }
+                    answer("application/problem+json", body)
                 }
                 RefusalBody::Problem | RefusalBody::Text => text_refusal(),
             }
@@ -111,6 +121,56 @@ impl Answers {
         }
         self.tell(headers, decision);
         response.map(AnswerBody::refusal)
+    }
+}
+
+/// Where a decision's values go in the headers of the usual refusal: no other value is one letter.
+const LENGTH: &[u8] = b"n";
+const WAIT: &[u8] = b"w";
+const LEFT: &[u8] = b"l";
+const REMAINING: &[u8] = b"r";
+const RESET: &[u8] = b"t";
+
+/// The headers of the usual refusal by one limit, made when the limit is.
+pub(crate) fn usual_headers(policy: &HeaderValue, limit: &HeaderValue) -> HeaderMap {
+    let mark = |mark| HeaderValue::from_bytes(mark).unwrap_or_else(|_| HeaderValue::from_static(""));
+    [
+        (CONTENT_TYPE, HeaderValue::from_static("application/problem+json")),
+        // Told here because axum would add it, and growing the map costs as much as copying it.
+        (CONTENT_LENGTH, mark(LENGTH)),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (RETRY_AFTER, mark(WAIT)),
+        (RATELIMIT_POLICY, policy.clone()),
+        (RATELIMIT, mark(LEFT)),
+        (X_LIMIT, limit.clone()),
+        (X_REMAINING, mark(REMAINING)),
+        (X_RESET, mark(RESET)),
+    ]
+    .into_iter()
+    .collect()
+}
+
+impl Answers {
+    /// The usual refusal: a problem, with both families of headers. They are a copy of those made
+    /// before, with the decision's values put in: no name is hashed, and the copy has no room to spare,
+    /// which is dear beyond what malloc caches.
+    fn usual_refusal<B>(&self, decision: &Decision, wait: u64, body: Bytes) -> Response<AnswerBody<B>> {
+        let (policy, verdict) = (&decision.bucket().policy, decision.verdict());
+        let mut headers = policy.refusal.clone();
+        for value in headers.values_mut() {
+            *value = match value.as_bytes() {
+                LENGTH => number(body.len() as u64),
+                WAIT => number(wait),
+                LEFT => service_limit(&policy.start, (verdict.remaining, whole_seconds(verdict.reset_after))),
+                REMAINING => number(verdict.remaining),
+                RESET => number(self.reset(decision)),
+                _ => continue,
+            };
+        }
+        let mut response = Response::new(AnswerBody::refusal(body));
+        *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+        *response.headers_mut() = headers;
+        response
     }
 }
 

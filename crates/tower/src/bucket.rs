@@ -1,11 +1,12 @@
 //! A limit in force: what it admits, how its counters are named, and everything of
 //! an answer that does not change from request to request, made once.
 
+use crate::answer::usual_headers;
 use crate::limits_error::LimitsError;
 use crate::partial_limit::{Algorithm, Excess, PartialLimit};
 use hivemind_core::store::{KeyPrefix, KeySeed};
 use hivemind_core::{Limit, LimitError, Period, Rate};
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use std::fmt;
 use std::time::Duration;
 
@@ -88,6 +89,8 @@ pub(crate) struct Policy {
     pub(crate) start: Box<str>,
     /// `100`
     pub(crate) limit: HeaderValue,
+    /// The headers of the usual refusal, to which a decision adds the rest.
+    pub(crate) refusal: HeaderMap,
 }
 
 /// Where a limit stands.
@@ -171,11 +174,14 @@ impl Policy {
         let (length, requests) = (limit.period().length(), limit.requests());
         let seconds = length.as_secs() + u64::from(length.subsec_nanos() > 0);
         let text = format!("\"{name}\";q={requests};w={seconds}");
+        // Names of services and endpoints are checked when they are read: ASCII, and nothing to escape.
+        let header = HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static(""));
+        let limit = HeaderValue::from(requests);
         Self {
-            // Names of services and endpoints are checked when they are read: ASCII, and nothing to escape.
-            header: HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static("")),
             start: format!("\"{name}\";r=").into(),
-            limit: HeaderValue::from(requests),
+            refusal: usual_headers(&header, &limit),
+            header,
+            limit,
             name: name.into(),
         }
     }

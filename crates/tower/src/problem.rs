@@ -1,17 +1,15 @@
 //! The body of a refusal as a problem (RFC 9457), written into one small buffer.
 
-use crate::answer::answer;
 use crate::decision::Decision;
 use crate::retry_after::RetryAfter;
 use bytes::Bytes;
-use http::Response;
 
 const START: &str = concat!(
     r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","#,
     r#""title":"Too Many Requests","status":429,"detail":""#
 );
 
-pub(crate) fn refusal(reset: u64, decision: &Decision) -> Response<Bytes> {
+pub(crate) fn body(reset: u64, decision: &Decision) -> Bytes {
     let mut digits = itoa::Buffer::new();
     let mut body = Vec::with_capacity(384);
     let mut push = |text: &str| body.extend_from_slice(text.as_bytes());
@@ -42,5 +40,5 @@ pub(crate) fn refusal(reset: u64, decision: &Decision) -> Response<Bytes> {
         _ => push("null"),
     }
     push("}");
-    answer("application/problem+json", Bytes::from(body))
+    Bytes::from(body)
 }
