@@ -70,7 +70,7 @@ pub fn request_from(address: Ipv4Addr) -> Request<Body> {
     let mut request = Request::new(Body::empty());
     *request.uri_mut() = axum::http::Uri::from_static("/hello");
     let headers = request.headers_mut();
-    headers.insert(header::HOST, HeaderValue::from_static("localhost:8080"));
+    headers.insert(header::HOST, HeaderValue::from_static("example.org"));
     headers.insert(header::USER_AGENT, HeaderValue::from_static("curl/8.5.0"));
     headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
     let peer = SocketAddr::from((address, 40_000));

@@ -18,7 +18,7 @@ const CONNECTIONS: usize = 16;
 /// Requests in one turn: some ten milliseconds.
 const TURN: usize = 64 * CONNECTIONS;
 const REQUEST: &[u8] =
-    b"GET /hello HTTP/1.1\r\nhost: localhost:8080\r\nuser-agent: curl/8.5.0\r\naccept: */*\r\n\r\n";
+    b"GET /hello HTTP/1.1\r\nhost: example.org\r\nuser-agent: curl/8.5.0\r\naccept: */*\r\n\r\n";
 
 /// A contender that serves on a socket and has to answer every request with `status`.
 ///
