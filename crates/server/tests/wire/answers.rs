@@ -91,6 +91,14 @@ async fn a_message_in_an_unknown_encoding_is_unimplemented_and_the_answer_says_w
         assert_only_trailers(&answer, UNIMPLEMENTED);
         assert_eq!(answer.value("grpc-accept-encoding"), Some("identity"), "{encoding}");
     }
+    // Also where the end of it is waited for.
+    for (encoding, code) in [("gzip", UNIMPLEMENTED), ("identity", INTERNAL)] {
+        let stream = connection.begin(&Headers::call().with("grpc-encoding", encoding)).await;
+        connection.send(&[Frame::data(stream, &flagged("k=x")[..3])]).await;
+        connection.ping().await;
+        connection.send(&[Frame::data(stream, &flagged("k=x")[3..]).end()]).await;
+        assert_only_trailers(&connection.answer(stream).await, code);
+    }
     assert_eq!(connection.ask("d", "k=x").await, "OK 9/DAY, 8 left");
 }
 
