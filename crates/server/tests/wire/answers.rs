@@ -104,7 +104,6 @@ async fn a_message_in_an_unknown_encoding_is_unimplemented_and_the_answer_says_w
 
 #[tokio::test]
 async fn a_message_that_is_compressed_in_no_encoding_is_an_internal_error() {
-    // Seen failing on: every message with the flag unimplemented.
     let (_server, mut connection) = served().await;
     for headers in [Headers::call(), Headers::call().with("grpc-encoding", "identity")] {
         let answer = connection.call(&headers, &flagged("k=x")).await;

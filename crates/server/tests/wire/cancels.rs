@@ -84,7 +84,7 @@ async fn left_after_a_hundred_taken_back(key: &str, sends_body: bool) -> u32 {
 
 #[tokio::test]
 async fn a_hundred_calls_taken_back_at_once_are_no_flood() {
-    // A proxy that stalled does this. Seen failing on: h2's own bound of 20.
+    // A proxy that stalled does this.
     let left = left_after_a_hundred_taken_back("free=begun", false).await;
     assert_eq!(left, 999_999, "what never had a body was charged");
     // What was whole before it was taken back is decided as if it were not: all hundred are charged,

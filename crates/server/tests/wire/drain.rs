@@ -85,7 +85,6 @@ async fn who_never_spoke_does_not_hold_up_the_end() {
 
 #[tokio::test]
 async fn who_is_silent_for_as_long_as_they_may_does_not_hold_up_the_end() {
-    // Seen failing on: the time to begin to speak, waited for to its end.
     let mut server = patient().await;
     let mut nothing = Connection::silent(&server).await;
     let mut half = Connection::silent(&server).await;
@@ -100,7 +99,6 @@ async fn who_is_silent_for_as_long_as_they_may_does_not_hold_up_the_end() {
 
 #[tokio::test]
 async fn a_flood_of_pings_does_not_hold_up_the_end() {
-    // Seen failing on: a signal that is looked at when the connection rests.
     let mut server = patient().await;
     let mut hostile = Connection::open(&server).await;
     hostile.ping().await;
@@ -123,7 +121,6 @@ async fn a_flood_of_pings_does_not_hold_up_the_end() {
 
 #[tokio::test]
 async fn a_watch_of_health_does_not_hold_up_the_end() {
-    // Seen failing on: streams that are waited for like calls.
     let mut server = patient().await;
     let mut watching = Connection::open(&server).await;
     let watch = watching.start(&Headers::of(HEALTH_WATCH), &framed(&[])).await;

@@ -56,7 +56,6 @@ async fn a_connection_without_a_single_call_goes_away_as_well() {
 
 #[tokio::test]
 async fn who_may_be_silent_for_long_may_not_be_idle_for_long() {
-    // Seen failing on: idleness that is counted from when silence would have ended.
     let setup = Setup::rules(RULES).with("server.handshake_timeout", "1h");
     let server = setup.with("server.idle_timeout", "500ms").start().await;
     let mut idle = Connection::open(&server).await;
