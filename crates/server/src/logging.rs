@@ -3,6 +3,9 @@
 use crate::config::{LogFormat, LogLevel, Observability};
 use std::io::IsTerminal;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 pub(crate) fn start(observability: &Observability) {
     let level = match observability.log_level {
@@ -20,10 +23,18 @@ pub(crate) fn start(observability: &Observability) {
     };
     let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(false);
     if json {
-        log.json().init();
+        log.json().finish().with(sources(level)).init();
     } else {
-        log.init();
+        log.finish().with(sources(level)).init();
     }
     // A panic ends a call or a task, and not the process: whoever reads the log has to find it there.
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
+}
+
+/// Who may say how much.
+fn sources(level: LevelFilter) -> Targets {
+    // h2 warns of each frame that nobody should send, so that any client could fill the log and,
+    // where nobody reads it fast enough, stop the service. Whoever looks for such clients asks for more.
+    let of_h2 = if level >= LevelFilter::DEBUG { level } else { level.min(LevelFilter::ERROR) };
+    Targets::new().with_default(level).with_target("h2", of_h2)
 }

@@ -1,7 +1,7 @@
 //! Floods: whoever sends far too much is cut off or served at their own cost, the memory
 //! stays bounded, and an honest connection is served meanwhile.
 
-use crate::http2::{Connection, END_HEADERS, Ended, Frame, Headers, Kind, reason};
+use crate::http2::{ACK, Connection, END_HEADERS, Ended, Frame, Headers, Kind, reason};
 use crate::memory::Memory;
 use crate::rules::{RULES, body, served_by_one_thread, served_meanwhile, still_serves};
 use crate::support::Server;
@@ -163,4 +163,19 @@ async fn many_connections_full_of_calls_that_never_end_cost_little() {
         still_serves(&mut honest).await;
     }
     memory.assert_bounded("4,000 open calls");
+}
+
+#[tokio::test]
+async fn nobody_can_fill_the_log_frame_by_frame() {
+    // Seen failing on: each acknowledgement of a PING that was never sent a warning of h2's.
+    let (mut server, mut hostile) = served_by_one_thread().await;
+    hostile.send_bytes(&Frame::new(Kind::Ping, ACK, 0, [7; 8]).bytes().repeat(1_000)).await;
+    hostile.ping().await;
+    drop(hostile);
+    let mut cut_off = Connection::open(&server).await;
+    cut_off.flood(&resets(1_000, false)).await;
+    server.signal("TERM").await;
+    assert_eq!(server.ended().await.code(), Some(0));
+    let log = server.log.rest().await;
+    assert!(log.lines().count() < 20, "{} lines, like {:?}", log.lines().count(), log.lines().last());
 }

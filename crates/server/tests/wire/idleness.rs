@@ -61,6 +61,25 @@ async fn who_may_be_silent_for_long_may_not_be_idle_for_long() {
     let mut idle = Connection::open(&server).await;
     still_serves(&mut idle).await;
     assert_eq!(idle.ended().await, Ended::WentAway(reason::NO_ERROR));
+    let mut without_a_call = Connection::open(&server).await;
+    assert_eq!(without_a_call.ended().await, Ended::WentAway(reason::NO_ERROR));
+    // Whoever has not spoken is idle as well, and would not understand why.
+    let mut silent = Connection::silent(&server).await;
+    assert_eq!(silent.ended().await, Ended::Closed);
+}
+
+#[tokio::test]
+async fn who_may_be_idle_for_long_may_not_be_silent_for_long() {
+    let setup = Setup::rules(RULES).with("server.handshake_timeout", "300ms");
+    let server = setup.with("server.idle_timeout", "1h").start().await;
+    let mut idle = Connection::open(&server).await;
+    for _ in 0..3 {
+        let mut silent = Connection::silent(&server).await;
+        assert_eq!(silent.ended().await, Ended::Closed);
+    }
+    idle.ping().await;
+    assert_eq!(idle.go_aways, []);
+    still_serves(&mut idle).await;
 }
 
 #[tokio::test]

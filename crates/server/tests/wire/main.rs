@@ -34,6 +34,7 @@ mod places;
 mod requests;
 mod tables;
 mod timeouts;
+mod unfinished;
 mod unread;
 mod violations;
 mod windows;

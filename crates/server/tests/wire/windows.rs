@@ -2,7 +2,7 @@
 
 use crate::http2::{Connection, Ended, Frame, Headers, Setting, reason};
 use crate::rules::{RULES, body, served, still_serves};
-use crate::support::{Server, within};
+use crate::support::{Server, Setup, within};
 
 const MOST: u32 = 0x7fff_ffff;
 
@@ -147,4 +147,27 @@ async fn a_body_beyond_the_servers_window_is_an_error() {
         assert_ne!(ended, Ended::WentAway(reason::NO_ERROR));
     }
     still_serves(&mut honest).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_takes_is_given_up_and_the_connection_lives() {
+    let server = Setup::rules(RULES).with("server.call_timeout", "300ms").start().await;
+    let mut connection = Connection::open_with(&server, &[(Setting::InitialWindowSize, 0)]).await;
+    let held = connection.start(&Headers::call(), &body("k=x")).await;
+    let most = std::time::Duration::from_secs(3);
+    let given_up = tokio::time::timeout(most, connection.answer(held)).await;
+    assert_eq!(given_up.expect("it was held for ten times as long").reset, Some(reason::CANCEL));
+    settled(&mut connection).await;
+    // More than may be open at once, in turns: all places are given back.
+    for _ in 0..3 {
+        let streams: Vec<u32> = (0..900).map(|_| connection.stream()).collect();
+        let call = |stream| [Headers::call().frame(stream), Frame::data(stream, body("free=x")).end()];
+        let frames: Vec<Frame> = streams.iter().flat_map(|stream| call(*stream)).collect();
+        connection.send(&frames).await;
+        for stream in streams {
+            assert_eq!(connection.answer(stream).await.reset, Some(reason::CANCEL));
+        }
+    }
+    settled(&mut connection).await;
+    assert_eq!(connection.go_aways, []);
 }

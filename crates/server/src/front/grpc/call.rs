@@ -5,7 +5,7 @@
 use super::activity::Activity;
 use super::body::Body;
 use super::deadline;
-use super::message::{Message, PREFIX};
+use super::message::{self, Message, PREFIX};
 use crate::front::rls::{CallError, RateLimitService};
 use bytes::{Bytes, BytesMut};
 use hivemind_core::store::{Store, StoreError};
@@ -108,7 +108,9 @@ impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for Calls<S>
         self.activity.call_begun();
         let (desk, activity) = (Rc::clone(&self.desk), Rc::clone(&self.activity));
         if request.uri().path() != SHOULD_RATE_LIMIT {
-            let headers = request.headers().clone();
+            // Tonic has the others.
+            let granted = request.headers().get(deadline::HEADER).cloned();
+            let headers = granted.map(|value| (deadline::HEADER, value)).into_iter().collect();
             let mut tonic = self.desk.routes.clone();
             // Asked when it is polled first, where a panic ends the call and not the connection.
             let routed = Box::pin(async move { tonic.call(request).await });
@@ -192,8 +194,8 @@ impl<S: Store + 'static> Future for Call<S> {
         if let Poll::Ready(response) = self.advance(cx) {
             return Poll::Ready(Ok(response));
         }
-        let held = match &self.state {
-            State::Reading { message, .. } => message.len(),
+        let held = match &mut self.state {
+            State::Reading { message, .. } => message.hold(),
             _ => 0,
         };
         let waits = self.waits();
@@ -215,6 +217,8 @@ impl<S: Store + 'static> Call<S> {
         waits.get_or_insert_with(|| {
             let granted =
                 deadline::granted(headers).map_or(desk.timeout, |granted| granted.min(desk.timeout));
+            // Small on the wire and large in memory: a thousand lists of them are not held for as long as that.
+            *headers = message::still_to_read(headers);
             Waits::new(activity, granted)
         })
     }

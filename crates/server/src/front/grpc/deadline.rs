@@ -1,12 +1,14 @@
 //! When a caller stops waiting, as it says in `grpc-timeout`.
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use std::time::Duration;
+
+pub(super) const HEADER: HeaderName = HeaderName::from_static("grpc-timeout");
 
 /// What the caller grants, if it says so in a way that the protocol has: at most
 /// eight digits and a unit. Anything else is no deadline.
 pub(super) fn granted(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let text = headers.get(HEADER)?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if !(1..=8).contains(&digits.len()) || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

@@ -1,13 +1,16 @@
 //! The one message of a unary call, gathered from as many frames as it comes in.
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use tonic::Status;
 
 /// No request for a decision is longer.
 pub(super) const LARGEST: usize = 256 << 10;
 /// A flag, and the length of what follows.
 pub(super) const PREFIX: usize = 5;
+
+const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+const IDENTITY: &str = "identity";
 
 /// What has come of it.
 #[derive(Debug, Default)]
@@ -36,9 +39,13 @@ impl Message {
         }
     }
 
-    /// How much has come.
-    pub(super) fn len(&self) -> usize {
-        self.bytes().len()
+    /// Makes what has come its own while the rest is waited for, and says how much that is:
+    /// a piece of what was read keeps all of it in memory, be it a single byte.
+    pub(super) fn hold(&mut self) -> usize {
+        if !self.whole.is_empty() {
+            self.pieces = std::mem::take(&mut self.whole).to_vec();
+        }
+        self.pieces.len()
     }
 
     fn bytes(&self) -> &[u8] {
@@ -78,13 +85,19 @@ fn too_large(length: usize) -> Status {
     Status::resource_exhausted(format!("a message has at most {LARGEST} bytes; this one has {length}"))
 }
 
+/// What is left to read of the headers of a call that waits: whether its message has an encoding.
+pub(super) fn still_to_read(headers: &HeaderMap) -> HeaderMap {
+    let is_encoded = headers.get(ENCODING).is_some_and(|encoding| encoding != IDENTITY);
+    is_encoded.then_some((ENCODING, HeaderValue::from_static("other"))).into_iter().collect()
+}
+
 /// The protocol tells two mistakes apart: an encoding that is not known here, and none at all.
 fn compressed(headers: &HeaderMap) -> Status {
-    if headers.get("grpc-encoding").is_none_or(|encoding| encoding == "identity") {
+    if headers.get(ENCODING).is_none_or(|encoding| encoding == IDENTITY) {
         return Status::internal("the message is marked as compressed, and no grpc-encoding says how");
     }
     let mut status = Status::unimplemented("the message is compressed; send it as it is");
-    let identity = tonic::metadata::MetadataValue::from_static("identity");
+    let identity = tonic::metadata::MetadataValue::from_static(IDENTITY);
     status.metadata_mut().insert("grpc-accept-encoding", identity);
     status
 }

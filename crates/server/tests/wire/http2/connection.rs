@@ -1,5 +1,6 @@
 //! One connection: frames in order, with what came back sorted by stream.
 
+mod bodies;
 mod flood;
 
 use super::answer::{Answer, Pairs};
@@ -128,28 +129,6 @@ impl Connection {
     pub(crate) async fn ask(&mut self, domain: &str, text: &str) -> String {
         let message = crate::support::request(domain, text).encode_to_vec();
         self.call(&Headers::call(), &framed(&message)).await.shown()
-    }
-
-    /// Sends a body as fast as the server's windows allow.
-    pub(crate) async fn send_body(&mut self, stream: u32, body: &[u8]) {
-        for (index, piece) in body.chunks(16_384).enumerate() {
-            let size = i64::try_from(piece.len()).unwrap();
-            while self.window < size || self.first_window + self.sent(stream) < size {
-                if self.streams.get(&stream).is_some_and(|answer| answer.ended) {
-                    return;
-                }
-                self.read().await.expect("a frame");
-            }
-            self.window -= size;
-            *self.windows.entry(stream).or_default() -= size;
-            let frame = Frame::data(stream, piece);
-            let last = (index + 1) * 16_384 >= body.len();
-            self.send(&[if last { frame.end() } else { frame }]).await;
-        }
-    }
-
-    fn sent(&self, stream: u32) -> i64 {
-        self.windows.get(&stream).copied().unwrap_or(0)
     }
 
     /// Waits until a stream has come to its end.

@@ -31,6 +31,7 @@ pub(crate) mod reason {
     pub(crate) const REFUSED_STREAM: u32 = 7;
     pub(crate) const CANCEL: u32 = 8;
     pub(crate) const COMPRESSION_ERROR: u32 = 9;
+    pub(crate) const ENHANCE_YOUR_CALM: u32 = 11;
 }
 
 /// What a peer can set.

@@ -1,0 +1,78 @@
+//! Messages that begin and do not end: what is held of all of them has a bound on each connection.
+
+use crate::http2::{Connection, Ended, Frame, Headers, known, reason::ENHANCE_YOUR_CALM};
+use crate::memory::Memory;
+use crate::rules::{body, served_by_one_thread, served_meanwhile, still_serves};
+
+const RESOURCE_EXHAUSTED: u32 = 8;
+const MOST_GROWTH_KIB: u64 = 20 << 10;
+
+#[tokio::test]
+async fn unfinished_messages_of_225_megabytes_are_not_held() {
+    let (server, mut honest) = served_by_one_thread().await;
+    let memory = Memory::of(&server);
+    let mut hostile = Connection::open(&server).await;
+    hostile.ping().await;
+    let whole = body(&format!("k={}", "x".repeat(250_000)));
+    let unfinished = &whole[..whole.len() - 1];
+    let flood = async {
+        for _ in 0..900 {
+            let stream = hostile.begin(&Headers::call()).await;
+            if let Some(ended) = hostile.send_part(stream, unfinished).await {
+                return Some(ended);
+            }
+        }
+        hostile.flood_done().await
+    };
+    let ended = served_meanwhile(&mut honest, flood).await;
+    memory.assert_grown_by_less(MOST_GROWTH_KIB, "unfinished messages");
+    let answers = hostile.streams.values();
+    let refused = answers.filter(|answer| answer.grpc_status() == Some(RESOURCE_EXHAUSTED)).count();
+    // The first ones are held, and wait for their end; the others are told why they are not.
+    assert!((1..900).contains(&refused), "{refused} were refused");
+    // Whoever goes on sending to streams that were refused is cut off sooner or later.
+    assert!([None, Some(Ended::WentAway(ENHANCE_YOUR_CALM))].contains(&ended), "{ended:?}");
+    still_serves(&mut Connection::open(&server).await).await;
+}
+
+/// Fills connections with calls that never end, and sees what they cost in memory.
+async fn costs_little(what: &str, connections: usize, open: &[Frame], call: impl Fn(u32) -> Vec<Frame>) {
+    let (server, mut honest) = served_by_one_thread().await;
+    let memory = Memory::of(&server);
+    let mut held = Vec::new();
+    for _ in 0..connections {
+        let mut connection = Connection::open(&server).await;
+        connection.stream();
+        connection.send(open).await;
+        for _ in 0..900 {
+            let stream = connection.stream();
+            connection.send(&call(stream)).await;
+        }
+        connection.ping().await;
+        assert_eq!(connection.go_aways, []);
+        held.push(connection);
+    }
+    still_serves(&mut honest).await;
+    memory.assert_grown_by_less(32 << 10, what);
+}
+
+#[tokio::test]
+async fn the_headers_of_calls_that_wait_are_not_held() {
+    // Seen failing on: 440 headers that are a byte each on the wire, 50 KB for each call: 85 MB.
+    let first = Headers::call().block();
+    let entry = Headers::none().with("x", "").indexed_block();
+    let open = Frame::headers(1, [first.clone(), entry].concat());
+    let bomb = [first, vec![known(62); 440]].concat();
+    costs_little("headers", 2, &[open], |stream| vec![Frame::headers(stream, bomb.clone())]).await;
+}
+
+#[tokio::test]
+async fn a_byte_of_a_message_does_not_hold_all_that_was_read_with_it() {
+    // Seen failing on: 12 KB held for each byte.
+    let open = Headers::call().frame(1);
+    let call = |stream| {
+        let filler = Frame::new(0x42, 0, 0, vec![0; 16_000]);
+        vec![Headers::call().frame(stream), Frame::data(stream, [0]), filler]
+    };
+    costs_little("bytes", 4, &[open], call).await;
+}
