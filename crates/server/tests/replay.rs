@@ -235,8 +235,8 @@ fn a_long_recording_takes_no_more_memory_than_a_short_one() {
     let (short, long) = (peak_after(10_000), peak_after(200_000));
     drop(stdin);
     assert!(child.wait().unwrap().success());
-    // 200,000 lines are 36 MB; kept, they would show.
-    assert!(long < short + 4_000, "{short} kB after 10,000 lines, {long} kB after 200,000 more");
+    // 200,000 lines are 36 MB; kept, they would show. The allocator takes memory 4 MB at a time.
+    assert!(long < short + 10_000, "{short} kB after 10,000 lines, {long} kB after 200,000 more");
 }
 
 #[test]

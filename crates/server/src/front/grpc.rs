@@ -13,6 +13,7 @@ mod message;
 mod socket;
 #[cfg(test)]
 mod tests;
+mod waits;
 mod workers;
 
 pub(crate) use socket::Socket;

@@ -14,6 +14,25 @@ fn in_frames(stream: u32, block: &[u8]) -> Vec<Frame> {
     frames
 }
 
+/// Seen failing without a bound on their number.
+#[tokio::test]
+async fn more_than_128_headers_are_refused_however_small_they_are() {
+    let server = Server::with_rules(RULES).await;
+    let mut connection = Connection::open(&server).await;
+    for (count, answer) in [(100, None), (200, Some("http 431"))] {
+        let stream = connection.stream();
+        let headers = (0..count).fold(Headers::call(), |headers, n| headers.with(&format!("x{n}"), "1"));
+        let mut frames = in_frames(stream, &headers.block());
+        frames.push(Frame::data(stream, body("free=x")).end());
+        connection.send(&frames).await;
+        match answer {
+            None => assert!(connection.answer(stream).await.shown().starts_with("OK"), "{count}"),
+            Some(answer) => assert_eq!(connection.refusal(stream).await.as_deref(), Some(answer), "{count}"),
+        }
+    }
+    still_serves(&mut connection).await;
+}
+
 #[tokio::test]
 async fn a_list_of_headers_above_16_kib_is_refused_and_one_below_is_not() {
     // Seen failing on: a bound of 16 MiB.

@@ -6,28 +6,30 @@ use super::activity::Activity;
 use super::body::Body;
 use super::deadline;
 use super::message::{self, Message, PREFIX};
+use super::waits::Waits;
 use crate::front::rls::{CallError, RateLimitService};
 use bytes::{Bytes, BytesMut};
+use hivemind_core::Timestamp;
 use hivemind_core::store::{Store, StoreError};
-use hivemind_core::{Clock, SystemClock, Timestamp};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use std::cell::RefCell;
 use std::convert::Infallible;
-use std::future::{Future, Pending, pending};
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::time::{Timeout, timeout};
 use tonic::Status;
 use tonic::service::Routes;
 use tower_service::Service;
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+/// A header may be one byte on the wire and a hundred in memory, so their number has a bound beside their size.
+const MOST_HEADERS: usize = 128;
 /// Answers share a piece of memory of this size, so that few of them allocate one.
 const ANSWERS: usize = 16 << 10;
 
@@ -107,6 +109,10 @@ impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for Calls<S>
     fn call(&self, request: Request<Incoming>) -> Call<S> {
         self.activity.call_begun();
         let (desk, activity) = (Rc::clone(&self.desk), Rc::clone(&self.activity));
+        if request.headers().len() > MOST_HEADERS {
+            let state = State::Refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+            return Call { desk, activity, headers: HeaderMap::new(), waits: None, state };
+        }
         if request.uri().path() != SHOULD_RATE_LIMIT {
             // Tonic has the others.
             let granted = request.headers().get(deadline::HEADER).cloned();
@@ -151,40 +157,6 @@ enum State {
     Deciding(Pin<Box<dyn Future<Output = Result<Bytes, Status>>>>),
     Routed(Pin<Box<dyn Future<Output = Result<Response<tonic::body::Body>, Infallible>>>>),
     Refused(StatusCode),
-}
-
-/// A call that waits, and until when.
-struct Waits {
-    activity: Rc<Activity>,
-    /// How much of its message it holds.
-    gathered: usize,
-    deadline: Timestamp,
-    timer: Pin<Box<Timeout<Pending<()>>>>,
-}
-
-impl Waits {
-    fn new(activity: &Rc<Activity>, granted: Duration) -> Self {
-        Self {
-            activity: Rc::clone(activity),
-            gathered: 0,
-            deadline: SystemClock.now().saturating_add(granted),
-            // A time-out of nothing is a timer: whatever comes first, the call or this, ends the wait.
-            timer: Box::pin(timeout(granted, pending())),
-        }
-    }
-
-    fn gather(&mut self, bytes: usize) -> Result<(), Status> {
-        let bearable = self.activity.gather(self.gathered, bytes);
-        self.gathered = bytes;
-        let too_much = || Status::resource_exhausted("too many unfinished messages on one connection");
-        bearable.then_some(()).ok_or_else(too_much)
-    }
-}
-
-impl Drop for Waits {
-    fn drop(&mut self) {
-        self.activity.gather(self.gathered, 0);
-    }
 }
 
 impl<S: Store + 'static> Future for Call<S> {

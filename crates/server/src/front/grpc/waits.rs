@@ -1,0 +1,44 @@
+//! A call that has left the fast path: until when it waits, and what it holds meanwhile.
+
+use super::activity::Activity;
+use hivemind_core::{Clock, SystemClock, Timestamp};
+use std::future::{Pending, pending};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::time::{Timeout, timeout};
+use tonic::Status;
+
+/// A call that waits, and until when.
+pub(super) struct Waits {
+    activity: Rc<Activity>,
+    /// How much of its message it holds.
+    gathered: usize,
+    pub(super) deadline: Timestamp,
+    pub(super) timer: Pin<Box<Timeout<Pending<()>>>>,
+}
+
+impl Waits {
+    pub(super) fn new(activity: &Rc<Activity>, granted: Duration) -> Self {
+        Self {
+            activity: Rc::clone(activity),
+            gathered: 0,
+            deadline: SystemClock.now().saturating_add(granted),
+            // A time-out of nothing is a timer: whatever comes first, the call or this, ends the wait.
+            timer: Box::pin(timeout(granted, pending())),
+        }
+    }
+
+    pub(super) fn gather(&mut self, bytes: usize) -> Result<(), Status> {
+        let bearable = self.activity.gather(self.gathered, bytes);
+        self.gathered = bytes;
+        let too_much = || Status::resource_exhausted("too many unfinished messages on one connection");
+        bearable.then_some(()).ok_or_else(too_much)
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.activity.gather(self.gathered, 0);
+    }
+}
