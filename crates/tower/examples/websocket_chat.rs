@@ -48,8 +48,8 @@ async fn chat(socket: &mut WebSocket, room: &Room, guard: &ConnectionGuard) -> R
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let chat =
-        ServiceLimits::new("chat").ws_message(PartialLimit::new().requests(1).burst(3)).close_on_limit();
+    let messages = PartialLimit::new().requests(1).burst(3);
+    let chat = ServiceLimits::new("chat").websocket("/").ws_message(messages).close_on_limit();
     let limiter = RateLimiter::new(Limits::new().service(chat))?;
 
     let router = Router::new().route("/", get(join)).with_state(broadcast::channel(16).0);

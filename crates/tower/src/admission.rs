@@ -9,7 +9,7 @@ use crate::order::Order;
 use crate::refusal_log::Refusal;
 use crate::retry_after::RetryAfter;
 use crate::websocket::ConnectionGuard;
-use hivemind_core::store::{Context, Op, Outcome, StoreError, Verdict, Verdicts};
+use hivemind_core::store::{Op, Outcome, StoreError, Verdict, Verdicts};
 use hivemind_core::{Cost, Timestamp};
 use http::request::Parts;
 use http::{Method, header};
@@ -30,6 +30,7 @@ pub(crate) struct Asked {
 /// What a request to open a WebSocket needs beside.
 struct Upgrade {
     messages: Arc<Bucket>,
+    most: Option<Arc<Bucket>>,
     open: Option<OpenConnection>,
     closes: bool,
 }
@@ -45,7 +46,7 @@ impl Shared {
     /// What to ask the store for this request; none if limits are switched off. All of it comes from
     /// one load of the limits, so that no request is in the old ones and the new at once.
     #[inline]
-    pub(crate) fn ask(self: &Arc<Self>, name: &Arc<str>, parts: &Parts) -> Option<Result<Asked, Admission>> {
+    pub(crate) fn ask(self: &Arc<Self>, name: &Arc<str>, parts: &Parts) -> Option<Asked> {
         let limits = self.limits.load();
         if !limits.enabled {
             return None;
@@ -55,24 +56,18 @@ impl Shared {
         let service = limits.service(name);
         let now = self.clock.now();
         let order = |bucket| Order::new(client, name, bucket, limits.guard.as_ref());
-        if !is_upgrade(parts) {
+        // A header alone says nothing: it would take any request out of its limit.
+        if !is_upgrade(parts) || !service.websockets.has(parts.uri.path()) {
             let order = order(service.find(&parts.method, parts.uri.path()));
-            return Some(Ok(Asked { order, upgrade: None, now }));
+            return Some(Asked { order, upgrade: None, now });
         }
-        let order = order(&service.ws_connection);
-        let (messages, closes) = (Arc::clone(&service.ws_message), service.close_4429);
-        let mut upgrade = Upgrade { messages, open: None, closes };
-        if let Some(most) = &service.open {
-            upgrade.open = self.open.take(order.key(), most.limit.requests());
-            if upgrade.open.is_none() {
-                return Some(Err(self.crowded(order, most, upgrade, parts, now)));
-            }
-        }
-        Some(Ok(Asked { order, upgrade: Some(upgrade), now }))
+        let (messages, most) = (Arc::clone(&service.ws_message), service.open.clone());
+        let upgrade = Upgrade { messages, most, open: None, closes: service.close_4429 };
+        Some(Asked { order: order(&service.ws_connection), upgrade: Some(upgrade), now })
     }
 
     pub(crate) fn decide(&self, asked: &Asked) -> Deciding {
-        self.backend.decide(&asked.order, Op::Spend, Cost::ONE, Context::at(asked.now))
+        self.backend.decide(&asked.order, Op::Spend, [Cost::ONE; 2], self.context(asked.now))
     }
 
     /// What the store's answer means.
@@ -82,9 +77,19 @@ impl Shared {
         verdicts: Result<Verdicts, StoreError>,
         parts: &Parts,
     ) -> Admission {
-        let Asked { order, upgrade, now } = asked;
-        let decision = match verdicts {
-            Ok(verdicts) => Decision::new(order, self, &verdicts, now),
+        let Asked { order, mut upgrade, now } = asked;
+        // Whom the store does not know of is counted here all the same.
+        if verdicts.as_ref().map_or(!self.fails_closed, |verdicts| verdicts.committed)
+            && let Some(upgrade) = &mut upgrade
+            && let Some(most) = &upgrade.most
+        {
+            upgrade.open = self.open.take(order.key(), most.limit.requests());
+            if upgrade.open.is_none() {
+                return self.crowded(order, upgrade, parts, now);
+            }
+        }
+        let decision = match verdicts.and_then(|verdicts| Decision::new(order, self, &verdicts, now)) {
+            Ok(decision) => Some(decision),
             Err(error) => {
                 self.warn_of(&error, now);
                 if self.fails_closed {
@@ -94,8 +99,11 @@ impl Shared {
             }
         };
         match decision {
-            Some(decision) if !decision.verdict().is_admitted() => self.refused(decision, upgrade, parts),
+            Some(decision) if !decision.is_allowed() => self.refused(decision, upgrade.as_ref(), parts),
             decision => {
+                if let Some(decision) = decision.as_ref().filter(|decision| decision.is_dry_run_refusal()) {
+                    self.tell_of(decision, parts);
+                }
                 let guard = upgrade.map(|upgrade| {
                     ConnectionGuard::new(upgrade.messages, upgrade.open, Arc::clone(&self.clock))
                 });
@@ -104,40 +112,33 @@ impl Shared {
         }
     }
 
-    /// A client has as many WebSocket connections open as it may: nothing was charged, and when one closes nobody knows.
+    /// A client has as many WebSocket connections open as it may. It was charged for this attempt, or it
+    /// could repeat it without end; and when one closes nobody knows.
     fn crowded(
         self: &Arc<Self>,
         order: Order,
-        most: &Arc<Bucket>,
-        upgrade: Upgrade,
+        upgrade: &Upgrade,
         parts: &Parts,
         now: Timestamp,
     ) -> Admission {
         let soon = Duration::from_secs(1);
         let outcome = Outcome::Refused { retry_after: Some(soon) };
         let verdict = Verdict { outcome, available: 0, remaining: 0, reset_after: soon };
-        let order = order.of(most);
+        let order = upgrade.most.iter().fold(order, Order::of);
         match Decision::new(order, self, &Verdicts::new(false, [verdict]), now) {
-            Some(decision) => self.refused(decision, Some(upgrade), parts),
-            None => Admission::Undecided,
+            Ok(decision) => self.refused(decision, Some(upgrade), parts),
+            Err(_) => Admission::Undecided,
         }
     }
 
-    fn refused(&self, decision: Decision, upgrade: Option<Upgrade>, parts: &Parts) -> Admission {
+    fn refused(&self, decision: Decision, upgrade: Option<&Upgrade>, parts: &Parts) -> Admission {
         self.tell_of(&decision, parts);
-        let is_allowed = decision.is_allowed();
-        match upgrade {
-            Some(Upgrade { closes: true, .. }) if !is_allowed => {
-                let guard = Some(ConnectionGuard::closed(decision.retry_after()));
-                Admission::Passed { decision: Some(decision), guard }
-            }
-            Some(upgrade) if is_allowed => {
-                let guard = ConnectionGuard::new(upgrade.messages, upgrade.open, Arc::clone(&self.clock));
-                Admission::Passed { decision: Some(decision), guard: Some(guard) }
-            }
-            None if is_allowed => Admission::Passed { decision: Some(decision), guard: None },
-            _ => Admission::Refused(decision),
+        // The guard is there against who makes up names: a handler shall not even close what it refuses.
+        if upgrade.is_some_and(|upgrade| upgrade.closes) && !decision.guard_refuses() {
+            let guard = Some(ConnectionGuard::closed(decision.retry_after()));
+            return Admission::Passed { decision: Some(decision), guard };
         }
+        Admission::Refused(decision)
     }
 
     /// The event for those who watch for floods, and the line for fail2ban.

@@ -2,14 +2,17 @@
 //! who is refused. All of it that does not depend on the decision was made when the
 //! limit was; a refusal must cost no more than a pass.
 
+use crate::accept::prefers_text;
 use crate::answer_body::AnswerBody;
+use crate::bucket::LimitKind;
 use crate::decision::Decision;
 use crate::problem;
 use crate::retry_after::RetryAfter;
 use bytes::Bytes;
 use hivemind_core::Timestamp;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Version};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -63,6 +66,9 @@ impl fmt::Debug for Answers {
 impl Answers {
     /// Tells in the headers of an answer what was decided.
     pub(crate) fn tell(&self, headers: &mut HeaderMap, decision: &Decision) {
+        if !has_window(decision) {
+            return;
+        }
         let (policy, verdict) = (&decision.bucket().policy, decision.verdict());
         // Growing the map one by one costs more than filling it; but room for one more than is told would
         // double it where axum's `Content-Length` is in it already, which costs more than all of this.
@@ -97,15 +103,16 @@ impl Answers {
     }
 
     /// The answer to a request that is refused.
-    pub(crate) fn refusal<B>(&self, request: &HeaderMap, decision: &Decision) -> Response<AnswerBody<B>> {
+    pub(crate) fn refusal<B>(&self, request: &Parts, decision: &Decision) -> Response<AnswerBody<B>> {
         let mut response = if is_grpc(request) {
             grpc_refusal(decision)
         } else {
             match &self.body {
                 RefusalBody::Custom(custom) => custom(decision),
-                RefusalBody::Problem if !prefers_text(request) => {
-                    let body = problem::body(self.reset(decision), decision);
-                    let wait = decision.retry_after();
+                RefusalBody::Problem if !prefers_text(&request.headers) => {
+                    let reset = has_window(decision).then(|| self.reset(decision));
+                    let body = problem::body(reset, decision);
+                    let wait = decision.retry_after().filter(|_| reset.is_some());
                     if let (Headers::Both, Some(RetryAfter::Seconds(wait))) = (self.headers, wait) {
                         return self.usual_refusal(decision, wait.get(), body);
                     }
@@ -122,6 +129,11 @@ impl Answers {
         self.tell(headers, decision);
         response.map(AnswerBody::refusal)
     }
+}
+
+/// Whether the limit has a window and a reset to tell of: how many are open at once has none.
+fn has_window(decision: &Decision) -> bool {
+    decision.kind() != LimitKind::WsOpen
 }
 
 /// Where a decision's values go in the headers of the usual refusal: no other value is one letter.
@@ -213,41 +225,11 @@ fn grpc_refusal(decision: &Decision) -> Response<Bytes> {
     response
 }
 
-fn is_grpc(request: &HeaderMap) -> bool {
-    request.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
-}
-
-/// Whether the client would rather have plain text than JSON. Who says nothing gets JSON.
-fn prefers_text(request: &HeaderMap) -> bool {
-    let Some(accept) = request.get(ACCEPT).and_then(|value| value.to_str().ok()) else { return false };
-    if accept == "*/*" {
-        return false; // What most clients send that are no browsers.
-    }
-    let text = quality(accept, &["text/plain", "text/*", "*/*"]);
-    let problem = quality(accept, &["application/problem+json", "application/*", "*/*"]);
-    text > problem.max(quality(accept, &["application/json"]))
-}
-
-/// The quality of the most specific of these ranges that is named, in thousandths (RFC 9110, 12.5.1).
-fn quality(accept: &str, ranges: &[&str]) -> u32 {
-    let of_range = |range: &&str| {
-        accept.split(',').find_map(|item| {
-            let (name, parameters) = item.split_once(';').unwrap_or((item, ""));
-            name.trim().eq_ignore_ascii_case(range).then(|| thousandths(parameters))
-        })
-    };
-    ranges.iter().find_map(of_range).unwrap_or(0)
-}
-
-fn thousandths(parameters: &str) -> u32 {
-    let quality = parameters.split(';').find_map(|parameter| parameter.trim().strip_prefix("q="));
-    match quality.map(str::trim) {
-        Some(text) if text.starts_with('0') => {
-            let digits = text.strip_prefix("0.").unwrap_or_default().chars().chain("000".chars());
-            digits.take(3).filter_map(|digit| digit.to_digit(10)).fold(0, |sum, digit| sum * 10 + digit)
-        }
-        _ => 1_000,
-    }
+/// Whether it is a call of gRPC, which is always so: who only says so by a header is told 429 as all are.
+fn is_grpc(request: &Parts) -> bool {
+    let is_call = request.method == Method::POST && request.version == Version::HTTP_2;
+    let content_type = request.headers.get(CONTENT_TYPE).filter(|_| is_call);
+    content_type.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
 fn whole_seconds(span: Duration) -> u64 {
@@ -272,31 +254,4 @@ fn service_limit(start: &str, (remaining, reset): (u64, u64)) -> HeaderValue {
 /// Names are ASCII and numbers are, so this cannot fail; without the value nothing is untrue.
 fn ascii(text: &[u8]) -> HeaderValue {
     HeaderValue::from_bytes(text).unwrap_or_else(|_| HeaderValue::from_static(""))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_prefers_text_is_found_by_its_accept_header() {
-        for (accept, text) in [
-            ("text/plain", true),
-            ("text/*", true),
-            ("TEXT/PLAIN;charset=utf-8", true),
-            ("*/*", false),
-            ("", false),
-            ("application/json", false),
-            ("application/problem+json, text/plain;q=0.9", false),
-            ("application/json;q=0.5, text/plain", true),
-            ("application/json;q=0.25, text/plain;q=0.3", true),
-            ("text/plain;q=0, */*", false),
-            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", false),
-            ("text/plain;q=nonsense", true),
-        ] {
-            let headers = [(ACCEPT, HeaderValue::from_static(accept))].into_iter().collect();
-            assert_eq!(prefers_text(&headers), text, "{accept}");
-        }
-        assert!(!prefers_text(&HeaderMap::new()));
-    }
 }

@@ -2,9 +2,9 @@
 //! type shall not say where its limiter counts. The store in this process answers at
 //! once and costs no allocation; every other one may have to be waited for.
 
-use crate::order::Order;
+use crate::order::{Costs, Order};
+use hivemind_core::Timestamp;
 use hivemind_core::store::{Context, LocalStore, MemoryStore, Op, Store, StoreError, Verdicts};
-use hivemind_core::{Cost, Timestamp};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,8 @@ pub(crate) enum Deciding {
     Later(Later),
 }
 
-impl Deciding {
-    pub(crate) async fn wait(self) -> Result<Verdicts, StoreError> {
-        match self {
-            Self::Now(verdicts) => Ok(verdicts),
-            Self::Later(later) => later.await,
-        }
-    }
-}
-
 pub(crate) trait Backend: Send + Sync {
-    fn decide(&self, order: &Order, op: Op, cost: Cost, context: Context) -> Deciding;
+    fn decide(&self, order: &Order, op: Op, costs: Costs, context: Context) -> Deciding;
 
     /// Limits have changed: what is remembered now may have to be remembered for longer.
     fn hold(&self, _now: Timestamp, _memory: Duration) {}
@@ -36,9 +27,9 @@ pub(crate) trait Backend: Send + Sync {
 pub(crate) struct Local(pub(crate) Arc<MemoryStore>);
 
 impl Backend for Local {
-    fn decide(&self, order: &Order, op: Op, cost: Cost, context: Context) -> Deciding {
+    fn decide(&self, order: &Order, op: Op, costs: Costs, context: Context) -> Deciding {
         let names = order.names();
-        let batch = order.batch(&names, op, cost);
+        let batch = order.batch(&names, op, costs);
         Deciding::Now(match batch.as_slice() {
             [charge] => {
                 let (committed, verdict) = self.0.decide_alone(charge, context);
@@ -57,11 +48,11 @@ impl Backend for Local {
 pub(crate) struct Remote<S>(pub(crate) Arc<S>);
 
 impl<S: Store + 'static> Backend for Remote<S> {
-    fn decide(&self, order: &Order, op: Op, cost: Cost, context: Context) -> Deciding {
+    fn decide(&self, order: &Order, op: Op, costs: Costs, context: Context) -> Deciding {
         let (store, order) = (Arc::clone(&self.0), order.clone());
         Deciding::Later(Box::pin(async move {
             let names = order.names();
-            let batch = order.batch(&names, op, cost);
+            let batch = order.batch(&names, op, costs);
             store.decide(&batch, context).await
         }))
     }

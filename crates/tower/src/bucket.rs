@@ -7,6 +7,7 @@ use crate::partial_limit::{Algorithm, Excess, PartialLimit};
 use hivemind_core::store::{KeyPrefix, KeySeed};
 use hivemind_core::{Limit, LimitError, Period, Rate};
 use http::{HeaderMap, HeaderValue};
+use std::cmp::Ordering;
 use std::fmt;
 use std::time::Duration;
 
@@ -48,6 +49,12 @@ impl LimitKind {
             Self::WsOpen => ":ws_open",
             Self::IpGuard => ":ip_guard",
         }
+    }
+
+    /// Whether what is over its rate can be held back: a message has come already, and an address waits by
+    /// the limits of its clients.
+    const fn delays(self) -> bool {
+        matches!(self, Self::Http | Self::WsConnection)
     }
 
     pub(crate) const fn keys(self) -> &'static [&'static str] {
@@ -119,6 +126,9 @@ impl Bucket {
         let prefix = KeyPrefix::new(seed, place.kind.domain(), place.kind.keys().iter().copied(), &limit, 0);
         let undelayed = match (whole.excess, &limit) {
             (None | Some(Excess::Reject), _) => None,
+            (Some(Excess::Delay { .. }), _) if !place.kind.delays() => {
+                return Err(LimitsError::Undelayable { place: place.to_string() });
+            }
             (Some(Excess::Delay { after }), Limit::TokenBucket(_)) => Some(undelayed(&limit, after)),
             (Some(Excess::Delay { .. }), _) => {
                 return Err(LimitsError::DelayedWindow { place: place.to_string() });
@@ -140,6 +150,20 @@ impl Bucket {
     pub(crate) fn delay(&self, reset_after: Duration) -> Duration {
         self.undelayed.map_or(Duration::ZERO, |undelayed| reset_after.saturating_sub(undelayed))
     }
+
+    /// Whether it admits less than another; one in dry run refuses nobody.
+    pub(crate) fn is_stricter_than(&self, other: &Self) -> bool {
+        let by_burst = || self.limit.burst().cmp(&other.limit.burst());
+        let by_limit = || by_rate(&self.limit, &other.limit).then_with(by_burst);
+        self.dry_run.cmp(&other.dry_run).then_with(by_limit).is_lt()
+    }
+}
+
+/// Orders limits by their rate, the slowest first.
+pub(crate) fn by_rate(one: &Limit, other: &Limit) -> Ordering {
+    let requests_in_the_others =
+        |one: &Limit, other: &Limit| u128::from(one.requests()) * other.period().length().as_nanos();
+    requests_in_the_others(one, other).cmp(&requests_in_the_others(other, one))
 }
 
 /// The limit of a whole set of fields.

@@ -6,8 +6,9 @@ use crate::client::Client;
 use crate::limiter::Shared;
 use crate::order::Order;
 use crate::retry_after::RetryAfter;
-use hivemind_core::store::{Context, Op, StoreError, Verdict, Verdicts};
-use hivemind_core::{Cost, Limit, Timestamp};
+use crate::settle::Spent;
+use hivemind_core::store::{StoreError, Verdict, Verdicts};
+use hivemind_core::{Limit, Timestamp};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,9 @@ struct Decided {
     verdict: Verdict,
     is_by_guard: bool,
     is_allowed: bool,
+    guard_refuses: bool,
+    delay: Duration,
+    spent: Spent,
     at: Timestamp,
 }
 
@@ -34,15 +38,45 @@ impl Decision {
         shared: &Arc<Shared>,
         verdicts: &Verdicts,
         at: Timestamp,
-    ) -> Option<Self> {
-        let each = || verdicts.each().iter().enumerate();
-        let refusing = each().filter(|(_, verdict)| !verdict.is_admitted());
+    ) -> Result<Self, StoreError> {
+        let (each, is_allowed) = (verdicts.each(), verdicts.committed);
+        let wrong = || StoreError::Unreachable { reason: "it gave another number of verdicts".into() };
+        let (own, guard) = match each {
+            [own, rest @ ..] if order.has(each.len()) => (own, rest.first()),
+            _ => return Err(wrong()),
+        };
+        let is_refusing = |(index, verdict): &(usize, &Verdict)| {
+            !verdict.is_admitted() && (is_allowed || order.enforces(*index))
+        };
+        let refusing = each.iter().enumerate().filter(is_refusing);
         let strictest = refusing.min_by_key(|(_, verdict)| verdict.strictness());
         // Who passes is told of its own bucket: the guard's is shared with others of its address.
-        let (index, verdict) = strictest.or_else(|| each().next())?;
-        let (verdict, shared) = (*verdict, Arc::clone(shared));
-        let is_allowed = verdicts.committed;
-        Some(Self(Arc::new(Decided { order, shared, verdict, is_by_guard: index > 0, is_allowed, at })))
+        let (index, verdict) = strictest.unwrap_or((0, own));
+        let is_held_back = is_allowed && own.is_admitted() && order.enforces(0);
+        Ok(Self(Arc::new(Decided {
+            shared: Arc::clone(shared),
+            verdict: *verdict,
+            is_by_guard: index > 0,
+            is_allowed,
+            guard_refuses: !is_allowed && order.enforces(1) && guard.is_some_and(|of| !of.is_admitted()),
+            delay: if is_held_back { order.bucket.delay(own.reset_after) } else { Duration::ZERO },
+            spent: Spent::of(verdicts),
+            at,
+            order,
+        })))
+    }
+
+    /// Whether the guard of its address refuses it, alone or beside the client's own limit.
+    pub(crate) fn guard_refuses(&self) -> bool {
+        self.0.guard_refuses
+    }
+
+    pub(crate) fn order(&self) -> &Order {
+        &self.0.order
+    }
+
+    pub(crate) fn spent(&self) -> &Spent {
+        &self.0.spent
     }
 
     /// The limit that the decision is told of.
@@ -68,9 +102,7 @@ impl Decision {
     /// How long the request is held back before it goes on; zero unless its limit delays.
     #[must_use]
     pub fn delay(&self) -> Duration {
-        let Decided { order, verdict, .. } = &*self.0;
-        let is_held = verdict.is_admitted() && !order.bucket.dry_run;
-        if is_held { order.bucket.delay(verdict.reset_after) } else { Duration::ZERO }
+        self.0.delay
     }
 
     /// Who was charged.
@@ -137,31 +169,6 @@ impl Decision {
     #[must_use]
     pub fn retry_after(&self) -> Option<RetryAfter> {
         RetryAfter::of(self.0.verdict.outcome)
-    }
-
-    /// Gives back what turned out not to be needed, to the counters that were charged. Returns what
-    /// is left for the client.
-    ///
-    /// # Errors
-    /// If the store failed; one in this process cannot.
-    pub async fn refund(&self, cost: u64) -> Result<u64, StoreError> {
-        self.settle(Op::Refund, cost).await
-    }
-
-    /// Takes a cost that is known only now, whether it fits or not: a bucket may sink to minus its
-    /// burst, and the client waits that out. Returns what is left for the client.
-    ///
-    /// # Errors
-    /// If the store failed; one in this process cannot.
-    pub async fn debit(&self, cost: u64) -> Result<u64, StoreError> {
-        self.settle(Op::Debit, cost).await
-    }
-
-    async fn settle(&self, op: Op, cost: u64) -> Result<u64, StoreError> {
-        let Decided { order, shared, .. } = &*self.0;
-        let context = Context::at(shared.clock.now());
-        let verdicts = shared.backend.decide(order, op, Cost::new(cost), context).wait().await?;
-        Ok(verdicts.each().first().map_or(0, |verdict| verdict.remaining))
     }
 }
 

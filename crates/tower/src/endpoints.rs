@@ -1,13 +1,11 @@
 //! Which endpoint a request is for, by method and path. The most specific pattern
-//! wins, as in axum's router; of two for one path, the one that names the method.
-//!
-//! A path is matched as its server will read it: percent-encoded letters are the
-//! letters, or `/%6Cogin` would be a way around the limit of `/login`.
+//! wins, as in axum's router; of two for one path, the one that names the method. HEAD
+//! is answered by what answers GET, and so is charged as GET where it has no endpoint of its own.
 
 use crate::bucket::Bucket;
 use crate::limits_error::LimitsError;
+use crate::path::decoded;
 use http::Method;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 type Router = matchit::Router<Arc<Bucket>>;
@@ -15,6 +13,8 @@ type Router = matchit::Router<Arc<Bucket>>;
 /// The endpoints of one service that have limits of their own.
 #[derive(Default)]
 pub(crate) struct Endpoints {
+    /// As they were written.
+    all: Vec<Arc<Bucket>>,
     by_method: Vec<(Method, Router)>,
     any_method: Option<Router>,
 }
@@ -60,29 +60,39 @@ impl Endpoints {
                 methods.push(method);
             }
         }
+        if methods.contains(&&Method::GET) && !methods.contains(&&Method::HEAD) {
+            methods.push(&Method::HEAD);
+        }
         let of = |method| Self::router(service, endpoints, method);
         let by_method = methods.iter().map(|&method| Ok((method.clone(), of(Some(method))?)));
         let any_method = endpoints.iter().any(|(pattern, _)| pattern.method.is_none());
         Ok(Self {
+            all: endpoints.iter().map(|(_, bucket)| Arc::clone(bucket)).collect(),
             by_method: by_method.collect::<Result<_, LimitsError>>()?,
             any_method: any_method.then(|| of(None)).transpose()?,
         })
     }
 
-    /// The endpoints of one method, and those of any that it has none of its own for.
+    /// The endpoints of one method, and those of the wider ones that it has none of its own for.
     fn router(
         service: &str,
         endpoints: &[(Pattern<'_>, Arc<Bucket>)],
         method: Option<&Method>,
     ) -> Result<Router, LimitsError> {
-        let is_own = |pattern: &Pattern<'_>| pattern.method.as_ref() == method;
-        let own = endpoints.iter().filter(|(pattern, _)| is_own(pattern));
-        let others = endpoints.iter().filter(|(pattern, _)| {
-            let is_taken = |(own, _): &(Pattern<'_>, _)| is_own(own) && own.path == pattern.path;
-            method.is_some() && pattern.method.is_none() && !endpoints.iter().any(is_taken)
-        });
+        let rank = |pattern: &Pattern<'_>| match &pattern.method {
+            own if own.as_ref() == method => Some(0),
+            Some(get) if get == Method::GET && method == Some(&Method::HEAD) => Some(1),
+            None => Some(2),
+            Some(_) => None,
+        };
+        // Two of one rank that are for the same paths are both taken, for the router to refuse.
+        let is_taken = |pattern: &Pattern<'_>| {
+            let is_nearer = |other: &Pattern<'_>| rank(other).is_some_and(|of| Some(of) < rank(pattern));
+            endpoints.iter().any(|(other, _)| is_nearer(other) && shape(other.path) == shape(pattern.path))
+        };
+        let taken = endpoints.iter().filter(|(pattern, _)| rank(pattern).is_some() && !is_taken(pattern));
         let mut router = Router::new();
-        for (pattern, bucket) in own.chain(others) {
+        for (pattern, bucket) in taken {
             router.insert(pattern.path, Arc::clone(bucket)).map_err(|error| LimitsError::Pattern {
                 service: service.to_owned(),
                 pattern: pattern.text.to_owned(),
@@ -97,52 +107,57 @@ impl Endpoints {
     pub(crate) fn find(&self, method: &Method, path: &str) -> Option<&Arc<Bucket>> {
         let of_method = self.by_method.iter().find(|(of, _)| of == method).map(|(_, router)| router);
         let router = of_method.or(self.any_method.as_ref())?;
-        let path = decoded(path);
-        router.at(&path).ok().map(|found| found.value)
+        router.at(path).ok().map(|found| found.value)
+    }
+
+    /// The limit of the endpoint that is written so.
+    pub(crate) fn named(&self, pattern: &str) -> Option<&Arc<Bucket>> {
+        self.all.iter().find(|bucket| &*bucket.endpoint == pattern)
     }
 }
 
-/// The path with every percent-encoded octet decoded, where that leaves text.
-fn decoded(path: &str) -> Cow<'_, str> {
-    if !path.contains('%') {
-        return Cow::Borrowed(path);
-    }
-    let mut bytes = path.bytes();
-    let mut text = Vec::with_capacity(path.len());
-    while let Some(byte) = bytes.next() {
-        let mut after = bytes.clone();
-        let octet = match (byte, after.next().and_then(digit), after.next().and_then(digit)) {
-            (b'%', Some(high), Some(low)) => {
-                bytes = after;
-                high << 4 | low
-            }
-            _ => byte,
-        };
-        text.push(octet);
-    }
-    String::from_utf8(text).map_or(Cow::Borrowed(path), Cow::Owned)
-}
-
-fn digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::decoded;
-
-    #[test]
-    fn a_path_is_read_as_its_server_reads_it() {
-        for (path, read) in [
-            ("/login", "/login"),
-            ("/%6Cogin", "/login"),
-            ("/%6cog%69n", "/login"),
-            ("/a%20b%", "/a b%"),
-            ("/%zz%4", "/%zz%4"),
-            ("/%C3%A4", "/ä"),
-            ("/%FF", "/%FF"),
-        ] {
-            assert_eq!(decoded(path), read, "{path}");
+/// A pattern's path without the names of its parameters: those of one shape are for the same paths.
+fn shape(path: &str) -> String {
+    let mut shape = String::with_capacity(path.len());
+    let mut rest = path.chars().peekable();
+    while let Some(letter) = rest.next() {
+        shape.push(letter);
+        // Two braces are one that is meant as it is.
+        if letter == '{' && rest.next_if_eq(&'{').is_none() {
+            shape.extend(rest.next_if_eq(&'*'));
+            shape.extend(rest.find(|letter| *letter == '}'));
+        } else if letter == '{' {
+            shape.push('{');
         }
+    }
+    shape
+}
+
+/// Where a service's WebSocket connections are opened.
+#[derive(Default)]
+pub(crate) struct WebSocketPaths(matchit::Router<()>);
+
+impl WebSocketPaths {
+    pub(crate) fn new(service: &str, paths: &[String]) -> Result<Self, LimitsError> {
+        let mut router = matchit::Router::new();
+        for text in paths {
+            let wrong = |reason: String| LimitsError::Pattern {
+                service: service.to_owned(),
+                pattern: text.chars().take(256).collect(),
+                reason,
+            };
+            let pattern = Pattern::parse(service, text)?;
+            if pattern.method.is_some() {
+                return Err(wrong("the path of a WebSocket is written without a method".to_owned()));
+            }
+            router.insert(pattern.path, ()).map_err(|error| wrong(error.to_string()))?;
+        }
+        Ok(Self(router))
+    }
+
+    /// Whether this is one of them however it is read: else it may be some other handler's.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        let has = |path: &str| self.0.at(path).is_ok();
+        has(path) && decoded(path).is_none_or(|decoded| has(&decoded))
     }
 }

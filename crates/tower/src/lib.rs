@@ -16,6 +16,8 @@
 //! address are charged in one step; then it goes on with the [`Decision`] in its
 //! extensions, or is answered 429 without a word to the service behind.
 
+mod accept;
+mod address_text;
 mod admission;
 mod answer;
 mod answer_body;
@@ -36,12 +38,14 @@ mod limits_error;
 mod open_connections;
 mod order;
 mod partial_limit;
+mod path;
 mod peer;
 mod problem;
 mod refusal_log;
 mod resolved;
 mod retry_after;
 mod service;
+mod settle;
 mod trust;
 pub mod websocket;
 

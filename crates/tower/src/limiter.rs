@@ -2,7 +2,7 @@
 //! and answers. Limits are swapped whole; the rest is fixed when it is built.
 
 use crate::answer::Answers;
-use crate::backend::Backend;
+use crate::backend::{Backend, Later};
 use crate::effective_limit::EffectiveLimit;
 use crate::identity::Identity;
 use crate::layer::RateLimitLayer;
@@ -13,14 +13,15 @@ use crate::open_connections::OpenConnections;
 use crate::refusal_log::RefusalLog;
 use crate::resolved::Resolved;
 use arc_swap::ArcSwap;
-use hivemind_core::store::{KeySeed, Sweeper};
-use hivemind_core::{Clock, StartError};
+use hivemind_core::store::{Context, KeySeed, StoreError, Sweeper, Verdicts};
+use hivemind_core::{Clock, StartError, Timestamp};
 use http::Extensions;
 use std::fmt;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::task::Poll;
 use std::time::Duration;
 
 pub(crate) type PeerOf = Box<dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync>;
@@ -63,6 +64,7 @@ pub(crate) struct Shared {
     pub(crate) peer: PeerOf,
     pub(crate) open: OpenConnections,
     pub(crate) fails_closed: bool,
+    pub(crate) store_timeout: Duration,
     pub(crate) warns_again_at: AtomicU64,
     pub(crate) warned_of_peer: AtomicBool,
     pub(crate) sleeper: Sleeper,
@@ -118,6 +120,25 @@ impl Shared {
         if !delay.is_zero() {
             (self.sleeper)(delay).await;
         }
+    }
+
+    /// A question to the store at this moment, and until when its answer is of use.
+    pub(crate) fn context(&self, now: Timestamp) -> Context {
+        Context { deadline: Some(now.saturating_add(self.store_timeout)), ..Context::at(now) }
+    }
+
+    /// What a store says that has to be waited for, if it says it in time.
+    pub(crate) async fn in_time(&self, mut later: Later) -> Result<Verdicts, StoreError> {
+        let mut end = None;
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(verdicts) = later.as_mut().poll(cx) {
+                return Poll::Ready(verdicts);
+            }
+            // No timer is set for who need not wait.
+            let end = end.get_or_insert_with(|| (self.sleeper)(self.store_timeout));
+            end.as_mut().poll(cx).map(|()| Err(StoreError::DeadlinePassed))
+        })
+        .await
     }
 }
 

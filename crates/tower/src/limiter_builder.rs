@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+const STORE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Builds a [`RateLimiter`].
 #[must_use]
@@ -34,6 +35,7 @@ pub struct RateLimiterBuilder {
     log: Option<RefusalLog>,
     peer: PeerOf,
     fails_closed: bool,
+    store_timeout: Duration,
     sleeper: Sleeper,
 }
 
@@ -53,6 +55,7 @@ impl RateLimiterBuilder {
             log: None,
             peer: Box::new(peer_of),
             fails_closed: false,
+            store_timeout: STORE_TIMEOUT,
             sleeper: Box::new(|delay| Box::pin(wait(delay))),
         }
     }
@@ -134,7 +137,15 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Holds delayed requests back by another timer than tokio's.
+    /// How long a store that is not in this process may take, 50 ms if nothing is said: long for a store
+    /// nearby, and little to who waits for a page. Then it has failed for this request, which passes
+    /// uncounted, or gets 503 with [`fail_closed`](Self::fail_closed). The store is told of it as its deadline.
+    pub fn store_timeout(mut self, timeout: Duration) -> Self {
+        self.store_timeout = timeout;
+        self
+    }
+
+    /// Holds delayed requests back and ends the wait for a store by another timer than tokio's.
     pub fn sleeper<F>(mut self, sleep: impl Fn(Duration) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -169,6 +180,7 @@ impl RateLimiterBuilder {
             peer: self.peer,
             open: OpenConnections::default(),
             fails_closed: self.fails_closed,
+            store_timeout: self.store_timeout,
             warns_again_at: AtomicU64::default(),
             warned_of_peer: AtomicBool::default(),
             sleeper: self.sleeper,

@@ -145,6 +145,7 @@ pub struct ServiceLimits {
     pub(crate) endpoints: Vec<(String, PartialLimit)>,
     pub(crate) ws_connection: PartialLimit,
     pub(crate) ws_message: PartialLimit,
+    pub(crate) websockets: Vec<String>,
     pub(crate) max_open: Option<u32>,
     pub(crate) close_4429: bool,
 }
@@ -158,6 +159,7 @@ impl ServiceLimits {
             endpoints: Vec::new(),
             ws_connection: PartialLimit::new(),
             ws_message: PartialLimit::new(),
+            websockets: Vec::new(),
             max_open: None,
             close_4429: false,
         }
@@ -176,7 +178,15 @@ impl ServiceLimits {
         self
     }
 
-    /// How often a client may open a WebSocket.
+    /// A path where a WebSocket is opened: a pattern like an endpoint's, without a method. Only there
+    /// is an upgrade charged as a connection. Anywhere else its header is just what a client says, and the
+    /// request is charged like any other.
+    pub fn websocket(mut self, path: impl Into<String>) -> Self {
+        self.websockets.push(path.into());
+        self
+    }
+
+    /// How often a client may open a WebSocket, at whichever of its [paths](Self::websocket).
     pub fn ws_connection(mut self, limit: PartialLimit) -> Self {
         self.ws_connection = limit;
         self
@@ -189,14 +199,16 @@ impl ServiceLimits {
     }
 
     /// How many WebSocket connections a client may have open at once. Counted for handlers that
-    /// [open](crate::websocket::ConnectionGuard::open) their guard.
+    /// [open](crate::websocket::ConnectionGuard::open) their guard. An attempt beyond it is charged to
+    /// `ws_connection` like any other.
     pub fn max_open_connections(mut self, connections: u32) -> Self {
         self.max_open = Some(connections);
         self
     }
 
     /// `on_limit: close_4429`: a WebSocket over its limit reaches the handler, whose guard then says
-    /// to close it with 4429, since a browser's script cannot see a 429.
+    /// to close it with 4429, since a browser's script cannot see a 429. Its handler is then asked for each
+    /// attempt; only what the guard of an address refuses is still answered with 429.
     pub fn close_on_limit(mut self) -> Self {
         self.close_4429 = true;
         self

@@ -20,6 +20,12 @@ pub enum LimitsError {
         /// Whose limit.
         place: String,
     },
+    /// A limit that shall delay what cannot be held back.
+    #[error("the limit of {place} can only refuse, since nothing waits for it; leave out `delay`")]
+    Undelayable {
+        /// Whose limit.
+        place: String,
+    },
     /// A name that cannot stand in a header.
     #[error(
         "`{name}` cannot name a service: use 1 to 64 ASCII letters, digits, `-`, `_` and `.`, since it is told in headers"

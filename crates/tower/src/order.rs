@@ -2,8 +2,10 @@
 //! of its address. It is kept with the decision, so that what is refunded or debited
 //! later goes to the very same counters.
 
+use crate::address_text::AddressText;
 use crate::bucket::{Bucket, LimitKind};
 use crate::client::Client;
+use crate::resolved::Resolved;
 use hivemind_core::store::{Charge, Key, Mode, Op, Parts};
 use hivemind_core::{Cost, Entry};
 use smallvec::SmallVec;
@@ -23,9 +25,12 @@ pub(crate) struct Order {
 #[derive(Clone)]
 pub(crate) struct Guard {
     pub(crate) bucket: Arc<Bucket>,
-    address: Box<str>,
+    address: AddressText,
     key: Key,
 }
+
+/// What each charge of an order costs, the client's own first.
+pub(crate) type Costs = [Cost; 2];
 
 impl Order {
     pub(crate) fn new(
@@ -41,6 +46,34 @@ impl Order {
         };
         let guard = guard.filter(|_| !client.is_by_address()).map(|guard| Guard::new(guard, &client));
         Self { client, service: Arc::clone(service), bucket: Arc::clone(bucket), guard, key }
+    }
+
+    /// The same by the limits that are in force now, where they still have its counters: an endpoint may be
+    /// gone, or its counter another one because it counts in another way.
+    pub(crate) fn renewed(&self, limits: &Resolved) -> Self {
+        let (mut renewed, service) = (self.clone(), limits.service(&self.service));
+        let bucket = service.named(self.bucket.kind, &self.bucket.endpoint).unwrap_or(&self.bucket);
+        let now = Self::new(self.client, &self.service, bucket, limits.guard.as_ref());
+        if now.key == self.key {
+            renewed.bucket = now.bucket;
+        }
+        if let (Some(guard), Some(now)) = (&mut renewed.guard, now.guard)
+            && guard.key == now.key
+        {
+            *guard = now;
+        }
+        renewed
+    }
+
+    /// Whether it is charged to so many counters.
+    pub(crate) fn has(&self, charges: usize) -> bool {
+        charges == 1 + usize::from(self.guard.is_some())
+    }
+
+    /// Whether what this charge would refuse is refused.
+    pub(crate) fn enforces(&self, index: usize) -> bool {
+        let guard = self.guard.as_ref().filter(|_| index > 0);
+        !guard.map_or(&self.bucket, |guard| &guard.bucket).dry_run
     }
 
     /// The same, told of another bucket and with no guard.
@@ -60,19 +93,26 @@ impl Order {
             LimitKind::Http => ([service, ("endpoint", &self.bucket.endpoint), client], 3),
             _ => ([service, client, ("", "")], 2),
         };
-        let guard = ("address", self.guard.as_ref().map_or("", |guard| &guard.address));
+        let guard = ("address", self.guard.as_ref().map_or("", |guard| guard.address.as_str()));
         Names { own: own.0, count: own.1, guard: [guard] }
     }
 
     /// One charge for each of its counters, the client's own first.
-    pub(crate) fn batch<'a>(&'a self, names: &'a Names<'a>, op: Op, cost: Cost) -> SmallVec<[Charge<'a>; 2]> {
-        let mode = if self.bucket.dry_run { Mode::Shadow } else { Mode::Enforce };
-        let charge = |bucket: &'a Bucket, key, entries| {
+    pub(crate) fn batch<'a>(
+        &'a self,
+        names: &'a Names<'a>,
+        op: Op,
+        costs: Costs,
+    ) -> SmallVec<[Charge<'a>; 2]> {
+        let [own_cost, guard_cost] = costs;
+        let charge = |bucket: &'a Bucket, key, entries, cost| {
             let parts = Parts { domain: bucket.kind.domain(), entries };
+            let mode = if bucket.dry_run { Mode::Shadow } else { Mode::Enforce };
             Charge { key, parts, limit: &bucket.limit, cost, op, mode }
         };
-        let own = charge(&self.bucket, self.key, names.own.get(..names.count).unwrap_or_default());
-        let guard = self.guard.as_ref().map(|guard| charge(&guard.bucket, guard.key, &names.guard));
+        let own = charge(&self.bucket, self.key, names.own.get(..names.count).unwrap_or_default(), own_cost);
+        let guard = self.guard.as_ref();
+        let guard = guard.map(|guard| charge(&guard.bucket, guard.key, &names.guard, guard_cost));
         std::iter::once(own).chain(guard).collect()
     }
 }
@@ -86,9 +126,8 @@ pub(crate) struct Names<'a> {
 
 impl Guard {
     fn new(bucket: &Arc<Bucket>, client: &Client) -> Self {
-        let address: Box<str> =
-            client.address().map_or_else(|| "unknown".into(), |address| address.to_string().into());
-        let key = bucket.prefix.key([&*address]);
+        let address = AddressText::of(client.address());
+        let key = bucket.prefix.key([address.as_str()]);
         Self { bucket: Arc::clone(bucket), address, key }
     }
 }

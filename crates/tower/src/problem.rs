@@ -9,7 +9,7 @@ const START: &str = concat!(
     r#""title":"Too Many Requests","status":429,"detail":""#
 );
 
-pub(crate) fn body(reset: u64, decision: &Decision) -> Bytes {
+pub(crate) fn body(reset: Option<u64>, decision: &Decision) -> Bytes {
     let mut digits = itoa::Buffer::new();
     let mut body = Vec::with_capacity(384);
     let mut push = |text: &str| body.extend_from_slice(text.as_bytes());
@@ -33,7 +33,7 @@ pub(crate) fn body(reset: u64, decision: &Decision) -> Bytes {
     push(r#","remaining":"#);
     push(digits.format(decision.remaining()));
     push(r#","reset":"#);
-    push(digits.format(reset));
+    push(reset.map_or("null", |reset| digits.format(reset)));
     push(r#","retry_after":"#);
     match wait {
         Some(RetryAfter::Seconds(seconds)) => push(digits.format(seconds.get())),

@@ -1,13 +1,13 @@
 //! Limits in force: every level merged, capped and checked, so that a request only
 //! looks up its bucket. Immutable; a reload makes a new one and swaps it whole.
 
-use crate::bucket::{Bucket, LimitKind, Place, limit_of};
+use crate::bucket::{Bucket, LimitKind, Place, by_rate, limit_of};
 use crate::effective_limit::EffectiveLimit;
-use crate::endpoints::{Endpoints, Pattern};
+use crate::endpoints::{Endpoints, Pattern, WebSocketPaths};
 use crate::limits::{IpGuard, Limits, ServiceLimits};
 use crate::limits_error::LimitsError;
 use crate::partial_limit::{Algorithm, PartialLimit};
-use hivemind_core::Limit;
+use crate::path::decoded;
 use hivemind_core::store::KeySeed;
 use http::Method;
 use std::collections::HashMap;
@@ -27,6 +27,7 @@ pub(crate) struct Resolved {
 pub(crate) struct Service {
     endpoints: Endpoints,
     any: Arc<Bucket>,
+    pub(crate) websockets: WebSocketPaths,
     pub(crate) ws_connection: Arc<Bucket>,
     pub(crate) ws_message: Arc<Bucket>,
     /// How many WebSocket connections of one client may be open at once.
@@ -35,10 +36,27 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// The bucket of a request.
+    /// The bucket of a request. Where its path can be read in two ways, only its server knows which is
+    /// right: the stricter one is charged, so that neither is a way around.
     #[inline]
     pub(crate) fn find(&self, method: &Method, path: &str) -> &Arc<Bucket> {
-        self.endpoints.find(method, path).unwrap_or(&self.any)
+        let find = |path: &str| self.endpoints.find(method, path).unwrap_or(&self.any);
+        let as_it_came = find(path);
+        match decoded(path).map(|path| find(&path)) {
+            Some(other) if other.is_stricter_than(as_it_came) => other,
+            _ => as_it_came,
+        }
+    }
+
+    /// The bucket of this kind and endpoint that requests are charged to.
+    pub(crate) fn named(&self, kind: LimitKind, endpoint: &str) -> Option<&Arc<Bucket>> {
+        match kind {
+            LimitKind::Http if endpoint == "*" => Some(&self.any),
+            LimitKind::Http => self.endpoints.named(endpoint),
+            // Who has too many open was charged for one more connection; how many are open is no counter's.
+            LimitKind::WsConnection | LimitKind::WsOpen => Some(&self.ws_connection),
+            LimitKind::WsMessage | LimitKind::IpGuard => None,
+        }
     }
 }
 
@@ -99,9 +117,11 @@ impl Resolving<'_> {
         // Counted as they come and go; as a limit it is only told of.
         let most = most.map(|most| PartialLimit::per_second(most).algorithm(Algorithm::FixedWindow));
         let open = most.map(|most| self.bucket(&of_kind(LimitKind::WsOpen), most)).transpose()?;
+        let paths = service.map_or(&[] as &[String], |service| &service.websockets);
         Ok(Service {
             endpoints: Endpoints::new(name.unwrap_or_default(), &endpoints)?,
             any,
+            websockets: WebSocketPaths::new(name.unwrap_or_default(), paths)?,
             ws_connection: self.bucket(&of_kind(LimitKind::WsConnection), connection)?,
             ws_message: self.bucket(&of_kind(LimitKind::WsMessage), message)?,
             open,
@@ -155,11 +175,7 @@ impl Resolving<'_> {
 
     fn times_the_widest(&self, times: u32) -> PartialLimit {
         let http = || self.effective.iter().filter(|limit| limit.kind == LimitKind::Http).map(|of| of.limit);
-        let widest = http().max_by(|one, other| {
-            let requests_in_the_others =
-                |one: &Limit, other: &Limit| u128::from(one.requests()) * other.period().length().as_nanos();
-            requests_in_the_others(one, other).cmp(&requests_in_the_others(other, one))
-        });
+        let widest = http().max_by(by_rate);
         let (requests, window) =
             widest.map_or((0, Duration::from_secs(60)), |limit| (limit.requests(), limit.period().length()));
         let burst = http().map(|limit| limit.burst()).max().unwrap_or_default();

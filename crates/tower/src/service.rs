@@ -18,7 +18,7 @@ use std::time::Duration;
 use tower_service::Service;
 
 /// A service behind a rate limit.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct RateLimit<S> {
     inner: S,
     is_ready: bool,
@@ -29,6 +29,14 @@ pub struct RateLimit<S> {
 impl<S> RateLimit<S> {
     pub(crate) fn new(inner: S, limiter: RateLimiter, service: Arc<str>) -> Self {
         Self { inner, is_ready: false, limiter, service }
+    }
+}
+
+impl<S: Clone> Clone for RateLimit<S> {
+    /// Not ready, whatever this one is: what made the service behind ready, like a place among so many, is
+    /// not cloned with it.
+    fn clone(&self) -> Self {
+        Self::new(self.inner.clone(), self.limiter.clone(), Arc::clone(&self.service))
     }
 }
 
@@ -55,10 +63,8 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let shared = &self.limiter.0;
         let (parts, body) = request.into_parts();
-        let asked = match shared.ask(&self.service, &parts) {
-            None => return self.pass(Request::from_parts(parts, body), None, Duration::ZERO),
-            Some(Err(refusal)) => return self.settle(refusal, parts, body),
-            Some(Ok(asked)) => asked,
+        let Some(asked) = shared.ask(&self.service, &parts) else {
+            return self.pass(Request::from_parts(parts, body), None, Duration::ZERO);
         };
         match shared.decide(&asked) {
             Deciding::Now(verdicts) => {
@@ -66,15 +72,16 @@ where
                 self.settle(admission, parts, body)
             }
             Deciding::Later(later) => {
-                let (limiter, inner, is_ready) = (self.limiter.clone(), self.take(), self.is_ready());
+                let (limiter, inner) = (self.limiter.clone(), self.unready());
                 ResponseFuture::waiting(Box::pin(async move {
-                    let admission = limiter.0.conclude(asked, later.await, &parts);
+                    let verdicts = limiter.0.in_time(later).await;
+                    let admission = limiter.0.conclude(asked, verdicts, &parts);
                     let (request, decision, delay) = match admission.settled(&limiter.0, parts, body) {
                         Settled::Request(request, decision, delay) => (request, decision, delay),
                         Settled::Answer(response) => return Ok(response),
                     };
                     limiter.0.pause(delay).await;
-                    ask(inner, is_ready, request, decision).await
+                    ask(inner, request, decision).await
                 }))
             }
         }
@@ -111,24 +118,21 @@ impl<S> RateLimit<S> {
         S::Future: Send,
         B: Send + 'static,
     {
-        let is_ready = self.is_ready();
-        if is_ready && delay.is_zero() {
+        let is_held_back = !delay.is_zero();
+        if self.is_ready && !is_held_back {
+            self.is_ready = false;
             return ResponseFuture::passed(self.inner.call(request), decision);
         }
-        let (limiter, inner) = (self.limiter.clone(), self.take());
+        let inner = if is_held_back { self.unready() } else { self.take() };
+        let limiter = self.limiter.clone();
         let waiting: Waiting<R, S::Error> = Box::pin(async move {
             limiter.0.pause(delay).await;
-            ask(inner, is_ready, request, decision).await
+            ask(inner, request, decision).await
         });
         ResponseFuture::waiting(waiting)
     }
 
-    /// Whether the service behind was ready; it is asked once, so that is now used up.
-    fn is_ready(&mut self) -> bool {
-        std::mem::take(&mut self.is_ready)
-    }
-
-    /// The service that was asked whether it is ready, with a clone left in its place.
+    /// The service that was asked whether it is ready and is not yet, with a clone left in its place.
     fn take(&mut self) -> S
     where
         S: Clone,
@@ -136,21 +140,26 @@ impl<S> RateLimit<S> {
         let clone = self.inner.clone();
         std::mem::replace(&mut self.inner, clone)
     }
+
+    /// A service that nobody has asked yet, for who has to wait for something else first. Nothing that was
+    /// ready stays behind either: a place in the service is for who can use it now.
+    fn unready(&mut self) -> S
+    where
+        S: Clone,
+    {
+        if std::mem::take(&mut self.is_ready) {
+            self.inner = self.inner.clone();
+        }
+        self.inner.clone()
+    }
 }
 
 /// Asks the service behind, when it is ready.
-async fn ask<S, B, R>(
-    mut inner: S,
-    is_ready: bool,
-    request: Request<B>,
-    decision: Option<Decision>,
-) -> Answered<R, S::Error>
+async fn ask<S, B, R>(mut inner: S, request: Request<B>, decision: Option<Decision>) -> Answered<R, S::Error>
 where
     S: Service<Request<B>, Response = Response<R>>,
 {
-    if !is_ready {
-        std::future::poll_fn(|cx| inner.poll_ready(cx)).await?;
-    }
+    std::future::poll_fn(|cx| inner.poll_ready(cx)).await?;
     let response = inner.call(request).await?;
     Ok(told(response, decision.as_ref()))
 }
@@ -168,7 +177,7 @@ impl Admission {
         let (decision, guard) = match self {
             Self::Passed { decision, guard } => (decision, guard),
             Self::Refused(decision) => {
-                return Settled::Answer(shared.answers.refusal(&parts.headers, &decision));
+                return Settled::Answer(shared.answers.refusal(&parts, &decision));
             }
             Self::Undecided => return Settled::Answer(answer::undecided()),
         };

@@ -1,9 +1,10 @@
 //! What the client gets.
 
-use crate::support::{START_SECONDS, Server, api, bucket, builder, clock, limiter};
+use crate::support::{START_SECONDS, Server, api, bucket, builder, clock, hello, limiter};
 use bytes::Bytes;
 use hivemind_tower::{Headers, PartialLimit};
 use http::{Response, StatusCode};
+use http_body_util::Empty;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -117,4 +118,25 @@ async fn a_reset_can_be_told_as_a_span() {
     let answer = server.get("/").await;
     assert_eq!(answer.header("x-ratelimit-reset"), Some("2"));
     assert_eq!(answer.header("ratelimit"), Some(r#""api";r=28;t=2"#));
+}
+
+/// Seen failing with the content type alone as the sign of gRPC.
+#[tokio::test]
+async fn only_a_call_of_grpc_is_answered_as_one_and_no_request_can_ask_for_a_200() {
+    use http::{Method, Request, Version};
+    use tower::{Layer, ServiceExt};
+    let limiter = limiter(api(bucket(1, 1)), &clock());
+    let service = limiter.layer("api").layer(hello());
+    service.clone().oneshot(Request::new(Empty::new())).await.unwrap();
+    for (method, version, status) in [
+        (Method::POST, Version::HTTP_2, StatusCode::OK),
+        (Method::GET, Version::HTTP_2, StatusCode::TOO_MANY_REQUESTS),
+        (Method::POST, Version::HTTP_11, StatusCode::TOO_MANY_REQUESTS),
+    ] {
+        let request = Request::builder().method(method).version(version);
+        let request = request.header("content-type", "application/grpc").body(Empty::new()).unwrap();
+        let answer = service.clone().oneshot(request).await.unwrap();
+        assert_eq!(answer.status(), status);
+        assert_eq!(answer.headers().contains_key("grpc-status"), status == StatusCode::OK);
+    }
 }

@@ -141,6 +141,10 @@ fn what_cannot_be_is_refused_with_its_place_and_its_remedy() {
         (with(shop().endpoint("/a\"b", bucket(1, 1))), "of `shop`", "quotes"),
         (with(shop().endpoint("/{a}", bucket(1, 1)).endpoint("/{b}", bucket(1, 1))), "`/{b}`", "onflict"),
         (with(shop().limit(bucket(1, 1))).global_scope(), "`shop`", "leave out"),
+        (with(shop().ws_message(bucket(1, 1).delay(0))), "`shop` * (ws_message)", "leave out `delay`"),
+        (Limits::new().ip_guard(bucket(1, 1).delay(0)), "the platform (ip_guard)", "leave out `delay`"),
+        (with(shop().websocket("GET /chat")), "`GET /chat` of `shop`", "without a method"),
+        (with(shop().websocket("/{a}").websocket("/{b}")), "`/{b}`", "onflict"),
         (api(PartialLimit::new().delay(0).algorithm(Algorithm::FixedWindow)), "`api` *", "leave out `delay`"),
     ] {
         let error = RateLimiter::new(limits).unwrap_err().to_string();

@@ -2,13 +2,17 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper of a test may fail it")]
 
 mod answers;
+mod dry_run;
 mod events;
 mod guard;
 mod limits;
 mod modes;
 mod nginx;
+mod paths;
+mod readiness;
 mod refunds;
 mod reload;
 mod stores;
 mod support;
+mod upgrades;
 mod websocket;

@@ -2,7 +2,7 @@
 
 use crate::support::{Server, api, bucket, clock, limiter};
 use axum::{Extension, Router, routing::get};
-use hivemind_tower::{Decision, LimitKind, Limits};
+use hivemind_tower::{Decision, LimitKind, Limits, RateLimiter, ServiceLimits};
 
 #[tokio::test]
 async fn a_handler_sees_what_was_decided() {
@@ -51,4 +51,62 @@ async fn a_refund_and_a_debit_reach_the_guard_as_well() {
     assert_eq!(server.ask("GET /", &[("X-API-Key-ID", "a")]).await.body, "6");
     let other = server.ask("GET /", &[("X-API-Key-ID", "b")]).await;
     assert_eq!((other.status, other.header("ratelimit-policy")), (429, Some(r#""address";q=1;w=1"#)));
+}
+
+/// A handler that gives back so many, and one that gives nothing.
+fn refunding(limiter: &RateLimiter, cost: u64) -> Router {
+    let free = move |Extension(decision): Extension<Decision>| async move {
+        let first = decision.refund(cost).await.unwrap();
+        format!("{first} {}", decision.refund(cost).await.unwrap())
+    };
+    let hello = get(|| async { "hello" });
+    Router::new().route("/free", get(free)).route("/", hello).layer(limiter.layer("api"))
+}
+
+/// Seen failing with refunds that go to the store as they come.
+#[tokio::test]
+async fn a_refund_gives_back_what_its_request_spent_once_and_no_more() {
+    let server = Server::serve(refunding(&limiter(api(bucket(1, 5)), &clock()), 5)).await;
+    server.statuses(2, "/").await;
+    assert_eq!(server.get("/free").await.body, "3 3");
+}
+
+/// Seen failing likewise: the limiter's own dry run minted tokens.
+#[tokio::test]
+async fn what_a_dry_run_did_not_take_is_not_given_back() {
+    let server = Server::serve(refunding(&limiter(api(bucket(1, 1).dry_run(true)), &clock()), 1)).await;
+    server.get("/").await;
+    let answer = server.get("/free").await;
+    assert_eq!((answer.header("x-ratelimit-dry-run"), answer.body.as_str()), (Some("refused"), "0 0"));
+}
+
+#[tokio::test]
+async fn what_was_debited_can_be_given_back_as_well() {
+    let limiter = limiter(api(bucket(1, 5)), &clock());
+    let dear = |Extension(decision): Extension<Decision>| async move {
+        let debited = decision.debit(2).await.unwrap();
+        format!("{debited} {}", decision.refund(9).await.unwrap())
+    };
+    let server = Server::serve(Router::new().route("/", get(dear)).layer(limiter.layer("api"))).await;
+    assert_eq!(server.get("/").await.body, "2 5");
+}
+
+/// Seen failing with the limit that the request was decided by.
+#[tokio::test]
+async fn after_a_reload_a_refund_goes_by_the_limit_in_force() {
+    let limits = |burst| {
+        let service = ServiceLimits::new("api").endpoint("/", bucket(1, burst));
+        Limits::new().service(service).ip_guard(bucket(1, 100 * burst))
+    };
+    let limiter = limiter(limits(10), &clock());
+    let reloaded = limiter.clone();
+    let free = move |Extension(decision): Extension<Decision>| async move {
+        reloaded.reload(&limits(2)).unwrap();
+        let left = decision.refund(1).await.unwrap();
+        reloaded.reload(&Limits::new()).unwrap();
+        // Its endpoint is gone: only the limit that it was decided by still says what its counter holds.
+        format!("{left} {}", decision.debit(1).await.unwrap())
+    };
+    let server = Server::serve(Router::new().route("/", get(free)).layer(limiter.layer("api"))).await;
+    assert_eq!(server.ask("GET /", &[("X-API-Key-ID", "a")]).await.body, "2 9");
 }

@@ -1,16 +1,24 @@
 //! Stores that have to be waited for, and stores that fail.
 
 use crate::events::Heard;
-use crate::support::{Server, api, bucket, builder, clock};
+use crate::support::{START, Server, api, bucket, builder, clock, hello, request_from};
+use bytes::Bytes;
+use hivemind_core::Timestamp;
 use hivemind_core::store::{
-    Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Store, StoreError, StoreOptions, Verdicts,
+    Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Outcome, Store, StoreError, StoreOptions,
+    Verdict, Verdicts,
 };
-use std::sync::Arc;
+use hivemind_tower::Decision;
+use http::{Request, Response, StatusCode};
+use http_body_util::Empty;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tower::{Layer, ServiceExt, service_fn};
 
 /// Answers only when it is asked twice, as a store over a network would, or not at all.
-struct Distant {
+pub(crate) struct Distant {
     memory: MemoryStore,
     fails: AtomicBool,
 }
@@ -18,6 +26,10 @@ struct Distant {
 impl Distant {
     fn new() -> Arc<Self> {
         Arc::new(Self { memory: MemoryStore::new(StoreOptions::default()), fails: AtomicBool::new(false) })
+    }
+
+    pub(crate) fn failing() -> Self {
+        Self { memory: MemoryStore::new(StoreOptions::default()), fails: AtomicBool::new(true) }
     }
 }
 
@@ -40,7 +52,54 @@ impl Store for Distant {
     }
 }
 
-fn seed() -> KeySeed {
+/// Says always the same.
+struct Saying(Verdicts);
+
+impl Store for Saying {
+    async fn decide(&self, _: &[Charge<'_>], _: Context) -> Result<Verdicts, StoreError> {
+        Ok(self.0.clone())
+    }
+
+    async fn forget(&self, _: Key) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Never answers; it notes when it would have had to.
+#[derive(Default)]
+struct Silent(Mutex<Option<Timestamp>>);
+
+impl Store for Silent {
+    async fn decide(&self, _: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
+        *self.0.lock().unwrap() = context.deadline;
+        std::future::pending().await
+    }
+
+    async fn forget(&self, _: Key) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Answers once, and then no more.
+#[derive(Default)]
+struct Leaving(AtomicBool);
+
+impl Store for Leaving {
+    async fn decide(&self, _: &[Charge<'_>], _: Context) -> Result<Verdicts, StoreError> {
+        if self.0.swap(true, Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        let outcome = Outcome::Admitted;
+        let verdict = Verdict { outcome, available: 1, remaining: 0, reset_after: Duration::ZERO };
+        Ok(Verdicts::new(true, [verdict]))
+    }
+
+    async fn forget(&self, _: Key) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+pub(crate) fn seed() -> KeySeed {
     KeySeed::from_cluster_id("test")
 }
 
@@ -95,4 +154,57 @@ async fn a_memory_store_can_be_shared() {
         let server = Server::start(&limiter.build().unwrap()).await;
         assert_eq!(server.statuses(2, "/").await, expected);
     }
+}
+
+/// Seen failing with the outcome read from the verdicts, and nothing at all taken for a pass.
+#[tokio::test]
+async fn a_request_passes_exactly_if_the_store_says_that_all_of_it_does() {
+    let verdict = |outcome| Verdict { outcome, available: 1, remaining: 1, reset_after: Duration::ZERO };
+    let (admitted, refused) = (Outcome::Admitted, Outcome::Refused { retry_after: None });
+    for (verdicts, status) in [
+        (Verdicts::new(true, [verdict(refused)]), 200),
+        (Verdicts::new(false, [verdict(admitted)]), 429),
+        (Verdicts::new(false, [verdict(refused)]), 429),
+        (Verdicts::new(true, []), 503),
+        (Verdicts::new(true, [verdict(admitted); 2]), 503),
+    ] {
+        let limiter = builder(api(bucket(1, 1)), &clock()).store(Arc::new(Saying(verdicts)), seed());
+        let server = Server::start(&limiter.fail_closed().build().unwrap()).await;
+        assert_eq!(server.get("/").await.status, status);
+    }
+}
+
+/// By tokio's own timer, which leaps to the end of what all tasks wait for. Seen hanging without a timeout.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_store_waits_so_long_and_then_it_has_failed() {
+    let set = Duration::from_millis(20);
+    for (timeout, expected) in [(None, Duration::from_millis(50)), (Some(set), set)] {
+        for (fails_closed, status) in [(false, StatusCode::OK), (true, StatusCode::SERVICE_UNAVAILABLE)] {
+            let store = Arc::new(Silent::default());
+            let mut builder = builder(api(bucket(1, 1)), &clock()).store(Arc::clone(&store), seed());
+            builder = if fails_closed { builder.fail_closed() } else { builder };
+            if let Some(timeout) = timeout {
+                builder = builder.store_timeout(timeout);
+            }
+            let service = builder.build().unwrap().layer("api").layer(hello());
+            let late = expected + Duration::from_millis(2); // A timer's own tick, and one.
+            let answer = tokio::time::timeout(late, service.oneshot(request_from(1))).await;
+            assert_eq!(answer.unwrap().unwrap().status(), status);
+            assert_eq!(*store.0.lock().unwrap(), Some(START.saturating_add(expected)));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refund_waits_no_longer_for_its_store_than_a_request() {
+    let store = Arc::new(Leaving::default());
+    let limiter = builder(api(bucket(1, 1)), &clock()).store(store, seed()).build().unwrap();
+    let inner = service_fn(|request: Request<Empty<Bytes>>| async move {
+        let decision: &Decision = request.extensions().get().unwrap();
+        assert_eq!(decision.refund(1).await, Err(StoreError::DeadlinePassed));
+        Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+    });
+    let answer = limiter.layer("api").layer(inner).oneshot(request_from(1));
+    let answer = tokio::time::timeout(Duration::from_secs(1), answer).await;
+    assert_eq!(answer.unwrap().unwrap().status(), StatusCode::OK);
 }

@@ -3,13 +3,18 @@
 use axum::Router;
 use axum::extract::ConnectInfo;
 use axum::routing::any;
+use bytes::Bytes;
 use hivemind_core::{ManualClock, Timestamp};
 use hivemind_tower::{Limits, PartialLimit, RateLimiter, RateLimiterBuilder, ServiceLimits};
+use http::{Request, Response};
+use http_body_util::Empty;
+use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tower::Service;
 
 /// When every test begins: a whole minute, so that windows begin with it.
 pub(crate) const START: Timestamp = Timestamp::from_millis(1_700_000_040_000);
@@ -38,6 +43,21 @@ pub(crate) fn builder(limits: Limits, clock: &ManualClock) -> RateLimiterBuilder
 
 pub(crate) fn limiter(limits: Limits, clock: &ManualClock) -> RateLimiter {
     builder(limits, clock).build().unwrap()
+}
+
+/// A service of tower's own kind that answers everything.
+pub(crate) fn hello()
+-> impl Service<Request<Empty<Bytes>>, Response = Response<Empty<Bytes>>, Error = Infallible, Future: Send>
++ Clone
++ Send {
+    tower::service_fn(|_| std::future::ready(Ok(Response::new(Empty::new()))))
+}
+
+/// A request from this last number of an address.
+pub(crate) fn request_from(last: u8) -> Request<Empty<Bytes>> {
+    let mut request = Request::new(Empty::new());
+    request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 0, 2, last], 9))));
+    request
 }
 
 pub(crate) struct Server {

@@ -1,0 +1,60 @@
+//! An address as its guard's counter is named, without an allocation: each request that names itself
+//! is charged to a guard.
+
+use hivemind_core::ClientIp;
+use std::fmt::{self, Write};
+
+/// The longest: eight groups of four digits, seven colons and `/128`.
+const CAPACITY: usize = 43;
+
+#[derive(Clone, Copy)]
+pub(crate) struct AddressText {
+    bytes: [u8; CAPACITY],
+    len: usize,
+}
+
+impl AddressText {
+    /// The address as it is told elsewhere, or `unknown`.
+    pub(crate) fn of(address: Option<ClientIp>) -> Self {
+        let mut text = Self { bytes: [0; CAPACITY], len: 0 };
+        // Every address fits, as the test of the longest says; one that did not would be cut.
+        let _ = match address {
+            Some(address) => write!(text, "{address}"),
+            None => text.write_str("unknown"),
+        };
+        text
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        // Only whole texts are written, and they are ASCII.
+        let text = self.bytes.get(..self.len).unwrap_or_default();
+        std::str::from_utf8(text).unwrap_or_default()
+    }
+}
+
+impl Write for AddressText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.len + text.len();
+        let place = self.bytes.get_mut(self.len..end).ok_or(fmt::Error)?;
+        place.copy_from_slice(text.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hivemind_core::Ipv6Prefix;
+
+    #[test]
+    fn an_address_is_told_here_as_it_is_elsewhere_the_longest_too() {
+        for address in ["203.0.113.255", "::", "2001:db8::1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"] {
+            for length in [48, 64, 128] {
+                let client = ClientIp::within(address.parse().unwrap(), Ipv6Prefix::new(length).unwrap());
+                assert_eq!(AddressText::of(Some(client)).as_str(), client.to_string());
+            }
+        }
+        assert_eq!(AddressText::of(None).as_str(), "unknown");
+    }
+}

@@ -1,0 +1,58 @@
+//! A limit in dry run beside one that is in force: each is what it is by itself.
+
+use crate::support::{Answer, Server, api, bucket, builder, clock, limiter};
+use hivemind_tower::Limits;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+async fn start(limits: Limits) -> Server {
+    Server::start(&limiter(limits, &clock())).await
+}
+
+async fn ask_as(server: &Server, key: &str) -> Answer {
+    server.ask("GET /", &[("X-API-Key-ID", key)]).await
+}
+
+fn policy(answer: &Answer) -> (u16, Option<&str>, Option<&str>) {
+    (answer.status, answer.header("ratelimit-policy"), answer.header("x-ratelimit-dry-run"))
+}
+
+const API: Option<&str> = Some(r#""api";q=1;w=1"#);
+const ADDRESS: Option<&str> = Some(r#""address";q=1;w=1"#);
+
+/// Seen failing with the client's mode on both charges.
+#[tokio::test]
+async fn a_limit_in_dry_run_leaves_the_guard_in_force_and_is_not_what_refuses() {
+    let server = start(api(bucket(1, 1).dry_run(true)).ip_guard(bucket(1, 2))).await;
+    assert_eq!(policy(&ask_as(&server, "a").await), (200, API, None));
+    assert_eq!(policy(&ask_as(&server, "a").await), (200, API, Some("refused")));
+    assert_eq!(policy(&ask_as(&server, "a").await), (429, ADDRESS, None), "both would refuse");
+    assert_eq!(server.asked(), 2);
+}
+
+/// Seen failing likewise.
+#[tokio::test]
+async fn a_guard_in_dry_run_refuses_nobody_and_leaves_the_limit_in_force() {
+    let server = start(api(bucket(1, 2)).ip_guard(bucket(1, 1).dry_run(true))).await;
+    assert_eq!(policy(&ask_as(&server, "a").await), (200, API, None));
+    assert_eq!(policy(&ask_as(&server, "b").await), (200, ADDRESS, Some("refused")));
+    assert_eq!(policy(&ask_as(&server, "b").await), (200, ADDRESS, Some("refused")));
+    assert_eq!(policy(&ask_as(&server, "b").await), (429, API, None));
+}
+
+/// Seen failing likewise.
+#[tokio::test]
+async fn a_request_is_held_back_by_its_own_limit_whatever_a_guard_in_dry_run_says() {
+    let held = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&held);
+    let limits = api(bucket(1, 3).delay(0)).ip_guard(bucket(1, 1).dry_run(true));
+    let limiter = builder(limits, &clock()).sleeper(move |delay| {
+        noted.lock().unwrap().push(delay);
+        std::future::ready(())
+    });
+    let server = Server::start(&limiter.build().unwrap()).await;
+    for _ in 0..3 {
+        assert_eq!(ask_as(&server, "a").await.status, 200);
+    }
+    assert_eq!(*held.lock().unwrap(), [1, 2].map(Duration::from_secs));
+}

@@ -1,0 +1,56 @@
+//! A service behind the layer that has room for so many at once.
+
+use crate::support::{api, bucket, builder, clock, hello, limiter, request_from};
+use hivemind_core::store::{Charge, Context, Key, KeySeed, Store, StoreError, Verdicts};
+use http::StatusCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tower::limit::ConcurrencyLimitLayer;
+use tower::{Layer, Service, ServiceExt};
+
+/// Seen panicking in tower's limit, which was asked without having said that it is ready.
+#[tokio::test]
+async fn a_clone_is_not_ready_because_the_one_it_comes_from_was() {
+    let limiter = limiter(api(bucket(1, 5)), &clock());
+    let mut service = limiter.layer("api").layer(ConcurrencyLimitLayer::new(1).layer(hello()));
+    for _ in 0..2 {
+        // As many layers do: what is ready goes with the request, and a clone of it stays.
+        service.ready().await.unwrap();
+        let clone = service.clone();
+        let mut ready = std::mem::replace(&mut service, clone);
+        assert_eq!(ready.call(request_from(1)).await.unwrap().status(), StatusCode::OK);
+    }
+}
+
+/// Never answers.
+struct Silent;
+
+impl Store for Silent {
+    async fn decide(&self, _: &[Charge<'_>], _: Context) -> Result<Verdicts, StoreError> {
+        std::future::pending().await
+    }
+
+    async fn forget(&self, _: Key) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Seen hanging with the service that was ready kept for the whole wait. What is left of the layer's
+/// service lives on, as under a buffer: it may not keep the room either.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_held_back_or_waits_for_a_store_keeps_nobody_out_of_the_service() {
+    let builder = || builder(api(bucket(1, 3).delay(0)), &clock()).sleeper(|_| std::future::pending());
+    let store = builder().store(Arc::new(Silent), KeySeed::from_cluster_id("test"));
+    for (limiter, undelayed) in [(builder().build().unwrap(), 1), (store.build().unwrap(), 0)] {
+        let inner = ConcurrencyLimitLayer::new(1).layer(hello());
+        let mut service = limiter.layer("api").layer(inner.clone());
+        for _ in 0..undelayed {
+            service.ready().await.unwrap().call(request_from(1)).await.unwrap();
+        }
+        let mut waiting = std::pin::pin!(service.ready().await.unwrap().call(request_from(1)));
+        let waits = std::future::poll_fn(|cx| std::task::Poll::Ready(waiting.as_mut().poll(cx).is_pending()));
+        assert!(waits.await);
+        let other = tokio::time::timeout(Duration::from_secs(1), inner.oneshot(request_from(2)));
+        assert_eq!(other.await.unwrap().unwrap().status(), StatusCode::OK);
+    }
+}

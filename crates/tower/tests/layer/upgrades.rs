@@ -1,0 +1,85 @@
+//! Where a request may say that it opens a WebSocket, and what it gets by saying so.
+
+use crate::support::{Answer, Server, bucket, builder, clock, limiter};
+use axum::{Extension, Router, routing::get};
+use hivemind_tower::{Decision, LimitKind, Limits, ServiceLimits};
+
+fn service() -> ServiceLimits {
+    ServiceLimits::new("api").limit(bucket(1, 1)).ws_connection(bucket(1, 1)).close_on_limit()
+}
+
+async fn start(limits: Limits) -> Server {
+    Server::start(&limiter(limits, &clock())).await
+}
+
+async fn upgrade(server: &Server, path: &str, key: &str) -> Answer {
+    server.ask(&format!("GET {path}"), &[("Upgrade", "websocket"), ("X-API-Key-ID", key)]).await
+}
+
+/// Seen failing with the header as what says it: every request passed, over every limit.
+#[tokio::test]
+async fn an_upgrade_where_no_websocket_is_declared_is_a_request_like_any_other() {
+    let server = start(Limits::new().service(service().websocket("/chat/{room}"))).await;
+    for (path, status) in [("/", 200), ("/", 429), ("/chat", 429), ("/chat/a/b", 429), ("/%63hat/a", 429)] {
+        assert_eq!(upgrade(&server, path, "a").await.status, status, "{path}");
+    }
+    assert_eq!(server.asked(), 1);
+    let connection = Some(r#""api ws_connection";q=1;w=1"#);
+    assert_eq!(upgrade(&server, "/chat/7", "a").await.header("ratelimit-policy"), connection);
+    let connect = server.ask("GET /chat/7", &[("X-API-Key-ID", "a")]).await;
+    assert_eq!(connect.status, 429, "and without the header it is a request as well");
+}
+
+/// Seen failing with every refusal passed on to be closed with 4429, the guard's too.
+#[tokio::test]
+async fn what_the_guard_refuses_does_not_reach_the_handler_to_be_closed() {
+    let service = || service().websocket("/").ws_connection(bucket(1, 1));
+    let server = start(Limits::new().service(service()).ip_guard(bucket(1, 2))).await;
+    let statuses = [("a", 200), ("a", 200), ("b", 200), ("c", 429), ("a", 429)];
+    for (key, status) in statuses {
+        assert_eq!(upgrade(&server, "/", key).await.status, status, "{key}");
+    }
+    // Neither who has too many open: that is decided when the guard has passed it.
+    let limits = Limits::new().service(service().max_open_connections(0)).ip_guard(bucket(1, 2));
+    let server = start(limits).await;
+    for (key, status) in [("a", 200), ("b", 200), ("c", 429)] {
+        assert_eq!(upgrade(&server, "/", key).await.status, status, "{key}");
+    }
+}
+
+/// Seen failing with the headers of a limit of so many a second.
+#[tokio::test]
+async fn who_has_too_many_open_is_told_of_no_window_and_no_reset() {
+    let service = ServiceLimits::new("api").websocket("/").max_open_connections(0);
+    let server = start(Limits::new().service(service)).await;
+    let answer = upgrade(&server, "/", "a").await;
+    assert_eq!((answer.status, answer.header("retry-after")), (429, Some("1")));
+    for header in ["ratelimit", "ratelimit-policy", "x-ratelimit-limit", "x-ratelimit-reset"] {
+        assert_eq!(answer.header(header), None, "{header}");
+    }
+    let problem: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!((&problem["limit"], &problem["reset"]), (&0.into(), &serde_json::Value::Null));
+}
+
+#[tokio::test]
+async fn who_has_too_many_open_is_refused_while_the_store_fails_too() {
+    let service = ServiceLimits::new("api").websocket("/").max_open_connections(0);
+    let store = std::sync::Arc::new(crate::stores::Distant::failing());
+    let limiter = builder(Limits::new().service(service), &clock()).store(store, crate::stores::seed());
+    let server = Server::start(&limiter.build().unwrap()).await;
+    assert_eq!(upgrade(&server, "/", "a").await.status, 429);
+}
+
+/// Seen failing with a debit by the limit on open connections, on the counter of those that are opened.
+#[tokio::test]
+async fn who_has_too_many_open_was_charged_for_the_attempt_and_can_be_charged_more() {
+    let service = ServiceLimits::new("api").websocket("/").ws_connection(bucket(1, 9));
+    let service = service.max_open_connections(0).close_on_limit();
+    let limiter = limiter(Limits::new().service(service), &clock());
+    let dear = |Extension(decision): Extension<Decision>| async move {
+        assert_eq!(decision.kind(), LimitKind::WsOpen);
+        decision.debit(2).await.unwrap().to_string()
+    };
+    let server = Server::serve(Router::new().route("/", get(dear)).layer(limiter.layer("api"))).await;
+    assert_eq!(upgrade(&server, "/", "a").await.body, "6");
+}
