@@ -11,7 +11,7 @@ use std::error::Error;
 use std::net::SocketAddr;
 use tokio::sync::broadcast;
 
-type Room = broadcast::Sender<String>;
+type Room = broadcast::Sender<Message>;
 
 async fn join(
     upgrade: WebSocketUpgrade,
@@ -32,15 +32,15 @@ async fn chat(socket: &mut WebSocket, room: &Room, guard: &ConnectionGuard) -> R
     loop {
         tokio::select! {
             said = socket.recv() => match said {
-                Some(Ok(Message::Text(text))) => {
+                Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
                     messages.check()?;
-                    let _ = room.send(text.to_string());
+                    let _ = room.send(message);
                 }
-                Some(Ok(_)) => {}
+                Some(Ok(_)) => {} // Pings and pongs are free, and answered by axum.
                 Some(Err(_)) | None => return Ok(()),
             },
-            Ok(text) = heard.recv() => {
-                let _ = socket.send(Message::text(text)).await;
+            Ok(message) = heard.recv() => {
+                let _ = socket.send(message).await;
             }
         }
     }

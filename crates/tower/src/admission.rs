@@ -2,13 +2,13 @@
 
 use crate::backend::Deciding;
 use crate::bucket::Bucket;
+use crate::client::Client;
 use crate::decision::Decision;
 use crate::limiter::Shared;
 use crate::open_connections::OpenConnection;
 use crate::order::Order;
-use crate::refusal_log::Refusal;
-use crate::retry_after::RetryAfter;
-use crate::websocket::ConnectionGuard;
+use crate::refusal_log::{Exceeded, Refusal};
+use crate::websocket::{Connection, ConnectionGuard};
 use hivemind_core::store::{Context, Op, Outcome, StoreError, Verdict, Verdicts};
 use hivemind_core::{Cost, Timestamp};
 use http::request::Parts;
@@ -29,9 +29,15 @@ pub(crate) struct Asked {
 
 /// What a request to open a WebSocket needs beside.
 struct Upgrade {
-    messages: Arc<Bucket>,
+    connection: Connection,
     open: Option<OpenConnection>,
     closes: bool,
+}
+
+impl Upgrade {
+    fn guard(self) -> ConnectionGuard {
+        ConnectionGuard::new(self.connection, self.open)
+    }
 }
 
 /// What becomes of a request.
@@ -48,10 +54,12 @@ impl Shared {
     pub(crate) fn ask(self: &Arc<Self>, name: &Arc<str>, parts: &Parts) -> Option<Result<Asked, Admission>> {
         let limits = self.limits.load();
         if !limits.enabled {
-            return None;
+            // A handler that asks for a guard gets one: it counts nothing until limits are switched on.
+            let connection = is_upgrade(parts).then(|| self.connection(name, self.client(parts)));
+            let guard = connection.map(|connection| ConnectionGuard::new(connection, None))?;
+            return Some(Err(Admission::Passed { decision: None, guard: Some(guard) }));
         }
-        let peer = self.peer(parts);
-        let client = self.identity.identify(parts, peer);
+        let client = self.client(parts);
         let service = limits.service(name);
         let now = self.clock.now();
         let order = |bucket| Order::new(client, name, bucket, limits.guard.as_ref());
@@ -60,8 +68,8 @@ impl Shared {
             return Some(Ok(Asked { order, upgrade: None, now }));
         }
         let order = order(&service.ws_connection);
-        let (messages, closes) = (Arc::clone(&service.ws_message), service.close_4429);
-        let mut upgrade = Upgrade { messages, open: None, closes };
+        let connection = self.connection(name, client);
+        let mut upgrade = Upgrade { connection, open: None, closes: service.close_4429 };
         if let Some(most) = &service.open {
             upgrade.open = self.open.take(order.key(), most.limit.requests());
             if upgrade.open.is_none() {
@@ -95,12 +103,7 @@ impl Shared {
         };
         match decision {
             Some(decision) if !decision.verdict().is_admitted() => self.refused(decision, upgrade, parts),
-            decision => {
-                let guard = upgrade.map(|upgrade| {
-                    ConnectionGuard::new(upgrade.messages, upgrade.open, Arc::clone(&self.clock))
-                });
-                Admission::Passed { decision, guard }
-            }
+            decision => Admission::Passed { decision, guard: upgrade.map(Upgrade::guard) },
         }
     }
 
@@ -132,8 +135,7 @@ impl Shared {
                 Admission::Passed { decision: Some(decision), guard }
             }
             Some(upgrade) if is_allowed => {
-                let guard = ConnectionGuard::new(upgrade.messages, upgrade.open, Arc::clone(&self.clock));
-                Admission::Passed { decision: Some(decision), guard: Some(guard) }
+                Admission::Passed { decision: Some(decision), guard: Some(upgrade.guard()) }
             }
             None if is_allowed => Admission::Passed { decision: Some(decision), guard: None },
             _ => Admission::Refused(decision),
@@ -142,27 +144,21 @@ impl Shared {
 
     /// The event for those who watch for floods, and the line for fail2ban.
     fn tell_of(&self, decision: &Decision, parts: &Parts) {
-        let retry_after = match decision.retry_after() {
-            Some(RetryAfter::Seconds(seconds)) => Some(seconds.get()),
-            _ => None,
-        };
-        tracing::warn!(
-            target: "hivemind::security",
-            event = "RateLimitExceeded",
-            client = decision.client().name(),
-            service = decision.service(),
-            endpoint = decision.endpoint(),
-            r#type = decision.kind().name(),
-            limit = decision.limit().requests(),
-            retry_after,
-            dry_run = decision.is_dry_run_refusal(),
-        );
+        self.log.exceeded(&Exceeded {
+            client: decision.client(),
+            service: decision.service(),
+            endpoint: decision.endpoint(),
+            bucket: decision.bucket(),
+            retry_after: decision.retry_after(),
+            is_dry_run: decision.is_dry_run_refusal(),
+            at: decision.at(),
+        });
         // Whom a dry run passes shall not be banned for it.
-        if let Some(log) = self.log.as_ref().filter(|_| !decision.is_allowed()) {
+        if !decision.is_allowed() {
             let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
             let host = host.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str));
             let (address, path, at) = (decision.client().address(), parts.uri.path(), decision.at());
-            log.refused(&Refusal { address, host: host.unwrap_or_default(), path, at });
+            self.log.refused(&Refusal { address, host: host.unwrap_or_default(), path, at });
         }
     }
 
@@ -176,6 +172,14 @@ impl Shared {
             let pass = if self.fails_closed { "refused with 503" } else { "passed uncounted" };
             tracing::warn!(%error, "no limit could be asked; requests are {pass} until the store answers");
         }
+    }
+
+    fn client(&self, parts: &Parts) -> Client {
+        self.identity.identify(parts, self.peer(parts))
+    }
+
+    fn connection(self: &Arc<Self>, service: &Arc<str>, client: Client) -> Connection {
+        Connection { shared: Arc::clone(self), service: Arc::clone(service), client }
     }
 
     fn peer(&self, parts: &Parts) -> Option<std::net::IpAddr> {

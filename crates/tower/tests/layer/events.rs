@@ -4,6 +4,7 @@ use crate::support::{Server, api, bucket, builder, clock, limiter};
 use hivemind_tower::{Limits, RateLimiter, RefusalLog, ServiceLimits};
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
@@ -52,7 +53,7 @@ async fn a_refusal_is_an_event_that_names_the_client_and_no_credential() {
     }
     let events = heard.lines("RateLimitExceeded");
     assert_eq!(events.len(), 1, "{events:?}");
-    let expected = r#"hivemind::security event="RateLimitExceeded" client="bearer:ba7816bf8f01cfea" service="api" endpoint="POST /login" type="http" limit=1 retry_after=1 dry_run=false"#;
+    let expected = r#"hivemind::security event="RateLimitExceeded" client="bearer:ba7816bf8f01cfea" service="api" endpoint="POST /login" type="http" limit=1 retry_after=1 dry_run=false left_out=0"#;
     assert_eq!(events[0], expected);
 }
 
@@ -63,7 +64,25 @@ async fn a_dry_runs_refusals_are_events_that_say_so() {
     let server = Server::start(&limiter(api(bucket(1, 1).dry_run(true)), &clock())).await;
     server.statuses(2, "/").await;
     let events = heard.lines("RateLimitExceeded");
-    assert!(events.len() == 1 && events[0].ends_with("dry_run=true"), "{events:?}");
+    assert!(events.len() == 1 && events[0].ends_with("dry_run=true left_out=0"), "{events:?}");
+}
+
+/// Whatever the flood calls itself. Seen failing with an event for each refusal.
+#[tokio::test]
+async fn a_flood_is_so_many_events_and_then_their_number() {
+    let heard = Heard::default();
+    let _listening = heard.listen();
+    let clock = clock();
+    let server = Server::start(&limiter(api(bucket(1, 1)).without_ip_guard(), &clock)).await;
+    for index in 0..100 {
+        let key = if index % 2 == 0 { "a" } else { "b" };
+        server.ask("GET /", &[("X-API-Key-ID", key)]).await;
+    }
+    assert_eq!(heard.lines("RateLimitExceeded").len(), 20, "of 98 refusals");
+    clock.advance(Duration::from_secs(60));
+    server.statuses(2, "/").await;
+    let events = heard.lines("RateLimitExceeded");
+    assert!(events.len() == 21 && events[20].ends_with("left_out=78"), "{events:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod answers;
 mod events;
 mod guard;
+mod hostile;
 mod limits;
 mod modes;
 mod nginx;
