@@ -61,7 +61,7 @@ async fn echo(socket: &mut Socket, guard: &ConnectionGuard) -> Result<(), Close>
 async fn main() -> Result<(), Box<dyn Error>> {
     let message = PartialLimit::new().requests(1).burst(3);
     let limiter = RateLimiter::new(Limits::new().service(ServiceLimits::new("echo").ws_message(message)))?;
-    let limited = limiter.layer("echo").layer(service_fn(upgrade));
+    let guarded = limiter.layer("echo").layer(service_fn(upgrade));
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}", listener.local_addr()?);
@@ -71,7 +71,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             request.extensions_mut().insert(Peer(peer));
             request
         });
-        let service = TowerToHyperService::new(with_peer.service(limited.clone()));
+        let service = TowerToHyperService::new(with_peer.service(guarded.clone()));
         let server = hyper::server::conn::http1::Builder::new();
         let connection = server.serve_connection(TokioIo::new(stream), service).with_upgrades();
         tokio::spawn(async move {

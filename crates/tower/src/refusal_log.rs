@@ -9,12 +9,13 @@
 
 mod file;
 mod line;
+mod log_sampling;
 mod per_second;
 mod sample;
 mod security;
 
 pub use file::LogError;
-pub use sample::LogSampling;
+pub use log_sampling::LogSampling;
 pub(crate) use security::Exceeded;
 
 use file::LogFile;

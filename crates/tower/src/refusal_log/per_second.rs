@@ -31,7 +31,7 @@ impl PerSecond {
 
     /// Takes the room for a line, or counts that there was none.
     pub(super) fn take(&self, now: Timestamp) -> Room {
-        let second = now.as_nanos() / 1_000_000_000 & u64::from(u32::MAX);
+        let second = (now.as_nanos() / 1_000_000_000) & u64::from(u32::MAX);
         let mut held = self.now.load(Ordering::Relaxed);
         loop {
             let (of, lines) = (held >> 32, held & u64::from(u32::MAX));
@@ -70,7 +70,7 @@ impl PerSecond {
 mod tests {
     use super::*;
 
-    /// Seen failing with a second of before that begins anew, and with one set back that never ends.
+    /// Seen failing with a second of before that begins anew.
     #[test]
     fn each_second_has_so_many_lines_and_the_next_tells_how_many_more_there_were() {
         let rate = PerSecond::new(NonZeroU32::new(2).unwrap());

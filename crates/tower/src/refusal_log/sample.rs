@@ -11,10 +11,10 @@
 //! refusals is forgotten: that costs lines, never a ban, and the loudest stay known.
 
 use super::Key;
+use super::log_sampling::LogSampling;
 use super::per_second::PerSecond;
 use hivemind_core::Timestamp;
 use std::hash::{BuildHasher, RandomState};
-use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -27,45 +27,6 @@ const SWEPT_SETS: usize = 64;
 const BETWEEN_SWEEPS: Duration = Duration::from_secs(1);
 /// How many clients it tells of at most, so that one request does not pay for all.
 const MOST_TOLD: usize = 8;
-
-/// How many lines of each client are written in which time, and how many of all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogSampling {
-    first: NonZeroU32,
-    window: Duration,
-    per_second: NonZeroU32,
-}
-
-impl LogSampling {
-    /// The first lines of a client in each window of this length. Take your jail's
-    /// `maxretry` and `findtime`: fewer lines, and fail2ban would never see enough.
-    /// Of all clients together, 1,000 lines a second.
-    #[must_use]
-    pub const fn new(first: NonZeroU32, window: Duration) -> Self {
-        const THOUSAND: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
-        Self { first, window, per_second: THOUSAND }
-    }
-
-    /// The same with another bound on the lines of all clients together in each second. What
-    /// is over it is counted and told; such a client is banned later.
-    #[must_use]
-    pub const fn most_per_second(self, lines: NonZeroU32) -> Self {
-        Self { per_second: lines, ..self }
-    }
-
-    fn is_over(self, since: Timestamp, now: Timestamp) -> bool {
-        // A clock that was set back by more than a window would else silence a client for as long.
-        now.since(since) >= self.window || since.since(now) >= self.window
-    }
-}
-
-/// 20 lines in 60 seconds, as in the jail that is shipped in `deploy/fail2ban`.
-impl Default for LogSampling {
-    fn default() -> Self {
-        const TWENTY: NonZeroU32 = NonZeroU32::MIN.saturating_add(19);
-        Self::new(TWENTY, Duration::from_secs(60))
-    }
-}
 
 /// Whose lines were not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -236,6 +197,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
     use std::net::Ipv4Addr;
+    use std::num::NonZeroU32;
 
     const SAMPLING: LogSampling = LogSampling::new(NonZeroU32::new(3).unwrap(), Duration::from_secs(60));
 
@@ -323,10 +285,10 @@ mod tests {
             let counted = (1..101).map(|who| samples.count(client(who), at(second)));
             counted.filter(|counted| counted.is_written).count()
         };
-        assert_eq!(written(1), 10);
+        assert_eq!([written(1), written(1), written(1)], [10, 0, 0]);
         let first = samples.count(client(100), at(2));
         assert!(first.is_written, "its first, whatever came before");
-        assert_eq!(first.left_out, [LeftOut { whose: Whose::All, lines: 90, since: at(1) }]);
+        assert_eq!(first.left_out, [LeftOut { whose: Whose::All, lines: 290, since: at(1) }]);
         assert_eq!(written(2), 9);
         assert_eq!(samples.finish(), [LeftOut { whose: Whose::All, lines: 91, since: at(2) }]);
     }

@@ -1,10 +1,17 @@
 //! What those hear who watch: an event for each refusal, a warning for each capped limit.
 
 use crate::support::{Server, api, bucket, builder, clock, limiter};
+use axum::extract::ConnectInfo;
+use bytes::Bytes;
 use hivemind_tower::{Limits, RateLimiter, RefusalLog, ServiceLimits};
+use http::{Request, Response};
+use http_body_util::Empty;
+use std::convert::Infallible;
 use std::fmt::{Debug, Write};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tower::{Layer as _, ServiceExt, service_fn};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
@@ -120,12 +127,51 @@ async fn a_refusal_is_a_line_for_fail2ban_and_a_dry_runs_is_not() {
     let heard = Heard::default();
     let _listening = heard.listen();
     let service = ServiceLimits::new("api").limit(bucket(1, 1)).endpoint("/dry", bucket(1, 1).dry_run(true));
-    let limiter = builder(Limits::new().service(service), &clock()).refusal_log(RefusalLog::events());
-    let server = Server::start(&limiter.build().unwrap()).await;
+    let server = Server::start(&limiter(Limits::new().service(service), &clock())).await;
     server.statuses(2, "/dry").await;
     server.statuses(2, "/login?secret=1").await;
     let lines = heard.lines("RATE_LIMIT ");
     assert_eq!(lines.len(), 1, "{lines:?}");
     let expected = "RATE_LIMIT client_ip=127.0.0.1 host=example.org path=/login status=429";
     assert!(lines[0].contains(expected), "{lines:?}");
+}
+
+/// Asks a service with no server around it, so that nothing holds the limiter when it is dropped.
+async fn refused(limiter: &RateLimiter, times: usize) {
+    let inner = service_fn(|_: Request<Empty<Bytes>>| async {
+        Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+    });
+    let service = limiter.layer("api").layer(inner);
+    for _ in 0..=times {
+        let mut request = Request::new(Empty::new());
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 0, 2, 1], 9))));
+        service.clone().oneshot(request).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_was_left_out_of_the_events_is_told_at_the_end() {
+    let heard = Heard::default();
+    let _listening = heard.listen();
+    let limiter = limiter(api(bucket(1, 1)), &clock());
+    refused(&limiter, 30).await;
+    assert_eq!(heard.lines("RateLimitExceeded").len(), 20);
+    drop(limiter);
+    let told = r#"hivemind::security event="RateLimitExceededLeftOut" client="ip:192.0.2.1" left_out=10"#;
+    assert_eq!(heard.lines("RateLimitExceededLeftOut"), [told]);
+    assert_eq!(heard.lines("RATE_LIMIT_LEFT_OUT").len(), 1, "and of the lines as well");
+}
+
+#[tokio::test]
+async fn limiters_share_a_log_that_can_be_flushed_and_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("refusals.log");
+    let log = Arc::new(RefusalLog::appending_to(&file).unwrap());
+    for _ in 0..2 {
+        let limiter = builder(api(bucket(1, 1)), &clock()).refusal_log(Arc::clone(&log));
+        refused(&limiter.build().unwrap(), 15).await;
+    }
+    assert!(log.flush(Duration::from_secs(20)));
+    assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 20, "one client's, of 30");
+    assert_eq!(log.lost(), 0);
 }

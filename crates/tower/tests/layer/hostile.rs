@@ -40,7 +40,7 @@ impl Told {
     }
 }
 
-/// Seen failing with the leftmost address believed.
+/// Seen failing with the header read whoever the peer is.
 #[tokio::test]
 async fn who_is_not_a_proxy_chooses_no_bucket_by_whatever_it_sends() {
     for address in [

@@ -13,6 +13,7 @@ use hivemind_tower::websocket::{Close, ConnectionGuard};
 use hivemind_tower::{Algorithm, Limits, PartialLimit, RateLimiter, ServiceLimits};
 use std::time::Duration;
 use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message as Sent};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
@@ -43,7 +44,14 @@ async fn start(limiter: &RateLimiter) -> Server {
 }
 
 async fn connect(server: &Server) -> Result<Client, u16> {
-    match connect_async(format!("ws://{}/", server.address)).await {
+    connect_as(server, "").await
+}
+
+/// Connects under this API key id, or under none.
+async fn connect_as(server: &Server, key: &str) -> Result<Client, u16> {
+    let mut request = format!("ws://{}/", server.address).into_client_request().unwrap();
+    request.headers_mut().insert("x-api-key-id", key.parse().unwrap());
+    match connect_async(request).await {
         Ok((client, _)) => Ok(client),
         Err(tungstenite::Error::Http(response)) => Err(response.status().as_u16()),
         Err(other) => panic!("{other}"),
@@ -103,6 +111,25 @@ async fn a_client_has_so_many_open_at_once_and_one_more_when_one_is_closed() {
         }
     };
     tokio::time::timeout(Duration::from_secs(10), again).await.unwrap();
+}
+
+/// Seen failing with a client's own connections counted alone.
+#[tokio::test]
+async fn who_makes_up_a_name_for_each_connection_has_ten_times_as_many_open_and_no_more() {
+    for (has_guard, eleventh) in [(true, Some(429)), (false, None)] {
+        let limits = Limits::new().service(service().ws_connection(bucket(100, 100)).max_open_connections(1));
+        let wide = bucket(100, 100);
+        let limits = if has_guard { limits.ip_guard(wide) } else { limits.without_ip_guard() };
+        let server = start(&limiter(limits, &clock())).await;
+        let mut open = Vec::new();
+        for index in 0..10 {
+            let mut client = connect_as(&server, &format!("key-{index}")).await.unwrap();
+            assert!(say(&mut client, Sent::text("open")).await.is_ok());
+            open.push(client);
+        }
+        assert_eq!(connect_as(&server, "key-11").await.err(), eleventh);
+        assert!(connect(&server).await.is_ok(), "who makes up none has its own");
+    }
 }
 
 #[tokio::test]
