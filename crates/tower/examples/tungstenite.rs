@@ -15,6 +15,8 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use std::error::Error;
+use std::time::Duration;
+use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
@@ -34,6 +36,10 @@ async fn upgrade(mut request: Request<Incoming>) -> Result<Response<Empty<Bytes>
         if let Err(Close { code, reason, .. }) = echo(&mut socket, &guard).await {
             let frame = CloseFrame { code: code.into(), reason: reason.as_ref().into() };
             let _ = socket.close(Some(frame)).await;
+            // What is still on its way is read: dropped with it unread, the socket would be reset and the
+            // client might never see the code.
+            let rest = async { while let Some(Ok(_)) = socket.next().await {} };
+            let _ = timeout(Duration::from_secs(1), rest).await;
         }
     });
     Response::builder()

@@ -9,7 +9,9 @@ use hivemind_tower::websocket::{Close, ConnectionGuard};
 use hivemind_tower::{Limits, PartialLimit, RateLimiter, ServiceLimits};
 use std::error::Error;
 use std::net::SocketAddr;
+use std::time::Duration;
 use tokio::sync::broadcast;
+use tokio::time::timeout;
 
 type Room = broadcast::Sender<Message>;
 
@@ -22,6 +24,10 @@ async fn join(
         if let Err(Close { code, reason, .. }) = chat(&mut socket, &room, &guard).await {
             let frame = CloseFrame { code, reason: reason.as_ref().into() };
             let _ = socket.send(Message::Close(Some(frame))).await;
+            // What is still on its way is read: dropped with it unread, the socket would be reset and the
+            // client might never see the code.
+            let rest = async { while let Some(Ok(_)) = socket.recv().await {} };
+            let _ = timeout(Duration::from_secs(1), rest).await;
         }
     })
 }

@@ -71,12 +71,8 @@ impl Shared {
         let connection = self.connection(name, client);
         let mut upgrade = Upgrade { connection, open: None, closes: service.close_4429 };
         if let Some(most) = &service.open {
-            let own = (order.key(), most.limit.requests());
-            let address = limits.open_per_address(most).zip(client.address());
-            let address = address
-                .filter(|_| !client.is_by_address())
-                .map(|(at_address, address)| (most.prefix.key([&**name, &*address.to_string()]), at_address));
-            upgrade.open = self.open.take(std::iter::once(own).chain(address));
+            let at_address = limits.open_per_address(most);
+            upgrade.open = self.open.take(order.slots(most, at_address));
             if upgrade.open.is_none() {
                 return Some(Err(self.crowded(order, most, upgrade, parts, now)));
             }

@@ -2,10 +2,25 @@
 //! has none open is not in the map. A client that names itself is counted for its address as
 //! well, or names that it makes up would open as many as it likes.
 
+use crate::bucket::Bucket;
+use crate::order::Order;
 use hivemind_core::store::Key;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+impl Order {
+    /// What a connection is counted for: its client, which may have `most` open, and, where it names
+    /// itself, its address.
+    pub(crate) fn slots(&self, most: &Bucket, at_address: Option<u32>) -> impl Iterator<Item = (Key, u32)> {
+        let own = (self.key(), most.limit.requests());
+        let address = self.client.address().filter(|_| !self.client.is_by_address());
+        let address = at_address.zip(address).map(|(at_address, address)| {
+            (most.prefix.key([&*self.service, &*address.to_string()]), at_address)
+        });
+        std::iter::once(own).chain(address)
+    }
+}
 
 #[derive(Clone, Default)]
 pub(crate) struct OpenConnections(Arc<Mutex<HashMap<Key, u32>>>);

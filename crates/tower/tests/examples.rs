@@ -103,13 +103,12 @@ async fn a_custom_identity_tells_tenants_apart_and_the_proxys_word_is_taken() {
     }
 }
 
-/// How many echoes come back for four messages, and the code that the connection is then closed with.
+/// How many echoes come back for a hundred messages, and the code that the connection is then closed with.
 async fn flooded(example: &Example) -> (usize, u16) {
     let (mut client, _) = connect_async(format!("ws://{}/", example.address)).await.unwrap();
     // A ping is free, and a binary message is one like any other.
     client.send(Message::Ping("hello".into())).await.unwrap();
-    // And nothing after the fourth: what is sent to a closed socket is an error of its own.
-    for _ in 0..2 {
+    for _ in 0..50 {
         client.send(Message::text("hello")).await.unwrap();
         client.send(Message::binary("hello")).await.unwrap();
     }
@@ -144,6 +143,7 @@ async fn a_chat_closes_who_floods_it() {
     assert!(echoes <= 3 && code == 4429, "{echoes} echoes, {code}");
 }
 
+/// Seen failing with the socket dropped right after the close, by a reset.
 #[tokio::test]
 async fn tungstenites_own_socket_is_closed_for_who_floods_it() {
     assert_eq!(flooded(&Example::start("tungstenite").await).await, (3, 4429));
