@@ -9,9 +9,11 @@ use hivemind_tower::websocket::{Close, ConnectionGuard};
 use hivemind_tower::{Limits, PartialLimit, RateLimiter, ServiceLimits};
 use std::error::Error;
 use std::net::SocketAddr;
+use std::time::Duration;
 use tokio::sync::broadcast;
+use tokio::time::timeout;
 
-type Room = broadcast::Sender<String>;
+type Room = broadcast::Sender<Message>;
 
 async fn join(
     upgrade: WebSocketUpgrade,
@@ -22,6 +24,10 @@ async fn join(
         if let Err(Close { code, reason, .. }) = chat(&mut socket, &room, &guard).await {
             let frame = CloseFrame { code, reason: reason.as_ref().into() };
             let _ = socket.send(Message::Close(Some(frame))).await;
+            // What is still on its way is read: dropped with it unread, the socket would be reset and the
+            // client might never see the code.
+            let rest = async { while let Some(Ok(_)) = socket.recv().await {} };
+            let _ = timeout(Duration::from_secs(1), rest).await;
         }
     })
 }
@@ -32,15 +38,15 @@ async fn chat(socket: &mut WebSocket, room: &Room, guard: &ConnectionGuard) -> R
     loop {
         tokio::select! {
             said = socket.recv() => match said {
-                Some(Ok(Message::Text(text))) => {
+                Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
                     messages.check()?;
-                    let _ = room.send(text.to_string());
+                    let _ = room.send(message);
                 }
-                Some(Ok(_)) => {}
+                Some(Ok(_)) => {} // Pings and pongs are free, and answered by axum.
                 Some(Err(_)) | None => return Ok(()),
             },
-            Ok(text) = heard.recv() => {
-                let _ = socket.send(Message::text(text)).await;
+            Ok(message) = heard.recv() => {
+                let _ = socket.send(message).await;
             }
         }
     }

@@ -2,13 +2,13 @@
 
 use crate::backend::Deciding;
 use crate::bucket::Bucket;
+use crate::client::Client;
 use crate::decision::Decision;
 use crate::limiter::Shared;
 use crate::open_connections::OpenConnection;
 use crate::order::Order;
-use crate::refusal_log::Refusal;
-use crate::retry_after::RetryAfter;
-use crate::websocket::ConnectionGuard;
+use crate::refusal_log::{Exceeded, Refusal};
+use crate::websocket::{Connection, ConnectionGuard};
 use hivemind_core::store::{Op, Outcome, StoreError, Verdict, Verdicts};
 use hivemind_core::{Cost, Timestamp};
 use http::request::Parts;
@@ -27,12 +27,30 @@ pub(crate) struct Asked {
     now: Timestamp,
 }
 
+/// Whether the store is asked at all.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is on the stack for a moment; a box would cost every request"
+)]
+pub(crate) enum Asking {
+    /// Limits are switched off. A request to open a WebSocket has its guard all the same.
+    Nothing(Option<ConnectionGuard>),
+    Store(Asked),
+}
+
 /// What a request to open a WebSocket needs beside.
 struct Upgrade {
-    messages: Arc<Bucket>,
-    most: Option<Arc<Bucket>>,
+    connection: Connection,
+    /// How many its client may have open, and its address under whatever names.
+    most: Option<(Arc<Bucket>, Option<u32>)>,
     open: Option<OpenConnection>,
     closes: bool,
+}
+
+impl Upgrade {
+    fn guard(self) -> ConnectionGuard {
+        ConnectionGuard::new(self.connection, self.open)
+    }
 }
 
 /// What becomes of a request.
@@ -46,24 +64,26 @@ impl Shared {
     /// What to ask the store for this request; none if limits are switched off. All of it comes from
     /// one load of the limits, so that no request is in the old ones and the new at once.
     #[inline]
-    pub(crate) fn ask(self: &Arc<Self>, name: &Arc<str>, parts: &Parts) -> Option<Asked> {
+    pub(crate) fn ask(self: &Arc<Self>, name: &Arc<str>, parts: &Parts) -> Asking {
         let limits = self.limits.load();
         if !limits.enabled {
-            return None;
+            // A handler that asks for a guard gets one: it counts nothing until limits are switched on.
+            let connection = is_upgrade(parts).then(|| self.connection(name, self.client(parts)));
+            return Asking::Nothing(connection.map(|connection| ConnectionGuard::new(connection, None)));
         }
-        let peer = self.peer(parts);
-        let client = self.identity.identify(parts, peer);
+        let client = self.client(parts);
         let service = limits.service(name);
         let now = self.clock.now();
         let order = |bucket| Order::new(client, name, bucket, limits.guard.as_ref());
         // A header alone says nothing: it would take any request out of its limit.
         if !is_upgrade(parts) || !service.websockets.has(parts.uri.path()) {
             let order = order(service.find(&parts.method, parts.uri.path()));
-            return Some(Asked { order, upgrade: None, now });
+            return Asking::Store(Asked { order, upgrade: None, now });
         }
-        let (messages, most) = (Arc::clone(&service.ws_message), service.open.clone());
-        let upgrade = Upgrade { messages, most, open: None, closes: service.close_4429 };
-        Some(Asked { order: order(&service.ws_connection), upgrade: Some(upgrade), now })
+        let most = service.open.as_ref().map(|most| (Arc::clone(most), limits.open_per_address(most)));
+        let connection = self.connection(name, client);
+        let upgrade = Upgrade { connection, most, open: None, closes: service.close_4429 };
+        Asking::Store(Asked { order: order(&service.ws_connection), upgrade: Some(upgrade), now })
     }
 
     pub(crate) fn decide(&self, asked: &Asked) -> Deciding {
@@ -81,9 +101,9 @@ impl Shared {
         // Whom the store does not know of is counted here all the same.
         if verdicts.as_ref().map_or(!self.fails_closed, |verdicts| verdicts.committed)
             && let Some(upgrade) = &mut upgrade
-            && let Some(most) = &upgrade.most
+            && let Some((most, at_address)) = &upgrade.most
         {
-            upgrade.open = self.open.take(order.key(), most.limit.requests());
+            upgrade.open = self.open.take(order.slots(most, *at_address));
             if upgrade.open.is_none() {
                 return self.crowded(order, upgrade, parts, now);
             }
@@ -104,10 +124,7 @@ impl Shared {
                 if let Some(decision) = decision.as_ref().filter(|decision| decision.is_dry_run_refusal()) {
                     self.tell_of(decision, parts);
                 }
-                let guard = upgrade.map(|upgrade| {
-                    ConnectionGuard::new(upgrade.messages, upgrade.open, Arc::clone(&self.clock))
-                });
-                Admission::Passed { decision, guard }
+                Admission::Passed { decision, guard: upgrade.map(Upgrade::guard) }
             }
         }
     }
@@ -124,7 +141,7 @@ impl Shared {
         let soon = Duration::from_secs(1);
         let outcome = Outcome::Refused { retry_after: Some(soon) };
         let verdict = Verdict { outcome, available: 0, remaining: 0, reset_after: soon };
-        let order = upgrade.most.iter().fold(order, Order::of);
+        let order = upgrade.most.iter().map(|(most, _)| most).fold(order, Order::of);
         match Decision::new(order, self, &Verdicts::new(false, [verdict]), now) {
             Ok(decision) => self.refused(decision, Some(upgrade), parts),
             Err(_) => Admission::Undecided,
@@ -143,27 +160,21 @@ impl Shared {
 
     /// The event for those who watch for floods, and the line for fail2ban.
     fn tell_of(&self, decision: &Decision, parts: &Parts) {
-        let retry_after = match decision.retry_after() {
-            Some(RetryAfter::Seconds(seconds)) => Some(seconds.get()),
-            _ => None,
-        };
-        tracing::warn!(
-            target: "hivemind::security",
-            event = "RateLimitExceeded",
-            client = decision.client().name(),
-            service = decision.service(),
-            endpoint = decision.endpoint(),
-            r#type = decision.kind().name(),
-            limit = decision.limit().requests(),
-            retry_after,
-            dry_run = decision.is_dry_run_refusal(),
-        );
+        self.log.exceeded(&Exceeded {
+            client: decision.client(),
+            service: decision.service(),
+            endpoint: decision.endpoint(),
+            bucket: decision.bucket(),
+            retry_after: decision.retry_after(),
+            is_dry_run: decision.is_dry_run_refusal(),
+            at: decision.at(),
+        });
         // Whom a dry run passes shall not be banned for it.
-        if let Some(log) = self.log.as_ref().filter(|_| !decision.is_allowed()) {
+        if !decision.is_allowed() {
             let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
             let host = host.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str));
             let (address, path, at) = (decision.client().address(), parts.uri.path(), decision.at());
-            log.refused(&Refusal { address, host: host.unwrap_or_default(), path, at });
+            self.log.refused(&Refusal { address, host: host.unwrap_or_default(), path, at });
         }
     }
 
@@ -177,6 +188,14 @@ impl Shared {
             let pass = if self.fails_closed { "refused with 503" } else { "passed uncounted" };
             tracing::warn!(%error, "no limit could be asked; requests are {pass} until the store answers");
         }
+    }
+
+    fn client(&self, parts: &Parts) -> Client {
+        self.identity.identify(parts, self.peer(parts))
+    }
+
+    fn connection(self: &Arc<Self>, service: &Arc<str>, client: Client) -> Connection {
+        Connection { shared: Arc::clone(self), service: Arc::clone(service), client }
     }
 
     fn peer(&self, parts: &Parts) -> Option<std::net::IpAddr> {

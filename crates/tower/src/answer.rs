@@ -20,6 +20,7 @@ use std::time::Duration;
 
 /// Which headers tell a client of its limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Headers {
     /// `RateLimit-Policy` and `RateLimit`, as the draft of the IETF has them.
     Ietf,

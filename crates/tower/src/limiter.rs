@@ -60,7 +60,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) identity: Identity,
     pub(crate) answers: Answers,
-    pub(crate) log: Option<RefusalLog>,
+    pub(crate) log: Arc<RefusalLog>,
     pub(crate) peer: PeerOf,
     pub(crate) open: OpenConnections,
     pub(crate) fails_closed: bool,

@@ -32,7 +32,7 @@ pub struct RateLimiterBuilder {
     clock: Arc<dyn Clock>,
     identity: Identity,
     answers: Answers,
-    log: Option<RefusalLog>,
+    log: Arc<RefusalLog>,
     peer: PeerOf,
     fails_closed: bool,
     store_timeout: Duration,
@@ -52,7 +52,7 @@ impl RateLimiterBuilder {
             clock: Arc::new(SystemClock),
             identity: Identity::default(),
             answers: Answers::default(),
-            log: None,
+            log: Arc::default(),
             peer: Box::new(peer_of),
             fails_closed: false,
             store_timeout: STORE_TIMEOUT,
@@ -125,9 +125,10 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Writes a line about each refusal, for fail2ban.
-    pub fn refusal_log(mut self, log: RefusalLog) -> Self {
-        self.log = Some(log);
+    /// Tells of refusals here: to a file beside the events, sampled otherwise, or in one log with
+    /// other limiters (an `Arc`). Without a word, as [events](RefusalLog::events) alone.
+    pub fn refusal_log(mut self, log: impl Into<Arc<RefusalLog>>) -> Self {
+        self.log = log.into();
         self
     }
 

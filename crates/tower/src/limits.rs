@@ -42,6 +42,10 @@ pub(crate) enum IpGuard {
     Limit(PartialLimit),
 }
 
+impl IpGuard {
+    pub(crate) const USUAL_TIMES: u32 = 10;
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -52,7 +56,7 @@ impl Default for Limits {
             max_requests: None,
             max_burst: None,
             global_scope: false,
-            ip_guard: IpGuard::Times(10),
+            ip_guard: IpGuard::Times(IpGuard::USUAL_TIMES),
             services: Vec::new(),
         }
     }
@@ -198,9 +202,9 @@ impl ServiceLimits {
         self
     }
 
-    /// How many WebSocket connections a client may have open at once. Counted for handlers that
-    /// [open](crate::websocket::ConnectionGuard::open) their guard. An attempt beyond it is charged to
-    /// `ws_connection` like any other.
+    /// How many WebSocket connections a client may have open at once, and an address ten times as many
+    /// under whatever names. Counted for handlers that [open](crate::websocket::ConnectionGuard::open)
+    /// their guard. An attempt beyond it is charged to `ws_connection` like any other.
     pub fn max_open_connections(mut self, connections: u32) -> Self {
         self.max_open = Some(connections);
         self

@@ -1,9 +1,26 @@
 //! How many WebSocket connections each client has open. Bounded by the sockets themselves: who
-//! has none open is not in the map.
+//! has none open is not in the map. A client that names itself is counted for its address as
+//! well, or names that it makes up would open as many as it likes.
 
+use crate::bucket::Bucket;
+use crate::order::Order;
 use hivemind_core::store::Key;
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+impl Order {
+    /// What a connection is counted for: its client, which may have `most` open, and, where it names
+    /// itself, its address.
+    pub(crate) fn slots(&self, most: &Bucket, at_address: Option<u32>) -> impl Iterator<Item = (Key, u32)> {
+        let own = (self.key(), most.limit.requests());
+        let address = self.client.address().filter(|_| !self.client.is_by_address());
+        let address = at_address.zip(address).map(|(at_address, address)| {
+            (most.prefix.key([&*self.service, &*address.to_string()]), at_address)
+        });
+        std::iter::once(own).chain(address)
+    }
+}
 
 #[derive(Clone, Default)]
 pub(crate) struct OpenConnections(Arc<Mutex<HashMap<Key, u32>>>);
@@ -11,19 +28,21 @@ pub(crate) struct OpenConnections(Arc<Mutex<HashMap<Key, u32>>>);
 /// One open connection; it is closed when this is dropped.
 pub(crate) struct OpenConnection {
     all: OpenConnections,
-    key: Key,
+    keys: SmallVec<[Key; 2]>,
 }
 
 impl OpenConnections {
-    /// A connection more, if this client has fewer than `most`.
-    pub(crate) fn take(&self, key: Key, most: u32) -> Option<OpenConnection> {
+    /// A connection more, if each of these has fewer than its most.
+    pub(crate) fn take(&self, of: impl IntoIterator<Item = (Key, u32)>) -> Option<OpenConnection> {
+        let of: SmallVec<[_; 2]> = of.into_iter().collect();
         let mut open = self.lock();
-        let count = open.get(&key).copied().unwrap_or_default();
-        if count >= most {
+        if of.iter().any(|(key, most)| open.get(key).copied().unwrap_or_default() >= *most) {
             return None;
         }
-        open.insert(key, count + 1);
-        Some(OpenConnection { all: self.clone(), key })
+        for (key, _) in &of {
+            *open.entry(*key).or_default() += 1;
+        }
+        Some(OpenConnection { all: self.clone(), keys: of.into_iter().map(|(key, _)| key).collect() })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, u32>> {
@@ -35,10 +54,12 @@ impl OpenConnections {
 impl Drop for OpenConnection {
     fn drop(&mut self) {
         let mut open = self.all.lock();
-        match open.get_mut(&self.key) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => {
-                open.remove(&self.key);
+        for key in &self.keys {
+            match open.get_mut(key) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => {
+                    open.remove(key);
+                }
             }
         }
     }
@@ -51,12 +72,13 @@ mod tests {
     #[test]
     fn a_client_opens_so_many_and_one_more_when_one_closes_and_nothing_is_left_behind() {
         let (all, key, other) = (OpenConnections::default(), Key::from_bits(1, 2), Key::from_bits(2, 1));
-        let first = all.take(key, 2).unwrap();
-        let second = all.take(key, 2).unwrap();
-        assert!(all.take(key, 2).is_none());
-        assert!(all.take(other, 2).is_some(), "another client's are another's");
+        let first = all.take([(key, 2)]).unwrap();
+        let second = all.take([(key, 2)]).unwrap();
+        assert!(all.take([(key, 2)]).is_none());
+        assert!(all.take([(other, 1)]).is_some(), "another client's are another's");
+        assert!(all.take([(other, 1), (key, 2)]).is_none(), "of its address there are enough");
         drop(first);
-        let third = all.take(key, 2).unwrap();
+        let third = all.take([(other, 1), (key, 2)]).unwrap();
         drop((second, third));
         assert!(all.lock().is_empty());
     }

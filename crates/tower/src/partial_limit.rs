@@ -6,6 +6,7 @@ use std::time::Duration;
 
 /// How a limit counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Algorithm {
     /// Bursts up to a capacity, refilled steadily.
     #[default]

@@ -3,20 +3,24 @@
 //!
 //! It goes to the tracing target [`RefusalLog::TARGET`], whose usual format fail2ban
 //! reads too, and to a file if one is given. Each client's first lines of a window are
-//! written, then their number. Invariant: the address of a line is never a guess; a
+//! written, then their number, and of all clients together so many a second. Invariant: the address of a line is never a guess; a
 //! client without one has no line in the file, and one that fail2ban cannot match among
 //! the events.
 
 mod file;
 mod line;
+mod log_sampling;
+mod per_second;
 mod sample;
+mod security;
 
 pub use file::LogError;
-pub use sample::LogSampling;
+pub use log_sampling::LogSampling;
+pub(crate) use security::Exceeded;
 
 use file::LogFile;
 use hivemind_core::{ClientIp, Timestamp};
-use sample::{LeftOut, Samples};
+use sample::{LeftOut, Samples, Whose};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,9 +43,11 @@ pub struct Refusal<'a> {
 
 /// Where refusals are told to fail2ban.
 ///
-/// Keep one for all services of a process: clients are counted in it.
+/// Keep one for all services of a process, in an `Arc` if there are several limiters: clients are
+/// counted in it. The events on `hivemind::security` are sampled by it too.
 pub struct RefusalLog {
     samples: Samples,
+    security: Samples,
     file: Option<LogFile>,
 }
 
@@ -52,7 +58,8 @@ impl RefusalLog {
     /// Tells refusals as tracing events alone.
     #[must_use]
     pub fn events() -> Self {
-        Self { samples: Samples::new(LogSampling::default()), file: None }
+        let samples = || Samples::new(LogSampling::default());
+        Self { samples: samples(), security: samples(), file: None }
     }
 
     /// Tells refusals as tracing events, and appends them to this file, which may be
@@ -71,6 +78,7 @@ impl RefusalLog {
     #[must_use]
     pub fn with_sampling(mut self, sampling: LogSampling) -> Self {
         self.samples = Samples::new(sampling);
+        self.security = Samples::new(sampling);
         self
     }
 
@@ -85,7 +93,7 @@ impl RefusalLog {
             self.tell_left_out(left_out, refusal.at);
         }
         if sampled.is_written {
-            self.tell(refusal.address, &line::refused(refusal), refusal.at);
+            self.tell(Whose::Client(refusal.address), &line::refused(refusal), refusal.at);
         }
     }
 
@@ -104,12 +112,13 @@ impl RefusalLog {
     }
 
     fn tell_left_out(&self, left_out: &LeftOut, at: Timestamp) {
-        self.tell(left_out.client, &line::left_out(left_out), at);
+        self.tell(left_out.whose, &line::left_out(left_out), at);
     }
 
-    fn tell(&self, client: Key, message: &str, at: Timestamp) {
-        tracing::info!(target: RefusalLog::TARGET, "{message}");
-        if let Some(file) = self.file.as_ref().filter(|_| client.is_some()) {
+    fn tell(&self, whose: Whose, message: &str, at: Timestamp) {
+        // Of no span: its name and fields would stand before the target, where fail2ban looks for none.
+        tracing::info!(target: RefusalLog::TARGET, parent: None, "{message}");
+        if let Some(file) = self.file.as_ref().filter(|_| whose != Whose::Client(None)) {
             file.append(line::with_time(at, message), at);
         }
     }
@@ -125,6 +134,7 @@ impl Default for RefusalLog {
 /// What was left out and is not told yet is told.
 impl Drop for RefusalLog {
     fn drop(&mut self) {
+        self.security.finish().iter().for_each(security::tell_left_out);
         for some in self.samples.finish().chunks(file::QUEUE / 2) {
             for left_out in some {
                 // Nobody says what time it is now; its window's is true and enough.

@@ -20,6 +20,7 @@ pub(crate) struct Resolved {
     /// For services that have no limits of their own.
     platform: Service,
     pub(crate) guard: Option<Arc<Bucket>>,
+    ip_guard: IpGuard,
     pub(crate) effective: Vec<EffectiveLimit>,
 }
 
@@ -69,12 +70,30 @@ impl Resolved {
             services.insert(service.name.as_str().into(), resolving.service(Some(service))?);
         }
         let guard = resolving.guard()?;
-        Ok(Self { enabled: limits.enabled, services, platform, guard, effective: resolving.effective })
+        Ok(Self {
+            enabled: limits.enabled,
+            services,
+            platform,
+            guard,
+            ip_guard: limits.ip_guard,
+            effective: resolving.effective,
+        })
     }
 
     #[inline]
     pub(crate) fn service(&self, name: &str) -> &Service {
         self.services.get(name).unwrap_or(&self.platform)
+    }
+
+    /// How many WebSocket connections may be open from one address, under whatever names, where one client
+    /// may have so many: wider by what its guard is; no number without a guard.
+    pub(crate) fn open_per_address(&self, of_one: &Bucket) -> Option<u32> {
+        let times = match self.ip_guard {
+            IpGuard::Off => return None,
+            IpGuard::Times(times) => times,
+            IpGuard::Limit(_) => IpGuard::USUAL_TIMES,
+        };
+        Some(of_one.limit.requests().saturating_mul(times.max(1)))
     }
 
     /// The longest that any counter of these limits has something to say.

@@ -13,6 +13,7 @@ use std::time::Duration;
 /// What to tell a refused client about its next attempt. The greater tells of the
 /// longer wait, so of several refusals the [`max`](Iterator::max) is the one to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum RetryAfter {
     /// It passes after so many seconds, if nothing else spends meanwhile.
     Seconds(NonZeroU64),

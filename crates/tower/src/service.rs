@@ -3,7 +3,7 @@
 //! It says that it is ready even while the one behind it is not: a refusal needs
 //! nobody else, and a flood must not wait for the room that it is kept out of.
 
-use crate::admission::Admission;
+use crate::admission::{Admission, Asking};
 use crate::answer;
 use crate::answer_body::AnswerBody;
 use crate::backend::Deciding;
@@ -63,8 +63,14 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let shared = &self.limiter.0;
         let (parts, body) = request.into_parts();
-        let Some(asked) = shared.ask(&self.service, &parts) else {
-            return self.pass(Request::from_parts(parts, body), None, Duration::ZERO);
+        let asked = match shared.ask(&self.service, &parts) {
+            Asking::Store(asked) => asked,
+            Asking::Nothing(None) => {
+                return self.pass(Request::from_parts(parts, body), None, Duration::ZERO);
+            }
+            Asking::Nothing(guard) => {
+                return self.settle(Admission::Passed { decision: None, guard }, parts, body);
+            }
         };
         match shared.decide(&asked) {
             Deciding::Now(verdicts) => {

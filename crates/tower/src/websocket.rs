@@ -2,14 +2,17 @@
 //!
 //! A connection's messages are counted in the connection's own limiter, not in the
 //! store: one reader owns them, so nothing is shared, no table is filled by who opens
-//! many, and what was counted goes with the connection by construction.
+//! many, and what was counted goes with the connection by construction. The limits are
+//! looked up at each message: a reload reaches the connections that are open.
 
-use crate::bucket::Bucket;
+use crate::client::Client;
+use crate::limiter::Shared;
 use crate::open_connections::OpenConnection;
+use crate::refusal_log::Exceeded;
 use crate::retry_after::RetryAfter;
+use hivemind_core::Cost;
 use hivemind_core::algorithm::{Action, State, step};
-use hivemind_core::store::Outcome;
-use hivemind_core::{Clock, Cost};
+use hivemind_core::store::Key;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,13 +51,20 @@ impl std::error::Error for Close {}
 pub struct ConnectionGuard(Arc<Mutex<Guarded>>);
 
 enum Guarded {
-    Admitted { messages: Arc<Bucket>, open: Option<OpenConnection>, clock: Arc<dyn Clock> },
+    Admitted { connection: Connection, open: Option<OpenConnection> },
     Closed(Close),
 }
 
+/// Whose connection it is, and to what.
+pub(crate) struct Connection {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) service: Arc<str>,
+    pub(crate) client: Client,
+}
+
 impl ConnectionGuard {
-    pub(crate) fn new(messages: Arc<Bucket>, open: Option<OpenConnection>, clock: Arc<dyn Clock>) -> Self {
-        Self(Arc::new(Mutex::new(Guarded::Admitted { messages, open, clock })))
+    pub(crate) fn new(connection: Connection, open: Option<OpenConnection>) -> Self {
+        Self(Arc::new(Mutex::new(Guarded::Admitted { connection, open })))
     }
 
     pub(crate) fn closed(wait: Option<RetryAfter>) -> Self {
@@ -75,8 +85,8 @@ impl ConnectionGuard {
                 *guarded = Guarded::Closed(close.clone());
                 Err(close)
             }
-            Guarded::Admitted { messages, open, clock } => {
-                Ok(MessageLimiter { messages, state: None, clock, _open: open })
+            Guarded::Admitted { connection, open } => {
+                Ok(MessageLimiter { connection, counted: None, _open: open })
             }
         }
     }
@@ -90,9 +100,9 @@ impl fmt::Debug for ConnectionGuard {
 
 /// Limits the messages of one WebSocket. What it counted is gone when it is dropped.
 pub struct MessageLimiter {
-    messages: Arc<Bucket>,
-    state: Option<State>,
-    clock: Arc<dyn Clock>,
+    connection: Connection,
+    /// What was counted, and by which counter: one of another algorithm or window reads it otherwise.
+    counted: Option<(Key, State)>,
     _open: Option<OpenConnection>,
 }
 
@@ -103,15 +113,32 @@ impl MessageLimiter {
     /// # Errors
     /// If it is one too many: close the connection so.
     pub fn check(&mut self) -> Result<(), Close> {
-        let action = Action::Spend { count_refusal: false };
-        let step = step(&self.messages.limit, self.state, action, Cost::ONE, self.clock.now());
-        self.state = Some(step.state);
-        match step.verdict.outcome {
-            Outcome::Refused { .. } if !self.messages.dry_run => {
-                Err(Close::of(RetryAfter::of(step.verdict.outcome)))
-            }
-            _ => Ok(()),
+        let Connection { shared, service, client } = &self.connection;
+        let limits = shared.limits.load();
+        if !limits.enabled {
+            return Ok(());
         }
+        let bucket = &limits.service(service).ws_message;
+        let (counter, now) = (bucket.prefix.key([""]), shared.clock.now());
+        let state = self.counted.filter(|(by, _)| *by == counter).map(|(_, state)| state);
+        let action = Action::Spend { count_refusal: false };
+        let step = step(&bucket.limit, state, action, Cost::ONE, now);
+        self.counted = Some((counter, step.state));
+        let retry_after = RetryAfter::of(step.verdict.outcome);
+        if retry_after.is_none() {
+            return Ok(());
+        }
+        let (endpoint, is_dry_run) = (&*bucket.endpoint, bucket.dry_run);
+        shared.log.exceeded(&Exceeded {
+            client,
+            service,
+            endpoint,
+            bucket,
+            retry_after,
+            is_dry_run,
+            at: now,
+        });
+        if is_dry_run { Ok(()) } else { Err(Close::of(retry_after)) }
     }
 
     /// Charges a frame by its opcode, for those who read frames: the first of a text or binary
@@ -129,6 +156,10 @@ impl MessageLimiter {
 
 impl fmt::Debug for MessageLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MessageLimiter").field("limit", &self.messages.limit).finish_non_exhaustive()
+        let Connection { service, client, .. } = &self.connection;
+        f.debug_struct("MessageLimiter")
+            .field("service", service)
+            .field("client", client)
+            .finish_non_exhaustive()
     }
 }

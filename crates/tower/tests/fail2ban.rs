@@ -134,6 +134,28 @@ fn events_in_tracings_usual_format_are_matched_and_those_without_an_address_are_
     assert_eq!(found, [["203.0.113.50"; 20], ["2001:db8::/64"; 20]].concat());
 }
 
+/// Where a span is open, `tracing-subscriber` writes it before the target. Seen failing with the
+/// span's name and fields in the line.
+#[test]
+fn events_within_a_span_are_matched_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("events.log");
+    let events = std::sync::Arc::new(std::fs::File::create(&file).unwrap());
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(events).finish();
+    tracing::subscriber::with_default(subscriber, || {
+        let span = tracing::info_span!("request", uri = "/login");
+        let _entered = span.enter();
+        tracing::info!("a span is open");
+        let address = Some("203.0.113.50".parse().unwrap());
+        let at = Timestamp::from_millis(AT_MS);
+        RefusalLog::events().refused(&Refusal { address, host: "a", path: "/login", at });
+    });
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("request{uri=\"/login\"}: fail2ban: a span is open"), "{text}");
+    let Some(found) = matched(&file) else { return };
+    assert_eq!(found, ["203.0.113.50"], "{text}");
+}
+
 #[test]
 fn the_jail_bans_by_what_is_written() {
     let jail = std::fs::read_to_string(deployed("jail.d/hivemind.conf")).unwrap();

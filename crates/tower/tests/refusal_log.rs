@@ -151,6 +151,7 @@ fn a_disk_that_stalls_holds_up_no_request() {
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let reader = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
     let log = RefusalLog::appending_to(&pipe).unwrap();
+    let log = log.with_sampling(LogSampling::default().most_per_second(NonZeroU32::MAX));
     // A pipe holds 64 KiB and the queue 1,024 lines.
     for client in 0..5_000_u32 {
         let address = std::net::Ipv4Addr::from_bits(client).to_string();

@@ -2,7 +2,7 @@
 //! its field nor begin another line, and every percent sign in a field is ours: decoded
 //! once, a field is exactly what was sent, unless it ends in `<cut>`.
 
-use super::sample::LeftOut;
+use super::sample::{LeftOut, Whose};
 use super::{Key, Refusal};
 use hivemind_core::Timestamp;
 use std::fmt::Write;
@@ -40,7 +40,10 @@ pub(super) fn refused(refusal: &Refusal<'_>) -> String {
 /// The line that fail2ban does not read: it begins with another word.
 pub(super) fn left_out(left_out: &LeftOut) -> String {
     let mut line = String::from("RATE_LIMIT_LEFT_OUT client_ip=");
-    push_client(&mut line, left_out.client);
+    match left_out.whose {
+        Whose::Client(client) => push_client(&mut line, client),
+        Whose::All => line.push('*'),
+    }
     // Writing to a string cannot fail.
     let _ = write!(line, " lines={} since=", left_out.lines);
     push_time(&mut line, left_out.since);
@@ -116,9 +119,13 @@ mod tests {
 
     #[test]
     fn what_was_left_out_is_told_under_another_word() {
-        let client = Some("203.0.113.50".parse().unwrap());
-        let told = left_out(&LeftOut { client, lines: 7, since: at(951_782_400_000) });
-        assert_eq!(told, "RATE_LIMIT_LEFT_OUT client_ip=203.0.113.50 lines=7 since=2000-02-29T00:00:00.000Z");
+        let client = Whose::Client(Some("203.0.113.50".parse().unwrap()));
+        for (whose, told) in [(client, "203.0.113.50"), (Whose::All, "*")] {
+            let line = left_out(&LeftOut { whose, lines: 7, since: at(951_782_400_000) });
+            let expected =
+                format!("RATE_LIMIT_LEFT_OUT client_ip={told} lines=7 since=2000-02-29T00:00:00.000Z");
+            assert_eq!(line, expected);
+        }
     }
 
     /// From `date -u -d @N`.

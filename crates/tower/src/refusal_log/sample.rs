@@ -4,58 +4,43 @@
 //!
 //! Invariant: a line is left out only if this client had [`LogSampling`]'s number of
 //! lines within the window before it; so whoever bans by that number within that time,
-//! and for as long at least, bans the same clients at the same moment. The table is of a fixed size. Where it
-//! overflows, the client with the fewest refusals is forgotten: that costs lines, never
-//! a ban, and the loudest stay known.
+//! and for as long at least, bans the same clients at the same moment. The one exception is
+//! the bound on lines per second, of all clients together; a line that it left out is none
+//! of its client's, who has it at the next refusal that finds room. The table is of a fixed
+//! size, and made at the first refusal. Where it overflows, the client with the fewest
+//! refusals is forgotten: that costs lines, never a ban, and the loudest stay known.
 
 use super::Key;
+use super::log_sampling::LogSampling;
+use super::per_second::PerSecond;
 use hivemind_core::Timestamp;
 use std::hash::{BuildHasher, RandomState};
-use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 const SETS: usize = 1_024;
 const WAYS: usize = 8;
-/// How many sets a written line looks at for windows that are over.
+/// How many sets a written line looks at for windows that are over,
 const SWEPT_SETS: usize = 64;
+/// and how long until the next one does.
+const BETWEEN_SWEEPS: Duration = Duration::from_secs(1);
 /// How many clients it tells of at most, so that one request does not pay for all.
 const MOST_TOLD: usize = 8;
 
-/// How many lines of each client are written in which time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogSampling {
-    first: NonZeroU32,
-    window: Duration,
+/// Whose lines were not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Whose {
+    /// Those of one window of one client.
+    Client(Key),
+    /// Those of one second of all clients, over the bound.
+    All,
 }
 
-impl LogSampling {
-    /// The first lines of a client in each window of this length. Take your jail's
-    /// `maxretry` and `findtime`: fewer lines, and fail2ban would never see enough.
-    #[must_use]
-    pub const fn new(first: NonZeroU32, window: Duration) -> Self {
-        Self { first, window }
-    }
-
-    fn is_over(self, since: Timestamp, now: Timestamp) -> bool {
-        // A clock that was set back by more than a window would else silence a client for as long.
-        now.since(since) >= self.window || since.since(now) >= self.window
-    }
-}
-
-/// 20 lines in 60 seconds, as in the jail that is shipped in `deploy/fail2ban`.
-impl Default for LogSampling {
-    fn default() -> Self {
-        const TWENTY: NonZeroU32 = NonZeroU32::MIN.saturating_add(19);
-        Self::new(TWENTY, Duration::from_secs(60))
-    }
-}
-
-/// Lines of one window of one client that were not written.
+/// Lines that were not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LeftOut {
-    pub(super) client: Key,
+    pub(super) whose: Whose,
     pub(super) lines: u64,
     pub(super) since: Timestamp,
 }
@@ -81,21 +66,33 @@ pub(super) struct Samples {
     sampling: LogSampling,
     // Keyed by chance, so that nobody can aim at another client's set.
     hasher: RandomState,
-    sets: Box<[Mutex<Set>]>,
+    sets: OnceLock<Box<[Mutex<Set>]>>,
+    per_second: PerSecond,
     next_swept: AtomicUsize,
+    sweeps_again_at: AtomicU64,
 }
 
 impl Samples {
     pub(super) fn new(sampling: LogSampling) -> Self {
-        let sets = (0..SETS).map(|_| Mutex::new([None; WAYS])).collect();
-        Self { sampling, hasher: RandomState::new(), sets, next_swept: AtomicUsize::new(0) }
+        Self {
+            sampling,
+            hasher: RandomState::new(),
+            sets: OnceLock::new(),
+            per_second: PerSecond::new(sampling.per_second),
+            next_swept: AtomicUsize::new(0),
+            sweeps_again_at: AtomicU64::new(0),
+        }
+    }
+
+    fn sets(&self) -> &[Mutex<Set>] {
+        self.sets.get_or_init(|| (0..SETS).map(|_| Mutex::new([None; WAYS])).collect())
     }
 
     /// Counts a refusal.
     pub(super) fn count(&self, client: Key, now: Timestamp) -> Sampled {
         let mut left_out = Vec::new();
         let is_written = self.count_one(client, now, &mut left_out);
-        if is_written {
+        if is_written && self.is_sweep_due(now) {
             self.sweep(now, &mut left_out);
         }
         Sampled { is_written, left_out }
@@ -103,20 +100,35 @@ impl Samples {
 
     /// Everything that was left out and not told yet, for a log that ends.
     pub(super) fn finish(&self) -> Vec<LeftOut> {
-        let taken = self.sets.iter().flat_map(|set| std::mem::replace(&mut *lock_of(set), [None; WAYS]));
-        taken.flatten().filter_map(|seen| self.left_out(seen)).collect()
+        let sets = self.sets.get().into_iter().flatten();
+        let taken = sets.flat_map(|set| std::mem::replace(&mut *lock_of(set), [None; WAYS]));
+        let of_clients = taken.flatten().filter_map(|seen| self.left_out(seen));
+        let since = self.per_second.since();
+        let of_all = self.per_second.finish().map(|lines| LeftOut { whose: Whose::All, lines, since });
+        of_clients.chain(of_all).collect()
     }
 
     fn count_one(&self, client: Key, now: Timestamp, left_out: &mut Vec<LeftOut>) -> bool {
         let first = u64::from(self.sampling.first.get());
         let Some(mut set) = self.set(self.hasher.hash_one(client)) else { return true };
         if let Some(seen) = set.iter_mut().flatten().find(|seen| seen.client == client) {
-            if self.sampling.is_over(seen.since, now) {
+            let is_over = self.sampling.is_over(seen.since, now);
+            if !is_over && seen.refusals >= first {
+                seen.refusals = seen.refusals.saturating_add(1);
+                return false;
+            }
+            if !self.has_room(now, left_out) {
+                return false;
+            }
+            if is_over {
                 left_out.extend(self.left_out(*seen));
                 *seen = Seen { client, since: now, refusals: 0 };
             }
             seen.refusals = seen.refusals.saturating_add(1);
-            return seen.refusals <= first;
+            return true;
+        }
+        if !self.has_room(now, left_out) {
+            return false;
         }
         let quietest = set.iter_mut().min_by_key(|way| match way {
             None => 0,
@@ -130,12 +142,28 @@ impl Samples {
         true
     }
 
+    fn has_room(&self, now: Timestamp, left_out: &mut Vec<LeftOut>) -> bool {
+        let room = self.per_second.take(now);
+        let told = room.left_out.map(|(lines, since)| LeftOut { whose: Whose::All, lines, since });
+        left_out.extend(told);
+        room.is_there
+    }
+
+    /// Whether it is time to look at other clients; of all that see it, one is told so.
+    fn is_sweep_due(&self, now: Timestamp) -> bool {
+        let (due, order) = (self.sweeps_again_at.load(Ordering::Relaxed), Ordering::Relaxed);
+        let next = now.saturating_add(BETWEEN_SWEEPS).as_nanos();
+        // A clock that was set back does not end it.
+        let is_due = now.as_nanos() >= due || next < due;
+        is_due && self.sweeps_again_at.compare_exchange(due, next, order, order).is_ok()
+    }
+
     /// Looks for windows that are over and of which something is to be told: a client
     /// that never comes back would else keep its number to itself.
     fn sweep(&self, now: Timestamp, left_out: &mut Vec<LeftOut>) {
         let from = self.next_swept.fetch_add(SWEPT_SETS, Ordering::Relaxed);
         for index in from..from.wrapping_add(SWEPT_SETS) {
-            let Some(mut set) = self.sets.get(index % SETS).map(lock_of) else { continue };
+            let Some(mut set) = self.sets().get(index % SETS).map(lock_of) else { continue };
             for way in set.iter_mut() {
                 if left_out.len() >= MOST_TOLD {
                     return;
@@ -149,12 +177,12 @@ impl Samples {
 
     fn left_out(&self, seen: Seen) -> Option<LeftOut> {
         let lines = seen.refusals.saturating_sub(self.sampling.first.get().into());
-        (lines > 0).then_some(LeftOut { client: seen.client, lines, since: seen.since })
+        (lines > 0).then_some(LeftOut { whose: Whose::Client(seen.client), lines, since: seen.since })
     }
 
     fn set(&self, hash: u64) -> Option<MutexGuard<'_, Set>> {
         let index = usize::try_from(hash % SETS as u64).ok()?;
-        self.sets.get(index).map(lock_of)
+        self.sets().get(index).map(lock_of)
     }
 }
 
@@ -169,6 +197,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
     use std::net::Ipv4Addr;
+    use std::num::NonZeroU32;
 
     const SAMPLING: LogSampling = LogSampling::new(NonZeroU32::new(3).unwrap(), Duration::from_secs(60));
 
@@ -210,9 +239,9 @@ mod tests {
             let written: Vec<_> = (0..5).map(|_| samples.count(who, at(1)).is_written).collect();
             assert_eq!(written, [true, true, true, false, false]);
         }
-        let mut finished: Vec<_> = samples.finish().iter().map(|left_out| left_out.client).collect();
+        let mut finished: Vec<_> = samples.finish().iter().map(|left_out| left_out.whose).collect();
         finished.sort_unstable();
-        assert_eq!(finished, [None, client(1), client(2)]);
+        assert_eq!(finished, [None, client(1), client(2)].map(Whose::Client));
         assert_eq!(samples.finish(), []);
     }
 
@@ -223,22 +252,64 @@ mod tests {
         for _ in 0..10 {
             samples.count(client(1), at(0));
         }
-        let lines = 2 * SETS / SWEPT_SETS;
-        let others = (2..).take(lines).flat_map(|other| samples.count(client(other), at(60)).left_out);
-        assert_eq!(others.collect::<Vec<_>>(), [LeftOut { client: client(1), lines: 7, since: at(0) }]);
+        let lines = (SETS / SWEPT_SETS).try_into().unwrap();
+        let others =
+            (0..lines).flat_map(|other| samples.count(client(other + 2), at(60 + u64::from(other))).left_out);
+        let whose = Whose::Client(client(1));
+        assert_eq!(others.collect::<Vec<_>>(), [LeftOut { whose, lines: 7, since: at(0) }]);
+    }
+
+    /// Seen failing with a sweep at each line that is written.
+    #[test]
+    fn a_second_pays_for_one_sweep() {
+        let samples = Samples::new(SAMPLING.most_per_second(NonZeroU32::MAX));
+        for loud in 0..4_000 {
+            for _ in 0..4 {
+                samples.count(client(loud), at(0));
+            }
+        }
+        let told = |other, second| samples.count(client(other), at(second)).left_out.len();
+        assert!(told(9_001, 60) >= MOST_TOLD);
+        assert!(
+            (9_002..9_100).all(|other| told(other, 60) <= 1),
+            "its own set's, that it takes the place of"
+        );
+        assert!(told(9_101, 61) >= MOST_TOLD);
+    }
+
+    /// Seen failing with each of them counted among its client's first.
+    #[test]
+    fn a_flood_from_everywhere_is_bounded_and_who_was_left_out_has_its_lines_later() {
+        let samples = Samples::new(SAMPLING.most_per_second(NonZeroU32::new(10).unwrap()));
+        let written = |second| {
+            let counted = (1..101).map(|who| samples.count(client(who), at(second)));
+            counted.filter(|counted| counted.is_written).count()
+        };
+        assert_eq!([written(1), written(1), written(1)], [10, 0, 0]);
+        let first = samples.count(client(100), at(2));
+        assert!(first.is_written, "its first, whatever came before");
+        assert_eq!(first.left_out, [LeftOut { whose: Whose::All, lines: 290, since: at(1) }]);
+        assert_eq!(written(2), 9);
+        assert_eq!(samples.finish(), [LeftOut { whose: Whose::All, lines: 91, since: at(2) }]);
+    }
+
+    #[test]
+    fn a_log_that_hears_of_no_refusal_has_no_table() {
+        let samples = Samples::new(SAMPLING);
+        assert!(samples.finish().is_empty() && samples.sets.get().is_none());
     }
 
     /// Seen failing with the loudest forgotten instead of the quietest.
     #[test]
     fn a_scan_of_addresses_makes_no_loud_client_unknown_and_loses_no_number() {
-        let samples = Samples::new(SAMPLING);
+        let samples = Samples::new(SAMPLING.most_per_second(NonZeroU32::MAX));
         for _ in 0..1_000 {
             samples.count(client(1), at(0));
         }
         let scan = (2..100_000).map(|other| samples.count(client(other), at(1)));
         assert!(scan.into_iter().all(|counted| counted.is_written && counted.left_out.is_empty()));
         assert!(!samples.count(client(1), at(1)).is_written);
-        assert_eq!(samples.finish(), [LeftOut { client: client(1), lines: 998, since: at(0) }]);
+        assert_eq!(samples.finish(), [LeftOut { whose: Whose::Client(client(1)), lines: 998, since: at(0) }]);
     }
 
     proptest! {

@@ -1,9 +1,17 @@
 //! What those hear who watch: an event for each refusal, a warning for each capped limit.
 
 use crate::support::{Server, api, bucket, builder, clock, limiter};
+use axum::extract::ConnectInfo;
+use bytes::Bytes;
 use hivemind_tower::{Limits, RateLimiter, RefusalLog, ServiceLimits};
+use http::{Request, Response};
+use http_body_util::Empty;
+use std::convert::Infallible;
 use std::fmt::{Debug, Write};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tower::{Layer as _, ServiceExt, service_fn};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
@@ -52,7 +60,7 @@ async fn a_refusal_is_an_event_that_names_the_client_and_no_credential() {
     }
     let events = heard.lines("RateLimitExceeded");
     assert_eq!(events.len(), 1, "{events:?}");
-    let expected = r#"hivemind::security event="RateLimitExceeded" client="bearer:ba7816bf8f01cfea" service="api" endpoint="POST /login" type="http" limit=1 retry_after=1 dry_run=false"#;
+    let expected = r#"hivemind::security event="RateLimitExceeded" client="bearer:ba7816bf8f01cfea" service="api" endpoint="POST /login" type="http" limit=1 retry_after=1 dry_run=false left_out=0"#;
     assert_eq!(events[0], expected);
 }
 
@@ -63,7 +71,25 @@ async fn a_dry_runs_refusals_are_events_that_say_so() {
     let server = Server::start(&limiter(api(bucket(1, 1).dry_run(true)), &clock())).await;
     server.statuses(2, "/").await;
     let events = heard.lines("RateLimitExceeded");
-    assert!(events.len() == 1 && events[0].ends_with("dry_run=true"), "{events:?}");
+    assert!(events.len() == 1 && events[0].ends_with("dry_run=true left_out=0"), "{events:?}");
+}
+
+/// Whatever the flood calls itself. Seen failing with an event for each refusal.
+#[tokio::test]
+async fn a_flood_is_so_many_events_and_then_their_number() {
+    let heard = Heard::default();
+    let _listening = heard.listen();
+    let clock = clock();
+    let server = Server::start(&limiter(api(bucket(1, 1)).without_ip_guard(), &clock)).await;
+    for index in 0..100 {
+        let key = if index % 2 == 0 { "a" } else { "b" };
+        server.ask("GET /", &[("X-API-Key-ID", key)]).await;
+    }
+    assert_eq!(heard.lines("RateLimitExceeded").len(), 20, "of 98 refusals");
+    clock.advance(Duration::from_secs(60));
+    server.statuses(2, "/").await;
+    let events = heard.lines("RateLimitExceeded");
+    assert!(events.len() == 21 && events[20].ends_with("left_out=78"), "{events:?}");
 }
 
 #[test]
@@ -101,12 +127,52 @@ async fn a_refusal_is_a_line_for_fail2ban_and_a_dry_runs_is_not() {
     let heard = Heard::default();
     let _listening = heard.listen();
     let service = ServiceLimits::new("api").limit(bucket(1, 1)).endpoint("/dry", bucket(1, 1).dry_run(true));
-    let limiter = builder(Limits::new().service(service), &clock()).refusal_log(RefusalLog::events());
-    let server = Server::start(&limiter.build().unwrap()).await;
-    server.statuses(2, "/dry").await;
+    let server = Server::start(&limiter(Limits::new().service(service), &clock())).await;
+    // More events than there are lines for one client: they cost it none.
+    server.statuses(30, "/dry").await;
     server.statuses(2, "/login?secret=1").await;
     let lines = heard.lines("RATE_LIMIT ");
     assert_eq!(lines.len(), 1, "{lines:?}");
     let expected = "RATE_LIMIT client_ip=127.0.0.1 host=example.org path=/login status=429";
     assert!(lines[0].contains(expected), "{lines:?}");
+}
+
+/// Asks a service with no server around it, so that nothing holds the limiter when it is dropped.
+async fn refused(limiter: &RateLimiter, times: usize) {
+    let inner = service_fn(|_: Request<Empty<Bytes>>| async {
+        Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+    });
+    let service = limiter.layer("api").layer(inner);
+    for _ in 0..=times {
+        let mut request = Request::new(Empty::new());
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 0, 2, 1], 9))));
+        service.clone().oneshot(request).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_was_left_out_of_the_events_is_told_at_the_end() {
+    let heard = Heard::default();
+    let _listening = heard.listen();
+    let limiter = limiter(api(bucket(1, 1)), &clock());
+    refused(&limiter, 30).await;
+    assert_eq!(heard.lines("RateLimitExceeded").len(), 20);
+    drop(limiter);
+    let told = r#"hivemind::security event="RateLimitExceededLeftOut" client="ip:192.0.2.1" left_out=10"#;
+    assert_eq!(heard.lines("RateLimitExceededLeftOut"), [told]);
+    assert_eq!(heard.lines("RATE_LIMIT_LEFT_OUT").len(), 1, "and of the lines as well");
+}
+
+#[tokio::test]
+async fn limiters_share_a_log_that_can_be_flushed_and_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("refusals.log");
+    let log = Arc::new(RefusalLog::appending_to(&file).unwrap());
+    for _ in 0..2 {
+        let limiter = builder(api(bucket(1, 1)), &clock()).refusal_log(Arc::clone(&log));
+        refused(&limiter.build().unwrap(), 15).await;
+    }
+    assert!(log.flush(Duration::from_secs(20)));
+    assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 20, "one client's, of 30");
+    assert_eq!(log.lost(), 0);
 }

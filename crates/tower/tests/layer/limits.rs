@@ -1,7 +1,7 @@
 //! Which limit holds for a request, and whose bucket is charged.
 
 use crate::support::{Server, api, bucket, clock, limiter};
-use hivemind_tower::error::LimitsError;
+use hivemind_tower::error::{LimiterError, LimitsError};
 use hivemind_tower::{Algorithm, LimitKind, Limits, PartialLimit, RateLimiter, ServiceLimits};
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -150,6 +150,12 @@ fn what_cannot_be_is_refused_with_its_place_and_its_remedy() {
         let error = RateLimiter::new(limits).unwrap_err().to_string();
         assert!(error.contains(place) && error.contains(remedy), "{error}");
     }
-    let error = LimitsError::ServiceName { name: "x".into() };
-    assert!(error.to_string().contains("headers"));
+    let long = "x".repeat(65);
+    let Err(LimiterError::Limits(LimitsError::ServiceName { name })) =
+        RateLimiter::new(with(ServiceLimits::new(&long)))
+    else {
+        panic!("a name of 65 letters names a service")
+    };
+    assert_eq!(name, long[..64], "and is not told at any length");
+    assert!(RateLimiter::new(with(ServiceLimits::new(name))).is_ok());
 }

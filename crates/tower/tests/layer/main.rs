@@ -5,6 +5,7 @@ mod answers;
 mod dry_run;
 mod events;
 mod guard;
+mod hostile;
 mod limits;
 mod modes;
 mod nginx;

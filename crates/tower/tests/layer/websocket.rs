@@ -1,6 +1,7 @@
 //! WebSocket connections: how often they are opened, how many at once, and what comes over them. By axum's
 //! sockets on this side and tungstenite's on the other.
 
+use crate::events::Heard;
 use crate::support::{Server, api, bucket, clock, limiter};
 use axum::Extension;
 use axum::Router;
@@ -9,9 +10,10 @@ use axum::response::Response;
 use axum::routing::get;
 use futures_util::{SinkExt, StreamExt};
 use hivemind_tower::websocket::{Close, ConnectionGuard};
-use hivemind_tower::{PartialLimit, RateLimiter, ServiceLimits};
+use hivemind_tower::{Algorithm, Limits, PartialLimit, RateLimiter, ServiceLimits};
 use std::time::Duration;
 use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message as Sent};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
@@ -42,7 +44,14 @@ async fn start(limiter: &RateLimiter) -> Server {
 }
 
 async fn connect(server: &Server) -> Result<Client, u16> {
-    match connect_async(format!("ws://{}/", server.address)).await {
+    connect_as(server, "").await
+}
+
+/// Connects under this API key id, or under none.
+async fn connect_as(server: &Server, key: &str) -> Result<Client, u16> {
+    let mut request = format!("ws://{}/", server.address).into_client_request().unwrap();
+    request.headers_mut().insert("x-api-key-id", key.parse().unwrap());
+    match connect_async(request).await {
         Ok((client, _)) => Ok(client),
         Err(tungstenite::Error::Http(response)) => Err(response.status().as_u16()),
         Err(other) => panic!("{other}"),
@@ -67,7 +76,7 @@ fn service() -> ServiceLimits {
 
 #[tokio::test]
 async fn a_client_opens_so_many_connections_and_requests_are_counted_apart() {
-    let limits = hivemind_tower::Limits::new().service(service().ws_connection(bucket(1, 2)));
+    let limits = Limits::new().service(service().ws_connection(bucket(1, 2)));
     let server = start(&limiter(limits, &clock())).await;
     // The service's own burst of one is spent, and no connection of it.
     assert_eq!(server.statuses(2, "/").await, [400, 429]);
@@ -90,7 +99,7 @@ async fn over_its_limit_a_connection_can_be_accepted_and_closed_with_4429() {
 #[tokio::test]
 async fn a_client_has_so_many_open_at_once_and_one_more_when_one_is_closed() {
     let service = service().ws_connection(bucket(9_999, 9_999)).max_open_connections(1);
-    let server = start(&limiter(hivemind_tower::Limits::new().service(service), &clock())).await;
+    let server = start(&limiter(Limits::new().service(service), &clock())).await;
     let mut first = connect(&server).await.unwrap();
     assert_eq!(say(&mut first, Sent::text("open")).await.as_deref(), Ok("open"));
     assert_eq!(connect(&server).await.err(), Some(429));
@@ -104,11 +113,30 @@ async fn a_client_has_so_many_open_at_once_and_one_more_when_one_is_closed() {
     tokio::time::timeout(Duration::from_secs(10), again).await.unwrap();
 }
 
+/// Seen failing with a client's own connections counted alone.
+#[tokio::test]
+async fn who_makes_up_a_name_for_each_connection_has_ten_times_as_many_open_and_no_more() {
+    for (has_guard, eleventh) in [(true, Some(429)), (false, None)] {
+        let limits = Limits::new().service(service().ws_connection(bucket(100, 100)).max_open_connections(1));
+        let wide = bucket(100, 100);
+        let limits = if has_guard { limits.ip_guard(wide) } else { limits.without_ip_guard() };
+        let server = start(&limiter(limits, &clock())).await;
+        let mut open = Vec::new();
+        for index in 0..10 {
+            let mut client = connect_as(&server, &format!("key-{index}")).await.unwrap();
+            assert!(say(&mut client, Sent::text("open")).await.is_ok());
+            open.push(client);
+        }
+        assert_eq!(connect_as(&server, "key-11").await.err(), eleventh);
+        assert!(connect(&server).await.is_ok(), "who makes up none has its own");
+    }
+}
+
 #[tokio::test]
 async fn a_connection_is_closed_for_one_message_too_many_and_the_next_one_begins_anew() {
     let clock = clock();
     let service = service().ws_connection(bucket(1, 9)).ws_message(bucket(2, 3));
-    let server = start(&limiter(hivemind_tower::Limits::new().service(service), &clock)).await;
+    let server = start(&limiter(Limits::new().service(service), &clock)).await;
     for _ in 0..2 {
         let mut client = connect(&server).await.unwrap();
         for text in ["one", "two", "three"] {
@@ -137,7 +165,7 @@ async fn say_in_fragments(client: &mut Client, parts: [(&str, bool); 2]) -> Resu
 /// Seen failing with continuations charged.
 #[tokio::test]
 async fn a_guard_opens_one_connection_and_frames_are_charged_by_their_opcode() {
-    let limits = hivemind_tower::Limits::new().service(service().ws_message(bucket(1, 2)));
+    let limits = Limits::new().service(service().ws_message(bucket(1, 2)));
     let handler = |Extension(guard): Extension<ConnectionGuard>| async move {
         let mut limiter = guard.open().unwrap();
         assert_eq!(guard.open().unwrap_err().code, 1011);
@@ -153,4 +181,72 @@ async fn a_guard_opens_one_connection_and_frames_are_charged_by_their_opcode() {
     let server = Server::serve(Router::new().route("/", get(handler)).layer(limiter.layer("api"))).await;
     let answer = server.ask("GET /", &[("Upgrade", "websocket")]).await;
     assert_eq!(answer.body, "4429: Rate limit exceeded. Retry after 1 second.");
+}
+
+/// Seen failing (with a 500 for want of a guard) when nothing was put into the extensions.
+#[tokio::test]
+async fn switched_off_every_connection_opens_and_no_message_is_counted() {
+    let limits = |enabled| {
+        let strict = service().ws_connection(bucket(1, 1)).ws_message(bucket(1, 1)).max_open_connections(1);
+        Limits::new().service(strict).enabled(enabled)
+    };
+    let limiter = limiter(limits(false), &clock());
+    let server = start(&limiter).await;
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let mut client = connect(&server).await.unwrap();
+        for text in ["one", "two", "three"] {
+            assert_eq!(say(&mut client, Sent::text(text)).await.as_deref(), Ok(text));
+        }
+        open.push(client);
+    }
+    limiter.reload(&limits(true)).unwrap();
+    let mut last = connect(&server).await.unwrap();
+    assert_eq!(say(&mut last, Sent::text("one")).await.as_deref(), Ok("one"));
+    assert_eq!(connect(&server).await.err(), Some(429));
+    assert_eq!(say(&mut open[0], Sent::text("four")).await.as_deref(), Ok("four"), "its first that counts");
+    assert_eq!(say(&mut open[0], Sent::text("five")).await.unwrap_err().0, 4429);
+    limiter.reload(&limits(false)).unwrap();
+    assert!(connect(&server).await.is_ok());
+    assert_eq!(say(&mut last, Sent::text("two")).await.as_deref(), Ok("two"));
+}
+
+/// Seen failing with the limit of the handshake kept, and with a window's count read from a bucket's state.
+#[tokio::test]
+async fn a_reload_reaches_the_messages_of_open_connections() {
+    let limits = |message| Limits::new().service(service().ws_connection(bucket(1, 9)).ws_message(message));
+    let limiter = limiter(limits(bucket(1, 50)), &clock());
+    let server = start(&limiter).await;
+    let [mut first, mut second] = [connect(&server).await.unwrap(), connect(&server).await.unwrap()];
+    for client in [&mut first, &mut second] {
+        assert_eq!(say(client, Sent::text("one")).await.as_deref(), Ok("one"));
+    }
+    limiter.reload(&limits(bucket(1, 1))).unwrap();
+    assert_eq!(say(&mut first, Sent::text("two")).await.as_deref(), Ok("two"), "49 are left, and cut to one");
+    assert_eq!(say(&mut first, Sent::text("three")).await.unwrap_err().0, 4429);
+    let window = PartialLimit::per_second(2).algorithm(Algorithm::FixedWindow);
+    limiter.reload(&limits(window)).unwrap();
+    for text in ["two", "three"] {
+        assert_eq!(say(&mut second, Sent::text(text)).await.as_deref(), Ok(text), "counted anew");
+    }
+    assert_eq!(say(&mut second, Sent::text("four")).await.unwrap_err().0, 4429);
+}
+
+/// Seen failing with nobody told.
+#[tokio::test]
+async fn a_message_too_many_is_an_event_and_a_dry_runs_says_so() {
+    let heard = Heard::default();
+    let _listening = heard.listen();
+    for dry_run in [false, true] {
+        let limits = Limits::new().service(service().ws_message(bucket(2, 1).dry_run(dry_run)));
+        let server = start(&limiter(limits, &clock())).await;
+        let mut client = connect(&server).await.unwrap();
+        assert!(say(&mut client, Sent::text("one")).await.is_ok());
+        assert_eq!(say(&mut client, Sent::text("two")).await.is_ok(), dry_run);
+        let events = heard.lines("RateLimitExceeded");
+        let expected = format!(
+            r#"hivemind::security event="RateLimitExceeded" client="ip:127.0.0.1" service="api" endpoint="*" type="ws_message" limit=2 retry_after=1 dry_run={dry_run} left_out=0"#
+        );
+        assert_eq!(events.last(), Some(&expected), "{events:?}");
+    }
 }

@@ -1,0 +1,44 @@
+//! How many refusals are told: so many of each client in a window, and of all in a second.
+
+use hivemind_core::Timestamp;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+/// How many lines of each client are written in which time, and how many of all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSampling {
+    pub(super) first: NonZeroU32,
+    window: Duration,
+    pub(super) per_second: NonZeroU32,
+}
+
+impl LogSampling {
+    /// The first lines of a client in each window of this length. Take your jail's
+    /// `maxretry` and `findtime`: fewer lines, and fail2ban would never see enough.
+    /// Of all clients together, 1,000 lines a second.
+    #[must_use]
+    pub const fn new(first: NonZeroU32, window: Duration) -> Self {
+        const THOUSAND: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
+        Self { first, window, per_second: THOUSAND }
+    }
+
+    /// The same with another bound on the lines of all clients together in each second. What
+    /// is over it is counted and told; such a client is banned later.
+    #[must_use]
+    pub const fn most_per_second(self, lines: NonZeroU32) -> Self {
+        Self { per_second: lines, ..self }
+    }
+
+    pub(super) fn is_over(self, since: Timestamp, now: Timestamp) -> bool {
+        // A clock that was set back by more than a window would else silence a client for as long.
+        now.since(since) >= self.window || since.since(now) >= self.window
+    }
+}
+
+/// 20 lines in 60 seconds, as in the jail that is shipped in `deploy/fail2ban`.
+impl Default for LogSampling {
+    fn default() -> Self {
+        const TWENTY: NonZeroU32 = NonZeroU32::MIN.saturating_add(19);
+        Self::new(TWENTY, Duration::from_secs(60))
+    }
+}
