@@ -5,7 +5,6 @@
 use super::activity::Activity;
 use super::batch::{Batch, Call};
 use super::call::{Calls, Desk};
-use super::socket::Heard;
 use super::workers::Patience;
 use hivemind_core::store::Store;
 use hyper::server::conn::http2;
@@ -19,6 +18,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::io::InspectReader;
 
 /// What one connection may have open at once.
 const MOST_STREAMS: u32 = 1_000;
@@ -29,7 +29,7 @@ const WINDOW: u32 = 1 << 20;
 /// of them than this are a flood (h2's own bound of 20 is less than a busy Envoy has under way).
 const MOST_TAKEN_BACK: usize = 200;
 /// The client's preface and the header of its first frame: less is no HTTP/2.
-const HANDSHAKE: u64 = 24 + 9;
+const HANDSHAKE: usize = 24 + 9;
 /// Who is shown out and has no call under way goes within this, or is cut off.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -41,11 +41,12 @@ pub(super) async fn serve<S: Store + 'static>(
     mut stopped: watch::Receiver<bool>,
 ) {
     let (heard, activity) = (Rc::new(Cell::new(0)), Rc::new(Activity::default()));
-    let io = TokioIo::new(Heard { io, bytes: Rc::clone(&heard) });
+    let counted = Rc::clone(&heard);
+    let io = InspectReader::new(io, move |read: &[u8]| counted.set(counted.get() + read.len()));
     let calls = Calls { desk, activity: Rc::clone(&activity) };
     // Half of it to come and to be decided, half of it to be taken.
     let batch = Batch::new(Rc::clone(&activity), patience.call * 2);
-    let connection = Box::pin(settings(batch.clone(), patience).serve_connection(io, calls));
+    let connection = Box::pin(settings(batch.clone(), patience).serve_connection(TokioIo::new(io), calls));
     let mut driven = Driven { connection, batch, emptied: Vec::new() };
     let mut stopped = pin!(stopped.wait_for(|stopped| *stopped));
     let mut old = pin!(timeout(patience.age, pending::<()>()));
