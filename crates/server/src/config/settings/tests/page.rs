@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 const PAGE: &str = include_str!("../../../../../../docs/reference/configuration.md");
 
-const GATEWAY: &str = "gateway: {services: [{id: app, upstream: 'http://127.0.0.1:3000'}]}";
+const GATEWAY: &str =
+    "gateway: {tls: {cert: a, key: b}, services: [{id: app, upstream: 'http://127.0.0.1:3000'}]}";
 
 /// The keys of limits, which the page tells once for all places that have them.
 const OF_LIMITS: &[&str] = &[
