@@ -2,3 +2,5 @@
 
 pub(crate) mod grpc;
 pub(crate) mod rls;
+pub(crate) mod socket;
+pub(crate) mod workers;

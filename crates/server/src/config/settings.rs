@@ -4,6 +4,7 @@
 //! values of it. Nothing is used of a file in which anything is wrong.
 
 mod environment;
+mod gateway;
 mod kind;
 mod later;
 mod observability;
