@@ -55,7 +55,10 @@ pub(super) async fn exchange(
     Err(failure)
 }
 
-#[expect(clippy::large_enum_variant, reason = "it is on the stack for a moment; a box would cost every request")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is on the stack for a moment; a box would cost every request"
+)]
 enum Attempt {
     Answered(Response<Incoming>, Lease),
     /// Nothing of it was sent: another upstream may have it.

@@ -64,18 +64,34 @@ impl Failure {
             ),
             Self::Unreadable => problem!(400, "Bad Request", "The request is not valid HTTP."),
             Self::NoService => problem!(404, "Not Found", "No service is configured for this host and path."),
-            Self::ClientTooSlow => problem!(408, "Request Timeout", "The body of the request did not arrive in time."),
-            Self::BodyTooLarge => problem!(413, "Content Too Large", "The body of the request is larger than is allowed here."),
-            Self::TargetTooLong => problem!(414, "URI Too Long", "The target of the request is longer than is allowed here."),
+            Self::ClientTooSlow => {
+                problem!(408, "Request Timeout", "The body of the request did not arrive in time.")
+            }
+            Self::BodyTooLarge => {
+                problem!(413, "Content Too Large", "The body of the request is larger than is allowed here.")
+            }
+            Self::TargetTooLong => {
+                problem!(414, "URI Too Long", "The target of the request is longer than is allowed here.")
+            }
             Self::HeadTooLarge => problem!(
                 431,
                 "Request Header Fields Too Large",
                 "The header fields of the request are larger or more than is allowed here."
             ),
             Self::NotSupported => problem!(501, "Not Implemented", "This method is not served here."),
-            Self::UpstreamFailed => problem!(502, "Bad Gateway", "The service behind the gateway could not be reached or gave no valid answer."),
-            Self::UpstreamBusy => problem!(503, "Service Unavailable", "The service behind the gateway has too many requests under way. Try again."),
-            Self::UpstreamTooSlow => problem!(504, "Gateway Timeout", "The service behind the gateway did not answer in time."),
+            Self::UpstreamFailed => problem!(
+                502,
+                "Bad Gateway",
+                "The service behind the gateway could not be reached or gave no valid answer."
+            ),
+            Self::UpstreamBusy => problem!(
+                503,
+                "Service Unavailable",
+                "The service behind the gateway has too many requests under way. Try again."
+            ),
+            Self::UpstreamTooSlow => {
+                problem!(504, "Gateway Timeout", "The service behind the gateway did not answer in time.")
+            }
         }
     }
 

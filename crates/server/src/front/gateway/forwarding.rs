@@ -129,7 +129,11 @@ mod tests {
         ("forwarded", "for=1.2.3.4"),
     ];
 
-    fn told(is_trusted: bool, written: ForwardedHeaders, sent: &[(&'static str, &'static str)]) -> Vec<String> {
+    fn told(
+        is_trusted: bool,
+        written: ForwardedHeaders,
+        sent: &[(&'static str, &'static str)],
+    ) -> Vec<String> {
         let mut headers = HeaderMap::new();
         for (name, value) in sent {
             headers.append(*name, HeaderValue::from_static(value));
@@ -146,7 +150,8 @@ mod tests {
     /// Seen failing with the headers of untrusted peers added to.
     #[test]
     fn what_an_untrusted_peer_says_of_others_never_passes() {
-        let ours = ["x-forwarded-for: 203.0.113.9", "x-forwarded-host: a.example:81", "x-forwarded-proto: http"];
+        let ours =
+            ["x-forwarded-for: 203.0.113.9", "x-forwarded-host: a.example:81", "x-forwarded-proto: http"];
         assert_eq!(told(false, ForwardedHeaders::XForwarded, &LINES), ours);
         assert_eq!(told(false, ForwardedHeaders::XForwarded, &[]), ours);
         assert_eq!(told(false, ForwardedHeaders::Off, &LINES), Vec::<String>::new());

@@ -133,7 +133,8 @@ fn unread(bytes: &[u8]) -> Option<Failure> {
     let failure = Failure::of_unread(&[b'4', *rest.first()?, *rest.get(1)?])?;
     let head = std::str::from_utf8(bytes).ok()?.strip_suffix("\r\n\r\n")?;
     let mut lines = head.split("\r\n").skip(1);
-    let is_ours = |line: &str| line == "connection: close" || line == "content-length: 0" || line.starts_with("date: ");
+    let is_ours =
+        |line: &str| line == "connection: close" || line == "content-length: 0" || line.starts_with("date: ");
     (head.contains("\r\nconnection: close") && lines.all(is_ours)).then_some(failure)
 }
 

@@ -1,6 +1,7 @@
 //! A request's way through the gateway: routed, limited, forwarded, answered.
 
 use super::access_log::Line;
+use super::exchange::{Exchange, exchange};
 use super::failure::Failure;
 use super::hop_by_hop;
 use super::reply::{Content, Relayed, Reply};
@@ -10,7 +11,6 @@ use super::target::Target;
 use super::upgrade;
 use super::upstream::Upstream;
 use super::visitor::Visitor;
-use super::exchange::{Exchange, exchange};
 use hivemind_tower::{Pass, Passage};
 use http::header::{COOKIE, EXPECT, HOST, HeaderMap, HeaderValue};
 use http::request::Parts;
@@ -109,8 +109,8 @@ impl Way<'_> {
         let (body, upload) = RequestBody::of(body, service.max_body, timeouts.idle)?;
         self.prepare(&mut parts);
         let request = Request::from_parts(parts, body);
-        let exchange = Exchange { way: self, upload, began: timeouts.total.map(|_| super::now()) };
-        let (response, lease, left) = exchange_with(exchange, request).await?;
+        let with = Exchange { way: self, upload, began: timeouts.total.map(|_| super::now()) };
+        let (response, lease, left) = exchange(with, request).await?;
         if let Some(line) = line {
             line.goes_to(&lease.upstream().authority);
         }
@@ -173,13 +173,6 @@ impl Way<'_> {
         let path = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
         PathAndQuery::try_from(path).unwrap_or(target)
     }
-}
-
-async fn exchange_with(
-    with: Exchange<'_>,
-    request: Request<RequestBody>,
-) -> Result<super::exchange::Answered, Failure> {
-    exchange(with, request).await
 }
 
 /// HTTP/2 may send cookies in several lines, which are one in HTTP/1.1 (RFC 9113, 8.2.3).

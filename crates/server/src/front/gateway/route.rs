@@ -5,7 +5,7 @@ use super::dial::DialError;
 use super::failure::Failure;
 use super::upstream::{Address, Upstream};
 use crate::config::gateway::{ForwardedHeaders, HostHeader, Routing, ServiceSettings, Timeouts};
-use hivemind_core::{SystemClock, Clock};
+use hivemind_core::{Clock, SystemClock};
 use hivemind_tower::{Gate, RateLimiter, folded_path};
 use http::HeaderValue;
 use std::cell::Cell;

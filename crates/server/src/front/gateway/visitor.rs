@@ -6,6 +6,7 @@ use super::presence::{Presence, Roll};
 use super::route::{Dice, Table};
 use super::upgrade::Ticket;
 use arc_swap::ArcSwap;
+use hivemind_tower::ClientAddress;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use std::sync::Arc;
 pub(super) struct Shared {
     pub(super) table: ArcSwap<Table>,
     pub(super) log: Option<AccessLog>,
+    /// Who is believed about those before it.
+    pub(super) clients: ClientAddress,
 }
 
 /// What one thread has.
