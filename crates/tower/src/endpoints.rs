@@ -110,6 +110,10 @@ impl Endpoints {
         router.at(path).ok().map(|found| found.value)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// The limit of the endpoint that is written so.
     pub(crate) fn named(&self, pattern: &str) -> Option<&Arc<Bucket>> {
         self.all.iter().find(|bucket| &*bucket.endpoint == pattern)

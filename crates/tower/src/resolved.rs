@@ -7,7 +7,7 @@ use crate::endpoints::{Endpoints, Pattern, WebSocketPaths};
 use crate::limits::{IpGuard, Limits};
 use crate::limits_error::LimitsError;
 use crate::partial_limit::{Algorithm, PartialLimit};
-use crate::path::decoded;
+use crate::path::{decoded, folded};
 use crate::service_limits::ServiceLimits;
 use hivemind_core::store::KeySeed;
 use http::Method;
@@ -40,16 +40,22 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// The bucket of a request. Where its path can be read in two ways, only its server knows which is
-    /// right: the stricter one is charged, so that neither is a way around.
+    /// The bucket of a request. Where its path can be read in several ways, only its server knows which is
+    /// right: the stricter one is charged, so that none is a way around.
     #[inline]
     pub(crate) fn find(&self, method: &Method, path: &str) -> &Arc<Bucket> {
         let find = |path: &str| self.endpoints.find(method, path).unwrap_or(&self.any);
         let as_it_came = find(path);
-        match decoded(path).map(|path| find(&path)) {
-            Some(other) if other.is_stricter_than(as_it_came) => other,
-            _ => as_it_came,
+        if self.endpoints.is_empty() {
+            return as_it_came;
         }
+        let others = [decoded(path), folded(path)].into_iter().flatten().map(|path| find(&path));
+        others.fold(
+            as_it_came,
+            |strictest, other| {
+                if other.is_stricter_than(strictest) { other } else { strictest }
+            },
+        )
     }
 
     /// The bucket of a request that opens a WebSocket.
