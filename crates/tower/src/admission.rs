@@ -89,7 +89,8 @@ impl Shared {
         let most = service.open.as_ref().map(|most| (Arc::clone(most), limits.open_per_address(most)));
         let connection = self.connection(name, client);
         let upgrade = Upgrade { connection, most, open: None, closes: service.close_4429 };
-        Asking::Store(Asked { order: order(&service.ws_connection), upgrade: Some(upgrade), now })
+        let order = order(service.find_connection(&parts.method, parts.uri.path()));
+        Asking::Store(Asked { order, upgrade: Some(upgrade), now })
     }
 
     pub(crate) fn decide(&self, asked: &Asked) -> Deciding {
