@@ -167,7 +167,11 @@ impl<G: Gate> Lane<G> {
     }
 
     /// Writes what waits.
-    fn poll_pending<W: AsyncWrite + Unpin>(&mut self, cx: &mut Context<'_>, to: &mut W) -> Poll<io::Result<()>> {
+    fn poll_pending<W: AsyncWrite + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut W,
+    ) -> Poll<io::Result<()>> {
         if self.pending.is_empty() {
             return Poll::Ready(Ok(()));
         }
@@ -182,7 +186,11 @@ impl<G: Gate> Lane<G> {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_flush<W: AsyncWrite + Unpin>(&mut self, cx: &mut Context<'_>, to: &mut W) -> Poll<io::Result<()>> {
+    fn poll_flush<W: AsyncWrite + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut W,
+    ) -> Poll<io::Result<()>> {
         if self.needs_flush {
             ready!(Pin::new(to).poll_flush(cx))?;
             self.needs_flush = false;

@@ -1,0 +1,1 @@
+//! Real handshakes over loopback, with certificates made on the spot.
