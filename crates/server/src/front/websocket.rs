@@ -10,11 +10,15 @@ mod frame;
 mod gate;
 mod handshake;
 mod lane;
+#[cfg(any(test, fuzzing))]
+mod scan;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use frame::Violation;
 pub(crate) use handshake::{accept_key, is_handshake};
+#[cfg(any(test, fuzzing))]
+pub(crate) use scan::{Scanned, scan};
 
 use frame::Farewell;
 use gate::{Charge, ClientGate, Counting, ServerGate, Stop};

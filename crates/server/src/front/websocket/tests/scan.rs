@@ -1,8 +1,9 @@
 //! The scanner of a client's frames: the same for any split, as tungstenite reads them.
 
 use super::super::frame::{Head, Violation};
-use super::super::gate::{ClientGate, Counting, Gate, Look, ServerGate, Stop};
-use super::support::{Count, frame, server_frame};
+use super::super::gate::{ServerGate, Stop};
+use super::super::scan::{Scanned, scan, through};
+use super::support::{frame, server_frame};
 use hivemind_core::testing::cases;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,26 +13,9 @@ use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Message, WebSocket};
 
-/// What a gate lets through of bytes that come in these pieces, and what it stops at.
-fn scan(gate: &mut impl Gate, pieces: &[&[u8]]) -> (Vec<u8>, Option<Stop>) {
-    let (mut passed, mut kept) = (Vec::new(), Vec::new());
-    for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
-        let bytes = [&kept, *piece].concat();
-        let Look { pass, keep, stop } = gate.look(&bytes);
-        assert!(pass + keep <= bytes.len() && keep < 14, "{pass} and {keep} of {}", bytes.len());
-        passed.extend(&bytes[..pass]);
-        kept = bytes[bytes.len() - keep..].to_vec();
-        if stop.is_some() {
-            return (passed, stop);
-        }
-    }
-    (passed, None)
-}
-
-fn counted(pieces: &[&[u8]]) -> (Vec<u8>, Option<Stop>, u32) {
-    let mut count = Count::default();
-    let (passed, stop) = scan(&mut ClientGate::Counting(Counting::new(&mut count)), pieces);
-    (passed, stop, count.0)
+fn counted(pieces: &[&[u8]]) -> (Vec<u8>, Option<Stop>, u64) {
+    let Scanned { passed, stop, messages } = scan(pieces.iter().copied());
+    (passed, stop, messages)
 }
 
 // Seen failing on: a head that is passed before it is whole; a fragment that is charged; FIN that is not
@@ -107,7 +91,7 @@ fn after_a_clients_close_nothing_passes() {
 fn what_is_no_websocket_comes_down_as_it_is() {
     let bytes = [server_frame(0x81, b"hello"), vec![0x82, 0xFF, 0xFF], vec![0xEE; 90]].concat();
     for size in [1, 7, 200] {
-        let (passed, stop) = scan(&mut ServerGate::following(), &bytes.chunks(size).collect::<Vec<_>>());
+        let (passed, stop) = through(&mut ServerGate::following(), bytes.chunks(size));
         assert_eq!((passed, stop), (bytes.clone(), None), "in pieces of {size}");
     }
 }
@@ -133,14 +117,14 @@ fn fragments(kind: u8, parts: &[(usize, Option<(u8, usize)>)]) -> Vec<Vec<u8>> {
 }
 
 /// How many messages a server of tungstenite's reads from these bytes.
-fn messages_by_tungstenite(bytes: &[u8]) -> u32 {
+fn messages_by_tungstenite(bytes: &[u8]) -> u64 {
     let config = WebSocketConfig::default().accept_unmasked_frames(false);
     // What it answers to pings goes to the end of the bytes, where nobody reads it again.
     let stream = ReadOnly(Cursor::new(bytes.to_vec()));
     let mut socket = WebSocket::from_raw_socket(stream, Role::Server, Some(config));
     let mut messages = 0;
     while let Ok(message) = socket.read() {
-        messages += u32::from(matches!(message, Message::Text(_) | Message::Binary(_)));
+        messages += u64::from(matches!(message, Message::Text(_) | Message::Binary(_)));
     }
     messages
 }

@@ -33,6 +33,7 @@ async fn messages_and_closes_of_real_ends_pass_counted_or_not() {
         assert_eq!(client.next().await.unwrap().unwrap(), Message::Pong(vec![1].into()));
         client.close(None).await.unwrap();
         while client.next().await.is_some() {}
+        drop(client);
         echo.await.unwrap();
         let spliced = connection.spliced.await.unwrap();
         assert!(matches!(spliced.ended, Ended::Finished), "{spliced:?}");

@@ -1,13 +1,12 @@
 //! Frames as a client makes them, limiters as the gateway gets them, and connections in memory.
 
-use super::super::gate::Charge;
 use super::super::{Spliced, splice};
 use axum::Extension;
 use axum::Router;
 use axum::body::Body;
 use axum::routing::get;
 use hivemind_core::{ManualClock, Timestamp};
-use hivemind_tower::websocket::{Close, ConnectionGuard, MessageLimiter};
+use hivemind_tower::websocket::{ConnectionGuard, MessageLimiter};
 use hivemind_tower::{Limits, PartialLimit, RateLimiter, ServiceLimits};
 use http::Request;
 use std::time::Duration;
@@ -35,17 +34,6 @@ pub(super) async fn limiter(messages: u32) -> MessageLimiter {
     let request = Request::builder().header("upgrade", "websocket").body(Body::empty()).unwrap();
     assert_eq!(Service::call(&mut router, request).await.unwrap().status(), 200);
     told.try_recv().unwrap()
-}
-
-/// Counts messages, as many as there are. It sees no more than opcodes, as the real one.
-#[derive(Default)]
-pub(super) struct Count(pub(super) u32);
-
-impl Charge for &mut Count {
-    fn charge(&mut self, opcode: u8) -> Result<(), Close> {
-        self.0 += u32::from(matches!(opcode, 1 | 2));
-        Ok(())
-    }
 }
 
 /// A frame of a client. The first byte is its own: FIN, reserved bits, opcode.
