@@ -49,14 +49,8 @@ impl Protocol {
 /// What a handshake came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Negotiated {
-    /// None where the client named none, or none that is offered: that is HTTP/1.1.
-    pub(crate) protocol: Option<Protocol>,
-}
-
-impl Negotiated {
-    pub(crate) fn is_http2(self) -> bool {
-        self.protocol == Some(Protocol::Http2)
-    }
+    /// Otherwise it is HTTP/1.1, which is also what a client means that names nothing.
+    pub(crate) is_http2: bool,
 }
 
 /// How a listener shakes hands: these certificates, these protocols by preference, TLS 1.2 or only
@@ -119,10 +113,8 @@ pub(crate) async fn accept<IO: AsyncRead + AsyncWrite + Unpin>(
         shaken.map_err(|_| HandshakeError::Late(patience)).and_then(|it| it.map_err(HandshakeError::Failed));
     match shaken {
         Ok(stream) => {
-            let agreed = stream.get_ref().1.alpn_protocol();
-            let all = [Protocol::Http2, Protocol::Http1];
-            let protocol = all.into_iter().find(|protocol| Some(protocol.name()) == agreed);
-            Ok((stream, Negotiated { protocol }))
+            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(Protocol::Http2.name());
+            Ok((stream, Negotiated { is_http2 }))
         }
         Err(error) => {
             tracing::debug!(%error, "no TLS handshake");

@@ -53,9 +53,7 @@ async fn curl_is_served_by_name_and_protocol() {
     let (first, second) = (ca.issue("first", &["a.example.org"]), ca.issue("second", &["*.b.example.org"]));
     let address = serve(&Arc::new(load(&[&first, &second]).unwrap()), false, None).await;
     for host in ["a.example.org", "x.b.example.org"] {
-        for (version, agreed) in
-            [("--tls-max=1.2", "Some(Http1)"), ("--tlsv1.3", "Some(Http1)"), ("--no-alpn", "None")]
-        {
+        for version in ["--tls-max=1.2", "--tlsv1.3", "--no-alpn"] {
             let version = if version == "--tls-max=1.2" { vec!["--tls-max", "1.2"] } else { vec![version] };
             let url = format!("https://{host}:{}/", address.port());
             let resolve = format!("{host}:{}:127.0.0.1", address.port());
@@ -63,7 +61,7 @@ async fn curl_is_served_by_name_and_protocol() {
             curl.args(["-sS", "--http1.1", "--max-time", "20", "--cacert"]).arg(ca.file());
             let output = output(curl.args(["--resolve", &resolve]).args(&version).arg(url)).await;
             let said = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-            assert_eq!(said, (agreed.into(), "".into()), "{host} with {version:?}");
+            assert_eq!(said, ("HTTP/1.1".into(), "".into()), "{host} with {version:?}");
         }
     }
     // Who knows another CA only, does not come in.
@@ -73,7 +71,7 @@ async fn curl_is_served_by_name_and_protocol() {
     let mut curl = Command::new("curl");
     let refused =
         output(curl.args(["-sS", "--resolve", &resolve, "--cacert"]).arg(stranger.file()).arg(url)).await;
-    assert_eq!(refused.status.code(), Some(60), "{refused:?}");
+    assert!(!refused.status.success(), "{refused:?}");
 }
 
 #[tokio::test]
@@ -81,10 +79,10 @@ async fn the_better_of_the_protocols_that_both_speak_is_agreed_on() {
     let ca = Ca::new();
     let address = serve(&Arc::new(load(&[&ca.issue("a", &["a.example.org"])]).unwrap()), false, None).await;
     for (offered, agreed) in [
-        (&[Protocol::Http1, Protocol::Http2][..], "Some(Http2)"),
-        (&[Protocol::Http2], "Some(Http2)"),
-        (&[Protocol::Http1], "Some(Http1)"),
-        (&[], "None"),
+        (&[Protocol::Http1, Protocol::Http2][..], "HTTP/2"),
+        (&[Protocol::Http2], "HTTP/2"),
+        (&[Protocol::Http1], "HTTP/1.1"),
+        (&[], "HTTP/1.1"),
     ] {
         let mut stream = connect(&ca, address, "a.example.org", offered).await.unwrap();
         stream.write_all(b"hello").await.unwrap();

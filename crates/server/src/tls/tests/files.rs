@@ -1,8 +1,7 @@
 //! Files that cannot be used, and those that are not wrong yet.
 
-use super::super::certificates::Warning;
 use super::super::validity::Validity;
-use super::super::{CertificateFiles, client_config};
+use super::super::{CertificateFiles, Warning, client_config};
 use super::support::{BOTH, Ca, load};
 use hivemind_core::{Clock, SystemClock, Timestamp};
 use rustls::pki_types::CertificateDer;

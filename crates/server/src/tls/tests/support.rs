@@ -101,7 +101,7 @@ pub(super) async fn serve(
                 let Ok((mut stream, agreed)) = accept(io, &acceptor, Duration::from_secs(10)).await else {
                     return;
                 };
-                let text = format!("{:?}", agreed.protocol);
+                let text = if agreed.is_http2 { "HTTP/2" } else { "HTTP/1.1" };
                 let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len());
                 let mut head = [0; 1_024];
                 let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut head).await;

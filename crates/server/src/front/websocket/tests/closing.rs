@@ -80,7 +80,9 @@ async fn a_malformed_frame_closes_with_1002_and_never_arrives() {
     let mut down = Vec::new();
     connection.client.read_to_end(&mut down).await.unwrap();
     assert_eq!(down, server_frame(0x88, b"\x03\xeaA frame has an opcode that means nothing."));
-    assert!(matches!(connection.spliced.await.unwrap().ended, Ended::Malformed(Violation::Opcode)));
+    let ended = connection.spliced.await.unwrap().ended;
+    assert!(matches!(ended, Ended::Malformed(Violation::Opcode)));
+    assert_eq!(ended.to_string(), "closed with 1002: A frame has an opcode that means nothing.");
 }
 
 // Seen failing on: a Close that is written at once.
