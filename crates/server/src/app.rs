@@ -156,13 +156,18 @@ async fn serve(
     let (workers, ended) = start_workers(settings, &rls, &routes, &stopped).await?;
     let admin = admin::router(Admin { service: rls, health: Arc::clone(&health) });
     let metrics = metrics(settings, service, store);
-    let Listeners { grpc, grpc_uds, admin: admin_tcp, admin_uds, metrics: metrics_tcp, gateway } = listeners;
+    let Listeners { grpc, grpc_uds, admin: admin_tcp, admin_uds, metrics: metrics_tcp, gateway, redirect } =
+        listeners;
     let mut accepting = JoinSet::new();
     accepting.spawn(accept(grpc, Arc::clone(&workers), stopped.clone()));
     if let Some(socket) = grpc_uds {
         accepting.spawn(accept(socket, Arc::clone(&workers), stopped.clone()));
     }
     if let (Some(settings), Some(listener)) = (&settings.gateway, gateway) {
+        if let Some(redirect) = redirect {
+            let https_port = listener.local_addr()?.port();
+            accepting.spawn(gateway::redirect(redirect, https_port, stopped.clone()));
+        }
         let limiter = gateway::limiter(settings)?;
         let running = gateway::Running::start(settings, listener, limiter, &stopped).await?;
         accepting.spawn(running.serve(stopped.clone()));

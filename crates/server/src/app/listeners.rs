@@ -20,18 +20,24 @@ pub(super) struct Listeners {
     pub(super) admin_uds: Option<Bounded<UnixListener>>,
     pub(super) metrics: Bounded<Tcp>,
     pub(super) gateway: Option<Bounded<Tcp>>,
+    /// Plain HTTP that is sent to HTTPS.
+    pub(super) redirect: Option<Bounded<Tcp>>,
 }
 
 impl Listeners {
     pub(super) async fn bind(settings: &Settings) -> anyhow::Result<Self> {
         let server = &settings.server;
         let most_callers = server.calls.max_connections.get();
-        let gateway = match &settings.gateway {
-            Some(gateway) => Some(super::gateway::bind(&gateway.front).await?),
-            None => None,
+        let (gateway, redirect) = match &settings.gateway {
+            Some(of) => (
+                Some(super::gateway::bind(&of.front).await?),
+                super::gateway::bind_redirect(&of.front).await?,
+            ),
+            None => (None, None),
         };
         Ok(Self {
             gateway,
+            redirect,
             grpc: Bounded::new(tcp(server.grpc, "grpc_port").await?, most_callers),
             admin: Bounded::new(tcp(server.admin, "admin_port").await?, MOST_VISITORS),
             metrics: Bounded::new(tcp(server.metrics, "metrics_port").await?, MOST_VISITORS),
