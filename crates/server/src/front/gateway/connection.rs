@@ -10,6 +10,7 @@ use super::proxy::answer;
 use super::rewound::Rewound;
 use super::upgrade::Ticket;
 use super::visitor::{Desk, Visitor};
+use crate::tls::accept;
 use bytes::Bytes;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -20,7 +21,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -66,17 +67,11 @@ pub(super) async fn serve(arrival: Arrival, desk: Rc<Desk>, manner: Rc<Manner>) 
     let visitor = Rc::new(Visitor { desk, presence, origin, ticket: None.into() });
     match &manner.tls {
         None => speak(stream, false, visitor, &manner).await,
-        Some(acceptor) => {
-            let shaken = Box::pin(timeout(manner.limits.head, acceptor.accept(stream))).await;
-            match shaken {
-                Ok(Ok(stream)) => {
-                    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                    speak(stream, is_http2, visitor, &manner).await;
-                }
-                Ok(Err(error)) => tracing::debug!("a handshake failed: {error}"),
-                Err(_) => tracing::debug!("a handshake took too long"),
-            }
-        }
+        // In a box: it is over before the rest begins.
+        Some(acceptor) => match Box::pin(accept(stream, acceptor, manner.limits.head)).await {
+            Ok((stream, negotiated)) => speak(stream, negotiated.is_http2, visitor, &manner).await,
+            Err(_) => {} // It is told of where it failed.
+        },
     }
     Ok(())
 }
@@ -153,6 +148,10 @@ where
     let Some(ended) = ended else { return };
     if let Err(error) = &ended {
         tracing::debug!("a connection ended: {error}");
+        // An answer that broke off must not look as if it went on.
+        if error.is_user() {
+            return;
+        }
     }
     let parts = connection.into_parts();
     let io = parts.io.into_inner().into_inner();
@@ -173,7 +172,11 @@ where
 }
 
 /// Reads what a client still says until it has heard what it was told.
-async fn linger(mut io: impl AsyncRead + Unpin, is_leaving: bool) {
+async fn linger(mut io: impl AsyncRead + AsyncWrite + Unpin, is_leaving: bool) {
+    // Whoever has gone already needs no word of it.
+    if io.shutdown().await.is_err() {
+        return;
+    }
     let silent = if is_leaving { LINGER_SILENT / 5 } else { LINGER_SILENT };
     let heard = async {
         let mut waste = [0; 1_024];
