@@ -6,13 +6,16 @@ use super::bounded::Bounded;
 use super::listeners::{Tcp, without_delay};
 use super::until;
 use crate::config::gateway as settings;
-use crate::front::gateway::{Arrival, Gateway};
+use crate::front::gateway::{Arrival, Gateway, limiter};
 use crate::front::workers::{Ended, Workers};
 use crate::tls;
 use anyhow::Context;
-use hivemind_tower::RateLimiter;
+use axum::serve::Listener;
+use hivemind_core::store::{KeySeed, MemoryStore};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::pin::pin;
+use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -56,7 +59,7 @@ pub(super) async fn redirect(mut listener: Bounded<Tcp>, https_port: u16, stoppe
 
 /// The gateway that runs.
 pub(super) struct Running {
-    pub(super) gateway: Gateway,
+    pub(super) gateway: Arc<Gateway>,
     workers: Workers<Arrival>,
     listener: Bounded<Tcp>,
     ended: Ended,
@@ -66,7 +69,7 @@ impl Running {
     pub(super) async fn start(
         settings: &settings::Gateway,
         listener: Bounded<Tcp>,
-        limiter: RateLimiter,
+        (store, seed): (&Arc<MemoryStore>, KeySeed),
         stopped: &watch::Receiver<bool>,
     ) -> anyhow::Result<Self> {
         let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
@@ -79,9 +82,15 @@ impl Running {
                 Some(acceptor)
             }
         };
+        let limiter = limiter(settings, store, seed)?;
         let started = Gateway::start(settings, limiter, tls, cores, stopped).await;
         let (gateway, workers, ended) = started.context("starting the gateway")?;
-        Ok(Self { gateway, workers, listener, ended })
+        Ok(Self { gateway: Arc::new(gateway), workers, listener, ended })
+    }
+
+    /// Where it listens.
+    pub(super) fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
     }
 
     /// Deals out all connections that come, until told to stop; then waits for the last of them.
@@ -103,20 +112,4 @@ impl Running {
         drop((listener, workers));
         ended.wait().await;
     }
-}
-
-/// For now, until the settings' own.
-pub(super) fn limiter(settings: &settings::Gateway) -> anyhow::Result<RateLimiter> {
-    use hivemind_tower::{ClientAddress, ForwardingHeader, Identity, Limits, ServiceLimits};
-    let mut limits = Limits::new().platform(settings.routing.platform.limit);
-    for service in &settings.routing.services {
-        limits = limits.service(ServiceLimits::new(&service.id).limit(service.limit));
-    }
-    let clients = &settings.front.clients;
-    let address = if clients.trusted_proxies.is_empty() {
-        ClientAddress::peer()
-    } else {
-        ClientAddress::behind_proxies(&clients.trusted_proxies, ForwardingHeader::XForwardedFor)?
-    };
-    Ok(RateLimiter::builder(limits).identity(Identity::usual(address)).build()?)
 }
