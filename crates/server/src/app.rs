@@ -41,8 +41,17 @@ use tonic_health::server::HealthReporter;
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What is served beside the admin port and the metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fronts {
+    /// Envoy's rate limit service, and the gateway if it is configured.
+    All,
+    /// The gateway alone.
+    Gateway,
+}
+
 /// Runs until SIGTERM or SIGINT.
-pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
+pub(crate) async fn run(settings: &Settings, fronts: Fronts) -> anyhow::Result<()> {
     // Before anything else: a signal that comes during the start, or right after the screen, is heeded too.
     let signals = Signals::listen().context("listening for signals")?;
     let stats = Arc::new(Stats::default());
@@ -56,7 +65,7 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
     let service = Service::new(Ruleset::default(), Arc::clone(&store), seed, options(settings), stats);
     let service = Arc::new(service);
     let loaded = load_first(settings, &service, &health)?;
-    let mut listeners = Listeners::bind(settings).await?;
+    let mut listeners = Listeners::bind(settings, fronts).await?;
     let (stop, stopped) = watch::channel(false);
     let gateway = match (&settings.gateway, listeners.gateway.take()) {
         (Some(gateway), Some(listener)) => {
@@ -166,7 +175,9 @@ async fn serve(
     let Listeners { grpc, grpc_uds, admin: admin_tcp, admin_uds, metrics: metrics_tcp, gateway: _, redirect } =
         listeners;
     let mut accepting = JoinSet::new();
-    accepting.spawn(accept(grpc, Arc::clone(&workers), stopped.clone()));
+    if let Some(socket) = grpc {
+        accepting.spawn(accept(socket, Arc::clone(&workers), stopped.clone()));
+    }
     if let Some(socket) = grpc_uds {
         accepting.spawn(accept(socket, Arc::clone(&workers), stopped.clone()));
     }

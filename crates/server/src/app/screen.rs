@@ -19,9 +19,11 @@ fn write(listeners: &Listeners, gateway: Option<&Running>, settings: &Settings) 
     let mut out = std::io::stdout().lock();
     let admin = listeners.admin.local_addr()?;
     writeln!(out, "hivemind {}", env!("CARGO_PKG_VERSION"))?;
-    writeln!(out, "  rate limit service  grpc://{}", listeners.grpc.local_addr()?)?;
-    if let Some(path) = &settings.server.grpc_uds {
-        writeln!(out, "                      unix:{}", path.display())?;
+    if let Some(grpc) = &listeners.grpc {
+        writeln!(out, "  rate limit service  grpc://{}", grpc.local_addr()?)?;
+        if let Some(path) = &settings.server.grpc_uds {
+            writeln!(out, "                      unix:{}", path.display())?;
+        }
     }
     if let Some(gateway) = gateway {
         let has_tls = settings.gateway.as_ref().is_some_and(|of| of.front.tls.is_some());
@@ -41,7 +43,9 @@ fn write(listeners: &Listeners, gateway: Option<&Running>, settings: &Settings) 
         )?,
         None => writeln!(out, "  metrics             off")?,
     }
-    if let Some(path) = &settings.rate_limiting.config_path {
+    if listeners.grpc.is_none() {
+        writeln!(out)?;
+    } else if let Some(path) = &settings.rate_limiting.config_path {
         writeln!(out, "  rules               {}", path.display())?;
     } else {
         writeln!(out, "  rules               built-in demo rules; give yours with --rules PATH")?;
