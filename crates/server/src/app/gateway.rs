@@ -13,6 +13,7 @@ use anyhow::Context;
 use hivemind_tower::RateLimiter;
 use std::num::NonZeroUsize;
 use std::pin::pin;
+use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -56,7 +57,7 @@ pub(super) async fn redirect(mut listener: Bounded<Tcp>, https_port: u16, stoppe
 
 /// The gateway that runs.
 pub(super) struct Running {
-    pub(super) gateway: Gateway,
+    pub(super) gateway: Arc<Gateway>,
     workers: Workers<Arrival>,
     listener: Bounded<Tcp>,
     ended: Ended,
@@ -81,7 +82,7 @@ impl Running {
         };
         let started = Gateway::start(settings, limiter, tls, cores, stopped).await;
         let (gateway, workers, ended) = started.context("starting the gateway")?;
-        Ok(Self { gateway, workers, listener, ended })
+        Ok(Self { gateway: Arc::new(gateway), workers, listener, ended })
     }
 
     /// Deals out all connections that come, until told to stop; then waits for the last of them.
@@ -103,20 +104,4 @@ impl Running {
         drop((listener, workers));
         ended.wait().await;
     }
-}
-
-/// For now, until the settings' own.
-pub(super) fn limiter(settings: &settings::Gateway) -> anyhow::Result<RateLimiter> {
-    use hivemind_tower::{ClientAddress, ForwardingHeader, Identity, Limits, ServiceLimits};
-    let mut limits = Limits::new().platform(settings.routing.platform.limit);
-    for service in &settings.routing.services {
-        limits = limits.service(ServiceLimits::new(&service.id).limit(service.limit));
-    }
-    let clients = &settings.front.clients;
-    let address = if clients.trusted_proxies.is_empty() {
-        ClientAddress::peer()
-    } else {
-        ClientAddress::behind_proxies(&clients.trusted_proxies, ForwardingHeader::XForwardedFor)?
-    };
-    Ok(RateLimiter::builder(limits).identity(Identity::usual(address)).build()?)
 }

@@ -31,10 +31,9 @@ use crate::config::gateway::{self as settings, Routing};
 use access_log::AccessLog;
 use arc_swap::ArcSwap;
 use connection::Manner;
-pub(crate) use dial::DialError;
 use hivemind_core::{Clock, SystemClock, Timestamp};
 use hivemind_tower::RateLimiter;
-pub(crate) use limits::{builder, limiter};
+pub(crate) use limits::limiter;
 use presence::{Limits, Roll};
 use route::{Dice, Table};
 use std::net::SocketAddr;
@@ -96,9 +95,11 @@ impl Gateway {
     }
 
     /// Puts other services in force, from the next request on. Those under way end as they began.
-    pub(crate) fn reload(&self, routing: &Routing) -> Result<(), DialError> {
+    /// All of it, or nothing.
+    pub(crate) fn put_in_force(&self, routing: &Routing) -> anyhow::Result<()> {
         let before = self.shared.table.load();
         let table = Table::new(routing, &self.limiter, Some(&before), self.lanes)?;
+        self.limiter.reload(&routing.limits())?;
         self.shared.table.store(Arc::new(table));
         Ok(())
     }
