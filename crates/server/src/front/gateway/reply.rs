@@ -18,7 +18,7 @@ use tokio::time::{Timeout, timeout};
 /// The body of an answer.
 pub(super) struct Reply {
     content: Content,
-    line: Option<Box<Line>>,
+    line: Option<Line>,
     /// Over when the body is.
     visit: Visit,
     /// For an answer over HTTP/2: how long its client may not take it.
@@ -92,12 +92,7 @@ impl Relayed {
 }
 
 impl Reply {
-    pub(super) fn new(
-        content: Content,
-        line: Option<Box<Line>>,
-        visit: Visit,
-        idle: Option<Duration>,
-    ) -> Self {
+    pub(super) fn new(content: Content, line: Option<Line>, visit: Visit, idle: Option<Duration>) -> Self {
         Self { content, line, visit, idle, taken: None }
     }
 }
