@@ -12,14 +12,16 @@ use crate::health::Health;
 use crate::proto::DESCRIPTORS;
 use crate::reload::{Reloader, accepted, refused};
 use crate::ruleset::Ruleset;
+use crate::secrets;
 use crate::service::{HeaderNames, Options, Service};
+use crate::storage::{self, Storage};
 use crate::telemetry::{Stats, exposition};
 use anyhow::Context;
 use axum::http::header;
 use axum::routing::get;
 use axum::serve::Listener;
 use bounded::Bounded;
-use hivemind_core::store::{KeySeed, MemoryStore, StoreOptions};
+use hivemind_core::store::KeySeed;
 use hivemind_core::{Clock, SystemClock};
 use listeners::Listeners;
 use std::num::NonZeroUsize;
@@ -45,16 +47,16 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
     let stats = Arc::new(Stats::default());
     let health = Arc::new(Health::default());
     let limiting = &settings.rate_limiting;
-    let store = Arc::new(MemoryStore::new(StoreOptions {
-        max_keys: limiting.max_keys.get(),
-        idle_ttl: limiting.idle_ttl,
-    }));
-    let service =
-        Service::new(Ruleset::default(), Arc::clone(&store), KeySeed::random(), options(settings), stats);
+    let seed = match &settings.security.key_seed_file {
+        Some(path) => secrets::key_seed(path)?,
+        None => KeySeed::random(),
+    };
+    let storage = storage::open(settings, &health).await?;
+    let service = Service::new(Ruleset::default(), Arc::clone(&storage), seed, options(settings), stats);
     let service = Arc::new(service);
     let loaded = load_first(settings, &service, &health)?;
     let listeners = Listeners::bind(&settings.server).await?;
-    tokio::spawn(sweep(Arc::clone(&store), limiting.sweep_interval));
+    tokio::spawn(sweep(Arc::clone(&storage), limiting.sweep_interval));
     if let Some(path) = limiting.config_path.clone() {
         let reloader = Reloader {
             path,
@@ -68,7 +70,7 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
     }
     screen::show(&listeners, settings);
     let terminated = terminated(signals.terminate, signals.interrupt);
-    serve(settings, listeners, service, store, health, terminated).await
+    serve(settings, listeners, service, storage, health, terminated).await
 }
 
 /// The signals that the service knows. From here on none of them ends the process by itself, SIGHUP
@@ -126,11 +128,11 @@ fn load_first(settings: &Settings, service: &Service, health: &Health) -> anyhow
     Ok(fingerprint)
 }
 
-async fn sweep(store: Arc<MemoryStore>, interval: Duration) {
+async fn sweep(storage: Arc<Storage>, interval: Duration) {
     let mut ticks = tokio::time::interval(interval);
     loop {
         ticks.tick().await;
-        tokio::task::block_in_place(|| store.sweep(SystemClock.now()));
+        tokio::task::block_in_place(|| storage.memory().sweep(SystemClock.now()));
     }
 }
 
@@ -139,7 +141,7 @@ async fn serve(
     settings: &Settings,
     listeners: Listeners,
     service: Arc<Service>,
-    store: Arc<MemoryStore>,
+    storage: Arc<Storage>,
     health: Arc<Health>,
     terminated: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
@@ -152,7 +154,7 @@ async fn serve(
     let routes = routes(health_service)?;
     let (workers, ended) = start_workers(settings, &rls, &routes, &stopped).await?;
     let admin = admin::router(Admin { service: rls, health: Arc::clone(&health) });
-    let metrics = metrics(settings, service, store);
+    let metrics = metrics(settings, service, storage);
     let Listeners { grpc, grpc_uds, admin: admin_tcp, admin_uds, metrics: metrics_tcp } = listeners;
     let mut accepting = JoinSet::new();
     accepting.spawn(accept(grpc, Arc::clone(&workers), stopped.clone()));
@@ -248,10 +250,13 @@ where
     }
 }
 
-fn metrics(settings: &Settings, service: Arc<Service>, store: Arc<MemoryStore>) -> axum::Router {
+fn metrics(settings: &Settings, service: Arc<Service>, storage: Arc<Storage>) -> axum::Router {
     let Some(path) = &settings.observability.prometheus_path else { return axum::Router::new() };
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    let page = async move || (kind, exposition(service.stats(), store.occupancy()));
+    let page = async move || {
+        let occupancy = storage.memory().occupancy();
+        (kind, exposition(service.stats(), occupancy, &storage::figures(&storage)))
+    };
     axum::Router::new().route(path.as_str(), get(page))
 }
 

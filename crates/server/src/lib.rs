@@ -14,7 +14,9 @@ mod proto;
 mod reload;
 mod replay;
 mod ruleset;
+mod secrets;
 mod service;
+mod storage;
 mod telemetry;
 
 use std::process::ExitCode;

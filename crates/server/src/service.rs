@@ -7,12 +7,13 @@ mod decided;
 pub(crate) use answer::{Answer, Code, CurrentLimit, Grant, Status};
 
 use crate::ruleset::{Extras, Ruleset};
+use crate::storage::{OnError, Storage};
 use crate::telemetry::{Charged, RuleCounters, StatName, Stats};
 use arc_swap::ArcSwap;
 use decided::{Decided, only_watches, status_of};
 use hivemind_core::rules::{Resolved, Ruling};
 use hivemind_core::store::{
-    Charge, Context, KeySeed, MemoryStore, Mode, OnRefusal, Op, Store, StoreError, Verdict,
+    Charge, Context, KeySeed, MemoryStore, Mode, OnRefusal, Op, Store, Verdict,
 };
 use hivemind_core::{Clock, Descriptor, Rules, SystemClock, Timestamp};
 use serde_json::{Map, Value};
@@ -62,26 +63,30 @@ pub(crate) struct Asked<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// Decides by rules.
-pub(crate) struct Service<S = MemoryStore> {
+/// The most of a caller's time that is kept back, so that a policy's answer still reaches it
+/// where the store has used up the rest.
+const KEPT_BACK: Duration = Duration::from_millis(5);
+
+/// Decides by rules. `R` is the store that nodes share, where they share one.
+pub(crate) struct Service<R = MemoryStore> {
     in_force: ArcSwap<InForce>,
-    store: Arc<S>,
+    storage: Arc<Storage<R>>,
     seed: KeySeed,
     clock: SystemClock,
     options: Options,
     stats: Arc<Stats>,
 }
 
-impl<S> Service<S> {
+impl<R> Service<R> {
     pub(crate) fn new(
         ruleset: Ruleset,
-        store: Arc<S>,
+        storage: Arc<Storage<R>>,
         seed: KeySeed,
         options: Options,
         stats: Arc<Stats>,
     ) -> Self {
         let in_force = ArcSwap::from_pointee(InForce { loaded: false, ..InForce::new(ruleset, &stats) });
-        Self { in_force, store, seed, clock: SystemClock, options, stats }
+        Self { in_force, storage, seed, clock: SystemClock, options, stats }
     }
 
     pub(crate) fn stats(&self) -> &Stats {
@@ -99,7 +104,7 @@ impl<S> Service<S> {
     }
 
     /// Puts other rules in force; says how long counters must be held that look idle to the new ones.
-    pub(crate) fn put_in_force(&self, ruleset: Ruleset) -> Option<Duration> {
+    fn put_in_force(&self, ruleset: Ruleset) -> Option<Duration> {
         let ruleset = Ruleset { rules: ruleset.rules.seeded(self.seed), ..ruleset };
         let next = Arc::new(InForce::new(ruleset, &self.stats));
         let before = self.in_force.swap(Arc::clone(&next));
@@ -108,19 +113,17 @@ impl<S> Service<S> {
         self.stats.drop_unused();
         memory
     }
-}
 
-impl Service {
     /// Puts other rules in force from the next request on; counters stay.
     pub(crate) fn reload(&self, ruleset: Ruleset) {
         if let Some(memory) = self.put_in_force(ruleset) {
             let now = self.clock.now();
-            self.store.hold(now, now.saturating_add(memory));
+            self.storage.memory().hold(now, now.saturating_add(memory));
         }
     }
 }
 
-impl<S: Store> Service<S> {
+impl<R: Store> Service<R> {
     /// Decides all descriptors of a request in one step and shows the answer. `None` where
     /// the store would have to wait: nothing was recorded, and nothing shown.
     pub(crate) fn decide_at_once<T>(
@@ -134,31 +137,52 @@ impl<S: Store> Service<S> {
         let in_force = self.in_force.load();
         let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
         let charges = self.charges(&resolved);
-        let verdicts = self.store.try_decide(&charges, self.context(asked, None))?;
+        let verdicts = self.storage.ask_at_once(&charges, self.context(asked, None))?;
         let decided = Decided { resolved: &resolved, charges: &charges, verdicts };
         Some(show(&self.answer(&in_force, asked, &decided)))
     }
 
-    /// The same, however long the store takes.
+    /// The same, however long the store takes. Where it cannot answer, the rules' policies do.
     pub(crate) async fn decide<T>(
         &self,
         asked: &Asked<'_>,
         deadline: Option<Timestamp>,
         show: impl FnOnce(&Answer<'_>) -> T,
-    ) -> Result<T, StoreError> {
+    ) -> T {
         if !self.options.enabled {
-            return Ok(show(&Answer::unlimited(asked.descriptors.len())));
+            return show(&Answer::unlimited(asked.descriptors.len()));
         }
         // Held while it waits, so it is a share of its own: what is only lent would slow every other load down.
         let in_force = self.in_force.load_full();
         let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
         let charges = self.charges(&resolved);
-        let verdicts = self.store.decide(&charges, self.context(asked, deadline)).await?;
+        let context = self.context(asked, deadline);
+        let verdicts = match self.storage.ask(&charges, context).await {
+            Ok(verdicts) => verdicts,
+            Err(error) => {
+                let policies = self.policies(&in_force, &resolved);
+                self.storage.fall_back(&charges, &policies, context, &error)
+            }
+        };
         let decided = Decided { resolved: &resolved, charges: &charges, verdicts };
-        Ok(show(&self.answer(&in_force, asked, &decided)))
+        show(&self.answer(&in_force, asked, &decided))
+    }
+
+    /// What each charge says where the store cannot: its rule's word, else that for all.
+    fn policies(&self, in_force: &InForce, resolved: &Resolved<'_>) -> SmallVec<[OnError; 2]> {
+        let of_ruling = |ruling: Ruling<'_>| {
+            let extras = ruling.declared.and_then(|number| in_force.ruleset.extras.get(number));
+            let policy = extras.and_then(|extras| extras.on_error).unwrap_or(self.storage.on_error());
+            std::iter::repeat_n(policy, ruling.charges.len())
+        };
+        resolved.rulings().flat_map(of_ruling).collect()
     }
 
     fn context(&self, asked: &Asked<'_>, deadline: Option<Timestamp>) -> Context {
+        let deadline = deadline.map(|deadline| {
+            let granted = deadline.since(asked.now);
+            asked.now.saturating_add(granted - KEPT_BACK.min(granted / 4))
+        });
         Context { now: asked.now, deadline, on_refusal: self.options.on_refusal }
     }
 
