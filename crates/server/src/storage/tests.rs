@@ -134,7 +134,7 @@ async fn each_rule_has_its_policy_and_one_without_has_that_for_all() {
 async fn policies_of_one_request_are_combined_as_limits_are() {
     for (keys, passes, statuses, local_left) in [
         ("open local", true, "OK 2, OK 1", "OK 1"),
-        ("local open local", true, "OK 1, OK 2, OK 0", "OK 0"),
+        ("local open local", true, "OK 1, OK 2, OK 0", "OVER 2800s"),
         ("closed local", false, "OVER 1s, OK 2", "OK 2"),
         ("local closed open", false, "OK 2, OVER 1s, OK 2", "OK 2"),
         ("watched local", true, "OK 0, OK 1", "OK 1"),
