@@ -13,7 +13,7 @@ use crate::ruleset::Ruleset;
 use crate::service::Service;
 use crate::telemetry::Stats;
 use hivemind_core::store::{
-    Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Store, StoreError, StoreOptions, Verdicts,
+    Charge, Context, KeySeed, LocalStore, MemoryStore, Store, StoreError, StoreOptions, Verdicts,
 };
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -68,7 +68,7 @@ impl Store for Moody {
         }
     }
 
-    async fn forget(&self, _: Key) -> Result<(), StoreError> {
+    async fn forget(&self, _: &Charge<'_>) -> Result<(), StoreError> {
         Ok(())
     }
 }
