@@ -14,7 +14,7 @@ use crate::service::Service;
 use crate::storage::{OnError, Storage};
 use crate::telemetry::Stats;
 use hivemind_core::store::{
-    Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Store, StoreError, StoreOptions, Verdicts,
+    Charge, Context, KeySeed, LocalStore, MemoryStore, Store, StoreError, StoreOptions, Verdicts,
 };
 use hivemind_core::{Clock, SystemClock};
 use std::net::SocketAddr;
@@ -76,7 +76,7 @@ impl Store for Moody {
         }
     }
 
-    async fn forget(&self, _: Key) -> Result<(), StoreError> {
+    async fn forget(&self, _: &Charge<'_>) -> Result<(), StoreError> {
         Ok(())
     }
 }
