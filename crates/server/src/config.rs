@@ -17,6 +17,6 @@ pub(crate) use problem::Problems;
 pub(crate) use rule_files::parse_rules;
 pub(crate) use rule_files::{LoadedRules, RuleTexts, demo_rules, load_rules, read_bounded};
 pub(crate) use settings::{
-    LARGEST_CONFIGURATION, LogFormat, LogLevel, Observability, Redis, SECTIONS, Server, Settings, Topology, environment,
-    load_settings,
+    LARGEST_CONFIGURATION, LogFormat, LogLevel, Observability, Redis, SECTIONS, Server, Settings, Topology,
+    environment, load_settings,
 };

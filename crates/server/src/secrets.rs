@@ -15,7 +15,7 @@ const SHORTEST_SEED: usize = 16;
 
 /// The password in a file: its first line.
 pub(crate) fn password(key: &str, path: &Path) -> anyhow::Result<String> {
-    let bytes = read(key, path)?;
+    let bytes = read(key, path, Readers::Us)?;
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = std::str::from_utf8(line.strip_suffix(b"\r").unwrap_or(line));
     let line = line.with_context(|| format!("`{key}`: the first line of {} is no text", path.display()))?;
@@ -27,10 +27,15 @@ pub(crate) fn password(key: &str, path: &Path) -> anyhow::Result<String> {
     Ok(line.to_owned())
 }
 
+/// A certificate or its key, in PEM.
+pub(crate) fn pem(key: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
+    read(key, path, Readers::Anybody)
+}
+
 /// The seed in a file: all of it, hashed to the length that it needs.
 pub(crate) fn key_seed(path: &Path) -> anyhow::Result<KeySeed> {
     let key = "security.key_seed_file";
-    let bytes = read(key, path)?;
+    let bytes = read(key, path, Readers::Us)?;
     let secret = bytes.trim_ascii_end(); // An editor's last newline shall not make another seed.
     ensure!(
         secret.len() >= SHORTEST_SEED,
@@ -45,19 +50,30 @@ pub(crate) fn key_seed(path: &Path) -> anyhow::Result<KeySeed> {
     Ok(KeySeed::new(seed))
 }
 
-fn read(key: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
+/// Who may read a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Readers {
+    Us,
+    Anybody,
+}
+
+fn read(key: &str, path: &Path, readers: Readers) -> anyhow::Result<Vec<u8>> {
     let unread = || format!("`{key}`: {} cannot be read; check the path and who may read it", path.display());
     let file = File::open(path).with_context(unread)?;
     let about = file.metadata().with_context(unread)?;
     ensure!(about.is_file(), "`{key}`: {} is no file; name one", path.display());
-    if about.permissions().mode() & 0o004 != 0 {
+    if readers == Readers::Us && about.permissions().mode() & 0o004 != 0 {
         let path = path.display();
         tracing::warn!("`{key}`: everybody on this machine can read {path}; `chmod 600 {path}` ends that");
     }
     let mut bytes = Vec::new();
     file.take(LONGEST + 1).read_to_end(&mut bytes).with_context(unread)?;
     let length = bytes.len() as u64;
-    ensure!(length <= LONGEST, "`{key}`: {} is longer than {LONGEST} bytes; is it the right one?", path.display());
+    ensure!(
+        length <= LONGEST,
+        "`{key}`: {} is longer than {LONGEST} bytes; is it the right one?",
+        path.display()
+    );
     Ok(bytes)
 }
 

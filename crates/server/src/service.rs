@@ -12,10 +12,9 @@ use crate::telemetry::{Charged, RuleCounters, StatName, Stats};
 use arc_swap::ArcSwap;
 use decided::{Decided, only_watches, status_of};
 use hivemind_core::rules::{Resolved, Ruling};
-use hivemind_core::store::{
-    Charge, Context, KeySeed, MemoryStore, Mode, OnRefusal, Op, Store, Verdict,
-};
+use hivemind_core::store::{Charge, Context, KeySeed, Mode, OnRefusal, Op, Store, Verdict};
 use hivemind_core::{Clock, Descriptor, Rules, SystemClock, Timestamp};
+use hivemind_redis::RedisStore;
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -68,7 +67,7 @@ pub(crate) struct Asked<'a> {
 const KEPT_BACK: Duration = Duration::from_millis(5);
 
 /// Decides by rules. `R` is the store that nodes share, where they share one.
-pub(crate) struct Service<R = MemoryStore> {
+pub(crate) struct Service<R = RedisStore> {
     in_force: ArcSwap<InForce>,
     storage: Arc<Storage<R>>,
     seed: KeySeed,
@@ -137,7 +136,15 @@ impl<R: Store> Service<R> {
         let in_force = self.in_force.load();
         let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
         let charges = self.charges(&resolved);
-        let verdicts = self.storage.ask_at_once(&charges, self.context(asked, None))?;
+        let context = self.context(asked, None);
+        let verdicts = match self.storage.ask_at_once(&charges, context) {
+            Some(verdicts) => verdicts,
+            None => {
+                let error = self.storage.lost()?;
+                let policies = self.policies(&in_force, &resolved);
+                self.storage.fall_back(&charges, &policies, context, &error)
+            }
+        };
         let decided = Decided { resolved: &resolved, charges: &charges, verdicts };
         Some(show(&self.answer(&in_force, asked, &decided)))
     }

@@ -16,15 +16,15 @@ pub(crate) use on_error::OnError;
 pub(crate) use open::{figures, open};
 pub(crate) use outage::Fallbacks;
 
-use hivemind_core::store::{
-    Charge, Context, Key, LocalStore, MemoryStore, Store, StoreError, Verdicts,
-};
+use arc_swap::ArcSwapOption;
+use hivemind_core::store::{Charge, Context, LocalStore, MemoryStore, Store, StoreError, Verdicts};
+use hivemind_redis::RedisStore;
 use outage::Outage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Where counters are kept.
-pub(crate) struct Storage<R = MemoryStore> {
+pub(crate) struct Storage<R = RedisStore> {
     memory: Arc<MemoryStore>,
     shared: Option<Shared<R>>,
 }
@@ -35,6 +35,8 @@ struct Shared<R> {
     /// Whether it was ever there. Until then this node decides alone, whatever the policies
     /// say: they are for a store that is lost, and nothing was counted in this one yet.
     is_met: AtomicBool,
+    /// Why it is not asked now.
+    lost: ArcSwapOption<StoreError>,
     outage: Outage,
 }
 
@@ -47,8 +49,8 @@ impl<R> Storage<R> {
     /// In a store that is shared; `memory` is what this node falls back to, `on_error` what
     /// counts where a rule says nothing.
     pub(crate) fn shared(store: Arc<R>, memory: MemoryStore, on_error: OnError) -> Self {
-        let shared =
-            Shared { store, on_error, is_met: AtomicBool::new(false), outage: Outage::default() };
+        let (is_met, lost, outage) = (AtomicBool::new(false), ArcSwapOption::empty(), Outage::default());
+        let shared = Shared { store, on_error, is_met, lost, outage };
         Self { memory: Arc::new(memory), shared: Some(shared) }
     }
 
@@ -62,11 +64,29 @@ impl<R> Storage<R> {
         self.shared.as_ref().map(|shared| &shared.store)
     }
 
-    /// From now on the shared store is asked: it has been there once.
+    /// From now on the shared store is asked: it is there.
     pub(crate) fn meet(&self) {
         if let Some(shared) = &self.shared {
+            shared.lost.store(None);
             shared.is_met.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the shared store was ever there.
+    pub(crate) fn is_met(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.is_met.load(Ordering::Relaxed))
+    }
+
+    /// From now on the shared store is not asked: it is away.
+    pub(crate) fn lose(&self, reason: String) {
+        if let Some(shared) = &self.shared {
+            shared.lost.store(Some(Arc::new(StoreError::Unreachable { reason })));
+        }
+    }
+
+    /// Why the shared store is not asked, if it is known to be away.
+    pub(crate) fn lost(&self) -> Option<Arc<StoreError>> {
+        self.shared.as_ref()?.lost.load_full()
     }
 
     /// What a rule without a word of its own does on an error.
@@ -97,12 +117,13 @@ impl<R> Storage<R> {
 }
 
 impl<R> Shared<R> {
-    fn is_met(&self, batch: &[Charge<'_>]) -> bool {
+    /// Whether this batch is for the shared store: where nothing is charged there is nothing to ask.
+    fn is_asked(&self, batch: &[Charge<'_>]) -> bool {
         let is_met = self.is_met.load(Ordering::Relaxed);
         if !is_met {
             self.outage.count_before_start(batch.len());
         }
-        is_met
+        is_met && !batch.is_empty()
     }
 }
 
@@ -110,7 +131,7 @@ impl<R: Store> Storage<R> {
     /// Asks whoever keeps the counters. An error is for [`Storage::fall_back`].
     pub(crate) async fn ask(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
         match &self.shared {
-            Some(shared) if shared.is_met(batch) => shared.store.decide(batch, context).await,
+            Some(shared) if shared.is_asked(batch) => shared.store.decide(batch, context).await,
             _ => Ok(self.memory.decide_now(batch, context)),
         }
     }
@@ -120,7 +141,7 @@ impl<R: Store> Storage<R> {
     pub(crate) fn ask_at_once(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
         match &self.shared {
             None => Some(self.memory.decide_now(batch, context)),
-            Some(shared) if shared.is_met(batch) => shared.store.try_decide(batch, context),
+            Some(shared) if shared.is_asked(batch) => shared.store.try_decide(batch, context),
             Some(_) => Some(self.memory.decide_now(batch, context)),
         }
     }
@@ -148,10 +169,10 @@ impl<R: Store> Store for Storage<R> {
         self.ask_at_once(batch, context)
     }
 
-    async fn forget(&self, key: Key) -> Result<(), StoreError> {
-        self.memory.forget_now(key);
+    async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        self.memory.forget_now(charge.key);
         match &self.shared {
-            Some(shared) => shared.store.forget(key).await,
+            Some(shared) => shared.store.forget(charge).await,
             None => Ok(()),
         }
     }

@@ -104,11 +104,7 @@ fn check_for_shared_stores(reader: &mut Reader<'_>, fields: &Fields<'_>) {
         let Some(text) = reader.text(node, key) else { continue };
         if choices.contains(&text.as_str()) {
             let cause = format!("`{key}` has no effect without a mesh");
-            reader.warning(
-                node.span.clone(),
-                cause,
-                "it is for the mesh, which is not there yet",
-            );
+            reader.warning(node.span.clone(), cause, "it is for the mesh, which is not there yet");
         } else {
             let cause = format!("`{text}` is no value of `{key}`");
             reader.problem(Some(node.span.clone()), cause, format!("one of: {}", choices.join(", ")));

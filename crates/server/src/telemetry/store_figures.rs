@@ -14,6 +14,7 @@ pub(crate) struct StoreFigures {
     pub(crate) timeouts: u64,
     pub(crate) errors: u64,
     pub(crate) breaker_openings: u64,
+    pub(crate) connections: u64,
     pub(crate) over_cache_hits: u64,
     pub(crate) lease_hits: u64,
     pub(crate) fallbacks: Fallbacks,
@@ -28,13 +29,19 @@ impl StoreFigures {
             ("timeouts", "counter", "Batches given up because no reply came in time.", self.timeouts),
             ("errors", "counter", "Batches that failed otherwise.", self.errors),
             ("breaker_openings", "counter", "Times that it was given up for a while.", self.breaker_openings),
+            ("connections", "counter", "Connections to it that were made.", self.connections),
             (
                 "over_cache_hits",
                 "counter",
                 "Refusals known from the last one, without a round trip.",
                 self.over_cache_hits,
             ),
-            ("lease_hits", "counter", "Decisions from a leased budget, without a round trip.", self.lease_hits),
+            (
+                "lease_hits",
+                "counter",
+                "Decisions from a leased budget, without a round trip.",
+                self.lease_hits,
+            ),
         ] {
             let name = format!("hivemind_store_{name}");
             head(page, &name, kind, help)?;

@@ -5,8 +5,7 @@
 //! requests than asked for, or leave open what was to be closed, it is an error.
 
 use super::kind::{
-    AMOUNT, BYTES, FLAG, HOST_PORT, IPV6_PREFIX, LISTEN, MILLIS, NETWORK, NUMBER, PATH, SPAN, URL,
-    WORD,
+    AMOUNT, BYTES, FLAG, HOST_PORT, IPV6_PREFIX, LISTEN, MILLIS, NETWORK, NUMBER, PATH, SPAN, URL, WORD,
 };
 use super::reading::Section;
 

@@ -1,14 +1,15 @@
 //! `storage`: where counters are kept, and what happens while that cannot be reached.
 
-use super::kind::{FLAG, MILLIS, PATH, RATIO, WORD};
+use super::kind::{AMOUNT, FLAG, MILLIS, PATH, WORD};
 use super::reading::Section;
 use super::redis_url::{REDIS_URL, RedisUrl};
 use crate::storage::OnError;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Where counters are kept, and what happens while that cannot be reached.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Storage {
     /// None: in this process.
     pub(crate) redis: Option<Redis>,
@@ -16,7 +17,7 @@ pub(crate) struct Storage {
 }
 
 /// A Redis or Valkey that nodes share.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Redis {
     /// At least one.
     pub(crate) urls: Vec<RedisUrl>,
@@ -37,7 +38,7 @@ pub(crate) struct Redis {
 pub(crate) enum Topology {
     Single,
     Cluster,
-    Sentinel { master_name: String },
+    Sentinel { master_name: String, username: Option<String>, password_file: Option<PathBuf> },
 }
 
 /// Files for TLS. Without a CA, those of the system are trusted.
@@ -49,11 +50,13 @@ pub(crate) struct Tls {
 }
 
 /// How much of a budget a node takes at once, and for how long.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
-    pub(crate) share: f64,
-    pub(crate) ttl: Duration,
+    pub(crate) slice: NonZeroU32,
+    pub(crate) longest: Duration,
 }
+
+const SLICE: NonZeroU32 = NonZeroU32::new(10).unwrap();
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -107,13 +110,18 @@ fn redis(mut section: Section<'_, '_>) -> Redis {
     let urls = section.one_or_list("url", &REDIS_URL);
     let shape = section.choice("topology", SHAPES).unwrap_or(Shape::Single);
     let master_name = section.read("master_name", &WORD);
+    let of_sentinels =
+        (section.read("sentinel_username", &WORD), section.read("sentinel_password_file", &PATH));
     let username = section.read("username", &WORD);
     let password_file = section.read("password_file", &PATH);
     check_urls(&mut section, &urls, shape, password_file.is_some());
     let topology = match (shape, master_name) {
         (Shape::Single, None) => Topology::Single,
         (Shape::Cluster, None) => Topology::Cluster,
-        (Shape::Sentinel, Some(master_name)) => Topology::Sentinel { master_name },
+        (Shape::Sentinel, Some(master_name)) => {
+            let (username, password_file) = of_sentinels;
+            Topology::Sentinel { master_name, username, password_file }
+        }
         (Shape::Sentinel, None) => {
             let cause = "`topology: sentinel` needs the name of the master".to_owned();
             section.refuse("topology", cause, "add `master_name: mymaster`, as the sentinels call it");
@@ -155,7 +163,8 @@ fn check_urls(section: &mut Section<'_, '_>, urls: &[RedisUrl], shape: Shape, ha
     if urls.iter().any(RedisUrl::has_password) {
         let remedy = "put it into a file that only this service reads, and name that as `password_file`";
         if has_password_file {
-            let cause = "there is a password in `storage.redis.url`, and a `password_file` beside it".to_owned();
+            let cause =
+                "there is a password in `storage.redis.url`, and a `password_file` beside it".to_owned();
             section.refuse_hidden("url", cause, "leave the one in the URL out");
         } else {
             let cause = "there is a password in `storage.redis.url`, where others may see it".to_owned();
@@ -194,7 +203,7 @@ fn prefix(section: &mut Section<'_, '_>) -> String {
 
 fn lease(mut section: Section<'_, '_>) -> Option<Lease> {
     let enabled = section.read("enabled", &FLAG).unwrap_or(false);
-    let share = section.read("share", &RATIO).unwrap_or(0.1);
-    let ttl = section.read("ttl_ms", &MILLIS).unwrap_or(Duration::from_millis(100));
-    enabled.then_some(Lease { share, ttl })
+    let slice = section.read("slice", &AMOUNT).unwrap_or(SLICE);
+    let longest = section.read("longest_ms", &MILLIS).unwrap_or(Duration::from_millis(100));
+    enabled.then_some(Lease { slice, longest })
 }

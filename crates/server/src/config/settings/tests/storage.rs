@@ -13,7 +13,12 @@ pub(super) const MISTAKES: &[Case] = &[
         "`storage.kind: redis` needs to know where Redis is",
         "redis: {url: redis://127.0.0.1:6379}",
     ),
-    ("storage: {on_error: panic}", "1:21", "`storage.on_error` cannot be `panic`", "one of: open, closed, local"),
+    (
+        "storage: {on_error: panic}",
+        "1:21",
+        "`storage.on_error` cannot be `panic`",
+        "one of: open, closed, local",
+    ),
     (
         "storage: {redis: {topology: ring}}",
         "1:29",
@@ -56,7 +61,12 @@ pub(super) const MISTAKES: &[Case] = &[
         "`storage.redis.prefix` is at most 128 letters, digits and signs",
         "as in `shop:ratelimit`",
     ),
-    ("storage: {redis: {prefix: 'a{b}'}}", "1:27", "at most 128 letters", "leave spaces, `{`, `}` and `%` out"),
+    (
+        "storage: {redis: {prefix: 'a{b}'}}",
+        "1:27",
+        "at most 128 letters",
+        "leave spaces, `{`, `}` and `%` out",
+    ),
     ("storage: {redis: {timeout_ms: 0}}", "1:31", "a whole number of milliseconds, at least 1", "500"),
     ("storage: {redis: {clock: sun}}", "1:26", "cannot be `sun`", "one of: server, local"),
     ("storage: {redis: {over_cache: 5}}", "1:31", "`storage.redis.over_cache` is true or false", "true"),
@@ -137,7 +147,10 @@ over_cache = false
     assert_eq!(with_variables("", &variables).unwrap().settings, expected);
     assert_eq!(expected.storage.on_error, OnError::Local);
     let redis = expected.storage.redis.unwrap();
-    assert_eq!(redis.topology, Topology::Sentinel { master_name: "mymaster".into() });
+    assert_eq!(
+        redis.topology,
+        Topology::Sentinel { master_name: "mymaster".into(), username: None, password_file: None }
+    );
     assert_eq!(redis.urls.len(), 2);
     let one = with_variables("storage: {kind: redis}", &[("HIVEMIND_STORAGE__REDIS__URL", "redis://h")]);
     assert_eq!(one.unwrap().settings.storage.redis.unwrap().urls.len(), 1);
@@ -150,13 +163,18 @@ fn a_password_in_a_url_is_warned_of_and_shown_nowhere() {
     let loaded = yaml(text).unwrap();
     let warnings = warnings(&loaded);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert!(warnings[0].starts_with("warning: hivemind.yaml: line 4: there is a password in `storage.redis.url`"));
+    assert!(
+        warnings[0].starts_with("warning: hivemind.yaml: line 4: there is a password in `storage.redis.url`")
+    );
     assert!(warnings[0].contains("name that as `password_file`"), "{warnings:?}");
     assert!(!format!("{warnings:?} {:?}", loaded.settings).contains("hunter2"), "{loaded:?}");
     for (redis, cause) in [
         ("{url: ['redis://:hunter2@a', 'redis://b']}", "are for `topology: cluster` or `sentinel`"),
         ("{url: 'redis://:hunter2@a', password_file: p}", "and a `password_file` beside it"),
-        ("{url: ['redis://:hunter2@a', 'rediss://b'], topology: cluster}", "some of `storage.redis.url` are with TLS"),
+        (
+            "{url: ['redis://:hunter2@a', 'rediss://b'], topology: cluster}",
+            "some of `storage.redis.url` are with TLS",
+        ),
         ("{url: 'unix:///a?pass=hunter2', topology: cluster}", "is not reached by a Unix socket"),
     ] {
         let told = yaml(&format!("storage: {{kind: redis, redis: {redis}}}")).unwrap_err().to_string();
