@@ -64,7 +64,7 @@ pub(crate) struct Asked<'a> {
 
 /// The most of a caller's time that is kept back, so that a policy's answer still reaches it
 /// where the store has used up the rest.
-const KEPT_BACK: Duration = Duration::from_millis(5);
+const KEPT_BACK: Duration = Duration::from_millis(100);
 
 /// Decides by rules. `R` is the store that nodes share, where they share one.
 pub(crate) struct Service<R = RedisStore> {

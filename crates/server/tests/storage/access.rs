@@ -3,13 +3,12 @@
 use crate::nodes::{node, said};
 use crate::redis::{Redis, free_port};
 use crate::support::Setup;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 async fn shares(setup: Setup) {
     let mut node = setup.start().await;
     node.log.next("the shared store is there").await;
     assert_eq!(said(&node, "closed=x", 4).await, ["OK", "OK", "OK", "OVER"]);
-    assert_eq!(crate::nodes::metric(&node, "over_cache_hits").await + 3, 3 + u64::from(false));
     assert!(crate::nodes::metric(&node, "decisions").await >= 3);
 }
 
@@ -65,6 +64,8 @@ struct Certificates {
 fn certificates() -> Certificates {
     let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // Of another name than what it signs, or that would look self-signed.
+    params.distinguished_name.push(DnType::CommonName, "an authority");
     let ca_key = KeyPair::generate().unwrap();
     let ca = params.self_signed(&ca_key).unwrap();
     let issuer = Issuer::new(params, ca_key);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// However busy the machine is, a call that waits for its time-out of 50 ms is answered by then.
+/// However busy the machine is, a call that waits for its time-out of 200 ms is answered by then.
 const SLOWEST: Duration = Duration::from_secs(2);
 
 /// What became of the calls.

@@ -16,16 +16,23 @@ descriptors:
 - {key: local, rate_limit: {unit: day, requests_per_unit: 3, on_error: local}}
 ";
 
+/// Longer than by default, because many tests share the machine's cores; far shorter than anybody waits.
+pub(crate) const TIMEOUT_MS: &str = "200";
+/// For tests of what is exact: there nothing shall be decided by a policy, however slow the machine is.
+pub(crate) const PATIENT_MS: &str = "10000";
+
 /// A node that counts in the Redis at this URL.
 pub(crate) fn node(url: &str) -> Setup {
-    Setup::rules(RULES).with("storage.kind", "redis").with("storage.redis.url", url)
+    let setup = Setup::rules(RULES).with("storage.kind", "redis").with("storage.redis.url", url);
+    setup.with("storage.redis.timeout_ms", TIMEOUT_MS)
 }
 
-/// So many nodes that have found their Redis.
-pub(crate) async fn nodes(count: usize, redis: &Redis) -> Vec<Server> {
+/// So many nodes that have found their Redis, and wait so long for its answers.
+pub(crate) async fn nodes(count: usize, redis: &Redis, timeout_ms: &str) -> Vec<Server> {
     let mut nodes = Vec::new();
     for _ in 0..count {
-        let mut node = node(&redis.url()).start().await;
+        let setup = node(&redis.url()).with("storage.redis.timeout_ms", timeout_ms);
+        let mut node = setup.start().await;
         node.log.next("the shared store is there").await;
         nodes.push(node);
     }

@@ -2,7 +2,7 @@
 //! policy of its rule, and Redis decides again as soon as it is back.
 
 use crate::load::Load;
-use crate::nodes::{fallbacks, metric, node, nodes, readiness, said, until_metric};
+use crate::nodes::{PATIENT_MS, TIMEOUT_MS, fallbacks, metric, node, nodes, readiness, said, until_metric};
 use crate::redis::Redis;
 use crate::support::Server;
 
@@ -31,7 +31,7 @@ async fn is_whole(node: &Server) {
 #[tokio::test]
 async fn redis_is_killed_and_started_again_under_load() {
     let mut redis = Redis::start().await;
-    let mut nodes = nodes(2, &redis).await;
+    let mut nodes = nodes(2, &redis, TIMEOUT_MS).await;
     let load = Load::start(&[&nodes[0], &nodes[1]], 4, "endless=a").await;
     load.answered(200).await;
     redis.kill().await;
@@ -59,7 +59,7 @@ async fn redis_is_killed_and_started_again_under_load() {
 #[tokio::test]
 async fn redis_stands_still_under_load_and_goes_on() {
     let redis = Redis::start().await;
-    let mut nodes = nodes(1, &redis).await;
+    let mut nodes = nodes(1, &redis, TIMEOUT_MS).await;
     let load = Load::start(&[&nodes[0]], 8, "endless=a").await;
     load.answered(200).await;
     redis.signal("STOP").await;
@@ -82,7 +82,7 @@ async fn redis_stands_still_under_load_and_goes_on() {
 #[tokio::test]
 async fn redis_is_flushed_under_load_and_nobody_notices() {
     let redis = Redis::start().await;
-    let nodes = nodes(1, &redis).await;
+    let nodes = nodes(1, &redis, PATIENT_MS).await;
     let load = Load::start(&[&nodes[0]], 4, "endless=a").await;
     load.answered(100).await;
     for _ in 0..5 {
