@@ -3,11 +3,14 @@
 //! look at one number. Invariant: only the keeper closes it, after an answer.
 
 use crate::figures::Counts;
+use hivemind_core::{Clock, SystemClock, Timestamp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
-/// So many failures in a row, with no answer between them, open the breaker.
+/// So many failures in a row, with no answer between them, open the breaker, if the first of
+/// them is a time-out ago: a pause of Redis fails all requests under way at once, and is none.
 const FAILURES: u32 = 5;
 
 /// Whether Redis answers.
@@ -29,6 +32,9 @@ pub enum Availability {
 pub(crate) struct Breaker {
     closed: AtomicBool,
     failures: AtomicU32,
+    /// When the first of them was, in nanoseconds.
+    failing_since: AtomicU64,
+    patience: Duration,
     /// How often it opened: connections of an earlier time are not used again.
     generation: AtomicU64,
     told: watch::Sender<Availability>,
@@ -37,10 +43,12 @@ pub(crate) struct Breaker {
 }
 
 impl Breaker {
-    pub(crate) fn new(counts: Arc<Counts>) -> Self {
+    pub(crate) fn new(counts: Arc<Counts>, patience: Duration) -> Self {
         Self {
             closed: AtomicBool::new(false),
             failures: AtomicU32::new(0),
+            failing_since: AtomicU64::new(0),
+            patience,
             generation: AtomicU64::new(0),
             told: watch::Sender::new(Availability::Connecting),
             opened: Notify::new(),
@@ -79,7 +87,13 @@ impl Breaker {
 
     /// A call failed.
     pub(crate) fn failed(&self, reason: &str) {
-        if self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= FAILURES {
+        let (earlier, now) = (self.failures.fetch_add(1, Ordering::Relaxed), SystemClock.now());
+        if earlier == 0 {
+            self.failing_since.store(now.as_nanos(), Ordering::Relaxed);
+            return;
+        }
+        let since = Timestamp::from_nanos(self.failing_since.load(Ordering::Relaxed));
+        if earlier + 1 >= FAILURES && now.since(since) >= self.patience {
             self.open(reason);
         }
     }

@@ -11,6 +11,7 @@
 //! | `state` | 17 bytes of state, in limbs that Lua's numbers hold exactly |
 //! | `key_name` | what a counter is called: readable, and no two meet |
 //! | `lines`, `server` | a connection for each runtime that asks; one server, sentinels, a cluster |
+//! | `over_cache`, `lease`, `locally` | what is decided without asking: what is known to be over, and what was leased |
 //! | `slots` | a batch that spans slots of a cluster: in two steps, never too much |
 //! | `breaker`, `keeper` | a dead Redis costs nothing, and is found again in the background |
 //!
@@ -32,13 +33,17 @@ mod breaker;
 mod figures;
 mod keeper;
 mod key_name;
+mod lease;
 mod lines;
+mod locally;
 mod options;
+mod over_cache;
 mod script;
 mod server;
 mod slots;
 mod state;
 mod store;
+mod table;
 
 pub use breaker::Availability;
 pub use figures::Figures;

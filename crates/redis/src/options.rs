@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// What a store of counters in Redis is started with.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
     /// URLs: `redis://host:6379/0`, `rediss://host:6380`, `redis+unix:///run/redis.sock`.
@@ -37,6 +37,23 @@ impl Options {
     /// The usual for a single server at `url`.
     pub fn new(url: impl Into<String>) -> Self {
         Self { nodes: vec![url.into()], ..Self::default() }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A URL may have a password in it, before its last `@`.
+        let hosts = self.nodes.iter().map(|url| url.rsplit('@').next().unwrap_or_default());
+        f.debug_struct("Options")
+            .field("hosts", &hosts.collect::<Vec<_>>())
+            .field("topology", &self.topology)
+            .field("tls", &self.tls)
+            .field("prefix", &self.prefix)
+            .field("timeout", &self.timeout)
+            .field("clock", &self.clock)
+            .field("over_cache", &self.over_cache)
+            .field("lease", &self.lease)
+            .finish_non_exhaustive()
     }
 }
 

@@ -19,10 +19,10 @@ pub(crate) enum Request {
     Charge(Op),
     /// Gives back what was taken from the window that began then, if it still counts.
     Undo([u8; TIME_BYTES]),
-    /// Takes as much as there is, up to the cost, if the batch commits.
+    /// Takes the cost, but not more than a quarter of what is left, if the batch commits.
     Lease,
-    /// Counts what was refused without asking.
-    Count,
+    /// Counts what was refused without asking, if the window that began then is still the one.
+    Owed([u8; TIME_BYTES]),
 }
 
 impl Request {
@@ -34,7 +34,7 @@ impl Request {
             Self::Charge(Op::Debit) => 3,
             Self::Undo(_) => 4,
             Self::Lease => 5,
-            Self::Count => 6,
+            Self::Owed(_) => 6,
         }
     }
 }
@@ -92,16 +92,26 @@ impl Call {
 
     /// Adds one request on a charge's counter.
     pub(crate) fn push(&mut self, prefix: &Prefix, charge: &Charge<'_>, request: Request) {
-        let place = self.place(prefix, charge);
-        let (kind, amount, earned, nanos) = match charge.limit {
-            Limit::TokenBucket(bucket) => (0, charge.limit.burst(), bucket.earned(), bucket.per_nanos()),
-            Limit::FixedWindow(_) => (1, charge.limit.requests(), 1, state::period_nanos(charge.limit)),
-            _ => (2, charge.limit.requests(), 1, state::period_nanos(charge.limit)),
+        let place = self.place(charge.key, || name(prefix, charge));
+        let mode = match (request, charge.mode) {
+            (Request::Charge(_), Mode::Enforce) => 0,
+            (Request::Charge(_), Mode::Quota) => 2,
+            _ => 1, // What is asked besides the charges stops no batch.
         };
-        let mode = match charge.mode {
-            Mode::Enforce => 0,
-            Mode::Shadow => 1,
-            Mode::Quota => 2,
+        self.write((place, mode), charge.limit, charge.cost.get(), request);
+    }
+
+    /// Adds the return of what is left of a lease.
+    pub(crate) fn give_back(&mut self, key: Key, name: &KeyName, limit: &Limit, lease: (u64, [u8; TIME_BYTES])) {
+        let place = self.place(key, || name.clone());
+        self.write((place, 1), limit, lease.0, Request::Undo(lease.1));
+    }
+
+    fn write(&mut self, (place, mode): (u16, u8), limit: &Limit, units: u64, request: Request) {
+        let (kind, amount, earned, nanos) = match limit {
+            Limit::TokenBucket(bucket) => (0, limit.burst(), bucket.earned(), bucket.per_nanos()),
+            Limit::FixedWindow(_) => (1, limit.requests(), 1, state::period_nanos(limit)),
+            _ => (2, limit.requests(), 1, state::period_nanos(limit)),
         };
         let arguments = &mut self.arguments;
         arguments.extend([kind, request.code(), mode]);
@@ -110,18 +120,18 @@ impl Call {
         arguments.extend(amount.to_be_bytes());
         arguments.extend(earned.to_be_bytes());
         arguments.extend(state::limbs(nanos));
-        arguments.extend(charge.cost.get().to_be_bytes());
-        if let Request::Undo(began) = request {
+        arguments.extend(units.to_be_bytes());
+        if let Request::Undo(began) | Request::Owed(began) = request {
             arguments.extend(began);
         }
         self.charges += 1;
     }
 
     /// The number of a charge's counter among the keys, from 1.
-    fn place(&mut self, prefix: &Prefix, charge: &Charge<'_>) -> u16 {
-        let known = self.counters.iter().position(|(key, _)| *key == charge.key);
+    fn place(&mut self, key: Key, name: impl FnOnce() -> KeyName) -> u16 {
+        let known = self.counters.iter().position(|(known, _)| *known == key);
         let index = known.unwrap_or_else(|| {
-            self.counters.push((charge.key, name(prefix, charge)));
+            self.counters.push((key, name()));
             self.counters.len() - 1
         });
         u16::try_from(index + 1).unwrap_or(u16::MAX)
@@ -207,9 +217,16 @@ impl Counters for Found<'_> {
     }
 
     fn write(&mut self, charge: &Charge<'_>, step: &Step) {
-        match self.written.iter_mut().find(|(key, _)| *key == charge.key) {
-            Some((_, state)) => *state = step.state,
-            None => self.written.push((charge.key, step.state)),
+        self.keep(charge.key, step.state);
+    }
+}
+
+impl Found<'_> {
+    /// What became of a counter.
+    pub(crate) fn keep(&mut self, of: Key, state: State) {
+        match self.written.iter_mut().find(|(key, _)| *key == of) {
+            Some((_, kept)) => *kept = state,
+            None => self.written.push((of, state)),
         }
     }
 }

@@ -47,6 +47,24 @@ pub(crate) fn beginning(limit: &Limit, state: State) -> [u8; TIME_BYTES] {
     })
 }
 
+/// A window's state without `units` that were taken from the window that began then, as the script undoes it.
+pub(crate) fn undone(limit: &Limit, state: State, units: u64, began: [u8; TIME_BYTES]) -> State {
+    let (window, count) = state.bits();
+    let taken_from = from_limbs(began) / period_nanos(limit);
+    match limit {
+        Limit::FixedWindow(_) if window == taken_from => State::from_bits(window, count.saturating_sub(units)),
+        Limit::SlidingWindow(_) if window == taken_from => {
+            let (last, current) = (count >> 32, count & u64::from(u32::MAX));
+            State::from_bits(window, last << 32 | current.saturating_sub(units))
+        }
+        Limit::SlidingWindow(_) if window == taken_from.saturating_add(1) => {
+            let (last, current) = (count >> 32, count & u64::from(u32::MAX));
+            State::from_bits(window, last.saturating_sub(units) << 32 | current)
+        }
+        _ => state,
+    }
+}
+
 /// The period of a window in nanoseconds, which is never 0.
 pub(crate) fn period_nanos(limit: &Limit) -> u64 {
     u64::try_from(limit.period().length().as_nanos()).unwrap_or(u64::MAX)

@@ -6,9 +6,10 @@ use crate::lines::Lines;
 use crate::options::{Options, OptionsError, Time};
 use crate::script::{self, Answer, Call, Manner};
 use crate::server::{Server, told};
+use crate::locally::{self, Known};
 use crate::{keeper, slots};
 use hivemind_core::algorithm::STEP_BACK;
-use hivemind_core::store::{Charge, Context, OnRefusal, Store, StoreError, Verdicts, decide_on};
+use hivemind_core::store::{Charge, Context, OnRefusal, Store, StoreError, Verdicts};
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,7 @@ pub(crate) struct Shared {
     lines: Lines,
     server: Arc<Server>,
     sha: String,
+    pub(crate) known: Known,
 }
 
 impl RedisStore {
@@ -40,13 +42,18 @@ impl RedisStore {
     pub fn start(options: Options, runtime: &Handle) -> Result<Self, OptionsError> {
         let server = Arc::new(Server::new(&options)?);
         let counts = Arc::new(Counts::default());
-        let breaker = Arc::new(Breaker::new(Arc::clone(&counts)));
+        let breaker = Arc::new(Breaker::new(Arc::clone(&counts), options.timeout));
         let lines =
             Lines::new(Arc::clone(&server), Arc::clone(&breaker), Arc::clone(&counts), runtime.clone());
         let (watched, patience) = (Arc::downgrade(&breaker), options.timeout);
         runtime.spawn(keeper::keep(Arc::downgrade(&server), watched, patience));
         let sha = redis::Script::new(script::TEXT).get_hash().to_owned();
-        Ok(Self { shared: Arc::new(Shared { options, counts, breaker, lines, server, sha }) })
+        let known = Known::new(&options);
+        let shared = Arc::new(Shared { options, counts, breaker, lines, server, sha, known });
+        if let Some(lease) = shared.options.lease {
+            runtime.spawn(locally::return_leases(Arc::downgrade(&shared), lease.longest));
+        }
+        Ok(Self { shared })
     }
 
     /// Whether Redis is asked: not before its first answer, and not while the breaker is open.
@@ -80,15 +87,23 @@ impl Store for RedisStore {
             return Ok(Verdicts::new(true, []));
         }
         let shared = &self.shared;
+        if let Some(verdicts) = locally::decide(shared, batch, context) {
+            return Ok(verdicts);
+        }
         if shared.server.is_cluster() && slots::spans(&shared.options.prefix, batch) {
+            shared.known.forget(batch);
             return slots::decide(shared, batch, context).await;
         }
         let mut call = Call::new(shared.manner(context, false));
-        call.charge_all(&shared.options.prefix, batch);
+        let asides = shared.known.ask(&shared.options.prefix, &mut call, batch, context);
         let answer = shared.call(&call, context).await?;
-        let verdicts = decide_on(batch, answer.context(context), &mut answer.found());
+        let verdicts = shared.known.learn(shared, batch, context, (&answer, &asides));
         debug_assert_eq!(verdicts.committed, answer.committed, "the script decides as the algorithms do");
         Ok(verdicts)
+    }
+
+    fn try_decide(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+        locally::decide(&self.shared, batch, context)
     }
 
     async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
@@ -96,7 +111,9 @@ impl Store for RedisStore {
         let mut delete = redis::cmd("DEL");
         delete.arg(name.as_str());
         let context = Context::at(hivemind_core::Timestamp::EPOCH);
-        self.shared.ask(&delete, context).await.map(|_| ()).map_err(|failure| failure.into())
+        let deleted = self.shared.ask(&delete, context).await;
+        self.shared.known.forget(std::slice::from_ref(charge));
+        deleted.map(|_| ()).map_err(StoreError::from)
     }
 }
 

@@ -14,7 +14,9 @@
 -- key a byte for whether it was there and the state that was found.
 
 local LIMB, HALF, STEP_BACK = 2097152, 4294967296, 60000000000
-local SPEND, PEEK, REFUND, DEBIT, UNDO, LEASE, COUNT = 0, 1, 2, 3, 4, 5, 6
+-- What a charge asks, and besides: to undo what was taken from a window, to take a slice of
+-- what is left, to count hits that were refused without asking, and to count a refusal.
+local SPEND, PEEK, REFUND, DEBIT, UNDO, LEASE, OWED, COUNT = 0, 1, 2, 3, 4, 5, 6, 7
 local ENFORCE, QUOTA = 0, 2
 local COUNT_ALL, COUNT_NONE = 1, 2
 local call, unpack, pack = redis.call, struct.unpack, struct.pack
@@ -90,7 +92,7 @@ local function bucket(c, s, action)
       end
     end
   end
-  local fits = action == REFUND or action == UNDO or action == COUNT or action == LEASE or tokens >= cost
+  local fits = action == REFUND or action >= UNDO or tokens >= cost
   if action == SPEND and fits or action == DEBIT then
     tokens = tokens - cost
     if tokens < -capacity then
@@ -99,8 +101,6 @@ local function bucket(c, s, action)
     end
   elseif action == REFUND or action == UNDO then
     tokens = min(capacity, tokens + cost)
-  elseif action == LEASE then
-    tokens = tokens - min(cost, max(0, tokens))
   end
   return { s2, s1, s0, tokens, phase }, fits
 end
@@ -140,18 +140,19 @@ end
 
 local function fixed_window(c, s, action)
   local w2, w1, w0, current = window_of(c, s)
+  -- What is of another window leaves this one as it was.
+  if (action == OWED or action == UNDO) and not began_at(c, w2, w1, w0) then return s, true end
   local high, low = 0, 0
   if current then high, low = s[4], s[5] end
   local room = high == 0 and max(0, c.amount - low) or 0
-  local fits = action == REFUND or action == UNDO or action == COUNT or action == LEASE
-    or high == 0 and low + c.cost <= c.amount
+  local fits = action == REFUND or action >= UNDO or high == 0 and low + c.cost <= c.amount
   local cost_high, cost_low = c.high, c.low
-  if action == LEASE then cost_high, cost_low = 0, min(c.cost, room) end
-  if action == REFUND or action == UNDO and began_at(c, w2, w1, w0) then
+  if action == LEASE then cost_high, cost_low = 0, min(c.cost, floor(room / 4)) end
+  if action == REFUND or action == UNDO then
     high, low = high - cost_high, low - cost_low
     if low < 0 then high, low = high - 1, low + HALF end
     if high < 0 then high, low = 0, 0 end
-  elseif action == DEBIT or action == COUNT or action == LEASE or action == SPEND and (fits or c.counts) then
+  elseif action >= DEBIT or action == SPEND and (fits or c.counts) then
     high, low = high + cost_high, low + cost_low
     if low >= HALF then high, low = high + 1, low - HALF end
     if high >= HALF then high, low = HALF - 1, HALF - 1 end
@@ -174,12 +175,11 @@ local function sliding_window(c, s, action)
     carried = (r2 > 0 or r1 > 0 or r0 > 0) and q + 1 or q
   end
   local cost = min(c.cost, HALF - 1)
-  local fits = action == REFUND or action == UNDO or action == COUNT or action == LEASE
-    or current + carried + c.cost <= c.amount
+  local fits = action == REFUND or action >= UNDO or current + carried + c.cost <= c.amount
   if action == SPEND and fits or action == DEBIT then
     current = min(current + cost, HALF - 1)
   elseif action == LEASE then
-    current = current + min(cost, max(0, c.amount - current - carried))
+    current = current + min(cost, floor(max(0, c.amount - current - carried) / 4))
   elseif action == SPEND and c.counts or action == COUNT then
     -- Counts no further than one past the limit.
     if current <= c.amount then
@@ -192,23 +192,28 @@ local function sliding_window(c, s, action)
       current = max(0, current - cost)
     elseif began_at(c, difference(1, w2, w1, w0, 1, c.p2, c.p1, c.p0, 0)) then
       last = max(0, last - cost)
+    else
+      return s, true
     end
   end
   return { w2, w1, w0, last, current }, fits
 end
 
-local algorithms = { [0] = bucket, fixed_window, sliding_window }
-
-local charges = {}
+local charges, counts = {}, on_refusal ~= COUNT_NONE
 local text = ARGV[1]
 while place <= #text do
-  local c, kind = {}, 0
-  kind, c.op, c.mode, c.key, c.group, c.amount, c.earned, c.p2, c.p1, c.p0, c.high, c.low, place =
+  local kind, op, mode, key, group, amount, earned, p2, p1, p0, high, low, next_place =
     unpack('>BBBI2I2I4I4I3I3I3I4I4', text, place)
-  if c.op == UNDO then c.w2, c.w1, c.w0, place = unpack('>I3I3I3', text, place) end
-  c.step, c.is_bucket, c.cost = algorithms[kind], kind == 0, c.high * HALF + c.low
-  c.counts = on_refusal ~= COUNT_NONE
-  charges[#charges + 1] = c
+  local w2, w1, w0
+  if op == UNDO or op == OWED then w2, w1, w0, next_place = unpack('>I3I3I3', text, next_place) end
+  place = next_place
+  -- All fields at once: a table that grows field by field costs several times as much.
+  charges[#charges + 1] = {
+    step = kind == 0 and bucket or kind == 1 and fixed_window or sliding_window,
+    is_bucket = kind == 0, op = op, mode = mode, key = key, group = group, amount = amount, earned = earned,
+    p2 = p2, p1 = p1, p0 = p0, high = high, low = low, cost = high * HALF + low, counts = counts,
+    w2 = w2, w1 = w1, w0 = w0, tried = false, fits = false, chained = false,
+  }
 end
 
 local found, kept = {}, {}
@@ -225,7 +230,7 @@ for i = 1, #charges do
   local c = charges[i]
   c.chained = tried[c.key] ~= nil
   c.tried, c.fits = c.step(c, tried[c.key] or kept[c.key], c.op)
-  if c.op ~= PEEK then tried[c.key] = c.tried end
+  if c.op ~= PEEK and c.tried then tried[c.key] = c.tried end
   local refuses = not c.fits and c.op ~= DEBIT
   if c.mode == ENFORCE then
     refused = refused or refuses
@@ -245,21 +250,18 @@ local changed = {}
 for i = 1, #charges do
   local c = charges[i]
   if committed then
-    if c.op ~= PEEK then kept[c.key], changed[c.key] = c.tried, c end
+    if c.op ~= PEEK and c.tried then kept[c.key], changed[c.key] = c.tried, c end
   else
     local action = PEEK
-    if c.op == REFUND or c.op == DEBIT or c.op == UNDO then
+    if c.op == REFUND or c.op == DEBIT or c.op == UNDO or c.op == OWED then
       action = c.op
     elseif c.op == SPEND and (on_refusal == COUNT_ALL or c.counts and not c.fits) then
       action = COUNT
     end
     if action ~= PEEK then
-      if c.chained or c.op == SPEND and c.fits then
-        kept[c.key] = c.step(c, kept[c.key], action)
-      else
-        kept[c.key] = c.tried
-      end
-      changed[c.key] = c
+      local after = c.tried
+      if c.chained or c.op == SPEND and c.fits then after = c.step(c, kept[c.key], action) end
+      if after then kept[c.key], changed[c.key] = after, c end
     end
   end
 end
@@ -274,8 +276,8 @@ for key, c in pairs(changed) do
   end
 end
 
-local answer = { committed and '\1' or '\0', pack('>I3I3I3', n2, n1, n0) }
+local answer = pack('>BI3I3I3', committed and 1 or 0, n2, n1, n0)
 for i = 1, #KEYS do
-  answer[i + 2] = found[i] and '\1' .. found[i] or '\0'
+  answer = found[i] and answer .. '\1' .. found[i] or answer .. '\0'
 end
-return table.concat(answer)
+return answer

@@ -7,6 +7,7 @@
 )]
 
 mod conformance;
+mod failure;
 mod server;
 mod sharing;
 mod stores;

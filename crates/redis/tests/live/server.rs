@@ -1,5 +1,6 @@
 //! A redis-server of a test's own, in a folder of its own.
 
+use hivemind_core::{Clock, SystemClock};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -19,8 +20,9 @@ pub(crate) struct Server {
     child: Child,
     arguments: Vec<String>,
     folder: PathBuf,
+    port: Option<u16>,
     /// Removed when it is dropped.
-    _owned: Option<TempDir>,
+    _owned: TempDir,
 }
 
 impl Server {
@@ -33,7 +35,27 @@ impl Server {
         arguments.extend(more);
         let arguments = arguments.into_iter().map(str::to_owned).collect::<Vec<_>>();
         let child = started(&folder, &arguments).expect("a server on a socket has nothing to clash with");
-        Self { child, arguments, folder, _owned: Some(owned) }
+        Self { child, arguments, folder, port: None, _owned: owned }
+    }
+
+    /// A server on a port that was free a moment ago; where another took it, on the next.
+    /// `arguments` are made for the port, and `cluster_port` for what a cluster needs besides.
+    pub(crate) fn on_port(arguments: impl Fn(u16, &Path) -> Vec<String>) -> Self {
+        for _ in 0..20 {
+            let owned = tempfile::tempdir().unwrap();
+            let (folder, port) = (owned.path().to_owned(), free_port());
+            let mut arguments = arguments(port, &folder);
+            let socket = folder.join("redis.sock");
+            arguments.extend(["--unixsocket".to_owned(), socket.to_str().unwrap().to_owned()]);
+            if let Some(child) = started(&folder, &arguments) {
+                return Self { child, arguments, folder, port: Some(port), _owned: owned };
+            }
+        }
+        panic!("no port is free");
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port.expect("it has a port")
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -41,7 +63,22 @@ impl Server {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("redis+unix://{}", self.socket().display())
+        match self.port {
+            Some(port) => format!("redis://127.0.0.1:{port}"),
+            None => format!("redis+unix://{}", self.socket().display()),
+        }
+    }
+
+    /// Asks with redis-cli until it answers so.
+    pub(crate) fn says(&self, arguments: &[&str], expected: impl Fn(&str) -> bool) {
+        let begun = SystemClock.now();
+        loop {
+            let said = self.cli(arguments);
+            if expected(&said) {
+                return;
+            }
+            assert!(SystemClock.now().since(begun) < SOON, "{arguments:?} still says {said}");
+        }
     }
 
     /// Runs redis-cli on it and returns what it prints.
@@ -73,6 +110,11 @@ impl Drop for Server {
     }
 }
 
+/// A port that nobody has at this moment.
+pub(crate) fn free_port() -> u16 {
+    std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
+
 /// Starts a server and waits until it takes connections; none if it ends before, as on a clash of ports.
 fn started(folder: &Path, arguments: &[String]) -> Option<Child> {
     let mut child = Command::new(program())
@@ -87,7 +129,7 @@ fn started(folder: &Path, arguments: &[String]) -> Option<Child> {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
         for line in lines.map_while(Result::ok) {
-            if line.contains("eady to accept connections") {
+            if line.contains("eady to accept connections") || line.contains("+monitor master") {
                 let _ = tell.send(());
             }
         }
