@@ -3,11 +3,12 @@
 
 mod answer;
 mod decided;
+mod in_force;
 
 pub(crate) use answer::{Answer, Code, CurrentLimit, Grant, Status};
 
 use crate::ruleset::{Extras, Ruleset};
-use crate::storage::{OnError, Storage};
+use crate::storage::Storage;
 use crate::telemetry::{Charged, RuleCounters, StatName, Stats};
 use arc_swap::ArcSwap;
 use decided::{Decided, only_watches, status_of};
@@ -15,6 +16,7 @@ use hivemind_core::rules::{Resolved, Ruling};
 use hivemind_core::store::{Charge, Context, KeySeed, Mode, OnRefusal, Op, Store, Verdict};
 use hivemind_core::{Clock, Descriptor, Rules, SystemClock, Timestamp};
 use hivemind_redis::RedisStore;
+use in_force::InForce;
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -42,15 +44,6 @@ pub(crate) struct HeaderNames {
     pub(crate) limit: String,
     pub(crate) remaining: String,
     pub(crate) reset: String,
-}
-
-/// A ruleset with the counters that its rules are counted in.
-struct InForce {
-    /// Whether these are rules at all, and not what stands in for them until some are loaded.
-    loaded: bool,
-    ruleset: Ruleset,
-    /// By declaration; none where the name depends on the request.
-    counters: Vec<Option<Arc<RuleCounters>>>,
 }
 
 /// A request in the engine's words.
@@ -137,13 +130,12 @@ impl<R: Store> Service<R> {
         let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
         let charges = self.charges(&resolved);
         let context = self.context(asked, None);
-        let verdicts = match self.storage.ask_at_once(&charges, context) {
-            Some(verdicts) => verdicts,
-            None => {
-                let error = self.storage.lost()?;
-                let policies = self.policies(&in_force, &resolved);
-                self.storage.fall_back(&charges, &policies, context, &error)
-            }
+        let verdicts = if let Some(verdicts) = self.storage.ask_at_once(&charges, context) {
+            verdicts
+        } else {
+            let error = self.storage.lost()?;
+            let policies = in_force.policies(&resolved, self.storage.on_error());
+            self.storage.fall_back(&charges, &policies, context, &error)
         };
         let decided = Decided { resolved: &resolved, charges: &charges, verdicts };
         Some(show(&self.answer(&in_force, asked, &decided)))
@@ -167,7 +159,7 @@ impl<R: Store> Service<R> {
         let verdicts = match self.storage.ask(&charges, context).await {
             Ok(verdicts) => verdicts,
             Err(error) => {
-                let policies = self.policies(&in_force, &resolved);
+                let policies = in_force.policies(&resolved, self.storage.on_error());
                 self.storage.fall_back(&charges, &policies, context, &error)
             }
         };
@@ -175,20 +167,10 @@ impl<R: Store> Service<R> {
         show(&self.answer(&in_force, asked, &decided))
     }
 
-    /// What each charge says where the store cannot: its rule's word, else that for all.
-    fn policies(&self, in_force: &InForce, resolved: &Resolved<'_>) -> SmallVec<[OnError; 2]> {
-        let of_ruling = |ruling: Ruling<'_>| {
-            let extras = ruling.declared.and_then(|number| in_force.ruleset.extras.get(number));
-            let policy = extras.and_then(|extras| extras.on_error).unwrap_or(self.storage.on_error());
-            std::iter::repeat_n(policy, ruling.charges.len())
-        };
-        resolved.rulings().flat_map(of_ruling).collect()
-    }
-
     fn context(&self, asked: &Asked<'_>, deadline: Option<Timestamp>) -> Context {
         let deadline = deadline.map(|deadline| {
             let granted = deadline.since(asked.now);
-            asked.now.saturating_add(granted - KEPT_BACK.min(granted / 4))
+            asked.now.saturating_add(granted.saturating_sub(KEPT_BACK.min(granted / 4)))
         });
         Context { now: asked.now, deadline, on_refusal: self.options.on_refusal }
     }
@@ -291,16 +273,5 @@ impl<R: Store> Service<R> {
             None => Charged { hits, limit: u64::MAX, available: u64::MAX, refused: false, shadow: false },
         };
         counters.count(charged, self.options.near_limit_ratio);
-    }
-}
-
-impl InForce {
-    fn new(ruleset: Ruleset, stats: &Stats) -> Self {
-        let declared = ruleset.rules.declarations().zip(&ruleset.extras);
-        let counters = declared.map(|((domain, _, rule), extras)| {
-            let fixed = rule.is_some() && extras.stat.is_fixed();
-            fixed.then(|| stats.of_rule(&StatName::new(domain, extras.stat.name(&[]))))
-        });
-        Self { loaded: true, counters: counters.collect(), ruleset }
     }
 }

@@ -109,7 +109,9 @@ impl<R> Storage<R> {
         error: &StoreError,
     ) -> Verdicts {
         if let Some(shared) = &self.shared {
-            policies.iter().for_each(|policy| shared.outage.count(*policy, 1));
+            for policy in policies {
+                shared.outage.count(*policy, 1);
+            }
             shared.outage.warn(error, context.now);
         }
         fallback::decide(&self.memory, batch, policies, context)
@@ -140,9 +142,8 @@ impl<R: Store> Storage<R> {
     #[inline]
     pub(crate) fn ask_at_once(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
         match &self.shared {
-            None => Some(self.memory.decide_now(batch, context)),
             Some(shared) if shared.is_asked(batch) => shared.store.try_decide(batch, context),
-            Some(_) => Some(self.memory.decide_now(batch, context)),
+            _ => Some(self.memory.decide_now(batch, context)),
         }
     }
 }

@@ -105,7 +105,7 @@ impl Seen {
                 match (met_before, self.was) {
                     (false, _) => tracing::info!("the shared store is there; limits hold for all nodes"),
                     (true, Some(false)) => {
-                        tracing::info!("the shared store is back; limits hold for all nodes")
+                        tracing::info!("the shared store is back; limits hold for all nodes");
                     }
                     (true, _) => {}
                 }

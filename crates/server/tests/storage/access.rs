@@ -31,7 +31,7 @@ async fn a_password_is_read_from_its_file_and_told_nobody() {
 
 #[tokio::test]
 async fn a_password_file_that_is_not_there_ends_the_start_with_its_name() {
-    let setup = node("redis://127.0.0.1:1").with("storage.redis.password_file", "/nowhere/password");
+    let setup = node("redis://192.0.2.1:6379").with("storage.redis.password_file", "/nowhere/password");
     let (status, _, told) = setup.fail().await;
     assert!(!status.success());
     assert!(told.contains("`storage.redis.password_file`: /nowhere/password cannot be read"), "{told}");

@@ -9,9 +9,10 @@
     reason = "a test that cannot go on fails"
 )]
 
+#[expect(dead_code, reason = "nothing here reads descriptions of messages")]
 #[path = "../../src/proto.rs"]
 mod proto;
-#[expect(dead_code, reason = "it is that of tests/serve, which needs more of it")]
+#[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
 #[path = "../serve/support/mod.rs"]
 mod support;
 

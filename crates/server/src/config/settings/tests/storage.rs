@@ -11,7 +11,7 @@ pub(super) const MISTAKES: &[Case] = &[
         "storage: {kind: redis}",
         "1:17",
         "`storage.kind: redis` needs to know where Redis is",
-        "redis: {url: redis://127.0.0.1:6379}",
+        "add `redis: {url: redis://",
     ),
     (
         "storage: {on_error: panic}",
