@@ -3,10 +3,10 @@
 use crate::breaker::{Availability, Breaker};
 use crate::figures::{Counts, Figures};
 use crate::lines::Lines;
-use crate::locally::{self, Known};
 use crate::options::{Options, OptionsError, Time};
 use crate::script::{self, Answer, Call, Manner};
 use crate::server::{Server, told};
+use crate::locally::{self, Known};
 use crate::{keeper, slots};
 use hivemind_core::algorithm::STEP_BACK;
 use hivemind_core::store::{Charge, Context, OnRefusal, Store, StoreError, Verdicts};
