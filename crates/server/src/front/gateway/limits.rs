@@ -1,13 +1,15 @@
 //! The limiter of a gateway, made of its settings.
 
 use crate::config::gateway::{Clients, Forwarding, Front, Gateway, IdentityStep, LimitHeaders, LogTarget};
+use crate::storage::{OnError, Storage};
 use hivemind_core::Ipv6Prefix;
-use hivemind_core::store::{KeySeed, MemoryStore};
+use hivemind_core::store::KeySeed;
 use hivemind_tower::error::{IdentityError, LimiterError, LogError, TrustError};
 use hivemind_tower::{
     ClientAddress, ForwardingHeader, Headers, Identity, RateLimiter, RateLimiterBuilder, RefusalLog, Step,
 };
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Why a gateway has no limiter.
 #[derive(Debug, thiserror::Error)]
@@ -24,17 +26,23 @@ pub(crate) enum GatewayLimitsError {
     Limiter(#[from] LimiterError),
 }
 
-/// A limiter that counts in `store`, which others may use too and sweep.
+/// A limiter that counts in `storage`, which others use too and sweep. `timeout` is for one that is shared.
 pub(crate) fn limiter(
     gateway: &Gateway,
-    store: &Arc<MemoryStore>,
+    storage: &Arc<Storage>,
+    timeout: Option<Duration>,
     seed: KeySeed,
 ) -> Result<RateLimiter, GatewayLimitsError> {
-    Ok(builder(gateway)?.memory_store(Arc::clone(store), seed).build()?)
+    let builder = builder(gateway)?;
+    let Some(timeout) = timeout else {
+        return Ok(builder.memory_store(Arc::clone(storage.memory()), seed).build()?);
+    };
+    let builder = builder.store(Arc::clone(storage), seed).store_timeout(timeout);
+    let builder = if storage.on_error() == OnError::Closed { builder.fail_closed() } else { builder };
+    Ok(builder.build()?)
 }
 
-/// The same for any store.
-pub(crate) fn builder(gateway: &Gateway) -> Result<RateLimiterBuilder, GatewayLimitsError> {
+fn builder(gateway: &Gateway) -> Result<RateLimiterBuilder, GatewayLimitsError> {
     let Front { clients, headers, reset_is_delta, text_body, refusal_log, .. } = &gateway.front;
     let headers = match headers {
         LimitHeaders::Ietf => Headers::Ietf,

@@ -1,0 +1,13 @@
+//! The store on real servers: each test starts its own, and ends it by its id.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    reason = "a test's helpers fail by panicking"
+)]
+
+mod conformance;
+mod failure;
+mod server;
+mod sharing;
+mod stores;
