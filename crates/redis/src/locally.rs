@@ -156,6 +156,9 @@ pub(crate) async fn return_leases(shared: Weak<Shared>, longest: Duration) {
             if shared.call(&call, Context::at(now)).await.is_ok() {
                 shared.counts.lease_returned.add(held.left);
             }
+            if let Some(over) = &shared.known.over {
+                over.forget(key);
+            }
         }
     }
 }

@@ -63,6 +63,7 @@ impl Server {
                 let mut builder = ClusterClientBuilder::new(nodes)
                     .connection_timeout(CONNECT_WITHIN)
                     .response_timeout(CONNECT_WITHIN)
+                    .overall_response_timeout(None) // The store waits, and it knows how long.
                     .retries(3);
                 if let Some(tls) = tls {
                     builder = builder.certs(tls);

@@ -117,10 +117,14 @@ pub(crate) fn free_port() -> u16 {
 
 /// Starts a server and waits until it takes connections; none if it ends before, as on a clash of ports.
 fn started(folder: &Path, arguments: &[String]) -> Option<Child> {
+    // A sentinel's file stands first, and it knows nothing of snapshots.
+    let is_sentinel = arguments.iter().any(|argument| argument == "--sentinel");
+    let no_files: &[&str] = if is_sentinel { &[] } else { &["--save", "", "--appendonly", "no"] };
     let mut child = Command::new(program())
-        .args(["--save", "", "--appendonly", "no", "--dir"])
-        .arg(folder)
         .args(arguments)
+        .args(no_files)
+        .arg("--dir")
+        .arg(folder)
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
         .spawn()
