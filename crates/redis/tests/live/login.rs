@@ -6,7 +6,7 @@ use hivemind_core::store::{Op, Parts, Store};
 use hivemind_core::testing::block_on;
 use hivemind_core::{Limit, Period};
 use hivemind_redis::{Availability, Options, Password, RedisStore, Tls};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use std::path::Path;
 
 fn decides(options: Options) -> bool {
@@ -64,6 +64,7 @@ struct Certificates {
 impl Certificates {
     fn new() -> Self {
         let (key, mut params) = (KeyPair::generate().unwrap(), CertificateParams::new(Vec::new()).unwrap());
+        params.distinguished_name.push(DnType::CommonName, "an authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let ca = params.self_signed(&key).unwrap().pem();
         Self { ca, issuer: Issuer::new(params, key) }
@@ -72,7 +73,8 @@ impl Certificates {
     /// A certificate and its key.
     fn issued(&self) -> (String, String) {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+        let mut params = CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, "a node");
         (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
     }
 }
