@@ -1,10 +1,10 @@
 //! A cluster of three nodes: conformance, batches that span slots, and moved slots.
 
-use crate::server::{Server, free_port};
+use crate::server::{SOON, Server, free_port};
 use crate::stores::{Lent, charge, now, runtime, store};
 use hivemind_core::store::{Charge, Op, Parts, Store};
 use hivemind_core::testing::{block_on, conforms};
-use hivemind_core::{Limit, Period};
+use hivemind_core::{Clock, Limit, Period, SystemClock};
 use hivemind_redis::{Options, Time, Topology};
 use std::time::Duration;
 
@@ -13,28 +13,26 @@ struct Cluster {
 }
 
 impl Cluster {
+    /// A node that belongs to no cluster yet.
+    fn node() -> Server {
+        Server::on_port(|port, _| {
+            let (port, bus) = (port.to_string(), free_port().to_string());
+            ["--port", &port, "--cluster-port", &bus, "--cluster-enabled", "yes"]
+                .into_iter()
+                .chain(["--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no"])
+                .map(str::to_owned)
+                .collect()
+        })
+    }
+
     fn new() -> Self {
-        let nodes: Vec<_> = (0..3)
-            .map(|_| {
-                Server::on_port(|port, _| {
-                    let bus = free_port().to_string();
-                    let port = port.to_string();
-                    ["--port", &port, "--cluster-port", &bus, "--cluster-enabled", "yes"]
-                        .into_iter()
-                        .chain(["--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no"])
-                        .map(str::to_owned)
-                        .collect()
-                })
-            })
-            .collect();
+        let nodes: Vec<_> = (0..3).map(|_| Self::node()).collect();
         for (node, slots) in nodes.iter().zip([["0", "5460"], ["5461", "10922"], ["10923", "16383"]]) {
             assert_eq!(node.cli(&["cluster", "addslotsrange", slots[0], slots[1]]), "OK");
         }
         for (epoch, node) in nodes.iter().enumerate() {
             node.cli(&["cluster", "set-config-epoch", &(epoch + 1).to_string()]);
-            let (port, bus) = (node.port().to_string(), node.cli(&["config", "get", "cluster-port"]));
-            let bus = bus.lines().last().unwrap();
-            assert_eq!(nodes[0].cli(&["cluster", "meet", "127.0.0.1", &port, bus]), "OK");
+            meet(&nodes[0], node);
         }
         for node in &nodes {
             node.says(&["cluster", "slots"], |told| told.matches("127.0.0.1").count() == 3);
@@ -51,6 +49,12 @@ impl Cluster {
         options.timeout = Duration::from_secs(10);
         options
     }
+}
+
+fn meet(one: &Server, other: &Server) {
+    let (port, bus) = (other.port().to_string(), other.cli(&["config", "get", "cluster-port"]));
+    let bus = bus.lines().last().unwrap();
+    assert_eq!(one.cli(&["cluster", "meet", "127.0.0.1", &port, bus]), "OK");
 }
 
 fn spend<'a>(parts: Parts<'a>, limit: &'a Limit) -> Charge<'a> {
@@ -105,11 +109,47 @@ fn nodes_that_span_slots_at_once_admit_no_more_than_the_limit() {
     let limits = [40, 25, 40].map(|requests| Limit::fixed_window(requests, Period::HOUR));
     let batch: Vec<_> = domains.into_iter().zip(&limits).map(|(parts, limit)| spend(parts, limit)).collect();
     let passed: usize = std::thread::scope(|scope| {
-        let ask = |store: &Lent| (0..30).filter(|_| block_on(store.decide(&batch, now())).unwrap().committed).count();
+        let ask = |store: &Lent| {
+            (0..30).filter(|_| block_on(store.decide(&batch, now())).unwrap().committed).count()
+        };
         let asking: Vec<_> = stores.iter().map(|store| scope.spawn(move || ask(store))).collect();
         asking.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     // A batch that is given back may have kept another out, so it may be fewer: never more.
     assert!(passed <= 25, "{passed} of 25");
     assert!(passed >= 20, "{passed} of 25");
+}
+
+#[test]
+fn a_lost_node_is_replaced_by_its_replica_and_the_others_go_on_meanwhile() {
+    let mut cluster = Cluster::new();
+    let replica = Cluster::node();
+    meet(&cluster.nodes[0], &replica);
+    let master = cluster.nodes[0].cli(&["cluster", "myid"]);
+    replica.says(&["cluster", "nodes"], |told| told.contains(&master) && told.lines().count() == 4);
+    replica.says(&["cluster", "replicate", &master], |told| told == "OK");
+    replica.says(&["info", "replication"], |told| told.contains("master_link_status:up"));
+    for node in &cluster.nodes {
+        node.says(&["cluster", "slots"], |told| told.matches("127.0.0.1").count() == 4);
+    }
+    let runtime = runtime();
+    let mut options = cluster.options();
+    options.timeout = Duration::from_millis(500);
+    let store = store(options, &runtime);
+    let (limit, entries) = (Limit::fixed_window(u32::MAX, Period::HOUR), [("client", "three")]);
+    // By their slots: 3300 is the first node's, 15495 the third's.
+    let [lost, other] = ["b", "a"].map(|domain| Parts { domain, entries: &entries });
+    let ask =
+        |parts| runtime.block_on(store.decide(&[spend(parts, &limit)], now())).map(|told| told.committed);
+    assert_eq!([ask(lost), ask(other)], [Ok(true), Ok(true)]);
+    replica.says(&["dbsize"], |told| told == "1");
+    cluster.nodes[0].kill();
+    let begun = SystemClock.now();
+    let mut others = 0;
+    while ask(lost) != Ok(true) {
+        others += usize::from(ask(other) == Ok(true));
+        assert!(SystemClock.now().since(begun) < SOON, "the replica is not found");
+    }
+    assert_eq!(ask(other), Ok(true));
+    assert!(others > 0, "the other nodes' counters were decided meanwhile");
 }

@@ -52,7 +52,10 @@ fn a_database_can_be_chosen() {
     assert!(decides(Options::new(format!("{}?db=3", server.url()))));
     assert_eq!(server.cli(&["-n", "3", "dbsize"]), "1");
     assert_eq!(server.cli(&["dbsize"]), "0");
-    let ttl: i64 = server.cli(&["-n", "3", "pttl", "hivemind:ratelimit:rls:{login}:client=one:fixed-3600s"]).parse().unwrap();
+    let ttl: i64 = server
+        .cli(&["-n", "3", "pttl", "hivemind:ratelimit:rls:{login}:client=one:fixed-3600s"])
+        .parse()
+        .unwrap();
     assert!((7_190_000..=7_201_001).contains(&ttl), "it expires by itself: {ttl}");
 }
 
@@ -73,7 +76,8 @@ impl Certificates {
     /// A certificate and its key.
     fn issued(&self) -> (String, String) {
         let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+        let mut params =
+            CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
         params.distinguished_name.push(DnType::CommonName, "a node");
         (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
     }
@@ -88,12 +92,22 @@ fn tls_with_certificates_on_both_sides() {
             std::fs::write(folder.join(name), text).unwrap();
             folder.join(name).to_str().unwrap().to_owned()
         };
-        let (certificate, key, ca) = (put("c.pem", &certificate), put("k.pem", &key), put("ca.pem", &certificates.ca));
-        ["--port", "0", "--tls-port", &port.to_string(), "--tls-cert-file", &certificate, "--tls-key-file", &key]
-            .into_iter()
-            .chain(["--tls-ca-cert-file", &ca])
-            .map(str::to_owned)
-            .collect()
+        let (certificate, key, ca) =
+            (put("c.pem", &certificate), put("k.pem", &key), put("ca.pem", &certificates.ca));
+        [
+            "--port",
+            "0",
+            "--tls-port",
+            &port.to_string(),
+            "--tls-cert-file",
+            &certificate,
+            "--tls-key-file",
+            &key,
+        ]
+        .into_iter()
+        .chain(["--tls-ca-cert-file", &ca])
+        .map(str::to_owned)
+        .collect()
     });
     let mut options = Options::new(format!("rediss://127.0.0.1:{}", server.port()));
     let (certificate, key) = certificates.issued();

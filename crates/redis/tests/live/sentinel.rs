@@ -34,8 +34,7 @@ fn the_next_master_is_found_by_the_sentinels() {
     sentinel.says(&["sentinel", "replicas", "main"], |told| told.contains("127.0.0.1"));
     let runtime = runtime();
     let mut options = Options::new(sentinel.url());
-    options.topology =
-        Topology::Sentinel { master_name: "main".to_owned(), username: None, password: None };
+    options.topology = Topology::Sentinel { master_name: "main".to_owned(), username: None, password: None };
     let store = store(options, &runtime);
     let (limit, entries) = (Limit::fixed_window(100, Period::HOUR), [("client", "one")]);
     let spend = [charge(Parts { domain: "main", entries: &entries }, &limit, Op::Spend, 1)];
