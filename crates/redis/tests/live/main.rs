@@ -3,6 +3,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::expect_used,
+    clippy::indexing_slicing,
     reason = "a test's helpers fail by panicking"
 )]
 

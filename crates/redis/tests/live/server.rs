@@ -151,12 +151,10 @@ fn started(program: &str, folder: &Path, arguments: &[String]) -> Option<Child> 
             }
         }
     });
-    match told.recv_timeout(SOON) {
-        Ok(()) => Some(child),
-        Err(_) => {
-            let _ = child.kill();
-            let _ = child.wait();
-            None
-        }
+    if told.recv_timeout(SOON).is_ok() {
+        return Some(child);
     }
+    let _ = child.kill();
+    let _ = child.wait();
+    None
 }
