@@ -7,6 +7,7 @@ use crate::over_cache::{Mark, OverCache, Owed};
 use crate::script::{Answer, Call, Manner, Request};
 use crate::state;
 use crate::store::Shared;
+use crate::wait::Wait;
 use hivemind_core::algorithm::{Action, step};
 use hivemind_core::store::{Charge, Context, Counters, OnRefusal, Verdicts, decide_on};
 use hivemind_core::{Clock, Cost, SystemClock};
@@ -157,7 +158,7 @@ pub(crate) async fn return_leases(shared: Weak<Shared>, longest: Duration) {
             let mut call = Call::new(manner);
             call.give_back(key, &held.name, &held.limit, (held.left, held.began));
             // What cannot be given back stays counted until its window ends.
-            if shared.call(&call, Context::at(now)).await.is_ok() {
+            if shared.call(&call, &Wait::new(shared.options.timeout)).await.is_ok() {
                 shared.counts.lease_returned.add(held.left);
             }
             if let Some(over) = &shared.known.over {
