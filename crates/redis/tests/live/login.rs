@@ -1,6 +1,6 @@
 //! Getting in: users and passwords, TLS with certificates on both sides, a database's number.
 
-use crate::server::Server;
+use crate::server::{SOON, Server};
 use crate::stores::{charge, now, runtime, store};
 use hivemind_core::store::{Op, Parts, Store};
 use hivemind_core::testing::block_on;
@@ -9,7 +9,8 @@ use hivemind_redis::{Availability, Options, Password, RedisStore, Tls};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use std::path::Path;
 
-fn decides(options: Options) -> bool {
+fn decides(mut options: Options) -> bool {
+    options.timeout = SOON;
     let runtime = runtime();
     let store = store(options, &runtime);
     let (limit, entries) = (Limit::fixed_window(100, Period::HOUR), [("client", "one")]);
@@ -24,7 +25,7 @@ fn refused(options: Options) -> String {
     let mut availability = store.availability();
     let down = runtime.block_on(async {
         let down = availability.wait_for(|told| *told != Availability::Connecting);
-        tokio::time::timeout(crate::server::SOON, down).await.unwrap().unwrap().clone()
+        tokio::time::timeout(SOON, down).await.unwrap().unwrap().clone()
     });
     match down {
         Availability::Down { reason } => reason.to_string(),

@@ -35,6 +35,7 @@ fn the_next_master_is_found_by_the_sentinels() {
     let runtime = runtime();
     let mut options = Options::new(sentinel.url());
     options.topology = Topology::Sentinel { master_name: "main".to_owned(), username: None, password: None };
+    options.timeout = std::time::Duration::from_secs(2);
     let store = store(options, &runtime);
     let (limit, entries) = (Limit::fixed_window(100, Period::HOUR), [("client", "one")]);
     let spend = [charge(Parts { domain: "main", entries: &entries }, &limit, Op::Spend, 1)];

@@ -53,7 +53,6 @@ fn admitted(stores: &[Lent], limits: &[Limit], times: usize, at: fn() -> Context
     })
 }
 
-// Seen failing on: the script reads before another's write and writes after it (GET and SET from here).
 #[test]
 fn two_and_four_nodes_admit_exactly_the_limit() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
