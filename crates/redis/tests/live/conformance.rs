@@ -12,6 +12,8 @@ fn options(server: &Server) -> Options {
     options
 }
 
+// Seen failing on: a guessed quotient that is not corrected; one unit more than there is fits; what is owed to a
+// window that is over moves its counter.
 #[test]
 fn it_decides_like_the_model() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
