@@ -132,3 +132,36 @@ impl Breaker {
         self.opened.notified().await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_opens_after_failures_in_a_row_and_only_the_keeper_closes_it() {
+        let breaker = Breaker::new(Arc::default(), Duration::ZERO);
+        assert!(!breaker.is_closed(), "before the first answer");
+        breaker.close();
+        for _ in 0..3 {
+            (1..FAILURES).for_each(|_| breaker.failed("no answer"));
+            assert!(breaker.is_closed());
+            breaker.answered();
+        }
+        (0..FAILURES).for_each(|_| breaker.failed("no answer"));
+        assert!(!breaker.is_closed());
+        assert_eq!(*breaker.availability().borrow(), Availability::Down { reason: "no answer".into() });
+        breaker.answered(); // A late one.
+        assert!(!breaker.is_closed());
+        breaker.close();
+        assert!(breaker.is_closed() && *breaker.availability().borrow() == Availability::Up);
+        assert_eq!(breaker.generation(), 1);
+    }
+
+    #[test]
+    fn a_pause_that_fails_all_requests_under_way_at_once_does_not_open_it() {
+        let breaker = Breaker::new(Arc::default(), Duration::from_secs(3_600));
+        breaker.close();
+        (0..1_000).for_each(|_| breaker.failed("no answer"));
+        assert!(breaker.is_closed());
+    }
+}

@@ -10,6 +10,7 @@
 //! | `script` | charges as the script reads them, its answer; `scripts/decide.lua` |
 //! | `state` | 17 bytes of state, in limbs that Lua's numbers hold exactly |
 //! | `key_name` | what a counter is called: readable, and no two meet |
+//! | `wait` | how long a request waits, for all its commands together |
 //! | `lines`, `server` | a connection for each runtime that asks; one server, sentinels, a cluster |
 //! | `over_cache`, `lease`, `locally` | what is decided without asking: what is known to be over, and what was leased |
 //! | `slots` | a batch that spans slots of a cluster: in two steps, never too much |
@@ -44,6 +45,7 @@ mod slots;
 mod state;
 mod store;
 mod table;
+mod wait;
 
 pub use breaker::Availability;
 pub use figures::Figures;

@@ -9,6 +9,7 @@
 use crate::script::{Answer, Call, Request};
 use crate::state;
 use crate::store::Shared;
+use crate::wait::Wait;
 use crate::{Prefix, script};
 use hivemind_core::algorithm::{Action, step};
 use hivemind_core::store::{
@@ -36,17 +37,18 @@ pub(crate) async fn decide(
     shared: &Arc<Shared>,
     batch: &[Charge<'_>],
     context: Context,
+    wait: &Wait,
 ) -> Result<Verdicts, StoreError> {
     let groups = grouped(&shared.options.prefix, batch);
     let mut answers: SmallVec<[Answer; 2]> = SmallVec::new();
     for (_, charges) in &groups {
         let mut call = Call::new(shared.manner(context, true));
         call.charge_all(&shared.options.prefix, charges.iter().map(|(_, charge)| *charge));
-        match shared.call(&call, context).await {
+        match shared.call(&call, wait).await {
             Ok(answer) => answers.push(answer),
             Err(error) => {
                 let taken = groups.iter().zip(&answers);
-                give_back(shared, taken, context).await;
+                give_back(shared, taken, context, wait).await;
                 return Err(error);
             }
         }
@@ -58,7 +60,7 @@ pub(crate) async fn decide(
         return Ok(Verdicts::new(true, tried));
     }
     let left = in_order(batch.len(), groups.iter().zip(&answers), context, false);
-    give_back(shared, groups.iter().zip(&answers), context).await;
+    give_back(shared, groups.iter().zip(&answers), context, wait).await;
     shared.counts.given_back.one();
     Ok(Verdicts::new(false, left))
 }
@@ -80,22 +82,28 @@ fn in_order<'g, 'b: 'g, 'c: 'b>(
     verdicts.into_iter().map(|(_, verdict)| verdict).collect()
 }
 
-/// Gives back what was taken by charges that fit, on every slot, and waits for it as for a call.
+/// Gives back what was taken by charges that fit, on every slot. The request waits for it no
+/// longer than for an answer, but it is done in any case.
 async fn give_back<'g, 'b: 'g, 'c: 'b>(
     shared: &Arc<Shared>,
     taken: impl Iterator<Item = (&'g Group<'b, 'c>, &'g Answer)>,
     context: Context,
+    wait: &Wait,
 ) {
     let calls = taken.map(|((_, charges), answer)| undoing(shared, charges, answer, context));
     let calls: Vec<Call> = calls.filter(|call| !call.is_empty()).collect();
-    let shared = Arc::clone(shared);
-    let given = async move {
+    let (runtime, by) = (shared.lines.runtime(), Arc::clone(shared));
+    let given = runtime.spawn(async move {
         for call in calls {
             // What cannot be given back stays taken until its window ends: never too much is admitted.
-            let _ = shared.call(&call, Context { deadline: None, ..context }).await;
+            let _ = by.call(&call, &Wait::new(by.options.timeout)).await;
         }
+    });
+    let timed = {
+        let _on = runtime.enter();
+        tokio::time::timeout(wait.left(), given)
     };
-    given.await;
+    let _ = timed.await;
 }
 
 /// What the second step asks of one slot.

@@ -16,21 +16,26 @@ const LIMB: u64 = (1 << LIMB_BITS) - 1;
 /// Times in 63 bits: until the year 2262, which the last one stands for afterwards.
 pub(crate) fn limbs(nanos: u64) -> [u8; TIME_BYTES] {
     let nanos = nanos.min(u64::MAX >> 1);
-    let [_, a, b, c, ..] = ((nanos >> (2 * LIMB_BITS) & LIMB) << 32).to_be_bytes();
-    let [_, d, e, f, ..] = ((nanos >> LIMB_BITS & LIMB) << 32).to_be_bytes();
-    let [_, g, h, i, ..] = ((nanos & LIMB) << 32).to_be_bytes();
-    [a, b, c, d, e, f, g, h, i]
+    let parted = (nanos >> (2 * LIMB_BITS) & LIMB) << 48 | (nanos >> LIMB_BITS & LIMB) << 24 | nanos & LIMB;
+    let mut limbs = [0; TIME_BYTES];
+    // The highest byte of all is 0: the highest limb has 21 bits, of which 16 are in these 8 bytes.
+    let [first, rest @ ..] = &mut limbs;
+    *first = u8::try_from(nanos >> 58).unwrap_or(0);
+    *rest = parted.to_be_bytes();
+    limbs
 }
 
-pub(crate) fn from_limbs([a, b, c, d, e, f, g, h, i]: [u8; TIME_BYTES]) -> u64 {
-    let limb = |high, mid, low| u64::from(u32::from_be_bytes([0, high, mid, low])) & LIMB;
-    limb(a, b, c) << (2 * LIMB_BITS) | limb(d, e, f) << LIMB_BITS | limb(g, h, i)
+pub(crate) fn from_limbs([first, rest @ ..]: [u8; TIME_BYTES]) -> u64 {
+    let parted = u64::from_be_bytes(rest);
+    let highest = u64::from(first) << 16 | parted >> 48;
+    (highest & LIMB) << (2 * LIMB_BITS) | (parted >> 24 & LIMB) << LIMB_BITS | parted & LIMB
 }
 
 /// What a state that was read means under `limit`.
 pub(crate) fn from_bytes(limit: &Limit, bytes: [u8; STATE_BYTES]) -> State {
-    let [a, b, c, d, e, f, g, h, i, count @ ..] = bytes;
-    let since = from_limbs([a, b, c, d, e, f, g, h, i]);
+    let (time, count) = bytes.split_at(TIME_BYTES);
+    let since = from_limbs(time.try_into().unwrap_or_default());
+    let count = count.try_into().unwrap_or_default();
     let since = match limit {
         Limit::TokenBucket(_) => since,
         _ => since / period_nanos(limit),
@@ -52,7 +57,9 @@ pub(crate) fn undone(limit: &Limit, state: State, units: u64, began: [u8; TIME_B
     let (window, count) = state.bits();
     let taken_from = from_limbs(began) / period_nanos(limit);
     match limit {
-        Limit::FixedWindow(_) if window == taken_from => State::from_bits(window, count.saturating_sub(units)),
+        Limit::FixedWindow(_) if window == taken_from => {
+            State::from_bits(window, count.saturating_sub(units))
+        }
         Limit::SlidingWindow(_) if window == taken_from => {
             let (last, current) = (count >> 32, count & u64::from(u32::MAX));
             State::from_bits(window, last << 32 | current.saturating_sub(units))

@@ -3,16 +3,16 @@
 use crate::breaker::{Availability, Breaker};
 use crate::figures::{Counts, Figures};
 use crate::lines::Lines;
+use crate::locally::{self, Known};
 use crate::options::{Options, OptionsError, Time};
 use crate::script::{self, Answer, Call, Manner};
-use crate::server::{Server, told};
-use crate::locally::{self, Known};
+use crate::server::{Server, is, told};
+use crate::wait::Wait;
 use crate::{keeper, slots};
 use hivemind_core::algorithm::STEP_BACK;
 use hivemind_core::store::{Charge, Context, OnRefusal, Store, StoreError, Verdicts};
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) counts: Arc<Counts>,
     breaker: Arc<Breaker>,
-    lines: Lines,
+    pub(crate) lines: Lines,
     server: Arc<Server>,
     sha: String,
     pub(crate) known: Known,
@@ -90,13 +90,15 @@ impl Store for RedisStore {
         if let Some(verdicts) = locally::decide(shared, batch, context) {
             return Ok(verdicts);
         }
+        shared.is_asked()?;
+        let wait = Wait::of(context, shared.options.timeout)?;
         if shared.server.is_cluster() && slots::spans(&shared.options.prefix, batch) {
             shared.known.forget(batch);
-            return slots::decide(shared, batch, context).await;
+            return slots::decide(shared, batch, context, &wait).await;
         }
         let mut call = Call::new(shared.manner(context, false));
         let asides = shared.known.ask(&shared.options.prefix, &mut call, batch, context);
-        let answer = shared.call(&call, context).await?;
+        let answer = shared.call(&call, &wait).await?;
         let verdicts = shared.known.learn(shared, batch, context, (&answer, &asides));
         debug_assert_eq!(verdicts.committed, answer.committed, "the script decides as the algorithms do");
         Ok(verdicts)
@@ -110,8 +112,7 @@ impl Store for RedisStore {
         let name = script::name(&self.shared.options.prefix, charge);
         let mut delete = redis::cmd("DEL");
         delete.arg(name.as_str());
-        let context = Context::at(hivemind_core::Timestamp::EPOCH);
-        let deleted = self.shared.ask(&delete, context).await;
+        let deleted = self.shared.ask(&delete, &Wait::new(self.shared.options.timeout)).await;
         self.shared.known.forget(std::slice::from_ref(charge));
         deleted.map(|_| ()).map_err(StoreError::from)
     }
@@ -147,12 +148,21 @@ impl Shared {
         }
     }
 
+    /// Whether Redis is asked at all.
+    fn is_asked(&self) -> Result<(), StoreError> {
+        if self.breaker.is_closed() {
+            return Ok(());
+        }
+        self.counts.short_circuited.one();
+        Err(StoreError::Unreachable { reason: self.breaker.reason() })
+    }
+
     /// Calls the script, and lets Redis have its text where it does not know it.
-    pub(crate) async fn call(&self, call: &Call, context: Context) -> Result<Answer, StoreError> {
+    pub(crate) async fn call(&self, call: &Call, wait: &Wait) -> Result<Answer, StoreError> {
         self.counts.script_calls.one();
-        let mut answer = self.ask(&call.command("EVALSHA", &self.sha), context).await;
+        let mut answer = self.ask(&call.command("EVALSHA", &self.sha), wait).await;
         if matches!(&answer, Err(Failure::Answered(error)) if is(error, ServerErrorKind::NoScript)) {
-            answer = self.ask(&call.command("EVAL", script::TEXT), context).await;
+            answer = self.ask(&call.command("EVAL", script::TEXT), wait).await;
         }
         let answered = match answer? {
             Value::BulkString(bytes) => call.answer(&bytes),
@@ -163,16 +173,8 @@ impl Shared {
     }
 
     /// Sends one command, and waits no longer than it may.
-    async fn ask(&self, command: &redis::Cmd, context: Context) -> Result<Value, Failure> {
-        if !self.breaker.is_closed() {
-            self.counts.short_circuited.one();
-            return Err(Failure::Other(StoreError::Unreachable { reason: self.breaker.reason() }));
-        }
-        let left = context.deadline.map_or(Duration::MAX, |deadline| deadline.since(context.now));
-        if left.is_zero() {
-            return Err(Failure::Other(StoreError::DeadlinePassed));
-        }
-        let patience = self.options.timeout.min(left);
+    async fn ask(&self, command: &redis::Cmd, wait: &Wait) -> Result<Value, Failure> {
+        self.is_asked().map_err(Failure::Other)?;
         let runtime = self.lines.runtime();
         let line = self.lines.of(&runtime);
         let asked = async {
@@ -182,7 +184,7 @@ impl Shared {
             self.counts.round_trips.one();
             let answer = taken.connection.ask(command).await;
             answer.map_err(|error| {
-                if is_broken(&error) {
+                if taken.connection.is_broken_by(&error) {
                     line.broke(taken.number);
                 }
                 (Some(error), String::new())
@@ -190,7 +192,7 @@ impl Shared {
         };
         let timed = {
             let _on = runtime.enter(); // The timer is the caller's runtime's, or ours where it has none.
-            tokio::time::timeout(patience, asked)
+            tokio::time::timeout(wait.left(), asked)
         };
         match timed.await {
             Ok(Ok(value)) => {
@@ -202,10 +204,10 @@ impl Shared {
                 self.counts.errors.one();
                 Err(Failure::Other(StoreError::Unreachable { reason }))
             }
-            Err(_) if patience < self.options.timeout => Err(Failure::Other(StoreError::DeadlinePassed)),
+            Err(_) if wait.is_the_callers() => Err(Failure::Other(StoreError::DeadlinePassed)),
             Err(_) => {
                 self.counts.timeouts.one();
-                let reason = format!("no answer within {patience:?}");
+                let reason = format!("no answer within {:?}", wait.at_most());
                 self.breaker.failed(&reason);
                 Err(Failure::Other(StoreError::Unreachable { reason }))
             }
@@ -227,16 +229,4 @@ impl Shared {
         }
         Failure::Answered(error)
     }
-}
-
-fn is(error: &RedisError, kind: ServerErrorKind) -> bool {
-    error.kind() == ErrorKind::Server(kind)
-}
-
-/// Whether the connection is of no more use: it broke, or leads to a server that is no master any more.
-fn is_broken(error: &RedisError) -> bool {
-    error.is_io_error()
-        || error.is_unrecoverable_error()
-        || is(error, ServerErrorKind::ReadOnly)
-        || is(error, ServerErrorKind::MasterDown)
 }
