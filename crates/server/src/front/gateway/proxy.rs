@@ -129,7 +129,8 @@ impl Way<'_> {
         let (mut head, body) = response.into_parts();
         hop_by_hop::remove(&mut head.headers);
         head.version = Version::HTTP_11;
-        let relayed = Relayed::new(body, lease, timeouts.idle, left);
+        let relayed = Relayed::begun(body, lease, timeouts.idle, left).await;
+        let relayed = relayed.map_err(|_| Failure::UpstreamFailed)?;
         Ok(Response::from_parts(head, Content::Relayed(relayed)))
     }
 

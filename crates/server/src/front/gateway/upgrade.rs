@@ -129,7 +129,8 @@ async fn agree(
     let (mut head, body) = response.into_parts();
     hop_by_hop::remove(&mut head.headers);
     if !has_agreed {
-        let relayed = Relayed::new(body, lease, timeouts.idle, timeouts.total);
+        let relayed = Relayed::begun(body, lease, timeouts.idle, timeouts.total).await;
+        let relayed = relayed.map_err(|_| Failure::UpstreamFailed)?;
         return Ok(Response::from_parts(head, Content::Relayed(relayed)));
     }
     head.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
