@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |index: usize, usual: u64| arguments.get(index).and_then(|n| n.parse().ok()).unwrap_or(usual);
+    let number =
+        |index: usize, usual: u64| arguments.get(index).and_then(|n| n.parse().ok()).unwrap_or(usual);
     let url = arguments.first().cloned().unwrap_or_else(|| "redis://localhost".to_owned());
     let (threads, at_once, decisions) = (number(1, 2), number(2, 64), number(3, 400_000));
 
@@ -30,7 +31,9 @@ fn main() {
             std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 runtime.expect("a runtime").block_on(async {
-                    let asking = (0..at_once).map(|one| tokio::spawn(ask(Arc::clone(&store), Arc::clone(&left), thread * 1_000 + one)));
+                    let asking = (0..at_once).map(|one| {
+                        tokio::spawn(ask(Arc::clone(&store), Arc::clone(&left), thread * 1_000 + one))
+                    });
                     for asked in asking.collect::<Vec<_>>() {
                         asked.await.expect("no panic");
                     }

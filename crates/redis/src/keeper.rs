@@ -48,15 +48,8 @@ async fn try_out(server: &Server, patience: Duration) -> Result<Connection, Stri
         Ok(connected) => connected.map_err(|error| told(&error))?,
         Err(_) => return Err("no connection within two seconds".to_owned()),
     };
-    let mut load = redis::cmd("SCRIPT");
-    load.arg("LOAD").arg(script::TEXT);
-    // A user who may not load scripts may still call them by their text.
-    let loaded = timeout(patience.max(LOOK_EVERY), connection.ask(&load)).await;
-    match loaded {
-        Ok(Ok(_)) => ask(&mut connection, patience).await.map(|()| connection),
-        Ok(Err(error)) if error.code() == Some("NOPERM") => {
-            ask(&mut connection, patience).await.map(|()| connection)
-        }
+    match timeout(patience.max(LOOK_EVERY), connection.load(script::TEXT)).await {
+        Ok(Ok(())) => ask(&mut connection, patience).await.map(|()| connection),
         Ok(Err(error)) => Err(told(&error)),
         Err(_) => Err("no answer".to_owned()),
     }
@@ -77,8 +70,8 @@ async fn watch(mut connection: Connection, breaker: &Weak<Breaker>, patience: Du
 }
 
 async fn ask(connection: &mut Connection, patience: Duration) -> Result<(), String> {
-    match timeout(patience, connection.ask(&redis::cmd("PING"))).await {
-        Ok(Ok(_)) => Ok(()),
+    match timeout(patience, connection.ping()).await {
+        Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(told(&error)),
         Err(_) => Err(format!("no answer within {patience:?}")),
     }

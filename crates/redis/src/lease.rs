@@ -164,7 +164,8 @@ impl Leases {
             let began = state::beginning(charge.limit, view);
             held.left = if held.began == began { held.left + taken } else { taken };
             held.asked_until = asked;
-            (held.view, held.ahead, held.until, held.began, held.limit) = (view, ahead, until, began, *charge.limit);
+            (held.view, held.ahead, held.until, held.began, held.limit) =
+                (view, ahead, until, began, *charge.limit);
         });
         noted.map_or(0, |()| taken)
     }

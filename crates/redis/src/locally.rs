@@ -92,7 +92,8 @@ impl Known {
             let Some(charge) = batch.get(*index) else { continue };
             let look = step(charge.limit, found.read(charge), Action::Peek, Cost::ZERO, at.now);
             if look.state.bits().0 == owed.window {
-                let counted = step(charge.limit, Some(look.state), Action::Count, Cost::new(owed.units), at.now);
+                let counted =
+                    step(charge.limit, Some(look.state), Action::Count, Cost::new(owed.units), at.now);
                 found.keep(charge.key, counted.state);
             }
         }
@@ -118,7 +119,9 @@ impl Known {
         }
         let (Some(leases), true) = (&self.leases, verdicts.committed) else { return verdicts };
         for (index, wish) in &asides.wishes {
-            let (Some(charge), Some(verdict)) = (batch.get(*index), verdicts.each().get(*index)) else { continue };
+            let (Some(charge), Some(verdict)) = (batch.get(*index), verdicts.each().get(*index)) else {
+                continue;
+            };
             if let (Some(_), Some(view)) = (wish.slice, after.read(charge)) {
                 let taken = leases.took(charge, verdict, view, (context.now, at.now));
                 shared.counts.leased.add(taken);
@@ -149,12 +152,16 @@ pub(crate) async fn return_leases(shared: Weak<Shared>, longest: Duration) {
         let Some(shared) = shared.upgrade() else { return };
         let now = SystemClock.now();
         for (key, held) in shared.known.leases.iter().flat_map(|leases| leases.stale(now)) {
-            let manner = Manner { on_refusal: OnRefusal::CountNone, ..shared.manner(Context::at(now), false) };
+            let manner =
+                Manner { on_refusal: OnRefusal::CountNone, ..shared.manner(Context::at(now), false) };
             let mut call = Call::new(manner);
             call.give_back(key, &held.name, &held.limit, (held.left, held.began));
             // What cannot be given back stays counted until its window ends.
             if shared.call(&call, Context::at(now)).await.is_ok() {
                 shared.counts.lease_returned.add(held.left);
+            }
+            if let Some(over) = &shared.known.over {
+                over.forget(key);
             }
         }
     }

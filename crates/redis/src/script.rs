@@ -102,7 +102,13 @@ impl Call {
     }
 
     /// Adds the return of what is left of a lease.
-    pub(crate) fn give_back(&mut self, key: Key, name: &KeyName, limit: &Limit, lease: (u64, [u8; TIME_BYTES])) {
+    pub(crate) fn give_back(
+        &mut self,
+        key: Key,
+        name: &KeyName,
+        limit: &Limit,
+        lease: (u64, [u8; TIME_BYTES]),
+    ) {
         let place = self.place(key, || name.clone());
         self.write((place, 1), limit, lease.0, Request::Undo(lease.1));
     }

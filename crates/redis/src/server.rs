@@ -5,10 +5,11 @@ use crate::options::{Options, OptionsError, Password, Tls, Topology};
 use redis::aio::MultiplexedConnection;
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind,
-    IntoConnectionInfo, RedisError, RedisResult, TlsCertificates, TlsMode, Value,
+    IntoConnectionInfo, RedisError, RedisResult, ServerErrorKind, TlsCertificates, TlsMode, Value,
 };
 use std::time::Duration;
 
@@ -40,6 +41,48 @@ impl Connection {
         };
         answer?.extract_error()
     }
+
+    /// Whether anybody is there: of a cluster, any node, since one that is lost is replaced by the others.
+    pub(crate) async fn ping(&mut self) -> RedisResult<()> {
+        let ping = redis::cmd("PING");
+        match self {
+            Self::Single(_) => self.ask(&ping).await.map(drop),
+            Self::Cluster(connection) => {
+                let any = RoutingInfo::SingleNode(SingleNodeRoutingInfo::Random);
+                connection.route_command(ping, any).await?.extract_error().map(drop)
+            }
+        }
+    }
+
+    /// Lets a single server know the script. Whoever does not know it is sent its text with the first call,
+    /// as are the nodes of a cluster, and as is done for a user who may not load scripts.
+    pub(crate) async fn load(&mut self, script: &str) -> RedisResult<()> {
+        match self {
+            Self::Single(_) => {
+                let loaded = self.ask(redis::cmd("SCRIPT").arg("LOAD").arg(script)).await;
+                loaded.map(drop).or_else(|error| if error.is_io_error() { Err(error) } else { Ok(()) })
+            }
+            Self::Cluster(_) => Ok(()),
+        }
+    }
+
+    /// Whether it has to be made anew after this error. One to a cluster mends itself, as long as it knows a node.
+    pub(crate) fn is_broken_by(&self, error: &RedisError) -> bool {
+        match self {
+            Self::Cluster(_) => error.kind() == ErrorKind::ClusterConnectionNotFound,
+            // It broke, or leads to a server that is no master any more.
+            Self::Single(_) => {
+                error.is_io_error()
+                    || error.is_unrecoverable_error()
+                    || is(error, ServerErrorKind::ReadOnly)
+                    || is(error, ServerErrorKind::MasterDown)
+            }
+        }
+    }
+}
+
+pub(crate) fn is(error: &RedisError, kind: ServerErrorKind) -> bool {
+    error.kind() == ErrorKind::Server(kind)
 }
 
 impl Server {
@@ -63,6 +106,7 @@ impl Server {
                 let mut builder = ClusterClientBuilder::new(nodes)
                     .connection_timeout(CONNECT_WITHIN)
                     .response_timeout(CONNECT_WITHIN)
+                    .overall_response_timeout(None) // The store waits, and it knows how long.
                     .retries(3);
                 if let Some(tls) = tls {
                     builder = builder.certs(tls);

@@ -52,7 +52,9 @@ pub(crate) fn undone(limit: &Limit, state: State, units: u64, began: [u8; TIME_B
     let (window, count) = state.bits();
     let taken_from = from_limbs(began) / period_nanos(limit);
     match limit {
-        Limit::FixedWindow(_) if window == taken_from => State::from_bits(window, count.saturating_sub(units)),
+        Limit::FixedWindow(_) if window == taken_from => {
+            State::from_bits(window, count.saturating_sub(units))
+        }
         Limit::SlidingWindow(_) if window == taken_from => {
             let (last, current) = (count >> 32, count & u64::from(u32::MAX));
             State::from_bits(window, last << 32 | current.saturating_sub(units))

@@ -3,10 +3,10 @@
 use crate::breaker::{Availability, Breaker};
 use crate::figures::{Counts, Figures};
 use crate::lines::Lines;
+use crate::locally::{self, Known};
 use crate::options::{Options, OptionsError, Time};
 use crate::script::{self, Answer, Call, Manner};
-use crate::server::{Server, told};
-use crate::locally::{self, Known};
+use crate::server::{Server, is, told};
 use crate::{keeper, slots};
 use hivemind_core::algorithm::STEP_BACK;
 use hivemind_core::store::{Charge, Context, OnRefusal, Store, StoreError, Verdicts};
@@ -182,7 +182,7 @@ impl Shared {
             self.counts.round_trips.one();
             let answer = taken.connection.ask(command).await;
             answer.map_err(|error| {
-                if is_broken(&error) {
+                if taken.connection.is_broken_by(&error) {
                     line.broke(taken.number);
                 }
                 (Some(error), String::new())
@@ -227,16 +227,4 @@ impl Shared {
         }
         Failure::Answered(error)
     }
-}
-
-fn is(error: &RedisError, kind: ServerErrorKind) -> bool {
-    error.kind() == ErrorKind::Server(kind)
-}
-
-/// Whether the connection is of no more use: it broke, or leads to a server that is no master any more.
-fn is_broken(error: &RedisError) -> bool {
-    error.is_io_error()
-        || error.is_unrecoverable_error()
-        || is(error, ServerErrorKind::ReadOnly)
-        || is(error, ServerErrorKind::MasterDown)
 }

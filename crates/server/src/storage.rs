@@ -6,6 +6,7 @@
 //! the policy of each rule.
 
 mod fallback;
+mod for_http;
 mod on_error;
 mod open;
 mod outage;

@@ -127,7 +127,8 @@ fn a_callers_deadline_comes_before_the_time_out() {
     options.timeout = Duration::from_secs(10);
     let store = store(options, &runtime);
     let limit = limit();
-    let due = |millis: u64| Context { deadline: Some(Timestamp::from_millis(1_700_000_000_000 + millis)), ..now() };
+    let due =
+        |millis: u64| Context { deadline: Some(Timestamp::from_millis(1_700_000_000_000 + millis)), ..now() };
     runtime.block_on(async {
         assert!(store.decide(&[spend(&limit)], due(5_000)).await.is_ok());
         assert_eq!(store.decide(&[spend(&limit)], due(0)).await, Err(StoreError::DeadlinePassed));

@@ -6,8 +6,11 @@
     reason = "a test's helpers fail by panicking"
 )]
 
+mod cluster;
 mod conformance;
 mod failure;
+mod login;
+mod sentinel;
 mod server;
 mod sharing;
 mod stores;

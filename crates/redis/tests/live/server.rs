@@ -11,9 +11,16 @@ use tempfile::TempDir;
 /// How long a server may take to be there, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// The programs that a test can be run on; another server by `HIVEMIND_REDIS_SERVER`.
+/// The program that the tests are run on; another by `HIVEMIND_REDIS_SERVER`.
 fn program() -> String {
     std::env::var("HIVEMIND_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
+}
+
+/// The Valkey that `./test` installs. Where there is none a test has nothing to run on, which CI does not accept.
+pub(crate) fn valkey() -> Option<String> {
+    let program = std::env::var("HIVEMIND_VALKEY").ok();
+    assert!(program.is_some() || std::env::var_os("CI").is_none(), "HIVEMIND_VALKEY is not set; run ./test");
+    program
 }
 
 pub(crate) struct Server {
@@ -28,13 +35,19 @@ pub(crate) struct Server {
 impl Server {
     /// A server on a Unix socket, which needs no port.
     pub(crate) fn on_socket(more: &[&str]) -> Self {
+        Self::of(&program(), more)
+    }
+
+    /// The same of another program.
+    pub(crate) fn of(program: &str, more: &[&str]) -> Self {
         let owned = tempfile::tempdir().unwrap();
         let folder = owned.path().to_owned();
         let socket = folder.join("redis.sock");
         let mut arguments = vec!["--port", "0", "--unixsocket", socket.to_str().unwrap()];
         arguments.extend(more);
         let arguments = arguments.into_iter().map(str::to_owned).collect::<Vec<_>>();
-        let child = started(&folder, &arguments).expect("a server on a socket has nothing to clash with");
+        let child =
+            started(program, &folder, &arguments).expect("a server on a socket has nothing to clash with");
         Self { child, arguments, folder, port: None, _owned: owned }
     }
 
@@ -47,7 +60,7 @@ impl Server {
             let mut arguments = arguments(port, &folder);
             let socket = folder.join("redis.sock");
             arguments.extend(["--unixsocket".to_owned(), socket.to_str().unwrap().to_owned()]);
-            if let Some(child) = started(&folder, &arguments) {
+            if let Some(child) = started(&program(), &folder, &arguments) {
                 return Self { child, arguments, folder, port: Some(port), _owned: owned };
             }
         }
@@ -99,7 +112,7 @@ impl Server {
     }
 
     pub(crate) fn start_again(&mut self) {
-        self.child = started(&self.folder, &self.arguments).expect("it starts where it has been");
+        self.child = started(&program(), &self.folder, &self.arguments).expect("it starts where it has been");
     }
 }
 
@@ -116,11 +129,15 @@ pub(crate) fn free_port() -> u16 {
 }
 
 /// Starts a server and waits until it takes connections; none if it ends before, as on a clash of ports.
-fn started(folder: &Path, arguments: &[String]) -> Option<Child> {
-    let mut child = Command::new(program())
-        .args(["--save", "", "--appendonly", "no", "--dir"])
-        .arg(folder)
+fn started(program: &str, folder: &Path, arguments: &[String]) -> Option<Child> {
+    // A sentinel's file stands first, and it knows nothing of snapshots.
+    let is_sentinel = arguments.iter().any(|argument| argument == "--sentinel");
+    let no_files: &[&str] = if is_sentinel { &[] } else { &["--save", "", "--appendonly", "no"] };
+    let mut child = Command::new(program)
         .args(arguments)
+        .args(no_files)
+        .arg("--dir")
+        .arg(folder)
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
         .spawn()
