@@ -6,12 +6,14 @@
 //! the policy of each rule.
 
 mod fallback;
+mod for_http;
 mod on_error;
 mod open;
 mod outage;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use for_http::counting;
 pub(crate) use on_error::OnError;
 pub(crate) use open::{figures, open};
 pub(crate) use outage::Fallbacks;

@@ -127,8 +127,7 @@ async fn each_rule_has_its_policy_and_one_without_has_that_for_all() {
     }
 }
 
-// Seen failing on: a refusal under `count_all` with the outage's refusals counted, and on verdicts
-// combined by `all(is_admitted)`.
+// Seen failing on: policies taken from the storage alone.
 #[tokio::test]
 async fn policies_of_one_request_are_combined_as_limits_are() {
     for (keys, passes, statuses, local_left) in [

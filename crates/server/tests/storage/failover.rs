@@ -51,7 +51,7 @@ impl Sentinel {
     }
 }
 
-// Seen failing on: `topology: single`, which goes on asking the dead master.
+// Seen failing on: sentinels asked as a single server is.
 #[tokio::test]
 async fn nodes_follow_the_sentinels_to_the_new_master_under_load() {
     let mut master = Redis::start().await;

@@ -27,7 +27,7 @@ async fn is_whole(node: &Server) {
     assert_eq!(metric(node, "up").await, 1);
 }
 
-// Seen failing on: an outage's error handed to the caller, and no reconnection.
+// Seen failing on: a store that stays lost once it was.
 #[tokio::test]
 async fn redis_is_killed_and_started_again_under_load() {
     let mut redis = Redis::start().await;
@@ -55,7 +55,7 @@ async fn redis_is_killed_and_started_again_under_load() {
     assert_eq!(answers, ["OK", "OK", "OK", "OVER"]);
 }
 
-// Seen failing on: a store without a time-out.
+// Seen failing on: a time-out 600 times as long.
 #[tokio::test]
 async fn redis_stands_still_under_load_and_goes_on() {
     let redis = Redis::start().await;
@@ -78,7 +78,6 @@ async fn redis_stands_still_under_load_and_goes_on() {
     assert_eq!(load.end().await.over, 0);
 }
 
-// Seen failing on: a script that is not loaded anew.
 #[tokio::test]
 async fn redis_is_flushed_under_load_and_nobody_notices() {
     let redis = Redis::start().await;
@@ -115,7 +114,7 @@ async fn a_rule_without_a_policy_has_that_for_all() {
     }
 }
 
-// Seen failing on: `storage.redis.timeout_ms` granted whatever the caller says.
+// Seen failing on: a deadline for the store that is a minute behind the caller's.
 #[tokio::test]
 async fn a_caller_who_waits_less_than_the_time_out_is_answered_before_it_leaves() {
     let redis = Redis::start().await;

@@ -22,7 +22,7 @@ async fn passed(nodes: &[Server], calls: usize, text: &'static str) -> usize {
     running.join_all().await.into_iter().filter(|passed| *passed).count()
 }
 
-// Seen failing on: `storage.kind: memory`, where each node admits the limit.
+// Seen failing on: the default time-out on a busy machine, where `on_error: open` let 152 more pass.
 #[tokio::test]
 async fn two_and_four_nodes_admit_exactly_the_limit_together() {
     for count in [2, 4] {
@@ -49,7 +49,6 @@ async fn reads(redis: &Redis) -> u64 {
     count.expect("a count of reads").trim().parse().unwrap()
 }
 
-// Seen failing on: a second command for each decision.
 #[tokio::test]
 async fn calls_that_do_not_overlap_take_one_round_trip_each_and_others_share_theirs() {
     let redis = Redis::start().await;

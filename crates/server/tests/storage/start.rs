@@ -3,7 +3,7 @@
 use crate::nodes::{fallbacks, metric, node, readiness, said};
 use crate::redis::Redis;
 
-// Seen failing on: a start that fails with its first connection.
+// Seen failing on: a store that is asked before it was ever there.
 #[tokio::test]
 async fn a_node_starts_without_redis_decides_alone_and_joins_when_redis_is_there() {
     let mut redis = Redis::new(&[]);

@@ -1,7 +1,8 @@
 //! The limiter of a gateway, made of its settings.
 
+use crate::config::Redis;
 use crate::config::gateway::{Clients, Forwarding, Front, Gateway, IdentityStep, LimitHeaders, LogTarget};
-use crate::storage::{OnError, Storage};
+use crate::storage::{Storage, counting};
 use hivemind_core::Ipv6Prefix;
 use hivemind_core::store::KeySeed;
 use hivemind_tower::error::{IdentityError, LimiterError, LogError, TrustError};
@@ -9,7 +10,6 @@ use hivemind_tower::{
     ClientAddress, ForwardingHeader, Headers, Identity, RateLimiter, RateLimiterBuilder, RefusalLog, Step,
 };
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Why a gateway has no limiter.
 #[derive(Debug, thiserror::Error)]
@@ -26,20 +26,14 @@ pub(crate) enum GatewayLimitsError {
     Limiter(#[from] LimiterError),
 }
 
-/// A limiter that counts in `storage`, which others use too and sweep. `timeout` is for one that is shared.
+/// A limiter that counts in `storage`, which others use too and sweep. `redis` is where it is shared, if it is.
 pub(crate) fn limiter(
     gateway: &Gateway,
     storage: &Arc<Storage>,
-    timeout: Option<Duration>,
+    redis: Option<&Redis>,
     seed: KeySeed,
 ) -> Result<RateLimiter, GatewayLimitsError> {
-    let builder = builder(gateway)?;
-    let Some(timeout) = timeout else {
-        return Ok(builder.memory_store(Arc::clone(storage.memory()), seed).build()?);
-    };
-    let builder = builder.store(Arc::clone(storage), seed).store_timeout(timeout);
-    let builder = if storage.on_error() == OnError::Closed { builder.fail_closed() } else { builder };
-    Ok(builder.build()?)
+    Ok(counting(builder(gateway)?, storage, redis, seed).build()?)
 }
 
 fn builder(gateway: &Gateway) -> Result<RateLimiterBuilder, GatewayLimitsError> {

@@ -190,7 +190,7 @@ async fn where_a_store_cannot_be_reached_the_policy_answers() {
     assert_eq!(answer.statuses[0].duration_until_reset.unwrap().seconds, 1);
 }
 
-/// Seen failing with the whole of the caller's time granted to the store.
+/// Seen failing with more than the caller's time granted to the store.
 #[tokio::test]
 async fn a_store_is_granted_a_little_less_than_the_caller_waits() {
     let running = Running::start(LONG).await;
