@@ -1,6 +1,7 @@
 //! Opens connections to an upstream: names are looked up each time, so that what moves is found; TLS says
 //! by ALPN which HTTP is spoken.
 
+use super::failure::Failure;
 use super::local::LocalTasks;
 use super::request_body::RequestBody;
 use super::upstream::Address;
@@ -35,10 +36,22 @@ pub(crate) enum DialError {
 }
 
 /// Why there is no connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum NoLine {
-    Refused,
+    #[error("{0}")]
+    Refused(#[from] io::Error),
+    #[error("it did not answer in time")]
     TooSlow,
+}
+
+impl NoLine {
+    /// What a client is told of it.
+    pub(super) const fn failure(&self) -> Failure {
+        match self {
+            Self::Refused(_) => Failure::UpstreamFailed,
+            Self::TooSlow => Failure::UpstreamTooSlow,
+        }
+    }
 }
 
 /// A connection that nobody has used yet.
@@ -80,14 +93,7 @@ impl Dialler {
     pub(super) async fn dial(&self, most: Duration) -> Result<Fresh, NoLine> {
         // In a box: it is rare, and every connection of a client keeps room for what is not.
         let opened = Box::pin(self.open());
-        match timeout(most, opened).await {
-            Ok(Ok(fresh)) => Ok(fresh),
-            Ok(Err(error)) => {
-                tracing::debug!("`{}:{}` cannot be reached: {error}", self.host, self.port);
-                Err(NoLine::Refused)
-            }
-            Err(_) => Err(NoLine::TooSlow),
-        }
+        timeout(most, opened).await.map_err(|_| NoLine::TooSlow)?.map_err(NoLine::Refused)
     }
 
     async fn open(&self) -> io::Result<Fresh> {
@@ -108,11 +114,7 @@ impl Dialler {
             let stream = tls.http1.connect(tls.name.clone(), stream).await?;
             Ok::<_, io::Error>(Box::new(stream) as Box<dyn Stream>)
         };
-        match timeout(most, opened).await {
-            Ok(Ok(stream)) => Ok(stream),
-            Ok(Err(_)) => Err(NoLine::Refused),
-            Err(_) => Err(NoLine::TooSlow),
-        }
+        timeout(most, opened).await.map_err(|_| NoLine::TooSlow)?.map_err(NoLine::Refused)
     }
 
     async fn connect(&self) -> io::Result<TcpStream> {

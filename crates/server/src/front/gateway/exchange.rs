@@ -2,7 +2,6 @@
 //! again only where that cannot do anything twice: nothing of it had left, or it is safe to repeat, has no
 //! body, and went over a connection that had been kept for too long.
 
-use super::dial::NoLine;
 use super::failure::Failure;
 use super::proxy::Way;
 use super::request_body::{RequestBody, Upload};
@@ -46,7 +45,6 @@ pub(super) async fn exchange(
             Attempt::Answered(response, lease) => return Ok((response, lease, with.left()?)),
             Attempt::Failed(failure) => return Err(failure),
             Attempt::Unsent(unsent, why) => {
-                upstream.leave_out();
                 (request, failure) = (unsent, why);
             }
         }
@@ -55,10 +53,6 @@ pub(super) async fn exchange(
     Err(failure)
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is on the stack for a moment; a box would cost every request"
-)]
 enum Attempt {
     Answered(Response<Incoming>, Lease),
     /// Nothing of it was sent: another upstream may have it.
@@ -80,10 +74,10 @@ impl Exchange<'_> {
         let mut may_be_kept = true;
         loop {
             if !(may_be_kept && lease.take_kept()) {
-                match lease.open(self.way.service.timeouts.connect).await {
-                    Ok(()) => {}
-                    Err(NoLine::Refused) => return Attempt::Unsent(request, Failure::UpstreamFailed),
-                    Err(NoLine::TooSlow) => return Attempt::Unsent(request, Failure::UpstreamTooSlow),
+                let opened = lease.open(self.way.service.timeouts.connect).await;
+                if let Err(why) = opened {
+                    upstream.leave_out(&why);
+                    return Attempt::Unsent(request, why.failure());
                 }
             }
             self.way.address(&mut request, upstream, lease.is_http2());
@@ -118,17 +112,15 @@ impl Exchange<'_> {
             let most = self.way.service.timeouts.response;
             let left = self.left().map_err(|_| Waited::TooLong)?;
             let most = left.map_or(most, |left| left.min(most));
-            match timeout(most, &mut sent).await {
-                Ok(answered) => return answered.map_err(Waited::Failed),
-                Err(_) => {
-                    let upload = self.upload.as_ref().filter(|upload| !upload.is_whole());
-                    let now = upload.map_or(moves, |upload| upload.moves());
-                    if now == moves {
-                        return Err(Waited::TooLong);
-                    }
-                    moves = now;
-                }
+            if let Ok(answered) = timeout(most, &mut sent).await {
+                return answered.map_err(Waited::Failed);
             }
+            let upload = self.upload.as_ref().filter(|upload| !upload.is_whole());
+            let now = upload.map_or(moves, |upload| upload.moves());
+            if now == moves {
+                return Err(Waited::TooLong);
+            }
+            moves = now;
         }
     }
 
@@ -142,6 +134,10 @@ impl Exchange<'_> {
     }
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is on the stack for a moment; a box would cost every request"
+)]
 enum Waited {
     Failed(Option<Request<RequestBody>>),
     TooLong,

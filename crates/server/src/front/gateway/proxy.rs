@@ -30,15 +30,18 @@ pub(super) async fn answer(
     let visit = visitor.presence.visit();
     let (parts, body) = request.into_parts();
     // Who has more to say than was listened to is not kept: the rest could be read as a request.
-    let is_unread = !body.is_end_stream() && parts.version != Version::HTTP_2;
+    let is_http2 = parts.version == Version::HTTP_2;
+    let is_unread = !body.is_end_stream() && !is_http2;
     let log = visitor.desk.shared.log.as_ref();
     let mut line = log.map(|log| log.begin(&parts, visitor.origin.address));
-    let response = match admit(&visitor, &parts, line.as_deref_mut()).await {
+    let mut idle = None;
+    let response = match admit(&visitor, &parts, line.as_mut()).await {
         Err(failure) => failure.answer(is_unread),
         Ok(Admitted::Refused(response)) => response,
         Ok(Admitted::Passed(service, target, pass)) => {
+            idle = is_http2.then_some(service.timeouts.idle);
             let way = Way { visitor: &visitor, service: &service, host: target.host.as_ref(), pass: &pass };
-            let mut response = match way.serve(parts, body, line.as_deref_mut()).await {
+            let mut response = match way.serve(parts, body, line.as_mut()).await {
                 Ok(response) => response,
                 Err(failure) => failure.answer(is_unread),
             };
@@ -49,7 +52,7 @@ pub(super) async fn answer(
     if let Some(line) = &mut line {
         line.is_answered(response.status());
     }
-    Ok(response.map(|content| Reply::new(content, line, visit)))
+    Ok(response.map(|content| Reply::new(content, line, visit, idle)))
 }
 
 enum Admitted {
@@ -126,7 +129,8 @@ impl Way<'_> {
         let (mut head, body) = response.into_parts();
         hop_by_hop::remove(&mut head.headers);
         head.version = Version::HTTP_11;
-        let relayed = Relayed::new(body, lease, timeouts.idle, left);
+        let relayed = Relayed::begun(body, lease, timeouts.idle, left).await;
+        let relayed = relayed.map_err(|_| Failure::UpstreamFailed)?;
         Ok(Response::from_parts(head, Content::Relayed(relayed)))
     }
 

@@ -3,14 +3,14 @@
 //! service says it that way.
 
 use super::access_log::Line;
-use super::dial::{NoLine, Stream};
+use super::dial::Stream;
 use super::failure::Failure;
 use super::hop_by_hop;
 use super::proxy::Way;
 use super::reply::{Content, Relayed};
 use super::request_body::RequestBody;
 use super::upstream::Lease;
-use crate::front::websocket::{accept_key, is_handshake, refuse_with_close, splice};
+use crate::front::websocket::{Spliced, accept_key, is_handshake, refuse_with_close, splice};
 use bytes::Bytes;
 use hivemind_tower::websocket::{Close, MessageLimiter};
 use http::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
@@ -58,7 +58,8 @@ impl Ticket {
                 let Ok((upstream, ahead)) = tunnel.upstream.await else { return };
                 let upstream = super::rewound::Rewound::new(upstream, ahead);
                 let spliced = splice(client, upstream, tunnel.limiter, tunnel.idle, stopped).await;
-                tracing::debug!(?spliced, "a WebSocket ended");
+                let Spliced { ended, to_upstream, to_client, messages } = spliced;
+                tracing::debug!(?ended, to_upstream, to_client, messages, "a WebSocket ended");
             }
         }
     }
@@ -86,8 +87,8 @@ pub(super) async fn open(
         let stream = match upstream.dialler().dial_http1(way.service.timeouts.connect).await {
             Ok(stream) => stream,
             Err(why) => {
-                failure = if why == NoLine::TooSlow { Failure::UpstreamTooSlow } else { failure };
-                upstream.leave_out();
+                failure = why.failure();
+                upstream.leave_out(&why);
                 tried.push(upstream);
                 continue;
             }
@@ -128,7 +129,8 @@ async fn agree(
     let (mut head, body) = response.into_parts();
     hop_by_hop::remove(&mut head.headers);
     if !has_agreed {
-        let relayed = Relayed::new(body, lease, timeouts.idle, timeouts.total);
+        let relayed = Relayed::begun(body, lease, timeouts.idle, timeouts.total).await;
+        let relayed = relayed.map_err(|_| Failure::UpstreamFailed)?;
         return Ok(Response::from_parts(head, Content::Relayed(relayed)));
     }
     head.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
