@@ -194,7 +194,7 @@ fn what_is_included_is_read_in_order_beside_the_main_file() {
 fn a_whole_configuration_passes_the_check_and_says_what_is_missing() {
     let made = imported(WHOLE, &[]).unwrap();
     let gateway = checked(&made.yaml);
-    assert!(gateway.routing.services.len() >= 3, "{}", made.yaml);
+    assert_eq!(gateway.routing.services.len(), 2, "{}", made.yaml);
     for note in &made.notes {
         assert!(made.yaml.contains(&note.to_string()), "{note}");
     }
@@ -281,5 +281,14 @@ mod any_text {
                 Err(ImportError::Nothing { .. }) => {}
             }
         }
+    }
+}
+
+#[test]
+fn what_is_made_runs_the_gateway_alone_and_its_ports_do_not_clash() {
+    for port in [80, 8080, 8081, 9090] {
+        let made = imported(&one("", "").replace("8000", &port.to_string()), &[]).unwrap();
+        assert_eq!(checked(&made.yaml).front.listen.port(), port);
+        assert!(made.yaml.contains("grpc_port: off"), "{}", made.yaml);
     }
 }

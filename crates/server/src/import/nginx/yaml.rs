@@ -24,6 +24,7 @@ fn section_to(out: &mut String, section: &Section, notes: &[Note]) -> fmt::Resul
             writeln!(out, "#   {note}")?;
         }
     }
+    server(out, section)?;
     writeln!(out, "\ngateway:")?;
     match &section.listen {
         Some(listen) => writeln!(out, "  listen: {}", quoted(listen))?,
@@ -44,6 +45,22 @@ fn section_to(out: &mut String, section: &Section, notes: &[Note]) -> fmt::Resul
     }
     writeln!(out, "  services:")?;
     section.services.iter().try_for_each(|of| service(out, of))
+}
+
+/// No service for Envoy, and the pages for operators where nginx was not.
+fn server(out: &mut String, section: &Section) -> fmt::Result {
+    let taken: Vec<u16> = [&section.listen, &section.redirect_from]
+        .into_iter()
+        .flatten()
+        .filter_map(|address| address.rsplit(':').next()?.parse().ok())
+        .collect();
+    writeln!(out, "\nserver:\n  grpc_port: off # The rate limit service for Envoy, which nginx is not.")?;
+    for (key, port, instead) in [("admin_port", 8080, 18080), ("metrics_port", 9090, 19090)] {
+        if taken.contains(&port) {
+            writeln!(out, "  {key}: {instead} # nginx's is {port}, where it is usually.")?;
+        }
+    }
+    Ok(())
 }
 
 fn tls(out: &mut String, section: &Section) -> fmt::Result {
