@@ -90,20 +90,37 @@ where
         let Some(Ok(is_http2)) = opening else { return };
         is_http2
     };
-    let line = TokioIo::new(Line::new(io, &first, Rc::clone(&presence)));
     // Each in a box of its size: else every connection would have room for the largest of them.
     if is_http2 {
-        Box::pin(http2(line, visitor, manner)).await;
-    } else {
-        Box::pin(http1(line, visitor, manner)).await;
+        let line = TokioIo::new(Line::new(io, &first, presence));
+        return Box::pin(http2(line, visitor, manner)).await;
     }
+    loop {
+        let line = TokioIo::new(Line::new(io, &first, Rc::clone(&presence)));
+        let Some(resting) = Box::pin(http1(line, Rc::clone(&visitor), manner)).await else { return };
+        (io, first) = (resting.io, resting.ahead.to_vec());
+        // What is said next is HTTP/1.1 as before, whatever it looks like.
+        if first.is_empty() && !matches!(attended(&presence, opening(&mut io, &mut first)).await, Some(Ok(_)))
+        {
+            return;
+        }
+        presence.stays();
+        presence.hears();
+    }
+}
+
+/// A connection between two requests, for which nothing is kept: a client may hold one for long, and
+/// what hyper keeps for it is twenty times what it takes to wait.
+struct Resting<T> {
+    io: T,
+    ahead: Bytes,
 }
 
 /// Waits for something as long as the connection may stay.
 async fn attended<F: Future>(presence: &Presence, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     poll_fn(|cx| match presence.order(cx) {
-        Order::Stay => future.as_mut().poll(cx).map(Some),
+        Order::Stay | Order::Rest => future.as_mut().poll(cx).map(Some),
         Order::Leave | Order::Cut => Poll::Ready(None),
     })
     .await
@@ -127,7 +144,8 @@ async fn opening(io: &mut (impl AsyncRead + Unpin), first: &mut Vec<u8>) -> io::
     }
 }
 
-async fn http1<T>(line: TokioIo<Line<T>>, visitor: Rc<Visitor>, manner: &Manner)
+/// Serves HTTP/1.1 until the connection ends, or has nothing to do for a while.
+async fn http1<T>(line: TokioIo<Line<T>>, visitor: Rc<Visitor>, manner: &Manner) -> Option<Resting<T>>
 where
     T: AsyncRead + AsyncWrite + Unpin + 'static,
 {
@@ -141,24 +159,33 @@ where
         .max_headers(manner.max_headers)
         .serve_connection(line, service);
     let mut is_leaving = false;
-    let ended = poll_fn(|cx| {
+    let outcome = poll_fn(|cx| {
         match presence.order(cx) {
-            Order::Cut => return Poll::Ready(None),
+            Order::Cut => return Poll::Ready(Outcome::Cut),
+            Order::Rest if presence.is_at_rest() => return Poll::Ready(Outcome::Rests),
+            Order::Rest => presence.stays(),
             Order::Leave if !is_leaving => {
                 is_leaving = true;
                 Pin::new(&mut connection).graceful_shutdown();
             }
             _ => {}
         }
-        Pin::new(&mut connection).poll(cx).map(Some)
+        Pin::new(&mut connection).poll(cx).map(Outcome::Ended)
     })
     .await;
-    let Some(ended) = ended else { return };
+    let ended = match outcome {
+        Outcome::Cut => return None,
+        Outcome::Rests => {
+            let parts = connection.into_parts();
+            return Some(Resting { io: parts.io.into_inner().into_inner(), ahead: parts.read_buf });
+        }
+        Outcome::Ended(ended) => ended,
+    };
     if let Err(error) = &ended {
         tracing::debug!("a connection ended: {error}");
         // An answer that broke off must not look as if it went on.
         if error.is_user() {
-            return;
+            return None;
         }
     }
     let parts = connection.into_parts();
@@ -170,6 +197,13 @@ where
         Some(ticket) => Box::pin(upgraded(ticket, io, parts.read_buf, manner)).await,
         None => linger(io, is_leaving).await,
     }
+    None
+}
+
+enum Outcome {
+    Cut,
+    Rests,
+    Ended(hyper::Result<()>),
 }
 
 async fn upgraded<T>(ticket: Ticket, io: T, ahead: Bytes, manner: &Manner)

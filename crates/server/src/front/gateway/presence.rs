@@ -22,11 +22,15 @@ pub(super) struct Limits {
 /// A look more often than this would cost more than it finds.
 const SHORTEST_TICK: Duration = Duration::from_millis(20);
 const LONGEST_TICK: Duration = Duration::from_secs(1);
+/// After this much silence another request is not expected at once.
+const RESTS_AFTER: Duration = Duration::from_secs(1);
 
 /// What a connection is told to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Stay,
+    /// Nothing is under way: what is kept for requests can go.
+    Rest,
     /// Requests under way are answered, no others.
     Leave,
     /// At once.
@@ -40,6 +44,8 @@ pub(super) struct Presence {
     visits: Cell<u32>,
     /// Whether a head has begun that is not whole.
     is_within_head: Cell<bool>,
+    /// Whether the last request had a body. Where it ends is hyper's to know, so hyper stays.
+    had_body: Cell<bool>,
     /// Since when it is as it is: silent, or within a head.
     since: Cell<Timestamp>,
     /// Since when what is written to it waits for it to be read.
@@ -55,6 +61,7 @@ impl Presence {
             visits: Cell::new(0),
             // Whoever connects has something to say: it has as long as for a head.
             is_within_head: Cell::new(true),
+            had_body: Cell::new(false),
             since: Cell::new(now),
             blocked_since: Cell::new(None),
         }
@@ -87,10 +94,24 @@ impl Presence {
     }
 
     /// A request has begun; it is over when what this gives back is dropped.
-    pub(super) fn visit(self: &Rc<Self>) -> Visit {
+    pub(super) fn visit(self: &Rc<Self>, has_body: bool) -> Visit {
         self.visits.set(self.visits.get() + 1);
+        self.had_body.set(has_body);
         self.is_within_head.set(false);
         Visit(Rc::clone(self))
+    }
+
+    /// Whether no request is under way, none has begun, and all that was said is out.
+    pub(super) fn is_at_rest(&self) -> bool {
+        let is_quiet = self.visits.get() == 0 && !self.is_within_head.get() && !self.had_body.get();
+        is_quiet && self.blocked_since.get().is_none()
+    }
+
+    /// It does not rest, or not any more.
+    pub(super) fn stays(&self) {
+        if self.order.get() == Order::Rest {
+            self.order.set(Order::Stay);
+        }
     }
 
     fn tell(&self, order: Order) {
@@ -114,6 +135,7 @@ impl Presence {
         match self.is_within_head.get() {
             true if is_over(self.since.get(), limits.head) => Order::Cut,
             false if is_over(self.since.get(), limits.idle) => Order::Leave,
+            false if self.is_at_rest() && is_over(self.since.get(), RESTS_AFTER) => Order::Rest,
             _ => Order::Stay,
         }
     }
@@ -210,6 +232,7 @@ impl Roll {
         for presence in self.all.borrow().iter() {
             match presence.judge(now, limits) {
                 Order::Stay => {}
+                Order::Rest if presence.order.get() != Order::Stay => {}
                 // Whoever was shown out and has gone silent meanwhile is not waited for twice.
                 Order::Leave if presence.order.get() == Order::Leave => presence.tell(Order::Cut),
                 order => presence.tell(order),
@@ -234,11 +257,12 @@ mod tests {
         let roll = Roll::default();
         let presence = roll.enter();
         assert_eq!((after(&presence, 4), after(&presence, 6)), (Order::Stay, Order::Cut));
-        let visit = presence.visit();
+        let visit = presence.visit(false);
         presence.hears();
         assert_eq!(after(&presence, 1_000), Order::Stay);
         drop(visit);
-        assert_eq!((after(&presence, 6), after(&presence, 61)), (Order::Stay, Order::Leave));
+        assert_eq!((after(&presence, 0), after(&presence, 6)), (Order::Stay, Order::Rest));
+        assert_eq!(after(&presence, 61), Order::Leave);
         presence.hears();
         assert_eq!((after(&presence, 4), after(&presence, 6)), (Order::Stay, Order::Cut));
     }
@@ -246,7 +270,7 @@ mod tests {
     #[test]
     fn who_does_not_take_its_answer_is_cut_off() {
         let presence = Roll::default().enter();
-        let _visit = presence.visit();
+        let _visit = presence.visit(false);
         presence.takes(true);
         assert_eq!((after(&presence, 59), after(&presence, 61)), (Order::Stay, Order::Cut));
         presence.takes(false);

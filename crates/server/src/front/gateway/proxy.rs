@@ -27,8 +27,8 @@ pub(super) async fn answer(
     visitor: Rc<Visitor>,
     request: Request<Incoming>,
 ) -> Result<Response<Reply>, Infallible> {
-    let visit = visitor.presence.visit();
     let (parts, body) = request.into_parts();
+    let visit = visitor.presence.visit(!body.is_end_stream());
     // Who has more to say than was listened to is not kept: the rest could be read as a request.
     let is_http2 = parts.version == Version::HTTP_2;
     let is_unread = !body.is_end_stream() && !is_http2;
