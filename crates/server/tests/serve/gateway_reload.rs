@@ -128,7 +128,7 @@ async fn a_request_to_the_admin_port_loads_it_and_tells_what_became_of_it() {
     assert_eq!(gateway.ask().await.body, "one", "what was in force stays");
 }
 
-// Seen failing on: no comparison with what it was started with.
+// Seen failing on: keys that need a restart not told.
 #[tokio::test]
 async fn a_changed_static_key_is_named_and_the_running_value_kept() {
     let one = app("one").await;
