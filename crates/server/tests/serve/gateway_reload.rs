@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 struct Gateway {
     folder: tempfile::TempDir,
     _child: Child,
-    gateway: SocketAddr,
+    front: SocketAddr,
     admin: SocketAddr,
     log: Log,
     /// Read on, or the log of refusals would have nowhere to go.
@@ -65,9 +65,9 @@ impl Gateway {
         let mut screen = Log::of(child.stdout.take().unwrap());
         let address =
             |line: &str| line.split_once("://").unwrap().1.split(['/', ' ']).next().unwrap().parse().unwrap();
-        let gateway = address(&screen.next("gateway ").await);
+        let front = address(&screen.next("gateway ").await);
         let admin = address(&screen.next("admin ").await);
-        Self { folder, _child: child, gateway, admin, log, _screen: screen }
+        Self { folder, _child: child, front, admin, log, _screen: screen }
     }
 
     fn path(&self) -> std::path::PathBuf {
@@ -79,7 +79,7 @@ impl Gateway {
     }
 
     async fn ask(&self) -> Page {
-        get(self.gateway, "/").await
+        get(self.front, "/").await
     }
 
     async fn reload(&self) -> Page {
