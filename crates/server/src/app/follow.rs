@@ -25,14 +25,14 @@ pub(super) fn follow(
             service: Arc::clone(service),
             health: Arc::clone(health),
         };
-        let follower = Follower {
+        let following = Follower {
             followed,
             loaded: shared.rules,
             interval: limiting.config_reload_interval,
             hangups: for_rules,
             requests: reloads.add("rules"),
         };
-        tokio::spawn(follower.run());
+        tokio::spawn(following.run());
     }
     if origin.configuration.path.is_some() {
         let put_in_force =
@@ -45,14 +45,14 @@ pub(super) fn follow(
             service: Arc::clone(service),
             health: Arc::clone(health),
         };
-        let follower = Follower {
+        let following = Follower {
             followed,
             loaded,
             interval: limiting.config_reload_interval,
             hangups: for_configuration,
             requests: reloads.add("configuration"),
         };
-        tokio::spawn(follower.run());
+        tokio::spawn(following.run());
     }
     reloads
 }

@@ -19,7 +19,7 @@ enum From {
     Nginx(Nginx),
 }
 
-/// nginx's limit_req, server, location and proxy_pass become a `gateway` section
+/// Make a `gateway` section of nginx's `limit_req`, `server`, `location` and `proxy_pass`
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   hivemind import nginx /etc/nginx/nginx.conf --output hivemind.yaml

@@ -114,8 +114,8 @@ impl<'r, 'n> Section<'r, 'n> {
     /// The section, and whether `off` stands in its place.
     pub(super) fn section_or_off(&mut self, key: &str) -> (bool, Section<'_, 'n>) {
         let node = self.ask(key, Known::Section);
-        let is_off = |node: &&Node| matches!(&node.value, Value::Scalar { text, .. } if is_no(text));
-        let off = node.filter(is_off).is_some();
+        let is_off = |node: &Node| matches!(&node.value, Value::Scalar { text, .. } if is_no(text));
+        let off = node.is_some_and(is_off);
         let path = self.path(key);
         (off, Section::new(self.reading, path, node.filter(|_| !off)))
     }

@@ -11,7 +11,9 @@ pub(super) fn files(pattern: &Path) -> std::io::Result<Vec<PathBuf>> {
             _ => None,
         };
         let Some(name) = name else {
-            found.iter_mut().for_each(|path| path.push(part));
+            for path in &mut found {
+                path.push(part);
+            }
             continue;
         };
         let mut next = Vec::new();

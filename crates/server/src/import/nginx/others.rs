@@ -127,7 +127,7 @@ pub(super) fn tell(directives: &[Directive], read: &[&[&str]], report: &mut Repo
                 || (name.starts_with(of)
                     && (of.ends_with('_') || name.as_bytes().get(of.len()) == Some(&b'_')))
         };
-        let why = WHY.iter().find(|(names, _)| names.iter().any(|of| fits(&of)));
+        let why = WHY.iter().find(|(names, _)| names.iter().any(fits));
         report.note(directive, why.map_or("the gateway has no such setting", |(_, why)| why));
     }
 }

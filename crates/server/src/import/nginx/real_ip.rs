@@ -18,11 +18,8 @@ impl ClientIp {
         for directive in block {
             let value = directive.arg(0);
             match directive.name.as_str() {
-                "set_real_ip_from" if is_network(value) => {
-                    if !self.trusted_proxies.iter().any(|other| other == value) {
-                        self.trusted_proxies.push(value.to_owned());
-                    }
-                }
+                "set_real_ip_from" if self.trusted_proxies.iter().any(|other| other == value) => {}
+                "set_real_ip_from" if is_network(value) => self.trusted_proxies.push(value.to_owned()),
                 "set_real_ip_from" => report.note(directive, "the gateway trusts addresses and networks, not names or sockets"),
                 "real_ip_header" if value.eq_ignore_ascii_case("x-forwarded-for") => {}
                 "real_ip_header" => report.note(

@@ -56,7 +56,7 @@ impl Section {
             section.services.extend(services);
             tell_returns(server, &mut around);
         }
-        section.identity = limits.identity.clone();
+        section.identity.clone_from(&limits.identity);
         section.client_ip = client_ip;
         section.name_apart();
         section.tell_shared(&limits, report);

@@ -111,16 +111,14 @@ pub(super) fn services<'d>(
         let of = services.iter_mut().filter(|service| is_below(&proxied.path, &service.prefix));
         let longest =
             of.max_by_key(|service| service.prefix.len()).filter(|service| service.manner == proxied.manner);
-        match longest {
-            Some(service) => {
-                let id = name_of(&proxied.path, "root");
-                service.endpoints.push(Endpoint { id, path: proxied.path, limit: proxied.limit });
-            }
-            None => {
-                around.report.note(proxied.directive, "it goes elsewhere than what is around it, so it is a service, which is for what is below it, too");
-                let prefix = without_slash(&proxied.path);
-                services.push(service(&base, &hosts, prefix, proxied));
-            }
+        if let Some(service) = longest {
+            let id = name_of(&proxied.path, "root");
+            service.endpoints.push(Endpoint { id, path: proxied.path, limit: proxied.limit });
+        } else {
+            let text = "it goes elsewhere than what is around it, so it is a service, which is for what is below it, too";
+            around.report.note(proxied.directive, text);
+            let prefix = without_slash(&proxied.path);
+            services.push(service(&base, &hosts, prefix, proxied));
         }
     }
     services

@@ -46,7 +46,7 @@ impl ServiceSettings {
             limits = limits.named_endpoint(&endpoint.id, &endpoint.methods, &endpoint.path, endpoint.limit);
         }
         let paths = if own.paths.is_empty() { &all.paths } else { &own.paths };
-        limits = paths.iter().fold(limits, |limits, path| limits.websocket(path));
+        limits = paths.iter().fold(limits, ServiceLimits::websocket);
         limits = if paths.is_empty() { limits.websocket_anywhere() } else { limits };
         limits = own.connections.enabled.into_iter().fold(limits, ServiceLimits::count_ws_connections);
         limits = own.messages.enabled.into_iter().fold(limits, ServiceLimits::count_ws_messages);

@@ -50,8 +50,8 @@ pub(super) fn read_all(section: &mut Section<'_, '_>, platform: Option<&Platform
     section.each("services", |item| {
         let before = item.mistakes();
         let service = read(item, &common);
-        if item.is_there() && item.mistakes() == before {
-            platform.into_iter().for_each(|platform| limits::check_service(item, &service, platform));
+        if let Some(platform) = platform.filter(|_| item.is_there() && item.mistakes() == before) {
+            limits::check_service(item, &service, platform);
         }
         if item.is_there() && services.len() < MOST_SERVICES {
             taken.check(item, &service);
