@@ -35,6 +35,8 @@ pub(crate) struct Imported {
     pub(crate) yaml: String,
     /// What was not carried over, or not exactly, in the order of the files.
     pub(crate) notes: Vec<Note>,
+    /// Whether a limit, or TLS, was among it: what was made protects less than nginx did.
+    pub(crate) is_weaker: bool,
 }
 
 /// Why nothing could be made of it.
@@ -53,9 +55,9 @@ pub(crate) fn import(path: &Path) -> Result<Imported, ImportError> {
     let directives = tree::read(path)?;
     let mut report = Report::default();
     let section = Section::of(&directives, &mut report);
-    let notes = report.in_order();
+    let (notes, is_weaker) = report.in_order();
     if section.services.is_empty() {
         return Err(ImportError::Nothing { notes });
     }
-    Ok(Imported { yaml: yaml::write(&section, &notes), notes })
+    Ok(Imported { yaml: yaml::write(&section, &notes), notes, is_weaker })
 }

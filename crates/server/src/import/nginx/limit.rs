@@ -43,7 +43,7 @@ impl Limits<'_> {
                 "a request has one limit in the gateway, and `{}` is the slowest of those here; `{}` is left out",
                 limit.zone, other.zone
             );
-            report.note(directive, text);
+            report.lose(directive, text);
         }
         tell_status(context, report);
         Some(limit)
@@ -53,11 +53,11 @@ impl Limits<'_> {
         let arg = |name: &str| directive.args.iter().find_map(|arg| arg.strip_prefix(name));
         let name = arg("zone=").unwrap_or_default();
         let Some(zone) = self.zones.get(name) else {
-            report.note(directive, format!("there is no zone `{name}`; name the file that has it, too"));
+            report.lose(directive, format!("there is no zone `{name}`; name the file that has it, too"));
             return None;
         };
         let Some(Zone { identity, requests, seconds, .. }) = zone else {
-            report.note(
+            report.lose(
                 directive,
                 format!("the zone `{name}` could not be carried over, so this is not limited"),
             );
@@ -67,7 +67,7 @@ impl Limits<'_> {
             let text = format!(
                 "the gateway knows clients in one way for all limits, and that of `{name}` is another; it is left out"
             );
-            report.note(directive, text);
+            report.lose(directive, text);
             return None;
         }
         let number = |name: &str| arg(name).and_then(|text| text.parse::<u32>().ok());

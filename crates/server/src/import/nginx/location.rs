@@ -35,7 +35,7 @@ impl<'d> Around<'_, 'd> {
             let read: [&[&str]; 3] =
                 [&["location", "proxy_pass"], &Context::DIRECTIVES, &ClientIp::DIRECTIVES];
             others::tell(inside, &read, self.report);
-            self.client_ip.add(inside, self.report);
+            self.client_ip.add(inside, Some("location"), self.report);
             all.extend(self.one(location, &context));
             all.extend(self.proxied(inside, &context));
         }

@@ -4,24 +4,36 @@ use super::report::Report;
 use super::tree::Directive;
 
 /// `gateway.client_ip`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub(super) struct ClientIp {
     pub(super) trusted_proxies: Vec<String>,
+    /// Where the list begins; and whether those in it write what the gateway reads.
+    trusts: Option<Directive>,
+    reads_forwarded_for: bool,
 }
 
 impl ClientIp {
     pub(super) const DIRECTIVES: [&'static str; 3] =
         ["set_real_ip_from", "real_ip_header", "real_ip_recursive"];
 
-    /// Adds what a block says. The gateway has one list for all services.
-    pub(super) fn add(&mut self, block: &[Directive], report: &mut Report) {
+    /// Adds what a block says; `within` is what the block is, if it is not all of `http`.
+    pub(super) fn add(&mut self, block: &[Directive], within: Option<&str>, report: &mut Report) {
         for directive in block {
             let value = directive.arg(0);
+            if directive.name == "set_real_ip_from" {
+                self.trusts.get_or_insert_with(|| directive.clone());
+                if let Some(within) = within {
+                    let text = format!("here it is for all services, and not only for this {within}");
+                    report.lose(directive, text);
+                }
+            }
             match directive.name.as_str() {
                 "set_real_ip_from" if self.trusted_proxies.iter().any(|other| other == value) => {}
                 "set_real_ip_from" if is_network(value) => self.trusted_proxies.push(value.to_owned()),
                 "set_real_ip_from" => report.note(directive, "the gateway trusts addresses and networks, not names or sockets"),
-                "real_ip_header" if value.eq_ignore_ascii_case("x-forwarded-for") => {}
+                "real_ip_header" if value.eq_ignore_ascii_case("x-forwarded-for") => {
+                    self.reads_forwarded_for = true;
+                }
                 "real_ip_header" => report.note(
                     directive,
                     "the gateway reads `x-forwarded-for` or `forwarded`; have the proxy in front write one of these",
@@ -32,6 +44,17 @@ impl ClientIp {
                 ),
                 _ => {}
             }
+        }
+    }
+
+    /// The list, if those in it write `X-Forwarded-For`: a proxy that writes another header passes on what a
+    /// client says in this one, and the client would choose whom it is limited as.
+    pub(super) fn finish(&mut self, report: &mut Report) {
+        if let Some(directive) = self.trusts.take().filter(|_| !self.reads_forwarded_for) {
+            self.trusted_proxies.clear();
+            let text = "without `real_ip_header X-Forwarded-For` nginx reads another header, so the list is left out and all \
+                        clients of that proxy are one; have it write X-Forwarded-For, and add it as `client_ip.trusted_proxies`";
+            report.note(&directive, text);
         }
     }
 }

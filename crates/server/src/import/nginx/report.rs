@@ -33,19 +33,29 @@ impl fmt::Display for Note {
 }
 
 #[derive(Default)]
-pub(super) struct Report(Vec<Note>);
+pub(super) struct Report {
+    notes: Vec<Note>,
+    is_weaker: bool,
+}
 
 impl Report {
     pub(super) fn note(&mut self, directive: &super::tree::Directive, text: impl Into<String>) {
         let note = Note { place: directive.place.clone(), directive: directive.shown(), text: text.into() };
         // What is inherited is met in each place that inherits it, and told once.
-        if !self.0.contains(&note) {
-            self.0.push(note);
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
         }
     }
 
-    pub(super) fn in_order(mut self) -> Vec<Note> {
-        self.0.sort_by(|one, other| one.place.cmp(&other.place));
-        self.0
+    /// Notes something that protected the app in nginx, and does not here.
+    pub(super) fn lose(&mut self, directive: &super::tree::Directive, text: impl Into<String>) {
+        self.is_weaker = true;
+        self.note(directive, text);
+    }
+
+    /// The notes, and whether what was made protects less than nginx did.
+    pub(super) fn in_order(mut self) -> (Vec<Note>, bool) {
+        self.notes.sort_by(|one, other| one.place.cmp(&other.place));
+        (self.notes, self.is_weaker)
     }
 }

@@ -23,7 +23,10 @@ pub(super) struct Section {
     pub(super) services: Vec<Service>,
 }
 
-const IN_HTTP: [&str; 3] = ["server", "upstream", "limit_req_zone"];
+const IN_HTTP: [&str; 6] =
+    ["server", "upstream", "limit_req_zone", "ssl_certificate", "ssl_certificate_key", "ssl_protocols"];
+/// What a server may have that only sends to HTTPS.
+const IN_REDIRECT: [&str; 4] = ["listen", "server_name", "return", "location"];
 
 impl Section {
     pub(super) fn of(directives: &[Directive], report: &mut Report) -> Self {
@@ -39,24 +42,33 @@ impl Section {
         let mut limits = Limits { zones: zone::read(block, report), identity: None };
         let mut section = Self::default();
         let mut client_ip = ClientIp::default();
-        client_ip.add(block, report);
+        client_ip.add(block, None, report);
         let context = Context::default().within(block);
         let mut around =
             Around { upstreams: &upstreams, limits: &mut limits, client_ip: &mut client_ip, report };
         let listens: Vec<Vec<Listen<'_>>> =
             servers.iter().map(|server| server::listens(server, &mut around)).collect();
-        let default = listens.iter().position(|all| all.iter().any(|listen| listen.is_default)).unwrap_or(0);
         section.listen_on(&listens, &servers, &mut around);
-        for (index, server) in servers.iter().enumerate() {
-            if is_redirect(server) && section.redirect_from.is_some() {
+        let default = section.default_of(&listens);
+        section.certify(block, &mut around);
+        for (index, (server, of_server)) in servers.iter().zip(&listens).enumerate() {
+            if section.redirect_from.is_some()
+                && let Some(sends) = redirect(server, of_server)
+            {
+                others::tell(server.children(), &[&IN_REDIRECT], around.report);
+                if sends.arg(0) != "308" {
+                    around.report.note(sends, "the gateway sends to HTTPS with 308, for any host");
+                }
                 continue;
             }
-            section.certify(server, &mut around);
-            let services = server::services(server, index == default, &context, &mut around);
+            section.certify(server.children(), &mut around);
+            let services = server::services(server, Some(index) == default, &context, &mut around);
             section.services.extend(services);
             tell_returns(server, &mut around);
         }
+        section.tell_plain(&listens, &mut around);
         section.identity.clone_from(&limits.identity);
+        client_ip.finish(report);
         section.client_ip = client_ip;
         section.name_apart();
         section.tell_shared(&limits, report);
@@ -77,13 +89,8 @@ impl Section {
             chosen = match chosen {
                 None => Some(listen),
                 // Both at once are `[::]`, which takes IPv4 as well.
-                Some(of) if of.address.replace("0.0.0.0:", "[::]:") == listen.address => Some(listen),
-                Some(of)
-                    if of.address == listen.address
-                        || of.address == listen.address.replace("0.0.0.0:", "[::]:") =>
-                {
-                    Some(of)
-                }
+                Some(of) if wide(&of.address) == listen.address => Some(listen),
+                Some(of) if of.address == listen.address || of.address == wide(&listen.address) => Some(of),
                 Some(of) => {
                     let text = format!(
                         "the gateway listens on one address, `{}`; run another one for this",
@@ -97,10 +104,10 @@ impl Section {
         self.listen = chosen.map(|listen| listen.address.clone());
         for (of_server, server) in listens.iter().zip(servers) {
             for listen in of_server.iter().filter(|listen| has_tls && !listen.is_tls) {
-                let redirects = is_redirect(server);
+                let redirects = redirect(server, of_server).is_some();
                 match &self.redirect_from {
                     None if redirects => self.redirect_from = Some(listen.address.clone()),
-                    Some(from) if redirects && from.replace("0.0.0.0:", "[::]:") == listen.address => {
+                    Some(from) if redirects && wide(from) == listen.address => {
                         self.redirect_from = Some(listen.address.clone());
                     }
                     Some(from) if redirects && *from == listen.address => {}
@@ -113,8 +120,26 @@ impl Section {
         }
     }
 
-    fn certify<'d>(&mut self, server: &'d Directive, around: &mut Around<'_, 'd>) {
-        let all = |name: &'static str| server.children().iter().filter(move |of| of.name == name);
+    /// The server that answers for hosts that none has: the default one where the gateway listens, else the first.
+    fn default_of(&self, listens: &[Vec<Listen<'_>>]) -> Option<usize> {
+        let is_here = |listen: &Listen<'_>| {
+            self.listen.as_deref().is_none_or(|here| wide(here) == wide(&listen.address))
+        };
+        let default = listens.iter().position(|all| all.iter().any(|of| of.is_default && is_here(of)));
+        default.or_else(|| listens.iter().position(|all| all.is_empty() || all.iter().any(is_here)))
+    }
+
+    /// TLS without a certificate would be no TLS.
+    fn tell_plain(&self, listens: &[Vec<Listen<'_>>], around: &mut Around<'_, '_>) {
+        let tls = listens.iter().flatten().find(|listen| listen.is_tls);
+        if let Some(listen) = tls.filter(|_| self.certificates.is_empty()) {
+            let text = "no `ssl_certificate` was found for it, and without one the gateway speaks plain HTTP; add `gateway.tls`";
+            around.report.lose(listen.directive, text);
+        }
+    }
+
+    fn certify<'d>(&mut self, block: &'d [Directive], around: &mut Around<'_, 'd>) {
+        let all = |name: &'static str| block.iter().filter(move |of| of.name == name);
         for (cert, key) in all("ssl_certificate").zip(all("ssl_certificate_key")) {
             let pair = (cert.arg(0).to_owned(), key.arg(0).to_owned());
             if pair.0.contains('$') || pair.0.starts_with("data:") {
@@ -177,17 +202,30 @@ impl Section {
     }
 }
 
-/// Whether a server does nothing but send to HTTPS.
-fn is_redirect(server: &Directive) -> bool {
-    let inside = server.children();
-    let sends = |directives: &[Directive]| {
-        directives
-            .iter()
-            .any(|of| of.name == "return" && of.args.last().is_some_and(|to| to.starts_with("https://")))
+/// An address that takes IPv4 and IPv6 is the same for both.
+fn wide(address: &str) -> String {
+    address.replace("0.0.0.0:", "[::]:")
+}
+
+/// What sends to HTTPS, if a server on plain HTTP does nothing else.
+fn redirect<'d>(server: &'d Directive, listens: &[Listen<'_>]) -> Option<&'d Directive> {
+    const SAME_HOST: [&str; 3] = ["https://$host$", "https://$http_host$", "https://$server_name$"];
+    if listens.iter().any(|listen| listen.is_tls) {
+        return None;
+    }
+    let sends = |directives: &'d [Directive]| {
+        directives.iter().find(|of| {
+            let to = of.args.last().and_then(|to| SAME_HOST.iter().find_map(|host| to.strip_prefix(host)));
+            of.name == "return" && matches!(to, Some("request_uri" | "uri"))
+        })
     };
-    let locations: Vec<&Directive> = inside.iter().filter(|of| of.name == "location").collect();
-    sends(inside) && locations.is_empty()
-        || locations.len() == 1 && locations.iter().all(|of| of.args.concat() == "/" && sends(of.children()))
+    let inside = server.children();
+    let mut locations = inside.iter().filter(|of| of.name == "location");
+    match (locations.next(), locations.next()) {
+        (None, _) => sends(inside),
+        (Some(all), None) if all.args.concat() == "/" && all.children().len() == 1 => sends(all.children()),
+        _ => None,
+    }
 }
 
 fn tell_returns<'d>(server: &'d Directive, around: &mut Around<'_, 'd>) {

@@ -89,7 +89,7 @@ pub(super) fn services<'d>(
     let context = context.within(inside);
     // A redirect to HTTPS is told, or done, by whoever looks at all servers.
     others::tell(inside, &[&READ, &Context::DIRECTIVES, &ClientIp::DIRECTIVES], around.report);
-    around.client_ip.add(inside, around.report);
+    around.client_ip.add(inside, Some("server"), around.report);
     let names = names(server, around);
     let base = names.first().map_or("app", |name| name.trim_start_matches("*.")).to_owned();
     let hosts = if is_default { Vec::new() } else { names };

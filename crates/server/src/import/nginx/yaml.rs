@@ -43,6 +43,11 @@ fn section_to(out: &mut String, section: &Section, notes: &[Note]) -> fmt::Resul
     if let Some(Identity::SessionCookie(cookie)) = &section.identity {
         writeln!(out, "  session_cookie: {cookie}")?;
     }
+    writeln!(out, "  # nginx limits no WebSockets: opening one is a request as any other.")?;
+    writeln!(
+        out,
+        "  platform: {{websocket: {{connections: {{enabled: false}}, messages: {{enabled: false}}}}}}"
+    )?;
     writeln!(out, "  services:")?;
     section.services.iter().try_for_each(|of| service(out, of))
 }
@@ -121,16 +126,23 @@ fn service(out: &mut String, service: &Service) -> fmt::Result {
 /// On its own line, with where it comes from behind it.
 fn limit(out: &mut String, limit: Option<&Limit>) -> fmt::Result {
     let Some(limit) = limit else {
-        return writeln!(out, "{{requests: 1000000, window: 1s, burst: 1000000}} # not limited in nginx");
+        return writeln!(
+            out,
+            "{{requests: 1000000, window: 1s, burst: 1000000}} # no limit was carried over for it"
+        );
     };
     let Limit { zone, requests, seconds, burst, delay_after, dry_run } = limit;
     write!(out, "{{requests: {requests}, window: {seconds}s, burst: {burst}, ")?;
     match delay_after {
-        Some(after) => write!(out, "mode: delay, delay_after: {after}, ")?,
-        None => write!(out, "mode: reject, ")?,
+        Some(after) => write!(out, "mode: delay, delay_after: {after}")?,
+        None => write!(out, "mode: reject")?,
+    }
+    // Said only where it is so: the platform's is over what is left open, and `false` would be over the platform's.
+    if *dry_run {
+        write!(out, ", dry_run: true")?;
     }
     let nginx = burst.saturating_sub(1);
-    writeln!(out, "dry_run: {dry_run}}} # zone={zone}; nginx's burst={nginx} is {burst} here")
+    writeln!(out, "}} # zone={zone}; nginx's burst={nginx} is {burst} here")
 }
 
 /// In quotes, so that nothing in it means anything to YAML.
