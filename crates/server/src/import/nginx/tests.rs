@@ -1,6 +1,7 @@
 //! What is made of nginx's configuration, and what is told of the rest.
 
 mod notes;
+mod protection;
 
 use super::{ImportError, Imported, import};
 use crate::config::gateway::{Gateway, HostHeader, IdentityStep, ServiceSettings};
@@ -56,9 +57,8 @@ fn seconds(seconds: u64) -> Duration {
 // Seen failing on: the burst as it is.
 #[test]
 fn rate_burst_and_delay_are_what_they_are_to_nginx() {
-    let limit = |requests, window, burst| {
-        PartialLimit::new().requests(requests).window(seconds(window)).burst(burst).dry_run(false)
-    };
+    let limit =
+        |requests, window, burst| PartialLimit::new().requests(requests).window(seconds(window)).burst(burst);
     for (rate, limit_req, expected) in [
         ("10r/s", "zone=a burst=20 nodelay", limit(10, 1, 21).reject()),
         ("10r/s", "zone=a burst=20", limit(10, 1, 21).delay(0)),
@@ -136,7 +136,7 @@ fn locations_become_services_or_endpoints_and_equal_ones_are_one() {
     assert_eq!(services[3].host_header, HostHeader::Set("fixed.example.org".into()));
     let [login] = &services[0].endpoints[..] else { panic!("one endpoint") };
     assert_eq!((login.id.as_str(), login.path.as_str(), login.methods.len()), ("login", "/login", 0));
-    assert_eq!(login.limit, PartialLimit::per_second(1).burst(1).reject().dry_run(false));
+    assert_eq!(login.limit, PartialLimit::per_second(1).burst(1).reject());
 }
 
 #[test]
