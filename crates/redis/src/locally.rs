@@ -4,7 +4,7 @@ use crate::Prefix;
 use crate::lease::{Leases, Wish};
 use crate::options::Options;
 use crate::over_cache::{Mark, OverCache, Owed};
-use crate::script::{Answer, Call, Manner, Request};
+use crate::script::{Answer, Call, Manner, Request, Taken};
 use crate::state;
 use crate::store::Shared;
 use crate::wait::Wait;
@@ -67,7 +67,7 @@ impl Known {
             }
             let wish = leases.wish(charge, prefix, context.now);
             if let Some((units, began)) = wish.returned {
-                call.push(prefix, &Charge { cost: Cost::new(units), ..*charge }, Request::Undo(began));
+                call.push(prefix, &Charge { cost: Cost::new(units), ..*charge }, Request::Undo(Taken::of_window(began)));
             }
             asides.wishes.push((index, wish));
         }

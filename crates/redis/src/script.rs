@@ -17,12 +17,33 @@ pub(crate) const TEXT: &str = include_str!("scripts/decide.lua");
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Charge(Op),
-    /// Gives back what was taken from the window that began then, if it still counts.
-    Undo([u8; TIME_BYTES]),
+    /// Gives back what was taken, if that still counts.
+    Undo(Taken),
     /// Takes the cost, but not more than a quarter of what is left, if the batch commits.
     Lease,
     /// Counts what was refused without asking, if the window that began then is still the one.
     Owed([u8; TIME_BYTES]),
+}
+
+/// What the script has to know of what it gives back: the window that it was taken from; of a
+/// bucket, when it had last earned and how many tokens the taking left in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    began: [u8; TIME_BYTES],
+    level: [u8; 4],
+}
+
+impl Taken {
+    /// From a window that began then.
+    pub(crate) const fn of_window(began: [u8; TIME_BYTES]) -> Self {
+        Self { began, level: [0; 4] }
+    }
+
+    /// From a counter that the taking left in this state.
+    pub(crate) fn leaving(limit: &Limit, state: State) -> Self {
+        let [a, b, c, d, ..] = state.bits().1.to_be_bytes();
+        Self { began: state::beginning(limit, state), level: [a, b, c, d] }
+    }
 }
 
 impl Request {
@@ -110,7 +131,7 @@ impl Call {
         lease: (u64, [u8; TIME_BYTES]),
     ) {
         let place = self.place(key, || name.clone());
-        self.write((place, 1), limit, lease.0, Request::Undo(lease.1));
+        self.write((place, 1), limit, lease.0, Request::Undo(Taken::of_window(lease.1)));
     }
 
     fn write(&mut self, (place, mode): (u16, u8), limit: &Limit, units: u64, request: Request) {
@@ -127,8 +148,13 @@ impl Call {
         arguments.extend(earned.to_be_bytes());
         arguments.extend(state::limbs(nanos));
         arguments.extend(units.to_be_bytes());
-        if let Request::Undo(began) | Request::Owed(began) = request {
-            arguments.extend(began);
+        match request {
+            Request::Undo(taken) => {
+                arguments.extend(taken.began);
+                arguments.extend(taken.level);
+            }
+            Request::Owed(began) => arguments.extend(began),
+            Request::Charge(_) | Request::Lease => {}
         }
         self.charges += 1;
     }

@@ -2,12 +2,11 @@
 //!
 //! Two steps. First each slot takes what fits of its charges, whatever the others say,
 //! and tells what it found. From all of it follows whether the batch commits. If it
-//! does, everything is recorded already. If not, what was taken is given back, to the
-//! same window only. So nothing is ever admitted that does not fit; between the steps,
+//! does, everything is recorded already. If not, what was taken is given back: to the
+//! same window only, and to a bucket only if it cannot have been full since. So nothing is ever admitted that does not fit; between the steps,
 //! and where the second is lost with its node, a little is refused that would have fit.
 
-use crate::script::{Answer, Call, Request};
-use crate::state;
+use crate::script::{Answer, Call, Request, Taken};
 use crate::store::Shared;
 use crate::wait::Wait;
 use crate::{Prefix, script};
@@ -123,8 +122,8 @@ fn undoing(shared: &Shared, charges: &[(usize, &Charge<'_>)], answer: &Answer, c
         let is_window = !matches!(charge.limit, hivemind_core::Limit::TokenBucket(_));
         let stays_counted = is_window && context.on_refusal == OnRefusal::CountAll;
         if charge.op == Op::Spend && tried.verdict.is_admitted() && !stays_counted {
-            let began = state::beginning(charge.limit, tried.state);
-            call.push(&shared.options.prefix, charge, Request::Undo(began));
+            let taken = Taken::leaving(charge.limit, tried.state);
+            call.push(&shared.options.prefix, charge, Request::Undo(taken));
         }
     }
     call
