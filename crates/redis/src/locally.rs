@@ -91,8 +91,11 @@ impl Known {
         let (mut found, at) = (answer.found(), answer.context(context));
         for (index, owed) in &asides.owed {
             let Some(charge) = batch.get(*index) else { continue };
-            let look = step(charge.limit, found.read(charge), Action::Peek, Cost::ZERO, at.now);
-            if look.state.bits().0 == owed.window {
+            // As in the script: a counter that was deleted owes nothing.
+            let Some(before) = found.read(charge) else { continue };
+            let look = step(charge.limit, Some(before), Action::Peek, Cost::ZERO, at.now);
+            let is_current = before.bits().0 >= look.state.bits().0;
+            if is_current && look.state.bits().0 == owed.window {
                 let counted =
                     step(charge.limit, Some(look.state), Action::Count, Cost::new(owed.units), at.now);
                 found.keep(charge.key, counted.state);

@@ -149,8 +149,8 @@ end
 
 local function fixed_window(c, s, action)
   local w2, w1, w0, current = window_of(c, s)
-  -- What is of another window leaves this one as it was.
-  if (action == OWED or action == UNDO) and not began_at(c, w2, w1, w0) then return s, true end
+  -- What is of another window, or of a counter that was deleted, leaves this one as it was.
+  if (action == OWED or action == UNDO) and not (current and began_at(c, w2, w1, w0)) then return s, true end
   local high, low = 0, 0
   if current then high, low = s[4], s[5] end
   local room = high == 0 and max(0, c.amount - low) or 0

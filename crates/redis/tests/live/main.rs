@@ -7,6 +7,7 @@
     reason = "a test's helpers fail by panicking"
 )]
 
+mod changes;
 mod cluster;
 mod conformance;
 mod failure;
