@@ -279,13 +279,23 @@ for i = 1, #charges do
   end
 end
 
+for i = 1, #charges do
+  -- A bucket that stays as it is may have got its time to live from a faster limit.
+  local c = charges[i]
+  if c.is_bucket and c.op ~= PEEK and kept[c.key] then changed[c.key] = c end
+end
 for key, c in pairs(changed) do
   local s = kept[key]
   local state = pack('>I3I3I3I4I4', s[1], s[2], s[3], s[4], s[5])
-  if state ~= found[key] then
-    local millis = whole(c.p2, c.p1, c.p0) / 1000000
-    local rest = c.is_bucket and (c.amount - s[4]) * millis / c.earned or 2 * millis
-    call('SET', KEYS[key], state, 'PX', min(math.ceil(rest) + 1 + grace, 4e15))
+  local millis = whole(c.p2, c.p1, c.p0) / 1000000
+  local lives = 2 * millis
+  if c.is_bucket then
+    local held = s[4] >= 2147483648 and s[4] - HALF or s[4]
+    lives = max(0, c.amount - held) * millis / c.earned
+  end
+  lives = min(math.ceil(lives) + 1 + grace, 4e15)
+  if state ~= found[key] or c.is_bucket and call('PTTL', KEYS[key]) < lives - grace then
+    call('SET', KEYS[key], state, 'PX', lives)
   end
 end
 

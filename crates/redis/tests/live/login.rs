@@ -35,7 +35,7 @@ fn refused(options: Options) -> String {
 
 #[test]
 fn a_user_with_few_rights_and_a_password_gets_in_and_another_does_not() {
-    let rights = "on >hunter2 ~hivemind:ratelimit:* +@connection +eval +evalsha +get +set +del +time";
+    let rights = "on >hunter2 ~hivemind:ratelimit:* +@connection +eval +evalsha +get +set +pttl +del +time";
     let users = ["--user", "default", "off", "--user", "limits"].into_iter().chain(rights.split(' '));
     let server = Server::on_socket(&users.collect::<Vec<_>>());
     let mut options = Options::new(server.url());
