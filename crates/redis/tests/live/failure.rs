@@ -178,6 +178,10 @@ fn options_that_cannot_work_are_refused_with_their_remedy() {
     let mut hidden = Options::new("redis://a.test");
     hidden.password = Some(Password::new("hunter2\n"));
     hidden.nodes.push("redis://ann:hunter2@b.test".to_owned());
+    hidden.nodes.push("redis+unix:///s.sock?user=ann&pass=hunter2@hunter2".to_owned());
+    hidden.nodes.push("redis://ann:hunter2@".to_owned());
+    hidden.nodes.push("no URL, but hunter2".to_owned());
     let shown = format!("{hidden:?}");
-    assert!(shown.contains("b.test") && !shown.contains("hunter2"), "{shown}");
+    assert!(shown.contains("b.test") && shown.contains("/s.sock"), "{shown}");
+    assert!(!shown.contains("hunter2"), "{shown}");
 }
