@@ -34,7 +34,8 @@ pub(crate) struct Held {
     /// The counter as if only what was spent were counted.
     view: State,
     ahead: Ahead,
-    /// When it is stale: by the lease's time, or with its window.
+    /// When it was asked for, and when it is stale: by the lease's time, or with its window.
+    asked: Timestamp,
     until: Timestamp,
     pub(crate) began: [u8; TIME_BYTES],
     pub(crate) limit: Limit,
@@ -46,7 +47,8 @@ pub(crate) struct Held {
 
 impl Ephemeral for Held {
     fn is_over(&self, now: Timestamp) -> bool {
-        now >= self.until
+        // A clock that was set back says nothing of how long ago it was.
+        now < self.asked || now >= self.until
     }
 }
 
@@ -119,10 +121,12 @@ impl Leases {
         }
         let known = self.held.with(charge.key, |held| {
             let is_busy = now.since(held.last_asked) < self.terms.longest;
-            held.last_asked = now;
             let returned = (held.left > 0).then_some((held.left, held.began));
             held.left = 0;
-            let asks = is_busy && now >= held.asked_until;
+            // A request that asks is never older than this one, unless the clock was set back.
+            let is_on_its_way = now < held.asked_until && now >= held.last_asked;
+            let asks = is_busy && !is_on_its_way;
+            held.last_asked = now;
             if asks {
                 held.asked_until = now.saturating_add(self.terms.longest);
             }
@@ -133,6 +137,7 @@ impl Leases {
                 left: 0,
                 view: State::from_bits(0, 0),
                 ahead: Ahead::default(),
+                asked: now,
                 until: now.saturating_add(self.terms.longest),
                 began: [0; TIME_BYTES],
                 limit: *charge.limit,
@@ -164,8 +169,8 @@ impl Leases {
             let began = state::beginning(charge.limit, view);
             held.left = if held.began == began { held.left + taken } else { taken };
             held.asked_until = asked;
-            (held.view, held.ahead, held.until, held.began, held.limit) =
-                (view, ahead, until, began, *charge.limit);
+            (held.view, held.ahead, held.began, held.limit) = (view, ahead, began, *charge.limit);
+            (held.asked, held.until) = (asked, until);
         });
         noted.map_or(0, |()| taken)
     }
