@@ -31,8 +31,8 @@ pub(crate) struct Leases {
 pub(crate) struct Held {
     /// Units taken and not spent yet.
     pub(crate) left: u64,
-    /// The counter as if only what was spent were counted.
-    view: State,
+    /// The counter as if only what was spent were counted; none until something is leased.
+    view: Option<State>,
     ahead: Ahead,
     /// When it was asked for, and when it is stale: by the lease's time, or with its window.
     asked: Timestamp,
@@ -78,11 +78,11 @@ impl Leases {
                 return None; // Twice on one counter is rare, and Redis can tell.
             }
             let taken = self.held.with(charge.key, |held| {
+                // What costs nothing is no more than a look, which takes a lease as well.
                 let spendable = !held.is_over(context.now) && held.left >= charge.cost.get();
-                spendable.then(|| {
-                    held.left -= charge.cost.get();
-                    (held.view, held.ahead, held.began)
-                })
+                let view = held.view.filter(|_| spendable)?;
+                held.left -= charge.cost.get();
+                Some((view, held.ahead, held.began))
             });
             let Some((view, of, began)) = taken.flatten() else {
                 self.put_back(batch, &views);
@@ -98,7 +98,8 @@ impl Leases {
             return None; // A limit was lowered meanwhile.
         }
         for (key, view) in views.written {
-            self.held.with(key, |held| held.view = view);
+            // Unless it was given back meanwhile.
+            self.held.with(key, |held| held.view = held.view.map(|_| view));
         }
         Some(verdicts)
     }
@@ -122,9 +123,10 @@ impl Leases {
         let known = self.held.with(charge.key, |held| {
             let is_busy = now.since(held.last_asked) < self.terms.longest;
             let returned = (held.left > 0).then_some((held.left, held.began));
-            held.left = 0;
-            // A request that asks is never older than this one, unless the clock was set back.
-            let is_on_its_way = now < held.asked_until && now >= held.last_asked;
+            (held.left, held.view) = (0, None);
+            // Requests under way at once are not that far apart, unless the clock was set back.
+            let is_set_back = now.saturating_add(self.terms.longest) < held.last_asked;
+            let is_on_its_way = now < held.asked_until && !is_set_back;
             let asks = is_busy && !is_on_its_way;
             held.last_asked = now;
             if asks {
@@ -135,7 +137,7 @@ impl Leases {
         known.unwrap_or_else(|| {
             let unknown = Held {
                 left: 0,
-                view: State::from_bits(0, 0),
+                view: None,
                 ahead: Ahead::default(),
                 asked: now,
                 until: now.saturating_add(self.terms.longest),
@@ -169,7 +171,7 @@ impl Leases {
             let began = state::beginning(charge.limit, view);
             held.left = if held.began == began { held.left + taken } else { taken };
             held.asked_until = asked;
-            (held.view, held.ahead, held.began, held.limit) = (view, ahead, began, *charge.limit);
+            (held.view, held.ahead, held.began, held.limit) = (Some(view), ahead, began, *charge.limit);
             (held.asked, held.until) = (asked, until);
         });
         noted.map_or(0, |()| taken)
