@@ -5,6 +5,8 @@
 //! admits more than its limit, whatever becomes of the node. The price is on the other
 //! side: what a node holds unspent is refused elsewhere, a slice for each node at most and
 //! a quarter of what was left, until it is given back (after `longest`) or its window ends.
+//! What is lost with a node, or with a call that gives back and is not answered in time, stays
+//! counted until its window ends.
 //!
 //! Windows only: a token that was taken from a bucket and is spent later comes on top of the
 //! burst that has refilled meanwhile, so a bucket's promise would not hold.
@@ -18,13 +20,19 @@ use hivemind_core::algorithm::{State, Step};
 use hivemind_core::store::{Charge, Context, Counters, Key, Mode, Op, Verdict, Verdicts, decide_on};
 use hivemind_core::{Limit, Timestamp};
 use smallvec::SmallVec;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Leases {
     terms: options::Lease,
     held: Table<Held>,
+    /// Rests of leases that ended early, until they are given back.
+    ended: Mutex<Vec<(Key, Held)>>,
 }
+
+/// So many rests are kept to be given back; what is more stays counted until its window ends.
+const MOST_ENDED: usize = 16_384;
 
 /// What is known of one window that was asked for lately.
 #[derive(Clone, Debug)]
@@ -50,6 +58,10 @@ impl Ephemeral for Held {
         // A clock that was set back says nothing of how long ago it was.
         now < self.asked || now >= self.until
     }
+
+    fn is_owing(&self) -> bool {
+        self.left > 0
+    }
 }
 
 /// What a call has to ask for a counter besides its charge.
@@ -63,7 +75,7 @@ pub(crate) struct Wish {
 
 impl Leases {
     pub(crate) fn new(terms: options::Lease) -> Self {
-        Self { terms, held: Table::default() }
+        Self { terms, held: Table::default(), ended: Mutex::default() }
     }
 
     /// Admits the batch, if all its counters are leased and enough is left.
@@ -182,9 +194,19 @@ impl Leases {
         self.held.remove(key);
     }
 
-    /// What has become stale with a rest in it.
+    /// It is decided otherwise: what is left of its lease is given back soon.
+    pub(crate) fn end(&self, key: Key) {
+        let Some(held) = self.held.remove(key).filter(Held::is_owing) else { return };
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if ended.len() < MOST_ENDED {
+            ended.push((key, held));
+        }
+    }
+
+    /// What has become stale, or ended, with a rest in it.
     pub(crate) fn stale(&self, now: Timestamp) -> Vec<(Key, Held)> {
         let mut stale = self.held.take_over(now);
+        stale.append(&mut self.ended.lock().unwrap_or_else(PoisonError::into_inner));
         stale.retain(|(_, held)| held.left > 0);
         stale
     }

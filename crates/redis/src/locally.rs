@@ -134,14 +134,24 @@ impl Known {
         verdicts
     }
 
-    /// What is decided otherwise is not known any more.
-    pub(crate) fn forget(&self, batch: &[Charge<'_>]) {
+    /// A counter starts anew.
+    pub(crate) fn forget(&self, charge: &Charge<'_>) {
+        if let Some(over) = &self.over {
+            over.forget(charge.key);
+        }
+        if let Some(leases) = &self.leases {
+            leases.forget(charge.key);
+        }
+    }
+
+    /// A batch is decided otherwise: what is known of its counters is not known any more.
+    pub(crate) fn put_aside(&self, batch: &[Charge<'_>]) {
         for charge in batch {
             if let Some(over) = &self.over {
                 over.forget(charge.key);
             }
             if let Some(leases) = &self.leases {
-                leases.forget(charge.key);
+                leases.end(charge.key);
             }
         }
     }

@@ -93,7 +93,7 @@ impl Store for RedisStore {
         shared.is_asked()?;
         let wait = Wait::of(context, shared.options.timeout)?;
         if shared.server.is_cluster() && slots::spans(&shared.options.prefix, batch) {
-            shared.known.forget(batch);
+            shared.known.put_aside(batch);
             return slots::decide(shared, batch, context, &wait).await;
         }
         let mut call = Call::new(shared.manner(context, false));
@@ -113,7 +113,7 @@ impl Store for RedisStore {
         let mut delete = redis::cmd("DEL");
         delete.arg(name.as_str());
         let deleted = self.shared.ask(&delete, &Wait::new(self.shared.options.timeout)).await;
-        self.shared.known.forget(std::slice::from_ref(charge));
+        self.shared.known.forget(charge);
         deleted.map(|_| ()).map_err(StoreError::from)
     }
 }
