@@ -204,14 +204,21 @@ impl Shared {
                 self.counts.errors.one();
                 Err(Failure::Other(StoreError::Unreachable { reason }))
             }
-            Err(_) if wait.is_the_callers() => Err(Failure::Other(StoreError::DeadlinePassed)),
-            Err(_) => {
-                self.counts.timeouts.one();
-                let reason = format!("no answer within {:?}", wait.at_most());
-                self.breaker.failed(&reason);
-                Err(Failure::Other(StoreError::Unreachable { reason }))
-            }
+            Err(_) => Err(Failure::Other(self.timed_out(wait))),
         }
+    }
+
+    /// There was no answer in time. A caller with hardly any time left says nothing of Redis.
+    fn timed_out(&self, wait: &Wait) -> StoreError {
+        self.counts.timeouts.one();
+        let reason = format!("no answer within {:?}", wait.at_most());
+        if wait.at_most() * 2 >= self.options.timeout {
+            self.breaker.failed(&reason);
+        }
+        if wait.is_the_callers() {
+            return StoreError::DeadlinePassed;
+        }
+        StoreError::Unreachable { reason }
     }
 
     /// What an error says of Redis: one that is alive and does not like a script is not down.

@@ -140,6 +140,26 @@ fn a_callers_deadline_comes_before_the_time_out() {
         let asked = SystemClock.now();
         assert_eq!(store.decide(&[spend(&limit)], due(30)).await, Err(StoreError::DeadlinePassed));
         assert!(SystemClock.now().since(asked) < BUSY * 4);
+        assert_eq!(store.0.figures().timeouts, 1);
+        server.signal("CONT");
+    });
+}
+
+// Seen failing on: what ends at a caller's deadline says nothing of Redis.
+#[test]
+fn callers_who_always_give_up_before_the_time_out_open_the_breaker_too() {
+    let (server, runtime) = (Server::on_socket(&[]), runtime());
+    let store = store(options(&server, PATIENCE), &runtime);
+    let limit = limit();
+    let due = || Context { deadline: Some(now().now.saturating_add(PATIENCE * 3 / 4)), ..now() };
+    runtime.block_on(async {
+        assert!(store.decide(&[spend(&limit)], due()).await.is_ok());
+        server.signal("STOP");
+        let begun = SystemClock.now();
+        while store.decide(&[spend(&limit)], due()).await == Err(StoreError::DeadlinePassed) {
+            assert!(SystemClock.now().since(begun) < SOON, "it is asked on and on");
+        }
+        assert!(!store.0.is_available() && store.0.figures().timeouts > 0);
         server.signal("CONT");
     });
 }
