@@ -100,7 +100,12 @@ impl Store for RedisStore {
         let asides = shared.known.ask(&shared.options.prefix, &mut call, batch, context);
         let answer = shared.call(&call, &wait).await?;
         let verdicts = shared.known.learn(shared, batch, context, (&answer, &asides));
-        debug_assert_eq!(verdicts.committed, answer.committed, "the script decides as the algorithms do");
+        if verdicts.committed != answer.committed {
+            // Another version's script, or a state that somebody else wrote: neither is believed.
+            shared.counts.errors.one();
+            let reason = "its script decides otherwise than this node; run one version of both".to_owned();
+            return Err(StoreError::Unreachable { reason });
+        }
         Ok(verdicts)
     }
 
