@@ -6,6 +6,8 @@ use redis::aio::MultiplexedConnection;
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
+use redis::io::tcp::TcpSettings;
+use redis::io::tcp::socket2::TcpKeepalive;
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind,
@@ -15,6 +17,9 @@ use std::time::Duration;
 
 /// How long making a connection may take: more than a call, since nobody waits for it.
 pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// How long what was sent may stay unacknowledged by the other end's system.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
 /// Commands that may wait for one connection's writer. Far more than requests are under way.
 const QUEUE: usize = 4_096;
 
@@ -106,6 +111,7 @@ impl Server {
                 let mut builder = ClusterClientBuilder::new(nodes)
                     .connection_timeout(CONNECT_WITHIN)
                     .response_timeout(CONNECT_WITHIN)
+                    .tcp_settings(sockets())
                     .overall_response_timeout(None) // The store waits, and it knows how long.
                     .retries(3);
                 if let Some(tls) = tls {
@@ -139,8 +145,22 @@ impl Server {
     }
 }
 
+/// What sockets are made with. A command leaves at once; what is lost without a word, as behind a
+/// firewall that forgot us, is seen by the system in seconds.
+fn sockets() -> TcpSettings {
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(5))
+        .with_interval(Duration::from_secs(2))
+        .with_retries(2);
+    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+    #[cfg(target_os = "linux")]
+    let settings = settings.set_user_timeout(UNACKNOWLEDGED);
+    settings
+}
+
 fn node(index: usize, url: &str, options: &Options) -> Result<ConnectionInfo, OptionsError> {
     let node = url.into_connection_info().map_err(|_| OptionsError::Url { number: index + 1 })?;
+    let node = node.set_tcp_settings(sockets());
     if matches!(options.topology, Topology::Sentinel { .. }) {
         return Ok(node); // What is given besides the URLs is for the master.
     }
@@ -182,7 +202,10 @@ impl Sentinels {
         let addresses = self.nodes.iter().map(|node| node.addr().clone());
         let mut builder = SentinelClientBuilder::new(addresses, master_name, SentinelServerType::Master)?;
         let Some(first) = self.nodes.first() else { return builder.build() };
-        builder = builder.set_client_to_redis_db(first.redis_settings().db());
+        builder = builder
+            .set_client_to_redis_tcp_settings(sockets())
+            .set_client_to_sentinel_tcp_settings(sockets())
+            .set_client_to_redis_db(first.redis_settings().db());
         if let Some(username) = username.as_deref().or(first.redis_settings().username()) {
             builder = builder.set_client_to_sentinel_username(username);
         }

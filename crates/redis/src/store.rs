@@ -201,6 +201,7 @@ impl Shared {
         };
         match timed.await {
             Ok(Ok(value)) => {
+                line.answered();
                 self.breaker.answered();
                 Ok(value)
             }
@@ -209,7 +210,10 @@ impl Shared {
                 self.counts.errors.one();
                 Err(Failure::Other(StoreError::Unreachable { reason }))
             }
-            Err(_) => Err(Failure::Other(self.timed_out(wait))),
+            Err(_) => {
+                line.timed_out(self.options.timeout);
+                Err(Failure::Other(self.timed_out(wait)))
+            }
         }
     }
 

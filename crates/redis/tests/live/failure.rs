@@ -5,6 +5,10 @@ use crate::stores::{Lent, charge, comes_up, now, runtime, store};
 use hivemind_core::store::{Charge, Context, Op, Parts, Store, StoreError};
 use hivemind_core::{Clock, Limit, Period, SystemClock, Timestamp};
 use hivemind_redis::{Availability, Options, OptionsError, Password, RedisStore, Topology};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -204,4 +208,62 @@ fn options_that_cannot_work_are_refused_with_their_remedy() {
     let shown = format!("{hidden:?}");
     assert!(shown.contains("b.test") && shown.contains("/s.sock"), "{shown}");
     assert!(!shown.contains("hunter2"), "{shown}");
+}
+
+/// Hands on what is sent to a server, until a connection is told to lose it without a word.
+struct Swallowing {
+    port: u16,
+    swallows: Arc<Mutex<Vec<Arc<AtomicBool>>>>,
+}
+
+impl Swallowing {
+    fn before(server: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let swallows: Arc<Mutex<Vec<Arc<AtomicBool>>>> = Arc::default();
+        let told = Arc::clone(&swallows);
+        std::thread::spawn(move || {
+            for mut near in listener.incoming().map_while(Result::ok) {
+                let swallowing = Arc::new(AtomicBool::new(false));
+                told.lock().unwrap().push(Arc::clone(&swallowing));
+                let mut far = TcpStream::connect(("127.0.0.1", server)).unwrap();
+                let (mut back, mut to) = (far.try_clone().unwrap(), near.try_clone().unwrap());
+                std::thread::spawn(move || std::io::copy(&mut back, &mut to));
+                std::thread::spawn(move || {
+                    let mut bytes = [0; 4_096];
+                    while let Ok(read @ 1..) = near.read(&mut bytes) {
+                        if !swallowing.load(Ordering::Acquire) {
+                            far.write_all(&bytes[..read]).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        Self { port, swallows }
+    }
+}
+
+// Seen failing on: a connection is made anew only after an error.
+#[test]
+fn a_connection_that_swallows_what_is_sent_is_replaced_while_the_others_go_on() {
+    let server = Server::on_port(|port, _| vec!["--port".to_owned(), port.to_string()]);
+    let between = Swallowing::before(server.port());
+    let runtimes = [runtime(), runtime()];
+    let mut options = Options::new(format!("redis://127.0.0.1:{}", between.port));
+    options.timeout = PATIENCE;
+    let store = store(options, &runtimes[0]);
+    assert_eq!(runtimes[0].block_on(ask(&store)), Ok(true));
+    let before = between.swallows.lock().unwrap().len();
+    assert_eq!(runtimes[1].block_on(ask(&store)), Ok(true));
+    let of_second = between.swallows.lock().unwrap()[before..].to_vec();
+    assert_eq!(of_second.len(), 1, "each runtime has a connection");
+    of_second[0].store(true, Ordering::Release);
+    let begun = SystemClock.now();
+    let mut lost = 0;
+    while runtimes[1].block_on(ask(&store)) != Ok(true) {
+        lost += 1;
+        assert_eq!(runtimes[0].block_on(ask(&store)), Ok(true), "the other one is well");
+        assert!(SystemClock.now().since(begun) < SOON, "it is never replaced");
+    }
+    assert!(lost > 0 && store.0.figures().breaker_openings == 0);
 }
