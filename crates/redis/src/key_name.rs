@@ -179,6 +179,11 @@ impl KeyName {
         Self(name.0)
     }
 
+    /// What is written to see whether deciding works; by its number on one of many slots. No counter is called so.
+    pub(crate) fn probe(prefix: &Prefix, number: u16) -> Self {
+        Self(format!("{}:probe:{{{number}}}", prefix.0))
+    }
+
     /// The name, as Redis gets it.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -67,7 +67,11 @@ impl Known {
             }
             let wish = leases.wish(charge, prefix, context.now);
             if let Some((units, began)) = wish.returned {
-                call.push(prefix, &Charge { cost: Cost::new(units), ..*charge }, Request::Undo(Taken::of_window(began)));
+                call.push(
+                    prefix,
+                    &Charge { cost: Cost::new(units), ..*charge },
+                    Request::Undo(Taken::of_window(began)),
+                );
             }
             asides.wishes.push((index, wish));
         }

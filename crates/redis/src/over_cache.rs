@@ -153,7 +153,11 @@ impl OverCache {
                 Some(state) if mark == self.mark() => {
                     let ahead = Ahead::of(context.now, decided);
                     let owed = self.known.with(charge.key, |known| known.owed).unwrap_or(0);
-                    self.known.insert(charge.key, Known { state, ahead, asked: context.now, owed }, context.now);
+                    self.known.insert(
+                        charge.key,
+                        Known { state, ahead, asked: context.now, owed },
+                        context.now,
+                    );
                 }
                 _ => drop(self.known.remove(charge.key)),
             }

@@ -7,8 +7,8 @@
 use crate::state::{self, STATE_BYTES, TIME_BYTES};
 use crate::{Counted, KeyName, Kind, Prefix};
 use hivemind_core::algorithm::{State, Step};
-use hivemind_core::store::{Charge, Context, Counters, Key, Mode, OnRefusal, Op, Parts};
-use hivemind_core::{Limit, Timestamp};
+use hivemind_core::store::{Charge, Context, Counters, Key, KeySeed, Mode, OnRefusal, Op, Parts};
+use hivemind_core::{Limit, Period, Timestamp};
 use smallvec::SmallVec;
 
 pub(crate) const TEXT: &str = include_str!("scripts/decide.lua");
@@ -159,6 +159,17 @@ impl Call {
         self.charges += 1;
     }
 
+    /// A call that decides something of no counter, to see whether that works: it is written as well.
+    pub(crate) fn probe(name: KeyName) -> Self {
+        let limit = Limit::fixed_window(1, Period::SECOND);
+        let key = Key::new(&KeySeed::new([0; 16]), Parts { domain: ":probe", entries: &[] }, &limit, 0);
+        let manner = Manner { now: None, on_refusal: OnRefusal::CountNone, reserve: false, grace_ms: 0 };
+        let mut call = Self::new(manner);
+        let place = call.place(key, || name);
+        call.write((place, 1), &limit, 1, Request::Charge(Op::Debit));
+        call
+    }
+
     /// The number of a charge's counter among the keys, from 1.
     fn place(&mut self, key: Key, name: impl FnOnce() -> KeyName) -> u16 {
         let known = self.counters.iter().position(|(known, _)| *known == key);
@@ -210,6 +221,11 @@ pub(crate) fn name(prefix: &Prefix, charge: &Charge<'_>) -> KeyName {
     // Every limit of today has a kind; one to come would have to be named before it can be kept.
     let kind = Kind::of(charge.limit).unwrap_or(Kind::Bucket);
     KeyName::new(prefix, Counted::of(charge.parts), kind, charge.ordinal)
+}
+
+/// The hash that Redis knows the script by.
+pub(crate) fn hash() -> String {
+    redis::Script::new(TEXT).get_hash().to_owned()
 }
 
 /// What the script answered.

@@ -2,6 +2,8 @@
 //! a cluster. The client library does the rest: TLS, login, database, slots.
 
 use crate::options::{Options, OptionsError, Password, Tls, Topology};
+use crate::script::{self, Call};
+use crate::{KeyName, Prefix};
 use redis::aio::MultiplexedConnection;
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
@@ -20,6 +22,8 @@ pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// How long what was sent may stay unacknowledged by the other end's system.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
+/// On so many slots of a cluster it is tried whether deciding works.
+const PROBED_SLOTS: u16 = 32;
 /// Commands that may wait for one connection's writer. Far more than requests are under way.
 const QUEUE: usize = 4_096;
 
@@ -69,6 +73,25 @@ impl Connection {
             }
             Self::Cluster(_) => Ok(()),
         }
+    }
+
+    /// Decides something, as requests do: a server may answer and yet let nobody decide or write, as one that
+    /// is no master any more, or is full. Of a cluster on so many slots that each of its masters has one.
+    pub(crate) async fn probe(&mut self, prefix: &Prefix) -> RedisResult<()> {
+        let slots = match self {
+            Self::Single(_) => 1,
+            Self::Cluster(_) => PROBED_SLOTS,
+        };
+        let hash = script::hash();
+        for number in 0..slots {
+            let call = Call::probe(KeyName::probe(prefix, number));
+            let mut answer = self.ask(&call.command("EVALSHA", &hash)).await;
+            if matches!(&answer, Err(error) if is(error, ServerErrorKind::NoScript)) {
+                answer = self.ask(&call.command("EVAL", script::TEXT)).await;
+            }
+            answer?;
+        }
+        Ok(())
     }
 
     /// Whether it has to be made anew after this error. One to a cluster mends itself, as long as it knows a node.
@@ -121,6 +144,14 @@ impl Server {
             }
             Topology::Sentinel { .. } => Sentinels::new(nodes, options).map(Self::Sentinel),
         }
+    }
+
+    /// Where the sentinels say that the master is; none where there are no sentinels, or they do not say.
+    pub(crate) async fn master(&self) -> Option<ConnectionAddr> {
+        let Self::Sentinel(sentinels) = self else { return None };
+        let mut client = sentinels.client().ok()?;
+        let master = client.async_get_client().await.ok()?;
+        Some(master.get_connection_info().addr().clone())
     }
 
     pub(crate) const fn is_cluster(&self) -> bool {

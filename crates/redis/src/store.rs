@@ -2,13 +2,14 @@
 
 use crate::breaker::{Availability, Breaker};
 use crate::figures::{Counts, Figures};
+use crate::keeper::Keeper;
 use crate::lines::Lines;
 use crate::locally::{self, Known};
 use crate::options::{Options, OptionsError, Time};
 use crate::script::{self, Answer, Call, Manner};
 use crate::server::{Server, is, told};
+use crate::slots;
 use crate::wait::Wait;
-use crate::{keeper, slots};
 use hivemind_core::algorithm::STEP_BACK;
 use hivemind_core::store::{Charge, Context, OnRefusal, Store, StoreError, Verdicts};
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
@@ -45,9 +46,10 @@ impl RedisStore {
         let breaker = Arc::new(Breaker::new(Arc::clone(&counts), options.timeout));
         let lines =
             Lines::new(Arc::clone(&server), Arc::clone(&breaker), Arc::clone(&counts), runtime.clone());
-        let (watched, patience) = (Arc::downgrade(&breaker), options.timeout);
-        runtime.spawn(keeper::keep(Arc::downgrade(&server), watched, patience));
-        let sha = redis::Script::new(script::TEXT).get_hash().to_owned();
+        let (prefix, patience) = (options.prefix.clone(), options.timeout);
+        let keeper = Keeper::new(Arc::downgrade(&server), Arc::downgrade(&breaker), prefix, patience);
+        runtime.spawn(keeper.keep());
+        let sha = script::hash();
         let known = Known::new(&options);
         let shared = Arc::new(Shared { options, counts, breaker, lines, server, sha, known });
         if let Some(lease) = shared.options.lease {

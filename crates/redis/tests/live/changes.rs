@@ -34,9 +34,10 @@ fn what_was_refused_before_a_counter_was_deleted_is_not_counted_on_the_new_one()
     let store = store(options(&server), &runtime);
     let limit = Limit::fixed_window(5, Period::DAY);
     let spend = [charge(PARTS, &limit, Op::Spend, 1)];
-    for (round, flush) in [&["del", "hivemind:ratelimit:rls:{changes}:client=one:fixed-86400s"], &["flushall", "sync"]]
-        .into_iter()
-        .enumerate()
+    for (round, flush) in
+        [&["del", "hivemind:ratelimit:rls:{changes}:client=one:fixed-86400s"], &["flushall", "sync"]]
+            .into_iter()
+            .enumerate()
     {
         let begun = i64::try_from(round).unwrap() * 10_000;
         let passed = (0..500).filter(|n| passes(&store, &spend, at(begun + n % 2))).count();
@@ -57,8 +58,8 @@ fn a_bucket_that_got_a_lower_rate_is_kept_until_it_is_full_at_that_rate() {
     let mut options = options(&server);
     options.over_cache = false;
     let store = store(options, &runtime);
-    let [fast, slow] =
-        [Period::SECOND, Period::DAY].map(|per| Limit::token_bucket(Rate::new(10, per).unwrap(), 10).unwrap());
+    let [fast, slow] = [Period::SECOND, Period::DAY]
+        .map(|per| Limit::token_bucket(Rate::new(10, per).unwrap(), 10).unwrap());
     let pttl = || -> i64 {
         server.cli(&["pttl", "hivemind:ratelimit:rls:{changes}:client=one:bucket"]).parse().unwrap()
     };

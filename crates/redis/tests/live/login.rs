@@ -47,11 +47,25 @@ fn a_user_with_few_rights_and_a_password_gets_in_and_another_does_not() {
     assert!(!reason.contains("hunter3") && !reason.is_empty(), "{reason}");
 }
 
+// Seen failing on: a server that answers PING is up.
+#[test]
+fn a_server_that_answers_but_lets_nobody_decide_is_down() {
+    let rights = "on >hunter2 ~hivemind:ratelimit:* +@connection +script|load +get +set +pttl +del +time";
+    let users = ["--user", "default", "on", "nopass", "~*", "+@all", "--user", "limits"];
+    let server = Server::on_socket(&users.into_iter().chain(rights.split(' ')).collect::<Vec<_>>());
+    let mut options = Options::new(server.url());
+    options.username = Some("limits".to_owned());
+    options.password = Some(Password::new("hunter2"));
+    assert_eq!(refused(options), "Redis answers NOPERM");
+    server.cli(&["replicaof", "127.0.0.1", "1"]);
+    assert_eq!(refused(Options::new(server.url())), "Redis answers READONLY");
+}
+
 #[test]
 fn a_database_can_be_chosen() {
     let server = Server::on_socket(&[]);
     assert!(decides(Options::new(format!("{}?db=3", server.url()))));
-    assert_eq!(server.cli(&["-n", "3", "dbsize"]), "1");
+    assert!(server.cli(&["-n", "3", "keys", "*"]).contains("{login}"));
     assert_eq!(server.cli(&["dbsize"]), "0");
     let ttl: i64 = server
         .cli(&["-n", "3", "pttl", "hivemind:ratelimit:rls:{login}:client=one:fixed-3600s"])
