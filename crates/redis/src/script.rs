@@ -67,6 +67,7 @@ pub(crate) struct Call {
     arguments: Vec<u8>,
     group: u16,
     charges: usize,
+    gives_back: bool,
 }
 
 /// How a call is to be made.
@@ -93,7 +94,7 @@ impl Call {
         });
         arguments.extend(manner.grace_ms.to_be_bytes());
         arguments.extend(state::limbs(manner.now.unwrap_or_default().as_nanos()));
-        Self { counters: SmallVec::new(), arguments, group: 0, charges: 0 }
+        Self { counters: SmallVec::new(), arguments, group: 0, charges: 0, gives_back: false }
     }
 
     /// Adds the charges of a batch, in order.
@@ -157,6 +158,7 @@ impl Call {
             Request::Charge(_) | Request::Lease => {}
         }
         self.charges += 1;
+        self.gives_back |= matches!(request, Request::Undo(_) | Request::Charge(Op::Refund));
     }
 
     /// A call that decides something of no counter, to see whether that works: it is written as well.
@@ -182,6 +184,11 @@ impl Call {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.charges == 0
+    }
+
+    /// Whether it gives anything back: done twice, more would be admitted than the limit.
+    pub(crate) const fn gives_back(&self) -> bool {
+        self.gives_back
     }
 
     /// The command, by the script's hash or by its text.

@@ -15,7 +15,9 @@ use redis::{
     AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind,
     IntoConnectionInfo, RedisError, RedisResult, ServerErrorKind, TlsCertificates, TlsMode, Value,
 };
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::OnceCell;
 
 /// How long making a connection may take: more than a call, since nobody waits for it.
 pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -30,25 +32,62 @@ const QUEUE: usize = 4_096;
 pub(crate) enum Server {
     Single(Client),
     Sentinel(Sentinels),
-    Cluster(ClusterClient),
+    Cluster(Cluster),
+}
+
+/// A cluster, and the same for commands that are not to be repeated.
+pub(crate) struct Cluster {
+    usual: ClusterClient,
+    once: ClusterClient,
 }
 
 /// A connection whose clones share one pipeline.
 #[derive(Clone)]
 pub(crate) enum Connection {
     Single(MultiplexedConnection),
-    Cluster(ClusterConnection),
+    Cluster(ClusterConnection, Once),
+}
+
+/// A connection to a cluster that repeats nothing, made when something is first given back: what the library
+/// repeats because the connection broke may have been done already, and given back twice it would be too much.
+#[derive(Clone)]
+pub(crate) struct Once {
+    client: ClusterClient,
+    connection: Arc<OnceCell<ClusterConnection>>,
+}
+
+impl Once {
+    async fn ask(&self, command: &Cmd) -> RedisResult<Value> {
+        let mut connection =
+            self.connection.get_or_try_init(|| self.client.get_async_connection()).await?.clone();
+        let answer = redis::aio::ConnectionLike::req_packed_command(&mut connection, command).await;
+        answer?.extract_error()
+    }
 }
 
 impl Connection {
     pub(crate) async fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {
         let answer = match self {
             Self::Single(connection) => connection.send_packed_command(command).await,
-            Self::Cluster(connection) => {
+            Self::Cluster(connection, _) => {
                 redis::aio::ConnectionLike::req_packed_command(connection, command).await
             }
         };
         answer?.extract_error()
+    }
+
+    /// The same for a command that must not be done twice. A node that says that a slot is elsewhere has done nothing.
+    pub(crate) async fn ask_once(&mut self, command: &Cmd) -> RedisResult<Value> {
+        let Self::Cluster(_, once) = self else { return self.ask(command).await };
+        let answer = once.ask(command).await;
+        let is_elsewhere = |error: &RedisError| {
+            let moved = [ServerErrorKind::Moved, ServerErrorKind::Ask, ServerErrorKind::TryAgain];
+            moved.into_iter().any(|kind| is(error, kind))
+        };
+        match answer {
+            Err(error) if is_elsewhere(&error) => self.ask(command).await,
+            answer => answer,
+        }
     }
 
     /// Whether anybody is there: of a cluster, any node, since one that is lost is replaced by the others.
@@ -56,7 +95,7 @@ impl Connection {
         let ping = redis::cmd("PING");
         match self {
             Self::Single(_) => self.ask(&ping).await.map(drop),
-            Self::Cluster(connection) => {
+            Self::Cluster(connection, _) => {
                 let any = RoutingInfo::SingleNode(SingleNodeRoutingInfo::Random);
                 connection.route_command(ping, any).await?.extract_error().map(drop)
             }
@@ -71,7 +110,7 @@ impl Connection {
                 let loaded = self.ask(redis::cmd("SCRIPT").arg("LOAD").arg(script)).await;
                 loaded.map(drop).or_else(|error| if error.is_io_error() { Err(error) } else { Ok(()) })
             }
-            Self::Cluster(_) => Ok(()),
+            Self::Cluster(..) => Ok(()),
         }
     }
 
@@ -80,7 +119,7 @@ impl Connection {
     pub(crate) async fn probe(&mut self, prefix: &Prefix) -> RedisResult<()> {
         let slots = match self {
             Self::Single(_) => 1,
-            Self::Cluster(_) => PROBED_SLOTS,
+            Self::Cluster(..) => PROBED_SLOTS,
         };
         let hash = script::hash();
         for number in 0..slots {
@@ -97,7 +136,7 @@ impl Connection {
     /// Whether it has to be made anew after this error. One to a cluster mends itself, as long as it knows a node.
     pub(crate) fn is_broken_by(&self, error: &RedisError) -> bool {
         match self {
-            Self::Cluster(_) => error.kind() == ErrorKind::ClusterConnectionNotFound,
+            Self::Cluster(..) => error.kind() == ErrorKind::ClusterConnectionNotFound,
             // It broke, or leads to a server that is no master any more.
             Self::Single(_) => {
                 error.is_io_error()
@@ -131,16 +170,20 @@ impl Server {
                 client.map(Self::Single).map_err(|error| unfit(&error))
             }
             Topology::Cluster => {
-                let mut builder = ClusterClientBuilder::new(nodes)
-                    .connection_timeout(CONNECT_WITHIN)
-                    .response_timeout(CONNECT_WITHIN)
-                    .tcp_settings(sockets())
-                    .overall_response_timeout(None) // The store waits, and it knows how long.
-                    .retries(3);
-                if let Some(tls) = tls {
-                    builder = builder.certs(tls);
-                }
-                builder.build().map(Self::Cluster).map_err(|error| unfit(&error))
+                let client = |retries| {
+                    let mut builder = ClusterClientBuilder::new(nodes.clone())
+                        .connection_timeout(CONNECT_WITHIN)
+                        // The store waits, and it knows how long. After this the library would send it again.
+                        .response_timeout(options.timeout.saturating_mul(2).max(CONNECT_WITHIN))
+                        .overall_response_timeout(None)
+                        .tcp_settings(sockets())
+                        .retries(retries);
+                    if let Some(tls) = &tls {
+                        builder = builder.certs(tls.clone());
+                    }
+                    builder.build().map_err(|error| unfit(&error))
+                };
+                Ok(Self::Cluster(Cluster { usual: client(3)?, once: client(0)? }))
             }
             Topology::Sentinel { .. } => Sentinels::new(nodes, options).map(Self::Sentinel),
         }
@@ -171,7 +214,11 @@ impl Server {
             Self::Sentinel(sentinels) => {
                 sentinels.client()?.get_async_connection_with_config(&config).await.map(Connection::Single)
             }
-            Self::Cluster(client) => client.get_async_connection().await.map(Connection::Cluster),
+            Self::Cluster(cluster) => {
+                let once = Once { client: cluster.once.clone(), connection: Arc::default() };
+                let usual = cluster.usual.get_async_connection().await?;
+                Ok(Connection::Cluster(usual, once))
+            }
         }
     }
 }

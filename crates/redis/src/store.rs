@@ -119,7 +119,7 @@ impl Store for RedisStore {
         let name = script::name(&self.shared.options.prefix, charge);
         let mut delete = redis::cmd("DEL");
         delete.arg(name.as_str());
-        let deleted = self.shared.ask(&delete, &Wait::new(self.shared.options.timeout)).await;
+        let deleted = self.shared.ask((&delete, false), &Wait::new(self.shared.options.timeout)).await;
         self.shared.known.forget(charge);
         deleted.map(|_| ()).map_err(StoreError::from)
     }
@@ -167,9 +167,10 @@ impl Shared {
     /// Calls the script, and lets Redis have its text where it does not know it.
     pub(crate) async fn call(&self, call: &Call, wait: &Wait) -> Result<Answer, StoreError> {
         self.counts.script_calls.one();
-        let mut answer = self.ask(&call.command("EVALSHA", &self.sha), wait).await;
+        let once = call.gives_back();
+        let mut answer = self.ask((&call.command("EVALSHA", &self.sha), once), wait).await;
         if matches!(&answer, Err(Failure::Answered(error)) if is(error, ServerErrorKind::NoScript)) {
-            answer = self.ask(&call.command("EVAL", script::TEXT), wait).await;
+            answer = self.ask((&call.command("EVAL", script::TEXT), once), wait).await;
         }
         let answered = match answer? {
             Value::BulkString(bytes) => call.answer(&bytes),
@@ -179,8 +180,8 @@ impl Shared {
         answered.ok_or_else(unreadable)
     }
 
-    /// Sends one command, and waits no longer than it may.
-    async fn ask(&self, command: &redis::Cmd, wait: &Wait) -> Result<Value, Failure> {
+    /// Sends one command, `once` where it must not be repeated, and waits no longer than it may.
+    async fn ask(&self, (command, once): (&redis::Cmd, bool), wait: &Wait) -> Result<Value, Failure> {
         self.is_asked().map_err(Failure::Other)?;
         let runtime = self.lines.runtime();
         let line = self.lines.of(&runtime);
@@ -189,7 +190,10 @@ impl Shared {
                 return Err((None, self.breaker.reason()));
             };
             self.counts.round_trips.one();
-            let answer = taken.connection.ask(command).await;
+            let answer = match once {
+                true => taken.connection.ask_once(command).await,
+                false => taken.connection.ask(command).await,
+            };
             answer.map_err(|error| {
                 if taken.connection.is_broken_by(&error) {
                     line.broke(taken.number);
