@@ -48,7 +48,7 @@ pub(crate) enum Connection {
     Cluster(ClusterConnection, Once),
 }
 
-/// A connection to a cluster that repeats nothing, made when something is first given back: what the library
+/// A connection to a cluster that repeats nothing, made in the background: what the library
 /// repeats because the connection broke may have been done already, and given back twice it would be too much.
 #[derive(Clone)]
 pub(crate) struct Once {
@@ -57,9 +57,12 @@ pub(crate) struct Once {
 }
 
 impl Once {
+    async fn connected(&self) -> RedisResult<ClusterConnection> {
+        self.connection.get_or_try_init(|| self.client.get_async_connection()).await.cloned()
+    }
+
     async fn ask(&self, command: &Cmd) -> RedisResult<Value> {
-        let mut connection =
-            self.connection.get_or_try_init(|| self.client.get_async_connection()).await?.clone();
+        let mut connection = self.connected().await?;
         let answer = redis::aio::ConnectionLike::req_packed_command(&mut connection, command).await;
         answer?.extract_error()
     }
@@ -217,6 +220,9 @@ impl Server {
             Self::Cluster(cluster) => {
                 let once = Once { client: cluster.once.clone(), connection: Arc::default() };
                 let usual = cluster.usual.get_async_connection().await?;
+                // Whoever gives back has no time to wait for it.
+                let early = once.clone();
+                tokio::spawn(async move { early.connected().await.map(drop) });
                 Ok(Connection::Cluster(usual, once))
             }
         }

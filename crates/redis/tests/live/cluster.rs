@@ -143,6 +143,34 @@ fn a_bucket_that_has_been_full_since_is_given_nothing_back() {
     }
 }
 
+// Seen failing on: only who waits for the end of the first step gives back.
+#[test]
+fn what_was_taken_is_given_back_when_the_caller_goes_away_between_the_steps() {
+    let (cluster, runtime) = (Cluster::new(), runtime());
+    let mut options = cluster.options();
+    options.over_cache = false;
+    let [store, other] = [0, 1].map(|_| store(options.clone(), &runtime));
+    const ENTRIES: &[(&str, &str)] = &[("client", "four")];
+    let [taken, slow] = ["a", "b"].map(|domain| Parts { domain, entries: ENTRIES });
+    let limit = Limit::fixed_window(10, Period::HOUR);
+    for store in [&store, &other] {
+        runtime.block_on(store.decide(&[charge(slow, &limit, Op::Peek, 1)], now())).unwrap();
+    }
+    cluster.nodes[0].signal("STOP");
+    let asking = runtime.spawn(async move {
+        let batch = [spend(taken, &limit), spend(slow, &limit)];
+        store.decide(&batch, now()).await.map(drop)
+    });
+    let begun = SystemClock.now();
+    for rest in [9, 10] {
+        while left(&other, taken, &limit) != rest {
+            assert!(SystemClock.now().since(begun) < SOON, "never {rest}");
+        }
+        asking.abort();
+    }
+    cluster.nodes[0].signal("CONT");
+}
+
 fn bucket() -> Limit {
     Limit::token_bucket(Rate::per_second(1).unwrap(), 10).unwrap()
 }
