@@ -26,6 +26,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Leases {
     terms: options::Lease,
+    prefix: Prefix,
     held: Table<Held>,
     /// Rests of leases that ended early, until they are given back.
     ended: Mutex<Vec<(Key, Held)>>,
@@ -74,8 +75,8 @@ pub(crate) struct Wish {
 }
 
 impl Leases {
-    pub(crate) fn new(terms: options::Lease) -> Self {
-        Self { terms, held: Table::default(), ended: Mutex::default() }
+    pub(crate) fn new(terms: options::Lease, prefix: Prefix) -> Self {
+        Self { terms, prefix, held: Table::default(), ended: Mutex::default() }
     }
 
     /// Admits the batch, if all its counters are leased and enough is left.
@@ -119,16 +120,19 @@ impl Leases {
     /// What was taken of another window meanwhile is none of this one's.
     fn put_back(&self, batch: &[Charge<'_>], views: &Views) {
         for (charge, began) in batch.iter().zip(&views.began) {
-            self.held.with(charge.key, |held| {
+            let kept = self.held.with(charge.key, |held| {
                 if held.began == *began {
                     held.left += charge.cost.get();
                 }
             });
+            if kept.is_none() {
+                self.keep_rest(charge.key, Held { left: charge.cost.get(), ..self.asked(charge, *began) });
+            }
         }
     }
 
     /// What to ask for besides a charge: a slice, if its counter was asked for a moment ago.
-    pub(crate) fn wish(&self, charge: &Charge<'_>, prefix: &Prefix, now: Timestamp) -> Wish {
+    pub(crate) fn wish(&self, charge: &Charge<'_>, now: Timestamp) -> Wish {
         if !can_be_leased(charge) {
             return Wish::default();
         }
@@ -148,16 +152,11 @@ impl Leases {
         });
         known.unwrap_or_else(|| {
             let unknown = Held {
-                left: 0,
-                view: None,
-                ahead: Ahead::default(),
                 asked: now,
                 until: now.saturating_add(self.terms.longest),
-                began: [0; TIME_BYTES],
-                limit: *charge.limit,
-                name: script::name(prefix, charge),
                 last_asked: now,
                 asked_until: now,
+                ..self.asked(charge, [0; TIME_BYTES])
             };
             self.held.insert(charge.key, unknown, now);
             Wish::default()
@@ -179,14 +178,35 @@ impl Leases {
         // In our time, told too early by as much as the answer took.
         let left_of_window = Duration::from_nanos(window_ends.saturating_sub(decided.as_nanos()));
         let until = asked.saturating_add(self.terms.longest.min(left_of_window));
+        let began = state::beginning(charge.limit, view);
         let noted = self.held.with(charge.key, |held| {
-            let began = state::beginning(charge.limit, view);
             held.left = if held.began == began { held.left + taken } else { taken };
             held.asked_until = asked;
             (held.view, held.ahead, held.began, held.limit) = (Some(view), ahead, began, *charge.limit);
             (held.asked, held.until) = (asked, until);
         });
-        noted.map_or(0, |()| taken)
+        if noted.is_none() {
+            // It came so late that its place was given up.
+            self.keep_rest(charge.key, Held { left: taken, ..self.asked(charge, began) });
+        }
+        taken
+    }
+
+    /// A counter of which nothing is leased.
+    fn asked(&self, charge: &Charge<'_>, began: [u8; TIME_BYTES]) -> Held {
+        let never = Timestamp::from_nanos(0);
+        Held {
+            left: 0,
+            view: None,
+            ahead: Ahead::default(),
+            asked: never,
+            until: never,
+            began,
+            limit: *charge.limit,
+            name: script::name(&self.prefix, charge),
+            last_asked: never,
+            asked_until: never,
+        }
     }
 
     /// Its counter starts anew: what was taken from the old one is none of the new one's.
@@ -196,9 +216,15 @@ impl Leases {
 
     /// It is decided otherwise: what is left of its lease is given back soon.
     pub(crate) fn end(&self, key: Key) {
-        let Some(held) = self.held.remove(key).filter(Held::is_owing) else { return };
+        if let Some(held) = self.held.remove(key) {
+            self.keep_rest(key, held);
+        }
+    }
+
+    /// Keeps what is left of a lease that ended until it is given back.
+    fn keep_rest(&self, key: Key, held: Held) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        if ended.len() < MOST_ENDED {
+        if held.is_owing() && ended.len() < MOST_ENDED {
             ended.push((key, held));
         }
     }

@@ -43,7 +43,10 @@ pub(crate) fn decide(shared: &Shared, batch: &[Charge<'_>], context: Context) ->
 
 impl Known {
     pub(crate) fn new(options: &Options) -> Self {
-        Self { over: options.over_cache.then(OverCache::default), leases: options.lease.map(Leases::new) }
+        Self {
+            over: options.over_cache.then(OverCache::default),
+            leases: options.lease.map(|terms| Leases::new(terms, options.prefix.clone())),
+        }
     }
 
     /// Writes a batch into a call: what is owed and returned, the charges, and what is leased.
@@ -65,7 +68,7 @@ impl Known {
             if batch.iter().filter(|other| other.key == charge.key).count() > 1 {
                 continue;
             }
-            let wish = leases.wish(charge, prefix, context.now);
+            let wish = leases.wish(charge, context.now);
             if let Some((units, began)) = wish.returned {
                 call.push(
                     prefix,

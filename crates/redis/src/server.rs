@@ -32,7 +32,7 @@ const QUEUE: usize = 4_096;
 pub(crate) enum Server {
     Single(Client),
     Sentinel(Sentinels),
-    Cluster(Cluster),
+    Cluster(Box<Cluster>),
 }
 
 /// A cluster, and the same for commands that are not to be repeated.
@@ -45,15 +45,14 @@ pub(crate) struct Cluster {
 #[derive(Clone)]
 pub(crate) enum Connection {
     Single(MultiplexedConnection),
-    Cluster(ClusterConnection, Once),
+    Cluster(ClusterConnection, Arc<Once>),
 }
 
 /// A connection to a cluster that repeats nothing, made in the background: what the library
 /// repeats because the connection broke may have been done already, and given back twice it would be too much.
-#[derive(Clone)]
 pub(crate) struct Once {
     client: ClusterClient,
-    connection: Arc<OnceCell<ClusterConnection>>,
+    connection: OnceCell<ClusterConnection>,
 }
 
 impl Once {
@@ -186,7 +185,7 @@ impl Server {
                     }
                     builder.build().map_err(|error| unfit(&error))
                 };
-                Ok(Self::Cluster(Cluster { usual: client(3)?, once: client(0)? }))
+                Ok(Self::Cluster(Box::new(Cluster { usual: client(3)?, once: client(0)? })))
             }
             Topology::Sentinel { .. } => Sentinels::new(nodes, options).map(Self::Sentinel),
         }
@@ -218,10 +217,10 @@ impl Server {
                 sentinels.client()?.get_async_connection_with_config(&config).await.map(Connection::Single)
             }
             Self::Cluster(cluster) => {
-                let once = Once { client: cluster.once.clone(), connection: Arc::default() };
+                let once = Arc::new(Once { client: cluster.once.clone(), connection: OnceCell::new() });
                 let usual = cluster.usual.get_async_connection().await?;
                 // Whoever gives back has no time to wait for it.
-                let early = once.clone();
+                let early = Arc::clone(&once);
                 tokio::spawn(async move { early.connected().await.map(drop) });
                 Ok(Connection::Cluster(usual, once))
             }

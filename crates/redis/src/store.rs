@@ -190,9 +190,10 @@ impl Shared {
                 return Err((None, self.breaker.reason()));
             };
             self.counts.round_trips.one();
-            let answer = match once {
-                true => taken.connection.ask_once(command).await,
-                false => taken.connection.ask(command).await,
+            let answer = if once {
+                taken.connection.ask_once(command).await
+            } else {
+                taken.connection.ask(command).await
             };
             answer.map_err(|error| {
                 if taken.connection.is_broken_by(&error) {
