@@ -146,11 +146,11 @@ fn a_bucket_that_has_been_full_since_is_given_nothing_back() {
 // Seen failing on: only who waits for the end of the first step gives back.
 #[test]
 fn what_was_taken_is_given_back_when_the_caller_goes_away_between_the_steps() {
+    const ENTRIES: &[(&str, &str)] = &[("client", "four")];
     let (cluster, runtime) = (Cluster::new(), runtime());
     let mut options = cluster.options();
     options.over_cache = false;
     let [store, other] = [0, 1].map(|_| store(options.clone(), &runtime));
-    const ENTRIES: &[(&str, &str)] = &[("client", "four")];
     let [taken, slow] = ["a", "b"].map(|domain| Parts { domain, entries: ENTRIES });
     let limit = Limit::fixed_window(10, Period::HOUR);
     for store in [&store, &other] {

@@ -58,6 +58,13 @@ async fn goes_down(store: &Lent) {
     tokio::time::timeout(SOON, down).await.expect("it is seen soon").unwrap();
 }
 
+/// Waits until a Redis that answers again is asked again, and says how long that took.
+async fn found_again(store: &Lent, after: &str) {
+    let answers = SystemClock.now();
+    comes_up(&store.0).await;
+    println!("found again: a Redis that {after}, {:?} after it answers", SystemClock.now().since(answers));
+}
+
 #[test]
 fn a_paused_redis_costs_no_call_more_than_the_time_out_and_then_nothing() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
@@ -74,7 +81,7 @@ fn a_paused_redis_costs_no_call_more_than_the_time_out_and_then_nothing() {
         assert!(SystemClock.now().since(begun) < BUSY * 2, "nobody asks any more");
         assert!(store.0.figures().breaker_openings >= 1);
         server.signal("CONT");
-        comes_up(&store.0).await;
+        found_again(&store, "stood still").await;
         ask_until(&store, |answer| *answer == Ok(true)).await;
     });
 }
@@ -89,7 +96,7 @@ fn a_killed_redis_is_found_again_when_it_is_back() {
         let longest = ask_until(&store, |_| !store.0.is_available()).await;
         assert!(longest <= PATIENCE + BUSY, "{longest:?}");
         server.start_again();
-        comes_up(&store.0).await;
+        found_again(&store, "was killed and is started").await;
         ask_until(&store, |answer| *answer == Ok(true)).await;
     });
 }

@@ -5,7 +5,7 @@ use crate::stores::{charge, now, runtime, store};
 use hivemind_core::store::{Op, Parts, Store};
 use hivemind_core::testing::block_on;
 use hivemind_core::{Limit, Period};
-use hivemind_redis::{Availability, Options, Password, RedisStore, Tls};
+use hivemind_redis::{Availability, Options, Password, RedisStore, Tls, Topology};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use std::path::Path;
 
@@ -45,6 +45,36 @@ fn a_user_with_few_rights_and_a_password_gets_in_and_another_does_not() {
     options.password = Some(Password::new("hunter3"));
     let reason = refused(options);
     assert!(!reason.contains("hunter3") && !reason.is_empty(), "{reason}");
+}
+
+/// A cluster of one node, and a master that a sentinel names, let the same user in with one right more each.
+#[test]
+fn clusters_and_sentinels_need_one_right_more() {
+    let rights = "on >hunter2 ~hivemind:ratelimit:* +@connection +eval +evalsha +get +set +pttl +del +time";
+    let started = |more: &'static [&'static str], right: &'static str| {
+        Server::on_port(move |port, _| {
+            let port = port.to_string();
+            let users = ["--user", "default", "on", "nopass", "~*", "&*", "+@all", "--user", "limits"];
+            let arguments = ["--port", &port].into_iter().chain(more.iter().copied()).chain(users);
+            arguments.chain(rights.split(' ')).chain([right]).map(str::to_owned).collect()
+        })
+    };
+    let user = |mut options: Options| {
+        options.username = Some("limits".to_owned());
+        options.password = Some(Password::new("hunter2"));
+        options
+    };
+    let node = started(&["--cluster-enabled", "yes"], "+cluster|slots");
+    node.cli(&["cluster", "addslotsrange", "0", "16383"]);
+    node.says(&["cluster", "info"], |told| told.contains("cluster_state:ok"));
+    let mut options = Options::new(node.url());
+    options.topology = Topology::Cluster;
+    assert!(decides(user(options)));
+    let master = started(&[], "+role");
+    let sentinel = crate::sentinel::sentinel(master.port());
+    let mut options = Options::new(sentinel.url());
+    options.topology = Topology::Sentinel { master_name: "main".to_owned(), username: None, password: None };
+    assert!(decides(user(options)));
 }
 
 // Seen failing on: a server that answers PING is up.

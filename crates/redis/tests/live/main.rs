@@ -4,7 +4,8 @@
     clippy::panic,
     clippy::expect_used,
     clippy::indexing_slicing,
-    reason = "a test's helpers fail by panicking"
+    clippy::print_stdout,
+    reason = "a test's helpers fail by panicking, and say how long it took to recover"
 )]
 
 mod changes;

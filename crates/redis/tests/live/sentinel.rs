@@ -12,7 +12,7 @@ fn on_port(port: u16, more: &[&str]) -> Vec<String> {
     ["--port", &port].into_iter().chain(more.iter().copied()).map(str::to_owned).collect()
 }
 
-fn sentinel(master: u16) -> Server {
+pub(crate) fn sentinel(master: u16) -> Server {
     Server::on_port(|port, folder: &Path| {
         let file = folder.join("sentinel.conf");
         let text = format!(
@@ -54,6 +54,7 @@ fn the_next_master_is_found_by_the_sentinels() {
             }
             assert!(SystemClock.now().since(begun) < crate::server::SOON);
         };
+        println!("found again: the next master, {:?} after it is one", SystemClock.now().since(begun));
         assert_eq!(next.each()[0].remaining, 98, "the counter has come along");
     });
 }
