@@ -22,7 +22,7 @@ pub struct Figures {
     pub given_back: u64,
     /// Calls that failed, those in time-out not among them.
     pub errors: u64,
-    /// Calls that took longer than the time-out.
+    /// Calls that took longer than the time-out, or than their caller could wait.
     pub timeouts: u64,
     /// Calls that were not made because the breaker was open.
     pub short_circuited: u64,

@@ -5,6 +5,8 @@
 //! admits more than its limit, whatever becomes of the node. The price is on the other
 //! side: what a node holds unspent is refused elsewhere, a slice for each node at most and
 //! a quarter of what was left, until it is given back (after `longest`) or its window ends.
+//! What is lost with a node, or with a call that gives back and is not answered in time, stays
+//! counted until its window ends.
 //!
 //! Windows only: a token that was taken from a bucket and is spent later comes on top of the
 //! burst that has refilled meanwhile, so a bucket's promise would not hold.
@@ -18,23 +20,31 @@ use hivemind_core::algorithm::{State, Step};
 use hivemind_core::store::{Charge, Context, Counters, Key, Mode, Op, Verdict, Verdicts, decide_on};
 use hivemind_core::{Limit, Timestamp};
 use smallvec::SmallVec;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Leases {
     terms: options::Lease,
+    prefix: Prefix,
     held: Table<Held>,
+    /// Rests of leases that ended early, until they are given back.
+    ended: Mutex<Vec<(Key, Held)>>,
 }
+
+/// So many rests are kept to be given back; what is more stays counted until its window ends.
+const MOST_ENDED: usize = 16_384;
 
 /// What is known of one window that was asked for lately.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     /// Units taken and not spent yet.
     pub(crate) left: u64,
-    /// The counter as if only what was spent were counted.
-    view: State,
+    /// The counter as if only what was spent were counted; none until something is leased.
+    view: Option<State>,
     ahead: Ahead,
-    /// When it is stale: by the lease's time, or with its window.
+    /// When it was asked for, and when it is stale: by the lease's time, or with its window.
+    asked: Timestamp,
     until: Timestamp,
     pub(crate) began: [u8; TIME_BYTES],
     pub(crate) limit: Limit,
@@ -46,7 +56,12 @@ pub(crate) struct Held {
 
 impl Ephemeral for Held {
     fn is_over(&self, now: Timestamp) -> bool {
-        now >= self.until
+        // A clock that was set back says nothing of how long ago it was.
+        now < self.asked || now >= self.until
+    }
+
+    fn is_owing(&self) -> bool {
+        self.left > 0
     }
 }
 
@@ -60,8 +75,8 @@ pub(crate) struct Wish {
 }
 
 impl Leases {
-    pub(crate) fn new(terms: options::Lease) -> Self {
-        Self { terms, held: Table::default() }
+    pub(crate) fn new(terms: options::Lease, prefix: Prefix) -> Self {
+        Self { terms, prefix, held: Table::default(), ended: Mutex::default() }
     }
 
     /// Admits the batch, if all its counters are leased and enough is left.
@@ -76,11 +91,11 @@ impl Leases {
                 return None; // Twice on one counter is rare, and Redis can tell.
             }
             let taken = self.held.with(charge.key, |held| {
+                // What costs nothing is no more than a look, which takes a lease as well.
                 let spendable = !held.is_over(context.now) && held.left >= charge.cost.get();
-                spendable.then(|| {
-                    held.left -= charge.cost.get();
-                    (held.view, held.ahead, held.began)
-                })
+                let view = held.view.filter(|_| spendable)?;
+                held.left -= charge.cost.get();
+                Some((view, held.ahead, held.began))
             });
             let Some((view, of, began)) = taken.flatten() else {
                 self.put_back(batch, &views);
@@ -96,7 +111,8 @@ impl Leases {
             return None; // A limit was lowered meanwhile.
         }
         for (key, view) in views.written {
-            self.held.with(key, |held| held.view = view);
+            // Unless it was given back meanwhile.
+            self.held.with(key, |held| held.view = held.view.map(|_| view));
         }
         Some(verdicts)
     }
@@ -104,25 +120,31 @@ impl Leases {
     /// What was taken of another window meanwhile is none of this one's.
     fn put_back(&self, batch: &[Charge<'_>], views: &Views) {
         for (charge, began) in batch.iter().zip(&views.began) {
-            self.held.with(charge.key, |held| {
+            let kept = self.held.with(charge.key, |held| {
                 if held.began == *began {
                     held.left += charge.cost.get();
                 }
             });
+            if kept.is_none() {
+                self.keep_rest(charge.key, Held { left: charge.cost.get(), ..self.asked(charge, *began) });
+            }
         }
     }
 
     /// What to ask for besides a charge: a slice, if its counter was asked for a moment ago.
-    pub(crate) fn wish(&self, charge: &Charge<'_>, prefix: &Prefix, now: Timestamp) -> Wish {
+    pub(crate) fn wish(&self, charge: &Charge<'_>, now: Timestamp) -> Wish {
         if !can_be_leased(charge) {
             return Wish::default();
         }
         let known = self.held.with(charge.key, |held| {
             let is_busy = now.since(held.last_asked) < self.terms.longest;
-            held.last_asked = now;
             let returned = (held.left > 0).then_some((held.left, held.began));
-            held.left = 0;
-            let asks = is_busy && now >= held.asked_until;
+            (held.left, held.view) = (0, None);
+            // Requests under way at once are not that far apart, unless the clock was set back.
+            let is_set_back = now.saturating_add(self.terms.longest) < held.last_asked;
+            let is_on_its_way = now < held.asked_until && !is_set_back;
+            let asks = is_busy && !is_on_its_way;
+            held.last_asked = now;
             if asks {
                 held.asked_until = now.saturating_add(self.terms.longest);
             }
@@ -130,15 +152,11 @@ impl Leases {
         });
         known.unwrap_or_else(|| {
             let unknown = Held {
-                left: 0,
-                view: State::from_bits(0, 0),
-                ahead: Ahead::default(),
+                asked: now,
                 until: now.saturating_add(self.terms.longest),
-                began: [0; TIME_BYTES],
-                limit: *charge.limit,
-                name: script::name(prefix, charge),
                 last_asked: now,
                 asked_until: now,
+                ..self.asked(charge, [0; TIME_BYTES])
             };
             self.held.insert(charge.key, unknown, now);
             Wish::default()
@@ -160,14 +178,35 @@ impl Leases {
         // In our time, told too early by as much as the answer took.
         let left_of_window = Duration::from_nanos(window_ends.saturating_sub(decided.as_nanos()));
         let until = asked.saturating_add(self.terms.longest.min(left_of_window));
+        let began = state::beginning(charge.limit, view);
         let noted = self.held.with(charge.key, |held| {
-            let began = state::beginning(charge.limit, view);
             held.left = if held.began == began { held.left + taken } else { taken };
             held.asked_until = asked;
-            (held.view, held.ahead, held.until, held.began, held.limit) =
-                (view, ahead, until, began, *charge.limit);
+            (held.view, held.ahead, held.began, held.limit) = (Some(view), ahead, began, *charge.limit);
+            (held.asked, held.until) = (asked, until);
         });
-        noted.map_or(0, |()| taken)
+        if noted.is_none() {
+            // It came so late that its place was given up.
+            self.keep_rest(charge.key, Held { left: taken, ..self.asked(charge, began) });
+        }
+        taken
+    }
+
+    /// A counter of which nothing is leased.
+    fn asked(&self, charge: &Charge<'_>, began: [u8; TIME_BYTES]) -> Held {
+        let never = Timestamp::from_nanos(0);
+        Held {
+            left: 0,
+            view: None,
+            ahead: Ahead::default(),
+            asked: never,
+            until: never,
+            began,
+            limit: *charge.limit,
+            name: script::name(&self.prefix, charge),
+            last_asked: never,
+            asked_until: never,
+        }
     }
 
     /// Its counter starts anew: what was taken from the old one is none of the new one's.
@@ -175,9 +214,25 @@ impl Leases {
         self.held.remove(key);
     }
 
-    /// What has become stale with a rest in it.
+    /// It is decided otherwise: what is left of its lease is given back soon.
+    pub(crate) fn end(&self, key: Key) {
+        if let Some(held) = self.held.remove(key) {
+            self.keep_rest(key, held);
+        }
+    }
+
+    /// Keeps what is left of a lease that ended until it is given back.
+    fn keep_rest(&self, key: Key, held: Held) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.is_owing() && ended.len() < MOST_ENDED {
+            ended.push((key, held));
+        }
+    }
+
+    /// What has become stale, or ended, with a rest in it.
     pub(crate) fn stale(&self, now: Timestamp) -> Vec<(Key, Held)> {
         let mut stale = self.held.take_over(now);
+        stale.append(&mut self.ended.lock().unwrap_or_else(PoisonError::into_inner));
         stale.retain(|(_, held)| held.left > 0);
         stale
     }

@@ -9,8 +9,11 @@
 use crate::breaker::Breaker;
 use crate::figures::Counts;
 use crate::server::{CONNECT_WITHIN, Connection, Server, told};
+use hivemind_core::{Clock, SystemClock, Timestamp};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 
@@ -28,7 +31,14 @@ pub(crate) struct Line {
     runtime: Handle,
     held: Mutex<Held>,
     changed: Notify,
+    /// Time-outs in a row, and when the first of them was, in nanoseconds.
+    timeouts: AtomicU32,
+    timing_out_since: AtomicU64,
 }
+
+/// So many time-outs in a row that span a time-out, and the connection is made anew: it may be one
+/// of which the other end knows nothing any more, while those of other runtimes are well.
+const TIMEOUTS: u32 = 3;
 
 #[derive(Default)]
 struct Held {
@@ -70,7 +80,13 @@ impl Lines {
         drop(lines);
         let mut lines = self.by_runtime.write().unwrap_or_else(PoisonError::into_inner);
         let line = lines.entry(id).or_insert_with(|| {
-            Arc::new(Line { runtime: runtime.clone(), held: Mutex::default(), changed: Notify::new() })
+            Arc::new(Line {
+                runtime: runtime.clone(),
+                held: Mutex::default(),
+                changed: Notify::new(),
+                timeouts: AtomicU32::new(0),
+                timing_out_since: AtomicU64::new(0),
+            })
         });
         Arc::clone(line)
     }
@@ -129,6 +145,7 @@ impl Lines {
             held.generation = generation;
             held.is_connecting = false;
             drop(held);
+            on.answered();
             on.changed.notify_waiters();
         });
     }
@@ -140,6 +157,30 @@ impl Line {
         let mut held = self.hold();
         if held.number == number {
             held.connection = None;
+        }
+    }
+
+    /// A command was answered.
+    pub(crate) fn answered(&self) {
+        if self.timeouts.load(Ordering::Relaxed) != 0 {
+            self.timeouts.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// A command was not answered in time: after some of them the next request lets another connection be made.
+    pub(crate) fn timed_out(&self, patience: Duration) {
+        let (earlier, now) = (self.timeouts.fetch_add(1, Ordering::Relaxed), SystemClock.now());
+        if earlier == 0 {
+            self.timing_out_since.store(now.as_nanos(), Ordering::Relaxed);
+            return;
+        }
+        let since = Timestamp::from_nanos(self.timing_out_since.load(Ordering::Relaxed));
+        let mut held = self.hold();
+        // One to a cluster leads to many nodes: what is half open there is found by the system.
+        let is_single = matches!(held.connection, Some(Connection::Single(_)));
+        if is_single && earlier + 1 >= TIMEOUTS && now.since(since) >= patience {
+            held.connection = None;
+            self.answered();
         }
     }
 

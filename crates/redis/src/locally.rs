@@ -4,7 +4,7 @@ use crate::Prefix;
 use crate::lease::{Leases, Wish};
 use crate::options::Options;
 use crate::over_cache::{Mark, OverCache, Owed};
-use crate::script::{Answer, Call, Manner, Request};
+use crate::script::{Answer, Call, Manner, Request, Taken};
 use crate::state;
 use crate::store::Shared;
 use crate::wait::Wait;
@@ -43,7 +43,10 @@ pub(crate) fn decide(shared: &Shared, batch: &[Charge<'_>], context: Context) ->
 
 impl Known {
     pub(crate) fn new(options: &Options) -> Self {
-        Self { over: options.over_cache.then(OverCache::default), leases: options.lease.map(Leases::new) }
+        Self {
+            over: options.over_cache.then(OverCache::default),
+            leases: options.lease.map(|terms| Leases::new(terms, options.prefix.clone())),
+        }
     }
 
     /// Writes a batch into a call: what is owed and returned, the charges, and what is leased.
@@ -65,9 +68,13 @@ impl Known {
             if batch.iter().filter(|other| other.key == charge.key).count() > 1 {
                 continue;
             }
-            let wish = leases.wish(charge, prefix, context.now);
+            let wish = leases.wish(charge, context.now);
             if let Some((units, began)) = wish.returned {
-                call.push(prefix, &Charge { cost: Cost::new(units), ..*charge }, Request::Undo(began));
+                call.push(
+                    prefix,
+                    &Charge { cost: Cost::new(units), ..*charge },
+                    Request::Undo(Taken::of_window(began)),
+                );
             }
             asides.wishes.push((index, wish));
         }
@@ -91,8 +98,11 @@ impl Known {
         let (mut found, at) = (answer.found(), answer.context(context));
         for (index, owed) in &asides.owed {
             let Some(charge) = batch.get(*index) else { continue };
-            let look = step(charge.limit, found.read(charge), Action::Peek, Cost::ZERO, at.now);
-            if look.state.bits().0 == owed.window {
+            // As in the script: a counter that was deleted owes nothing.
+            let Some(before) = found.read(charge) else { continue };
+            let look = step(charge.limit, Some(before), Action::Peek, Cost::ZERO, at.now);
+            let is_current = before.bits().0 >= look.state.bits().0;
+            if is_current && look.state.bits().0 == owed.window {
                 let counted =
                     step(charge.limit, Some(look.state), Action::Count, Cost::new(owed.units), at.now);
                 found.keep(charge.key, counted.state);
@@ -131,14 +141,24 @@ impl Known {
         verdicts
     }
 
-    /// What is decided otherwise is not known any more.
-    pub(crate) fn forget(&self, batch: &[Charge<'_>]) {
+    /// A counter starts anew.
+    pub(crate) fn forget(&self, charge: &Charge<'_>) {
+        if let Some(over) = &self.over {
+            over.forget(charge.key);
+        }
+        if let Some(leases) = &self.leases {
+            leases.forget(charge.key);
+        }
+    }
+
+    /// A batch is decided otherwise: what is known of its counters is not known any more.
+    pub(crate) fn put_aside(&self, batch: &[Charge<'_>]) {
         for charge in batch {
             if let Some(over) = &self.over {
                 over.forget(charge.key);
             }
             if let Some(leases) = &self.leases {
-                leases.forget(charge.key);
+                leases.end(charge.key);
             }
         }
     }

@@ -3,6 +3,7 @@
 //! Redis answers is seen later, since it may come up after us.
 
 use crate::{Prefix, PrefixError};
+use redis::IntoConnectionInfo;
 use std::fmt;
 use std::time::Duration;
 
@@ -42,8 +43,11 @@ impl Options {
 
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A URL may have a password in it, before its last `@`.
-        let hosts = self.nodes.iter().map(|url| url.rsplit('@').next().unwrap_or_default());
+        // A URL may have a password in it, before its `@` or in its query: what is shown is what was read of it.
+        let hosts = self.nodes.iter().map(|url| match url.as_str().into_connection_info() {
+            Ok(node) => node.addr().to_string(),
+            Err(_) => "(cannot be read)".to_owned(),
+        });
         f.debug_struct("Options")
             .field("hosts", &hosts.collect::<Vec<_>>())
             .field("topology", &self.topology)

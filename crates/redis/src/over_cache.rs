@@ -37,13 +37,14 @@ struct Known {
     state: State,
     /// How much Redis' clock is ahead of ours at most.
     ahead: Ahead,
-    until: Timestamp,
+    asked: Timestamp,
     owed: u64,
 }
 
 impl Ephemeral for Known {
     fn is_over(&self, now: Timestamp) -> bool {
-        now >= self.until
+        // A clock that was set back says nothing of how long ago it was.
+        now < self.asked || now >= self.asked.saturating_add(BELIEVED_FOR)
     }
 }
 
@@ -143,7 +144,6 @@ impl OverCache {
         if committed && self.known.is_empty() {
             return;
         }
-        let until = context.now.saturating_add(BELIEVED_FOR);
         for charge in batch {
             let is_known = || self.known.with(charge.key, |_| ()).is_some();
             if committed && !is_known() {
@@ -153,7 +153,11 @@ impl OverCache {
                 Some(state) if mark == self.mark() => {
                     let ahead = Ahead::of(context.now, decided);
                     let owed = self.known.with(charge.key, |known| known.owed).unwrap_or(0);
-                    self.known.insert(charge.key, Known { state, ahead, until, owed }, context.now);
+                    self.known.insert(
+                        charge.key,
+                        Known { state, ahead, asked: context.now, owed },
+                        context.now,
+                    );
                 }
                 _ => drop(self.known.remove(charge.key)),
             }

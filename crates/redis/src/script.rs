@@ -7,8 +7,8 @@
 use crate::state::{self, STATE_BYTES, TIME_BYTES};
 use crate::{Counted, KeyName, Kind, Prefix};
 use hivemind_core::algorithm::{State, Step};
-use hivemind_core::store::{Charge, Context, Counters, Key, Mode, OnRefusal, Op, Parts};
-use hivemind_core::{Limit, Timestamp};
+use hivemind_core::store::{Charge, Context, Counters, Key, KeySeed, Mode, OnRefusal, Op, Parts};
+use hivemind_core::{Limit, Period, Timestamp};
 use smallvec::SmallVec;
 
 pub(crate) const TEXT: &str = include_str!("scripts/decide.lua");
@@ -17,12 +17,33 @@ pub(crate) const TEXT: &str = include_str!("scripts/decide.lua");
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Charge(Op),
-    /// Gives back what was taken from the window that began then, if it still counts.
-    Undo([u8; TIME_BYTES]),
+    /// Gives back what was taken, if that still counts.
+    Undo(Taken),
     /// Takes the cost, but not more than a quarter of what is left, if the batch commits.
     Lease,
     /// Counts what was refused without asking, if the window that began then is still the one.
     Owed([u8; TIME_BYTES]),
+}
+
+/// What the script has to know of what it gives back: the window that it was taken from; of a
+/// bucket, when it had last earned and how many tokens the taking left in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    began: [u8; TIME_BYTES],
+    level: [u8; 4],
+}
+
+impl Taken {
+    /// From a window that began then.
+    pub(crate) const fn of_window(began: [u8; TIME_BYTES]) -> Self {
+        Self { began, level: [0; 4] }
+    }
+
+    /// From a counter that the taking left in this state.
+    pub(crate) fn leaving(limit: &Limit, state: State) -> Self {
+        let [a, b, c, d, ..] = state.bits().1.to_be_bytes();
+        Self { began: state::beginning(limit, state), level: [a, b, c, d] }
+    }
 }
 
 impl Request {
@@ -46,6 +67,7 @@ pub(crate) struct Call {
     arguments: Vec<u8>,
     group: u16,
     charges: usize,
+    gives_back: bool,
 }
 
 /// How a call is to be made.
@@ -72,7 +94,7 @@ impl Call {
         });
         arguments.extend(manner.grace_ms.to_be_bytes());
         arguments.extend(state::limbs(manner.now.unwrap_or_default().as_nanos()));
-        Self { counters: SmallVec::new(), arguments, group: 0, charges: 0 }
+        Self { counters: SmallVec::new(), arguments, group: 0, charges: 0, gives_back: false }
     }
 
     /// Adds the charges of a batch, in order.
@@ -110,7 +132,7 @@ impl Call {
         lease: (u64, [u8; TIME_BYTES]),
     ) {
         let place = self.place(key, || name.clone());
-        self.write((place, 1), limit, lease.0, Request::Undo(lease.1));
+        self.write((place, 1), limit, lease.0, Request::Undo(Taken::of_window(lease.1)));
     }
 
     fn write(&mut self, (place, mode): (u16, u8), limit: &Limit, units: u64, request: Request) {
@@ -127,10 +149,27 @@ impl Call {
         arguments.extend(earned.to_be_bytes());
         arguments.extend(state::limbs(nanos));
         arguments.extend(units.to_be_bytes());
-        if let Request::Undo(began) | Request::Owed(began) = request {
-            arguments.extend(began);
+        match request {
+            Request::Undo(taken) => {
+                arguments.extend(taken.began);
+                arguments.extend(taken.level);
+            }
+            Request::Owed(began) => arguments.extend(began),
+            Request::Charge(_) | Request::Lease => {}
         }
         self.charges += 1;
+        self.gives_back |= matches!(request, Request::Undo(_) | Request::Charge(Op::Refund));
+    }
+
+    /// A call that decides something of no counter, to see whether that works: it is written as well.
+    pub(crate) fn probe(name: KeyName) -> Self {
+        let limit = Limit::fixed_window(1, Period::SECOND);
+        let key = Key::new(&KeySeed::new([0; 16]), Parts { domain: ":probe", entries: &[] }, &limit, 0);
+        let manner = Manner { now: None, on_refusal: OnRefusal::CountNone, reserve: false, grace_ms: 0 };
+        let mut call = Self::new(manner);
+        let place = call.place(key, || name);
+        call.write((place, 1), &limit, 1, Request::Charge(Op::Debit));
+        call
     }
 
     /// The number of a charge's counter among the keys, from 1.
@@ -145,6 +184,11 @@ impl Call {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.charges == 0
+    }
+
+    /// Whether it gives anything back: done twice, more would be admitted than the limit.
+    pub(crate) const fn gives_back(&self) -> bool {
+        self.gives_back
     }
 
     /// The command, by the script's hash or by its text.
@@ -184,6 +228,11 @@ pub(crate) fn name(prefix: &Prefix, charge: &Charge<'_>) -> KeyName {
     // Every limit of today has a kind; one to come would have to be named before it can be kept.
     let kind = Kind::of(charge.limit).unwrap_or(Kind::Bucket);
     KeyName::new(prefix, Counted::of(charge.parts), kind, charge.ordinal)
+}
+
+/// The hash that Redis knows the script by.
+pub(crate) fn hash() -> String {
+    redis::Script::new(TEXT).get_hash().to_owned()
 }
 
 /// What the script answered.

@@ -2,44 +2,94 @@
 //! a cluster. The client library does the rest: TLS, login, database, slots.
 
 use crate::options::{Options, OptionsError, Password, Tls, Topology};
+use crate::script::{self, Call};
+use crate::{KeyName, Prefix};
 use redis::aio::MultiplexedConnection;
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
+use redis::io::tcp::TcpSettings;
+use redis::io::tcp::socket2::TcpKeepalive;
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind,
     IntoConnectionInfo, RedisError, RedisResult, ServerErrorKind, TlsCertificates, TlsMode, Value,
 };
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::OnceCell;
 
 /// How long making a connection may take: more than a call, since nobody waits for it.
 pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// How long what was sent may stay unacknowledged by the other end's system.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
+/// On so many slots of a cluster it is tried whether deciding works.
+const PROBED_SLOTS: u16 = 32;
 /// Commands that may wait for one connection's writer. Far more than requests are under way.
 const QUEUE: usize = 4_096;
 
 pub(crate) enum Server {
     Single(Client),
     Sentinel(Sentinels),
-    Cluster(ClusterClient),
+    Cluster(Box<Cluster>),
+}
+
+/// A cluster, and the same for commands that are not to be repeated.
+pub(crate) struct Cluster {
+    usual: ClusterClient,
+    once: ClusterClient,
 }
 
 /// A connection whose clones share one pipeline.
 #[derive(Clone)]
 pub(crate) enum Connection {
     Single(MultiplexedConnection),
-    Cluster(ClusterConnection),
+    Cluster(ClusterConnection, Arc<Once>),
+}
+
+/// A connection to a cluster that repeats nothing, made in the background: what the library
+/// repeats because the connection broke may have been done already, and given back twice it would be too much.
+pub(crate) struct Once {
+    client: ClusterClient,
+    connection: OnceCell<ClusterConnection>,
+}
+
+impl Once {
+    async fn connected(&self) -> RedisResult<ClusterConnection> {
+        self.connection.get_or_try_init(|| self.client.get_async_connection()).await.cloned()
+    }
+
+    async fn ask(&self, command: &Cmd) -> RedisResult<Value> {
+        let mut connection = self.connected().await?;
+        let answer = redis::aio::ConnectionLike::req_packed_command(&mut connection, command).await;
+        answer?.extract_error()
+    }
 }
 
 impl Connection {
     pub(crate) async fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {
         let answer = match self {
             Self::Single(connection) => connection.send_packed_command(command).await,
-            Self::Cluster(connection) => {
+            Self::Cluster(connection, _) => {
                 redis::aio::ConnectionLike::req_packed_command(connection, command).await
             }
         };
         answer?.extract_error()
+    }
+
+    /// The same for a command that must not be done twice. A node that says that a slot is elsewhere has done nothing.
+    pub(crate) async fn ask_once(&mut self, command: &Cmd) -> RedisResult<Value> {
+        let Self::Cluster(_, once) = self else { return self.ask(command).await };
+        let answer = once.ask(command).await;
+        let is_elsewhere = |error: &RedisError| {
+            let moved = [ServerErrorKind::Moved, ServerErrorKind::Ask, ServerErrorKind::TryAgain];
+            moved.into_iter().any(|kind| is(error, kind))
+        };
+        match answer {
+            Err(error) if is_elsewhere(&error) => self.ask(command).await,
+            answer => answer,
+        }
     }
 
     /// Whether anybody is there: of a cluster, any node, since one that is lost is replaced by the others.
@@ -47,7 +97,7 @@ impl Connection {
         let ping = redis::cmd("PING");
         match self {
             Self::Single(_) => self.ask(&ping).await.map(drop),
-            Self::Cluster(connection) => {
+            Self::Cluster(connection, _) => {
                 let any = RoutingInfo::SingleNode(SingleNodeRoutingInfo::Random);
                 connection.route_command(ping, any).await?.extract_error().map(drop)
             }
@@ -62,14 +112,33 @@ impl Connection {
                 let loaded = self.ask(redis::cmd("SCRIPT").arg("LOAD").arg(script)).await;
                 loaded.map(drop).or_else(|error| if error.is_io_error() { Err(error) } else { Ok(()) })
             }
-            Self::Cluster(_) => Ok(()),
+            Self::Cluster(..) => Ok(()),
         }
+    }
+
+    /// Decides something, as requests do: a server may answer and yet let nobody decide or write, as one that
+    /// is no master any more, or is full. Of a cluster on so many slots that each of its masters has one.
+    pub(crate) async fn probe(&mut self, prefix: &Prefix) -> RedisResult<()> {
+        let slots = match self {
+            Self::Single(_) => 1,
+            Self::Cluster(..) => PROBED_SLOTS,
+        };
+        let hash = script::hash();
+        for number in 0..slots {
+            let call = Call::probe(KeyName::probe(prefix, number));
+            let mut answer = self.ask(&call.command("EVALSHA", &hash)).await;
+            if matches!(&answer, Err(error) if is(error, ServerErrorKind::NoScript)) {
+                answer = self.ask(&call.command("EVAL", script::TEXT)).await;
+            }
+            answer?;
+        }
+        Ok(())
     }
 
     /// Whether it has to be made anew after this error. One to a cluster mends itself, as long as it knows a node.
     pub(crate) fn is_broken_by(&self, error: &RedisError) -> bool {
         match self {
-            Self::Cluster(_) => error.kind() == ErrorKind::ClusterConnectionNotFound,
+            Self::Cluster(..) => error.kind() == ErrorKind::ClusterConnectionNotFound,
             // It broke, or leads to a server that is no master any more.
             Self::Single(_) => {
                 error.is_io_error()
@@ -103,18 +172,31 @@ impl Server {
                 client.map(Self::Single).map_err(|error| unfit(&error))
             }
             Topology::Cluster => {
-                let mut builder = ClusterClientBuilder::new(nodes)
-                    .connection_timeout(CONNECT_WITHIN)
-                    .response_timeout(CONNECT_WITHIN)
-                    .overall_response_timeout(None) // The store waits, and it knows how long.
-                    .retries(3);
-                if let Some(tls) = tls {
-                    builder = builder.certs(tls);
-                }
-                builder.build().map(Self::Cluster).map_err(|error| unfit(&error))
+                let client = |retries| {
+                    let mut builder = ClusterClientBuilder::new(nodes.clone())
+                        .connection_timeout(CONNECT_WITHIN)
+                        // The store waits, and it knows how long. After this the library would send it again.
+                        .response_timeout(options.timeout.saturating_mul(2).max(CONNECT_WITHIN))
+                        .overall_response_timeout(None)
+                        .tcp_settings(sockets())
+                        .retries(retries);
+                    if let Some(tls) = &tls {
+                        builder = builder.certs(tls.clone());
+                    }
+                    builder.build().map_err(|error| unfit(&error))
+                };
+                Ok(Self::Cluster(Box::new(Cluster { usual: client(3)?, once: client(0)? })))
             }
             Topology::Sentinel { .. } => Sentinels::new(nodes, options).map(Self::Sentinel),
         }
+    }
+
+    /// Where the sentinels say that the master is; none where there are no sentinels, or they do not say.
+    pub(crate) async fn master(&self) -> Option<ConnectionAddr> {
+        let Self::Sentinel(sentinels) = self else { return None };
+        let mut client = sentinels.client().ok()?;
+        let master = client.async_get_client().await.ok()?;
+        Some(master.get_connection_info().addr().clone())
     }
 
     pub(crate) const fn is_cluster(&self) -> bool {
@@ -134,13 +216,34 @@ impl Server {
             Self::Sentinel(sentinels) => {
                 sentinels.client()?.get_async_connection_with_config(&config).await.map(Connection::Single)
             }
-            Self::Cluster(client) => client.get_async_connection().await.map(Connection::Cluster),
+            Self::Cluster(cluster) => {
+                let once = Arc::new(Once { client: cluster.once.clone(), connection: OnceCell::new() });
+                let usual = cluster.usual.get_async_connection().await?;
+                // Whoever gives back has no time to wait for it.
+                let early = Arc::clone(&once);
+                tokio::spawn(async move { early.connected().await.map(drop) });
+                Ok(Connection::Cluster(usual, once))
+            }
         }
     }
 }
 
+/// What sockets are made with. A command leaves at once; what is lost without a word, as behind a
+/// firewall that forgot us, is seen by the system in seconds.
+fn sockets() -> TcpSettings {
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(5))
+        .with_interval(Duration::from_secs(2))
+        .with_retries(2);
+    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+    #[cfg(target_os = "linux")]
+    let settings = settings.set_user_timeout(UNACKNOWLEDGED);
+    settings
+}
+
 fn node(index: usize, url: &str, options: &Options) -> Result<ConnectionInfo, OptionsError> {
     let node = url.into_connection_info().map_err(|_| OptionsError::Url { number: index + 1 })?;
+    let node = node.set_tcp_settings(sockets());
     if matches!(options.topology, Topology::Sentinel { .. }) {
         return Ok(node); // What is given besides the URLs is for the master.
     }
@@ -182,7 +285,10 @@ impl Sentinels {
         let addresses = self.nodes.iter().map(|node| node.addr().clone());
         let mut builder = SentinelClientBuilder::new(addresses, master_name, SentinelServerType::Master)?;
         let Some(first) = self.nodes.first() else { return builder.build() };
-        builder = builder.set_client_to_redis_db(first.redis_settings().db());
+        builder = builder
+            .set_client_to_redis_tcp_settings(sockets())
+            .set_client_to_sentinel_tcp_settings(sockets())
+            .set_client_to_redis_db(first.redis_settings().db());
         if let Some(username) = username.as_deref().or(first.redis_settings().username()) {
             builder = builder.set_client_to_sentinel_username(username);
         }

@@ -2,12 +2,11 @@
 //!
 //! Two steps. First each slot takes what fits of its charges, whatever the others say,
 //! and tells what it found. From all of it follows whether the batch commits. If it
-//! does, everything is recorded already. If not, what was taken is given back, to the
-//! same window only. So nothing is ever admitted that does not fit; between the steps,
-//! and where the second is lost with its node, a little is refused that would have fit.
+//! does, everything is recorded already. If not, what was taken is given back: to the
+//! same window only, and to a bucket only if it cannot have been full since. So nothing is ever admitted that does not fit; between the steps,
+//! and where the second is lost with its node or an answer of the first comes too late, a little is refused that would have fit.
 
-use crate::script::{Answer, Call, Request};
-use crate::state;
+use crate::script::{Answer, Call, Request, Taken};
 use crate::store::Shared;
 use crate::wait::Wait;
 use crate::{Prefix, script};
@@ -17,6 +16,7 @@ use hivemind_core::store::{
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
+use tokio::task::JoinHandle;
 
 type Group<'b, 'c> = (u16, SmallVec<[(usize, &'b Charge<'c>); 2]>);
 
@@ -41,14 +41,17 @@ pub(crate) async fn decide(
 ) -> Result<Verdicts, StoreError> {
     let groups = grouped(&shared.options.prefix, batch);
     let mut answers: SmallVec<[Answer; 2]> = SmallVec::new();
+    let mut taken = TakenSoFar { shared: Arc::clone(shared), undoing: Vec::new() };
     for (_, charges) in &groups {
         let mut call = Call::new(shared.manner(context, true));
         call.charge_all(&shared.options.prefix, charges.iter().map(|(_, charge)| *charge));
         match shared.call(&call, wait).await {
-            Ok(answer) => answers.push(answer),
+            Ok(answer) => {
+                taken.undoing.push(undoing(shared, charges, &answer, context));
+                answers.push(answer);
+            }
             Err(error) => {
-                let taken = groups.iter().zip(&answers);
-                give_back(shared, taken, context, wait).await;
+                taken.give_back(wait).await;
                 return Err(error);
             }
         }
@@ -57,10 +60,11 @@ pub(crate) async fn decide(
     let tried = in_order(batch.len(), groups.iter().zip(&answers), context, true);
     let committed = commits(batch, &tried);
     if committed {
+        taken.undoing.clear();
         return Ok(Verdicts::new(true, tried));
     }
     let left = in_order(batch.len(), groups.iter().zip(&answers), context, false);
-    give_back(shared, groups.iter().zip(&answers), context, wait).await;
+    taken.give_back(wait).await;
     shared.counts.given_back.one();
     Ok(Verdicts::new(false, left))
 }
@@ -82,28 +86,45 @@ fn in_order<'g, 'b: 'g, 'c: 'b>(
     verdicts.into_iter().map(|(_, verdict)| verdict).collect()
 }
 
-/// Gives back what was taken by charges that fit, on every slot. The request waits for it no
-/// longer than for an answer, but it is done in any case.
-async fn give_back<'g, 'b: 'g, 'c: 'b>(
-    shared: &Arc<Shared>,
-    taken: impl Iterator<Item = (&'g Group<'b, 'c>, &'g Answer)>,
-    context: Context,
-    wait: &Wait,
-) {
-    let calls = taken.map(|((_, charges), answer)| undoing(shared, charges, answer, context));
-    let calls: Vec<Call> = calls.filter(|call| !call.is_empty()).collect();
-    let (runtime, by) = (shared.lines.runtime(), Arc::clone(shared));
-    let given = runtime.spawn(async move {
-        for call in calls {
-            // What cannot be given back stays taken until its window ends: never too much is admitted.
-            let _ = by.call(&call, &Wait::new(by.options.timeout)).await;
+/// What the first step has taken on each slot that answered. It is given back however the request ends, also
+/// where its caller goes away between the steps, unless the batch commits.
+struct TakenSoFar {
+    shared: Arc<Shared>,
+    undoing: Vec<Call>,
+}
+
+impl TakenSoFar {
+    /// The request waits for it no longer than for an answer, but it is done in any case.
+    async fn give_back(mut self, wait: &Wait) {
+        let Some(given) = self.start() else { return };
+        let timed = {
+            let runtime = self.shared.lines.runtime();
+            let _on = runtime.enter();
+            tokio::time::timeout(wait.left(), given)
+        };
+        let _ = timed.await;
+    }
+
+    fn start(&mut self) -> Option<JoinHandle<()>> {
+        let mut calls = std::mem::take(&mut self.undoing);
+        calls.retain(|call| !call.is_empty());
+        if calls.is_empty() {
+            return None;
         }
-    });
-    let timed = {
-        let _on = runtime.enter();
-        tokio::time::timeout(wait.left(), given)
-    };
-    let _ = timed.await;
+        let by = Arc::clone(&self.shared);
+        Some(self.shared.lines.runtime().spawn(async move {
+            for call in calls {
+                // What cannot be given back stays taken until its window ends: never too much is admitted.
+                let _ = by.call(&call, &Wait::new(by.options.timeout)).await;
+            }
+        }))
+    }
+}
+
+impl Drop for TakenSoFar {
+    fn drop(&mut self) {
+        drop(self.start());
+    }
 }
 
 /// What the second step asks of one slot.
@@ -123,8 +144,8 @@ fn undoing(shared: &Shared, charges: &[(usize, &Charge<'_>)], answer: &Answer, c
         let is_window = !matches!(charge.limit, hivemind_core::Limit::TokenBucket(_));
         let stays_counted = is_window && context.on_refusal == OnRefusal::CountAll;
         if charge.op == Op::Spend && tried.verdict.is_admitted() && !stays_counted {
-            let began = state::beginning(charge.limit, tried.state);
-            call.push(&shared.options.prefix, charge, Request::Undo(began));
+            let taken = Taken::leaving(charge.limit, tried.state);
+            call.push(&shared.options.prefix, charge, Request::Undo(taken));
         }
     }
     call

@@ -2,13 +2,14 @@
 
 use crate::breaker::{Availability, Breaker};
 use crate::figures::{Counts, Figures};
+use crate::keeper::Keeper;
 use crate::lines::Lines;
 use crate::locally::{self, Known};
 use crate::options::{Options, OptionsError, Time};
 use crate::script::{self, Answer, Call, Manner};
 use crate::server::{Server, is, told};
+use crate::slots;
 use crate::wait::Wait;
-use crate::{keeper, slots};
 use hivemind_core::algorithm::STEP_BACK;
 use hivemind_core::store::{Charge, Context, OnRefusal, Store, StoreError, Verdicts};
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
@@ -45,9 +46,10 @@ impl RedisStore {
         let breaker = Arc::new(Breaker::new(Arc::clone(&counts), options.timeout));
         let lines =
             Lines::new(Arc::clone(&server), Arc::clone(&breaker), Arc::clone(&counts), runtime.clone());
-        let (watched, patience) = (Arc::downgrade(&breaker), options.timeout);
-        runtime.spawn(keeper::keep(Arc::downgrade(&server), watched, patience));
-        let sha = redis::Script::new(script::TEXT).get_hash().to_owned();
+        let (prefix, patience) = (options.prefix.clone(), options.timeout);
+        let keeper = Keeper::new(Arc::downgrade(&server), Arc::downgrade(&breaker), prefix, patience);
+        runtime.spawn(keeper.keep());
+        let sha = script::hash();
         let known = Known::new(&options);
         let shared = Arc::new(Shared { options, counts, breaker, lines, server, sha, known });
         if let Some(lease) = shared.options.lease {
@@ -93,14 +95,19 @@ impl Store for RedisStore {
         shared.is_asked()?;
         let wait = Wait::of(context, shared.options.timeout)?;
         if shared.server.is_cluster() && slots::spans(&shared.options.prefix, batch) {
-            shared.known.forget(batch);
+            shared.known.put_aside(batch);
             return slots::decide(shared, batch, context, &wait).await;
         }
         let mut call = Call::new(shared.manner(context, false));
         let asides = shared.known.ask(&shared.options.prefix, &mut call, batch, context);
         let answer = shared.call(&call, &wait).await?;
         let verdicts = shared.known.learn(shared, batch, context, (&answer, &asides));
-        debug_assert_eq!(verdicts.committed, answer.committed, "the script decides as the algorithms do");
+        if verdicts.committed != answer.committed {
+            // Another version's script, or a state that somebody else wrote: neither is believed.
+            shared.counts.errors.one();
+            let reason = "its script decides otherwise than this node; run one version of both".to_owned();
+            return Err(StoreError::Unreachable { reason });
+        }
         Ok(verdicts)
     }
 
@@ -112,8 +119,8 @@ impl Store for RedisStore {
         let name = script::name(&self.shared.options.prefix, charge);
         let mut delete = redis::cmd("DEL");
         delete.arg(name.as_str());
-        let deleted = self.shared.ask(&delete, &Wait::new(self.shared.options.timeout)).await;
-        self.shared.known.forget(std::slice::from_ref(charge));
+        let deleted = self.shared.ask((&delete, false), &Wait::new(self.shared.options.timeout)).await;
+        self.shared.known.forget(charge);
         deleted.map(|_| ()).map_err(StoreError::from)
     }
 }
@@ -160,9 +167,10 @@ impl Shared {
     /// Calls the script, and lets Redis have its text where it does not know it.
     pub(crate) async fn call(&self, call: &Call, wait: &Wait) -> Result<Answer, StoreError> {
         self.counts.script_calls.one();
-        let mut answer = self.ask(&call.command("EVALSHA", &self.sha), wait).await;
+        let once = call.gives_back();
+        let mut answer = self.ask((&call.command("EVALSHA", &self.sha), once), wait).await;
         if matches!(&answer, Err(Failure::Answered(error)) if is(error, ServerErrorKind::NoScript)) {
-            answer = self.ask(&call.command("EVAL", script::TEXT), wait).await;
+            answer = self.ask((&call.command("EVAL", script::TEXT), once), wait).await;
         }
         let answered = match answer? {
             Value::BulkString(bytes) => call.answer(&bytes),
@@ -172,8 +180,8 @@ impl Shared {
         answered.ok_or_else(unreadable)
     }
 
-    /// Sends one command, and waits no longer than it may.
-    async fn ask(&self, command: &redis::Cmd, wait: &Wait) -> Result<Value, Failure> {
+    /// Sends one command, `once` where it must not be repeated, and waits no longer than it may.
+    async fn ask(&self, (command, once): (&redis::Cmd, bool), wait: &Wait) -> Result<Value, Failure> {
         self.is_asked().map_err(Failure::Other)?;
         let runtime = self.lines.runtime();
         let line = self.lines.of(&runtime);
@@ -182,7 +190,11 @@ impl Shared {
                 return Err((None, self.breaker.reason()));
             };
             self.counts.round_trips.one();
-            let answer = taken.connection.ask(command).await;
+            let answer = if once {
+                taken.connection.ask_once(command).await
+            } else {
+                taken.connection.ask(command).await
+            };
             answer.map_err(|error| {
                 if taken.connection.is_broken_by(&error) {
                     line.broke(taken.number);
@@ -196,6 +208,7 @@ impl Shared {
         };
         match timed.await {
             Ok(Ok(value)) => {
+                line.answered();
                 self.breaker.answered();
                 Ok(value)
             }
@@ -204,14 +217,24 @@ impl Shared {
                 self.counts.errors.one();
                 Err(Failure::Other(StoreError::Unreachable { reason }))
             }
-            Err(_) if wait.is_the_callers() => Err(Failure::Other(StoreError::DeadlinePassed)),
             Err(_) => {
-                self.counts.timeouts.one();
-                let reason = format!("no answer within {:?}", wait.at_most());
-                self.breaker.failed(&reason);
-                Err(Failure::Other(StoreError::Unreachable { reason }))
+                line.timed_out(self.options.timeout);
+                Err(Failure::Other(self.timed_out(wait)))
             }
         }
+    }
+
+    /// There was no answer in time. A caller with hardly any time left says nothing of Redis.
+    fn timed_out(&self, wait: &Wait) -> StoreError {
+        self.counts.timeouts.one();
+        let reason = format!("no answer within {:?}", wait.at_most());
+        if wait.at_most() * 2 >= self.options.timeout {
+            self.breaker.failed(&reason);
+        }
+        if wait.is_the_callers() {
+            return StoreError::DeadlinePassed;
+        }
+        StoreError::Unreachable { reason }
     }
 
     /// What an error says of Redis: one that is alive and does not like a script is not down.

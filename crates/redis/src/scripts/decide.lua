@@ -67,11 +67,14 @@ local function bucket(c, s, action)
   local capacity, earned, cost = c.amount, c.earned, c.cost
   local tokens, phase, s2, s1, s0, ahead = capacity, 0, n2, n1, n0, false
   local held = s and s[4] or capacity
+  -- The latest moment that the bucket knows of, for what was taken earlier.
+  local l2, l1, l0 = n2, n1, n0
   if held >= 2147483648 then held = held - HALF end
   if held < capacity then
     tokens, phase, s2, s1, s0 = max(held, -capacity), min(s[5], earned - 1), s[1], s[2], s[3]
     local e2, e1, e0 = difference(1, n2, n1, n0, 1, s2, s1, s0, 0)
     if e2 < 0 then
+      l2, l1, l0 = s2, s1, s0
       ahead = -whole(e2, e1, e0) <= STEP_BACK
       if not ahead then s2, s1, s0, phase = n2, n1, n0, 0 end
     elseif difference(earned, e2, e1, e0, capacity - tokens, c.p2, c.p1, c.p0, phase) >= 0 then
@@ -99,7 +102,13 @@ local function bucket(c, s, action)
       tokens, phase = -capacity, 0
       if not ahead then s2, s1, s0 = n2, n1, n0 end
     end
-  elseif action == REFUND or action == UNDO then
+  elseif action == REFUND then
+    tokens = min(capacity, tokens + cost)
+  elseif action == UNDO then
+    -- What was taken is lost if the bucket can have been full since: it would have been cut off there,
+    -- and comes on top of a whole burst here.
+    local t2, t1, t0 = difference(1, l2, l1, l0, 1, c.w2, c.w1, c.w0, 0)
+    if t2 < 0 or difference(earned, t2, t1, t0, capacity - c.level, c.p2, c.p1, c.p0, 0) >= 0 then return s, true end
     tokens = min(capacity, tokens + cost)
   end
   return { s2, s1, s0, tokens, phase }, fits
@@ -140,8 +149,8 @@ end
 
 local function fixed_window(c, s, action)
   local w2, w1, w0, current = window_of(c, s)
-  -- What is of another window leaves this one as it was.
-  if (action == OWED or action == UNDO) and not began_at(c, w2, w1, w0) then return s, true end
+  -- What is of another window, or of a counter that was deleted, leaves this one as it was.
+  if (action == OWED or action == UNDO) and not (current and began_at(c, w2, w1, w0)) then return s, true end
   local high, low = 0, 0
   if current then high, low = s[4], s[5] end
   local room = high == 0 and max(0, c.amount - low) or 0
@@ -204,15 +213,19 @@ local text = ARGV[1]
 while place <= #text do
   local kind, op, mode, key, group, amount, earned, p2, p1, p0, high, low, next_place =
     unpack('>BBBI2I2I4I4I3I3I3I4I4', text, place)
-  local w2, w1, w0
-  if op == UNDO or op == OWED then w2, w1, w0, next_place = unpack('>I3I3I3', text, next_place) end
+  local w2, w1, w0, level
+  if op == UNDO then
+    w2, w1, w0, level, next_place = unpack('>I3I3I3i4', text, next_place)
+  elseif op == OWED then
+    w2, w1, w0, next_place = unpack('>I3I3I3', text, next_place)
+  end
   place = next_place
   -- All fields at once: a table that grows field by field costs several times as much.
   charges[#charges + 1] = {
     step = kind == 0 and bucket or kind == 1 and fixed_window or sliding_window,
     is_bucket = kind == 0, op = op, mode = mode, key = key, group = group, amount = amount, earned = earned,
     p2 = p2, p1 = p1, p0 = p0, high = high, low = low, cost = high * HALF + low, counts = counts,
-    w2 = w2, w1 = w1, w0 = w0, tried = false, fits = false, chained = false,
+    w2 = w2, w1 = w1, w0 = w0, level = level, tried = false, fits = false, chained = false,
   }
 end
 
@@ -266,13 +279,23 @@ for i = 1, #charges do
   end
 end
 
+for i = 1, #charges do
+  -- A bucket that stays as it is may have got its time to live from a faster limit.
+  local c = charges[i]
+  if c.is_bucket and c.op ~= PEEK and kept[c.key] then changed[c.key] = c end
+end
 for key, c in pairs(changed) do
   local s = kept[key]
   local state = pack('>I3I3I3I4I4', s[1], s[2], s[3], s[4], s[5])
-  if state ~= found[key] then
-    local millis = whole(c.p2, c.p1, c.p0) / 1000000
-    local rest = c.is_bucket and (c.amount - s[4]) * millis / c.earned or 2 * millis
-    call('SET', KEYS[key], state, 'PX', min(math.ceil(rest) + 1 + grace, 4e15))
+  local millis = whole(c.p2, c.p1, c.p0) / 1000000
+  local lives = 2 * millis
+  if c.is_bucket then
+    local held = s[4] >= 2147483648 and s[4] - HALF or s[4]
+    lives = max(0, c.amount - held) * millis / c.earned
+  end
+  lives = min(math.ceil(lives) + 1 + grace, 4e15)
+  if state ~= found[key] or c.is_bucket and call('PTTL', KEYS[key]) < lives - grace then
+    call('SET', KEYS[key], state, 'PX', lives)
   end
 end
 

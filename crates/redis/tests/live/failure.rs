@@ -5,6 +5,10 @@ use crate::stores::{Lent, charge, comes_up, now, runtime, store};
 use hivemind_core::store::{Charge, Context, Op, Parts, Store, StoreError};
 use hivemind_core::{Clock, Limit, Period, SystemClock, Timestamp};
 use hivemind_redis::{Availability, Options, OptionsError, Password, RedisStore, Topology};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -54,6 +58,13 @@ async fn goes_down(store: &Lent) {
     tokio::time::timeout(SOON, down).await.expect("it is seen soon").unwrap();
 }
 
+/// Waits until a Redis that answers again is asked again, and says how long that took.
+async fn found_again(store: &Lent, after: &str) {
+    let answers = SystemClock.now();
+    comes_up(&store.0).await;
+    println!("found again: a Redis that {after}, {:?} after it answers", SystemClock.now().since(answers));
+}
+
 #[test]
 fn a_paused_redis_costs_no_call_more_than_the_time_out_and_then_nothing() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
@@ -70,7 +81,7 @@ fn a_paused_redis_costs_no_call_more_than_the_time_out_and_then_nothing() {
         assert!(SystemClock.now().since(begun) < BUSY * 2, "nobody asks any more");
         assert!(store.0.figures().breaker_openings >= 1);
         server.signal("CONT");
-        comes_up(&store.0).await;
+        found_again(&store, "stood still").await;
         ask_until(&store, |answer| *answer == Ok(true)).await;
     });
 }
@@ -85,7 +96,7 @@ fn a_killed_redis_is_found_again_when_it_is_back() {
         let longest = ask_until(&store, |_| !store.0.is_available()).await;
         assert!(longest <= PATIENCE + BUSY, "{longest:?}");
         server.start_again();
-        comes_up(&store.0).await;
+        found_again(&store, "was killed and is started").await;
         ask_until(&store, |answer| *answer == Ok(true)).await;
     });
 }
@@ -140,6 +151,26 @@ fn a_callers_deadline_comes_before_the_time_out() {
         let asked = SystemClock.now();
         assert_eq!(store.decide(&[spend(&limit)], due(30)).await, Err(StoreError::DeadlinePassed));
         assert!(SystemClock.now().since(asked) < BUSY * 4);
+        assert_eq!(store.0.figures().timeouts, 1);
+        server.signal("CONT");
+    });
+}
+
+// Seen failing on: what ends at a caller's deadline says nothing of Redis.
+#[test]
+fn callers_who_always_give_up_before_the_time_out_open_the_breaker_too() {
+    let (server, runtime) = (Server::on_socket(&[]), runtime());
+    let store = store(options(&server, PATIENCE), &runtime);
+    let limit = limit();
+    let due = || Context { deadline: Some(now().now.saturating_add(PATIENCE * 3 / 4)), ..now() };
+    runtime.block_on(async {
+        assert!(store.decide(&[spend(&limit)], due()).await.is_ok());
+        server.signal("STOP");
+        let begun = SystemClock.now();
+        while store.decide(&[spend(&limit)], due()).await == Err(StoreError::DeadlinePassed) {
+            assert!(SystemClock.now().since(begun) < SOON, "it is asked on and on");
+        }
+        assert!(!store.0.is_available() && store.0.figures().timeouts > 0);
         server.signal("CONT");
     });
 }
@@ -178,6 +209,68 @@ fn options_that_cannot_work_are_refused_with_their_remedy() {
     let mut hidden = Options::new("redis://a.test");
     hidden.password = Some(Password::new("hunter2\n"));
     hidden.nodes.push("redis://ann:hunter2@b.test".to_owned());
+    hidden.nodes.push("redis+unix:///s.sock?user=ann&pass=hunter2@hunter2".to_owned());
+    hidden.nodes.push("redis://ann:hunter2@".to_owned());
+    hidden.nodes.push("no URL, but hunter2".to_owned());
     let shown = format!("{hidden:?}");
-    assert!(shown.contains("b.test") && !shown.contains("hunter2"), "{shown}");
+    assert!(shown.contains("b.test") && shown.contains("/s.sock"), "{shown}");
+    assert!(!shown.contains("hunter2"), "{shown}");
+}
+
+/// Hands on what is sent to a server, until a connection is told to lose it without a word.
+struct Swallowing {
+    port: u16,
+    swallows: Arc<Mutex<Vec<Arc<AtomicBool>>>>,
+}
+
+impl Swallowing {
+    fn before(server: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let swallows: Arc<Mutex<Vec<Arc<AtomicBool>>>> = Arc::default();
+        let told = Arc::clone(&swallows);
+        std::thread::spawn(move || {
+            for mut near in listener.incoming().map_while(Result::ok) {
+                let swallowing = Arc::new(AtomicBool::new(false));
+                told.lock().unwrap().push(Arc::clone(&swallowing));
+                let mut far = TcpStream::connect(("127.0.0.1", server)).unwrap();
+                let (mut back, mut to) = (far.try_clone().unwrap(), near.try_clone().unwrap());
+                std::thread::spawn(move || std::io::copy(&mut back, &mut to));
+                std::thread::spawn(move || {
+                    let mut bytes = [0; 4_096];
+                    while let Ok(read @ 1..) = near.read(&mut bytes) {
+                        if !swallowing.load(Ordering::Acquire) {
+                            far.write_all(&bytes[..read]).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        Self { port, swallows }
+    }
+}
+
+// Seen failing on: a connection is made anew only after an error.
+#[test]
+fn a_connection_that_swallows_what_is_sent_is_replaced_while_the_others_go_on() {
+    let server = Server::on_port(|port, _| vec!["--port".to_owned(), port.to_string()]);
+    let between = Swallowing::before(server.port());
+    let runtimes = [runtime(), runtime()];
+    let mut options = Options::new(format!("redis://127.0.0.1:{}", between.port));
+    options.timeout = PATIENCE;
+    let store = store(options, &runtimes[0]);
+    assert_eq!(runtimes[0].block_on(ask(&store)), Ok(true));
+    let before = between.swallows.lock().unwrap().len();
+    assert_eq!(runtimes[1].block_on(ask(&store)), Ok(true));
+    let of_second = between.swallows.lock().unwrap()[before..].to_vec();
+    assert_eq!(of_second.len(), 1, "each runtime has a connection");
+    of_second[0].store(true, Ordering::Release);
+    let begun = SystemClock.now();
+    let mut lost = 0;
+    while runtimes[1].block_on(ask(&store)) != Ok(true) {
+        lost += 1;
+        assert_eq!(runtimes[0].block_on(ask(&store)), Ok(true), "the other one is well");
+        assert!(SystemClock.now().since(begun) < SOON, "it is never replaced");
+    }
+    assert!(lost > 0 && store.0.figures().breaker_openings == 0);
 }

@@ -5,7 +5,7 @@ use crate::stores::{charge, now, runtime, store};
 use hivemind_core::store::{Op, Parts, Store};
 use hivemind_core::testing::block_on;
 use hivemind_core::{Limit, Period};
-use hivemind_redis::{Availability, Options, Password, RedisStore, Tls};
+use hivemind_redis::{Availability, Options, Password, RedisStore, Tls, Topology};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use std::path::Path;
 
@@ -35,7 +35,7 @@ fn refused(options: Options) -> String {
 
 #[test]
 fn a_user_with_few_rights_and_a_password_gets_in_and_another_does_not() {
-    let rights = "on >hunter2 ~hivemind:ratelimit:* +@connection +eval +evalsha +get +set +del +time";
+    let rights = "on >hunter2 ~hivemind:ratelimit:* +@connection +eval +evalsha +get +set +pttl +del +time";
     let users = ["--user", "default", "off", "--user", "limits"].into_iter().chain(rights.split(' '));
     let server = Server::on_socket(&users.collect::<Vec<_>>());
     let mut options = Options::new(server.url());
@@ -47,11 +47,55 @@ fn a_user_with_few_rights_and_a_password_gets_in_and_another_does_not() {
     assert!(!reason.contains("hunter3") && !reason.is_empty(), "{reason}");
 }
 
+/// A cluster of one node, and a master that a sentinel names, let the same user in with one right more each.
+#[test]
+fn clusters_and_sentinels_need_one_right_more() {
+    let rights = "on >hunter2 ~hivemind:ratelimit:* +@connection +eval +evalsha +get +set +pttl +del +time";
+    let started = |more: &'static [&'static str], right: &'static str| {
+        Server::on_port(move |port, _| {
+            let port = port.to_string();
+            let users = ["--user", "default", "on", "nopass", "~*", "&*", "+@all", "--user", "limits"];
+            let arguments = ["--port", &port].into_iter().chain(more.iter().copied()).chain(users);
+            arguments.chain(rights.split(' ')).chain([right]).map(str::to_owned).collect()
+        })
+    };
+    let user = |mut options: Options| {
+        options.username = Some("limits".to_owned());
+        options.password = Some(Password::new("hunter2"));
+        options
+    };
+    let node = started(&["--cluster-enabled", "yes"], "+cluster|slots");
+    node.cli(&["cluster", "addslotsrange", "0", "16383"]);
+    node.says(&["cluster", "info"], |told| told.contains("cluster_state:ok"));
+    let mut options = Options::new(node.url());
+    options.topology = Topology::Cluster;
+    assert!(decides(user(options)));
+    let master = started(&[], "+role");
+    let sentinel = crate::sentinel::sentinel(master.port());
+    let mut options = Options::new(sentinel.url());
+    options.topology = Topology::Sentinel { master_name: "main".to_owned(), username: None, password: None };
+    assert!(decides(user(options)));
+}
+
+// Seen failing on: a server that answers PING is up.
+#[test]
+fn a_server_that_answers_but_lets_nobody_decide_is_down() {
+    let rights = "on >hunter2 ~hivemind:ratelimit:* +@connection +script|load +get +set +pttl +del +time";
+    let users = ["--user", "default", "on", "nopass", "~*", "+@all", "--user", "limits"];
+    let server = Server::on_socket(&users.into_iter().chain(rights.split(' ')).collect::<Vec<_>>());
+    let mut options = Options::new(server.url());
+    options.username = Some("limits".to_owned());
+    options.password = Some(Password::new("hunter2"));
+    assert_eq!(refused(options), "Redis answers NOPERM");
+    server.cli(&["replicaof", "127.0.0.1", "1"]);
+    assert_eq!(refused(Options::new(server.url())), "Redis answers READONLY");
+}
+
 #[test]
 fn a_database_can_be_chosen() {
     let server = Server::on_socket(&[]);
     assert!(decides(Options::new(format!("{}?db=3", server.url()))));
-    assert_eq!(server.cli(&["-n", "3", "dbsize"]), "1");
+    assert!(server.cli(&["-n", "3", "keys", "*"]).contains("{login}"));
     assert_eq!(server.cli(&["dbsize"]), "0");
     let ttl: i64 = server
         .cli(&["-n", "3", "pttl", "hivemind:ratelimit:rls:{login}:client=one:fixed-3600s"])

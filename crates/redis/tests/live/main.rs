@@ -4,9 +4,11 @@
     clippy::panic,
     clippy::expect_used,
     clippy::indexing_slicing,
-    reason = "a test's helpers fail by panicking"
+    clippy::print_stdout,
+    reason = "a test's helpers fail by panicking, and say how long it took to recover"
 )]
 
+mod changes;
 mod cluster;
 mod conformance;
 mod failure;
