@@ -5,6 +5,7 @@
 //! may have to be waited for, and may fail; what to do then is decided here, once, by
 //! the policy of each rule.
 
+mod changes;
 mod fallback;
 mod for_http;
 mod on_error;
