@@ -109,7 +109,7 @@ async fn a_rule_without_a_policy_has_that_for_all() {
         // Not waited for: the first call finds out, or was told just before.
         assert_eq!(said(&node, "k=v", 3).await, expected, "{on_error}");
         let told = node.log.next("decided by `on_error`").await;
-        assert!(told.contains("1 requests"), "{told}");
+        assert!(told.contains("; 1 request was decided"), "{told}");
         assert_eq!(fallbacks(&node, on_error).await, 3, "{on_error}");
     }
 }
