@@ -41,8 +41,8 @@ fn options(redis: &Redis) -> anyhow::Result<Options> {
     let password = |key: &str, path: Option<&Path>| {
         path.map(|path| secrets::password(key, path).map(Password::new)).transpose()
     };
-    let file = |key: &str, path: Option<&Path>| {
-        path.map(|path| secrets::pem(&format!("storage.redis.tls.{key}"), path)).transpose()
+    let certificate = |key: &str, path: Option<&Path>| {
+        path.map(|path| secrets::certificate(&format!("storage.redis.tls.{key}"), path)).transpose()
     };
     let mut options = Options::default();
     options.nodes = redis.urls.iter().map(|url| url.as_str().to_owned()).collect();
@@ -57,11 +57,10 @@ fn options(redis: &Redis) -> anyhow::Result<Options> {
     };
     options.username.clone_from(&redis.username);
     options.password = password("storage.redis.password_file", redis.password_file.as_deref())?;
-    let (ca, cert, key) = (
-        file("ca", redis.tls.ca.as_deref())?,
-        file("cert", redis.tls.cert.as_deref())?,
-        file("key", redis.tls.key.as_deref())?,
-    );
+    let ca = certificate("ca", redis.tls.ca.as_deref())?;
+    let cert = certificate("cert", redis.tls.cert.as_deref())?;
+    let key = redis.tls.key.as_deref();
+    let key = key.map(|path| secrets::private_key("storage.redis.tls.key", path)).transpose()?;
     if ca.is_some() || cert.is_some() {
         let mut tls = Tls::default();
         tls.ca = ca;
