@@ -9,7 +9,7 @@ use crate::telemetry::StoreFigures;
 use anyhow::Context;
 use hivemind_core::store::{MemoryStore, StoreOptions};
 use hivemind_core::{Clock, SystemClock};
-use hivemind_redis::{Availability, Lease, Options, Password, Prefix, RedisStore, Time, Tls};
+use hivemind_redis::{Availability, Lease, Options, Password, RedisStore, Time, Tls};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn options(redis: &Redis) -> anyhow::Result<Options> {
         tls.client = cert.zip(key);
         options.tls = Some(tls);
     }
-    options.prefix = Prefix::new(&redis.prefix).context("`storage.redis.prefix`")?;
+    options.prefix = redis.prefix.clone();
     options.timeout = redis.timeout;
     options.clock = if redis.server_clock { Time::Server } else { Time::Ours };
     options.over_cache = redis.over_cache;
