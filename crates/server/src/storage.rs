@@ -80,6 +80,11 @@ impl<R> Storage<R> {
         self.shared.as_ref().is_some_and(|shared| shared.is_met.load(Ordering::Relaxed))
     }
 
+    /// Whether this node counts alone what all shall count together.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| !shared.is_met.load(Ordering::Relaxed))
+    }
+
     /// From now on the shared store is not asked: it is away.
     pub(crate) fn lose(&self, reason: String) {
         if let Some(shared) = &self.shared {
