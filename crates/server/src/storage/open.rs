@@ -178,8 +178,8 @@ pub(crate) fn figures(storage: &Storage) -> StoreFigures {
     let figures = store.figures();
     StoreFigures {
         is_up: store.is_available(),
-        decisions: figures.script_calls,
-        round_trips: figures.round_trips,
+        script_calls: figures.script_calls,
+        commands: figures.round_trips,
         timeouts: figures.timeouts,
         errors: figures.errors,
         breaker_openings: figures.breaker_openings,
