@@ -79,7 +79,7 @@ async fn redis_stands_still_under_load_and_goes_on() {
 }
 
 #[tokio::test]
-async fn redis_is_flushed_under_load_and_nobody_notices() {
+async fn redis_is_flushed_under_load_and_no_call_fails() {
     let redis = Redis::start().await;
     let nodes = nodes(1, &redis, PATIENT_MS).await;
     let load = Load::start(&[&nodes[0]], 4, "endless=a").await;
