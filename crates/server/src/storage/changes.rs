@@ -70,7 +70,6 @@ mod tests {
     use hivemind_core::Timestamp;
     use std::time::Duration;
 
-    // Seen failing on: a `wait` that is always zero, and one that forgets who flapped and stayed.
     #[test]
     fn a_store_that_flaps_is_told_of_once_in_ten_seconds_with_how_often_it_did() {
         let mut changes = Changes::default();

@@ -151,8 +151,7 @@ async fn each_rule_has_its_policy_and_one_without_has_that_for_all() {
     }
 }
 
-// Seen failing on: policies taken from the storage alone; a `closed` rule that only watches, and keeps the
-// others from counting whom they refuse.
+// Seen failing on: policies taken from the storage alone.
 #[tokio::test]
 async fn policies_of_one_request_are_combined_as_limits_are() {
     for (keys, passes, statuses, local_left) in [
@@ -200,7 +199,6 @@ async fn the_shared_store_decides_again_as_soon_as_it_answers() {
     assert_eq!(setup.storage.fallbacks(), Fallbacks { local: 1, ..Fallbacks::default() });
 }
 
-// Seen failing on: a grant of whatever is told to be left, which is 2 from each node.
 #[tokio::test]
 async fn nothing_is_granted_of_a_quota_that_this_node_decides_alone() {
     let setup = Setup::new(OnError::Open);
