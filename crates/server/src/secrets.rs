@@ -1,4 +1,5 @@
-//! Secrets are read from files, never from arguments or variables, where others see them.
+//! Secrets are read from files, where only this service sees them. What is named by an argument or a variable
+//! is the file. (A password in the URL of Redis is the exception, and warned of where that is read.)
 
 use anyhow::{Context, ensure};
 use hivemind_core::store::KeySeed;
@@ -27,9 +28,14 @@ pub(crate) fn password(key: &str, path: &Path) -> anyhow::Result<String> {
     Ok(line.to_owned())
 }
 
-/// A certificate or its key, in PEM.
-pub(crate) fn pem(key: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
+/// Certificates, in PEM.
+pub(crate) fn certificate(key: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
     read(key, path, Readers::Anybody)
+}
+
+/// The private key of a certificate, in PEM.
+pub(crate) fn private_key(key: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
+    read(key, path, Readers::Us)
 }
 
 /// The seed in a file: all of it, hashed to the length that it needs.

@@ -130,14 +130,15 @@ impl<R: Store> Service<R> {
         let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
         let charges = self.charges(&resolved);
         let context = self.context(asked, None);
-        let verdicts = if let Some(verdicts) = self.storage.ask_at_once(&charges, context) {
-            verdicts
+        let is_shared = !self.storage.is_alone();
+        let (verdicts, is_counted) = if let Some(verdicts) = self.storage.ask_at_once(&charges, context) {
+            (verdicts, is_shared)
         } else {
             let error = self.storage.lost()?;
             let policies = in_force.policies(&resolved, self.storage.on_error());
-            self.storage.fall_back(&charges, &policies, context, &error)
+            (self.storage.fall_back(&charges, &policies, context, &error), false)
         };
-        let decided = Decided { resolved: &resolved, charges: &charges, verdicts };
+        let decided = Decided { resolved: &resolved, charges: &charges, verdicts, is_counted };
         Some(show(&self.answer(&in_force, asked, &decided)))
     }
 
@@ -156,14 +157,15 @@ impl<R: Store> Service<R> {
         let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
         let charges = self.charges(&resolved);
         let context = self.context(asked, deadline);
-        let verdicts = match self.storage.ask(&charges, context).await {
-            Ok(verdicts) => verdicts,
+        let is_shared = !self.storage.is_alone();
+        let (verdicts, is_counted) = match self.storage.ask(&charges, context).await {
+            Ok(verdicts) => (verdicts, is_shared),
             Err(error) => {
                 let policies = in_force.policies(&resolved, self.storage.on_error());
-                self.storage.fall_back(&charges, &policies, context, &error)
+                (self.storage.fall_back(&charges, &policies, context, &error), false)
             }
         };
-        let decided = Decided { resolved: &resolved, charges: &charges, verdicts };
+        let decided = Decided { resolved: &resolved, charges: &charges, verdicts, is_counted };
         show(&self.answer(&in_force, asked, &decided))
     }
 
@@ -211,7 +213,7 @@ impl<R: Store> Service<R> {
         for (ruling, descriptor) in decided.resolved.rulings().zip(asked.descriptors) {
             let extras = ruling.declared.and_then(|number| in_force.ruleset.extras.get(number));
             let strictest = decided.strictest(&ruling);
-            let status = status_of(&ruling, strictest, extras, asked.now);
+            let status = status_of(&ruling, strictest, decided.quota(extras), asked.now);
             self.count(in_force, asked.domain, &ruling, descriptor, strictest, extras);
             would_refuse |= status.code == Code::OverLimit;
             let is_quota = strictest.is_some_and(|(charge, _)| charge.mode == Mode::Quota);

@@ -5,6 +5,7 @@
 //! may have to be waited for, and may fail; what to do then is decided here, once, by
 //! the policy of each rule.
 
+mod changes;
 mod fallback;
 mod for_http;
 mod on_error;
@@ -77,6 +78,11 @@ impl<R> Storage<R> {
     /// Whether the shared store was ever there.
     pub(crate) fn is_met(&self) -> bool {
         self.shared.as_ref().is_some_and(|shared| shared.is_met.load(Ordering::Relaxed))
+    }
+
+    /// Whether this node counts alone what all shall count together.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| !shared.is_met.load(Ordering::Relaxed))
     }
 
     /// From now on the shared store is not asked: it is away.

@@ -25,6 +25,7 @@ impl InForce {
         });
         Self { loaded: true, counters: counters.collect(), ruleset }
     }
+
     /// What each charge says where the store cannot: its rule's word, else that `for_all`.
     pub(super) fn policies(&self, resolved: &Resolved<'_>, for_all: OnError) -> SmallVec<[OnError; 2]> {
         let of_ruling = |ruling: Ruling<'_>| {

@@ -7,7 +7,7 @@
 
 use super::OnError;
 use hivemind_core::store::{
-    Charge, Context, Key, LocalStore, MemoryStore, OnRefusal, Op, Outcome, Verdict, Verdicts,
+    Charge, Context, Key, LocalStore, MemoryStore, Mode, OnRefusal, Op, Outcome, Verdict, Verdicts,
 };
 use hivemind_core::{Cost, Limit, Period};
 use smallvec::SmallVec;
@@ -33,8 +33,9 @@ pub(super) fn decide(
     let charged = batch.iter().zip(policies);
     let stand_ins: SmallVec<[Charge<'_>; 2]> =
         charged.clone().map(|(charge, policy)| stand_in(charge, *policy)).collect();
-    // Whom an outage refuses has not gone over any limit.
-    let is_turned_away = charged.clone().any(|(charge, policy)| refuses(charge, *policy));
+    // Whom an outage refuses has not gone over any limit. Who only watches turns nobody away.
+    let is_turned_away =
+        charged.clone().any(|(charge, policy)| charge.mode != Mode::Shadow && refuses(charge, *policy));
     let on_refusal = if is_turned_away { OnRefusal::CountNone } else { context.on_refusal };
     let decided = memory.decide_now(&stand_ins, Context { on_refusal, ..context });
     let told = charged.zip(decided.each()).map(|((charge, policy), verdict)| match policy {
@@ -61,7 +62,7 @@ fn stand_in<'a>(charge: &Charge<'a>, policy: OnError) -> Charge<'a> {
     }
 }
 
-/// Nothing was counted, so everything is left.
+/// Nothing was counted, so everything is left. That is told, and never granted: every node would grant it.
 fn passed(charge: &Charge<'_>) -> Verdict {
     let all = u64::from(charge.limit.burst());
     Verdict { outcome: Outcome::Admitted, available: all, remaining: all, reset_after: Duration::ZERO }

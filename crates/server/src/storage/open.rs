@@ -1,13 +1,15 @@
 //! The storage that is configured: opened, waited for a moment, and followed from then on.
 
 use super::Storage;
+use super::changes::{Change, Changes};
 use crate::config::{Redis, Settings, Topology};
 use crate::health::Health;
 use crate::secrets;
 use crate::telemetry::StoreFigures;
 use anyhow::Context;
 use hivemind_core::store::{MemoryStore, StoreOptions};
-use hivemind_redis::{Availability, Lease, Options, Password, Prefix, RedisStore, Time, Tls};
+use hivemind_core::{Clock, SystemClock};
+use hivemind_redis::{Availability, Lease, Options, Password, RedisStore, Time, Tls};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +31,7 @@ pub(crate) async fn open(settings: &Settings, health: &Arc<Health>) -> anyhow::R
     let storage = Arc::new(Storage::shared(store, memory, settings.storage.on_error));
     let known = availability.wait_for(|availability| *availability != Availability::Connecting);
     let _ = tokio::time::timeout(WAITED_FOR, known).await; // Whatever it is by then is told below.
-    let mut seen = Seen { storage: Arc::clone(&storage), health: Arc::clone(health), was: None };
+    let mut seen = Seen::new(&storage, health);
     seen.look(&availability.borrow_and_update().clone());
     tokio::spawn(follow(seen, availability));
     Ok(storage)
@@ -39,8 +41,8 @@ fn options(redis: &Redis) -> anyhow::Result<Options> {
     let password = |key: &str, path: Option<&Path>| {
         path.map(|path| secrets::password(key, path).map(Password::new)).transpose()
     };
-    let file = |key: &str, path: Option<&Path>| {
-        path.map(|path| secrets::pem(&format!("storage.redis.tls.{key}"), path)).transpose()
+    let certificate = |key: &str, path: Option<&Path>| {
+        path.map(|path| secrets::certificate(&format!("storage.redis.tls.{key}"), path)).transpose()
     };
     let mut options = Options::default();
     options.nodes = redis.urls.iter().map(|url| url.as_str().to_owned()).collect();
@@ -55,18 +57,17 @@ fn options(redis: &Redis) -> anyhow::Result<Options> {
     };
     options.username.clone_from(&redis.username);
     options.password = password("storage.redis.password_file", redis.password_file.as_deref())?;
-    let (ca, cert, key) = (
-        file("ca", redis.tls.ca.as_deref())?,
-        file("cert", redis.tls.cert.as_deref())?,
-        file("key", redis.tls.key.as_deref())?,
-    );
+    let ca = certificate("ca", redis.tls.ca.as_deref())?;
+    let cert = certificate("cert", redis.tls.cert.as_deref())?;
+    let key = redis.tls.key.as_deref();
+    let key = key.map(|path| secrets::private_key("storage.redis.tls.key", path)).transpose()?;
     if ca.is_some() || cert.is_some() {
         let mut tls = Tls::default();
         tls.ca = ca;
         tls.client = cert.zip(key);
         options.tls = Some(tls);
     }
-    options.prefix = Prefix::new(&redis.prefix).context("`storage.redis.prefix`")?;
+    options.prefix = redis.prefix.clone();
     options.timeout = redis.timeout;
     options.clock = if redis.server_clock { Time::Server } else { Time::Ours };
     options.over_cache = redis.over_cache;
@@ -78,57 +79,93 @@ fn options(redis: &Redis) -> anyhow::Result<Options> {
 struct Seen {
     storage: Arc<Storage>,
     health: Arc<Health>,
-    /// Whether it was there; none before the first look.
-    was: Option<bool>,
+    clock: SystemClock,
+    /// Why it is away, if it is.
+    away: Option<String>,
+    /// Since it was there once.
+    changes: Changes,
+    is_told_missing: bool,
 }
 
 async fn follow(mut seen: Seen, mut availability: watch::Receiver<Availability>) {
-    while availability.changed().await.is_ok() {
-        let now = availability.borrow_and_update().clone();
-        seen.look(&now);
+    loop {
+        let untold_for = seen.changes.wait(seen.clock.now()).unwrap_or(Duration::MAX);
+        match tokio::time::timeout(untold_for, availability.changed()).await {
+            Ok(Ok(())) => {
+                let now = availability.borrow_and_update().clone();
+                seen.look(&now);
+            }
+            Ok(Err(_)) => return,
+            Err(_) => seen.tell(),
+        }
     }
 }
 
 impl Seen {
-    /// Tells of a change, once, and lets nobody ask a store that is away.
+    fn new(storage: &Arc<Storage>, health: &Arc<Health>) -> Self {
+        Self {
+            storage: Arc::clone(storage),
+            health: Arc::clone(health),
+            clock: SystemClock,
+            away: None,
+            changes: Changes::default(),
+            is_told_missing: false,
+        }
+    }
+
+    /// Lets nobody ask a store that is away, and tells of a change.
     fn look(&mut self, now: &Availability) {
-        let reason = match now {
+        self.away = match now {
             Availability::Up => None,
             Availability::Down { reason } => Some(reason.to_string()),
             _ => Some("it has not answered yet".to_owned()),
         };
         let met_before = self.storage.is_met();
-        match &reason {
+        match &self.away {
             None => {
                 self.storage.meet();
                 self.health.whole();
-                match (met_before, self.was) {
-                    (false, _) => tracing::info!("the shared store is there; limits hold for all nodes"),
-                    (true, Some(false)) => {
-                        tracing::info!("the shared store is back; limits hold for all nodes");
-                    }
-                    (true, _) => {}
+                self.changes.back();
+                if !met_before {
+                    tracing::info!("the shared store is there; limits hold for all nodes");
                 }
             }
             Some(reason) if met_before => {
                 self.storage.lose(reason.clone());
                 self.health
                     .degraded(format!("the shared store is lost: {reason}; rules answer by `on_error`"));
-                if self.was != Some(false) {
-                    tracing::warn!(
-                        "the shared store is lost: {reason}; rules answer by `on_error` until it is back"
-                    );
-                }
+                self.changes.lost();
             }
             Some(reason) => {
                 let alone = "this node counts alone until it is";
                 self.health.degraded(format!("the shared store is not there: {reason}; {alone}"));
-                if self.was != Some(false) {
+                if !std::mem::replace(&mut self.is_told_missing, true) {
                     tracing::warn!("the shared store is not there: {reason}; {alone}");
                 }
             }
         }
-        self.was = Some(reason.is_none());
+        self.tell();
+    }
+
+    /// Tells what has changed, if it is time to.
+    fn tell(&mut self) {
+        let reason = self.away.as_deref().unwrap_or_default();
+        match self.changes.tell(self.clock.now()) {
+            None => {}
+            Some(Change::Back) => tracing::info!("the shared store is back; limits hold for all nodes"),
+            Some(Change::Lost { flapped: 0 }) => tracing::warn!(
+                "the shared store is lost: {reason}; rules answer by `on_error` until it is back"
+            ),
+            Some(Change::Lost { flapped }) => tracing::warn!(
+                flapped,
+                "the shared store is lost: {reason}; rules answer by `on_error` until it is back. \
+                 Times that it was lost and back since this was told last: {flapped}"
+            ),
+            Some(Change::Flapped { times }) => tracing::warn!(
+                flapped = times,
+                "the shared store is there. Times that it was lost and back since this was told last: {times}"
+            ),
+        }
     }
 }
 
@@ -141,8 +178,8 @@ pub(crate) fn figures(storage: &Storage) -> StoreFigures {
     let figures = store.figures();
     StoreFigures {
         is_up: store.is_available(),
-        decisions: figures.script_calls,
-        round_trips: figures.round_trips,
+        script_calls: figures.script_calls,
+        commands: figures.round_trips,
         timeouts: figures.timeouts,
         errors: figures.errors,
         breaker_openings: figures.breaker_openings,

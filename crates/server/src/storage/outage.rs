@@ -58,9 +58,10 @@ impl Outage {
     /// Warns of one more request, unless another was warned of just now.
     pub(super) fn warn(&self, error: &StoreError, now: Timestamp) {
         if let Some(requests) = self.untold_at(now) {
+            let were = if requests == 1 { "request was" } else { "requests were" };
             tracing::warn!(
                 requests,
-                "{error}; {requests} requests were decided by `on_error` since this was told last"
+                "{error}; {requests} {were} decided by `on_error` since this was told last"
             );
         }
     }

@@ -4,7 +4,7 @@ use super::{Fallbacks, OnError, Storage};
 use crate::config::parse_rules;
 use crate::fuzzing::options;
 use crate::ruleset::Ruleset;
-use crate::service::{Asked, Code, Options, Service};
+use crate::service::{Answer, Asked, Code, Options, Service};
 use crate::telemetry::Stats;
 use hivemind_core::store::{
     Charge, Context, Key, KeySeed, LocalStore, MemoryStore, OnRefusal, Op, Store, StoreError, StoreOptions,
@@ -47,6 +47,8 @@ descriptors:
 - {key: quota_open, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 2, on_error: open}}
 - {key: quota_closed, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 2, on_error: closed}}
 - {key: quota_local, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 2, on_error: local}}
+- {key: granted_open, response: {quota: {id: q}}, rate_limit: {unit: hour, requests_per_unit: 2, on_error: open}}
+- {key: granted_local, response: {quota: {id: q}}, rate_limit: {unit: hour, requests_per_unit: 2, on_error: local}}
 ";
 
 struct Setup {
@@ -61,10 +63,20 @@ impl Setup {
     }
 
     fn with(on_error: OnError, on_refusal: OnRefusal) -> Self {
+        let setup = Self::before(on_error, on_refusal);
+        setup.storage.meet();
+        setup
+    }
+
+    /// With a shared store that was never there.
+    fn unmet(on_error: OnError) -> Self {
+        Self::before(on_error, OnRefusal::CountRefusing)
+    }
+
+    fn before(on_error: OnError, on_refusal: OnRefusal) -> Self {
         let memory = || MemoryStore::new(StoreOptions::default());
         let far = Arc::new(Far { memory: memory(), is_broken: AtomicBool::new(true) });
         let storage = Arc::new(Storage::shared(Arc::clone(&far), memory(), on_error));
-        storage.meet();
         let options = Options { on_refusal, response_headers: None, dynamic_metadata: false, ..options() };
         let (seed, stats) = (KeySeed::random(), Arc::<Stats>::default());
         let service = Service::new(Ruleset::default(), Arc::clone(&storage), seed, options, stats);
@@ -95,6 +107,18 @@ impl Setup {
                 (answer.overall == Code::Ok, statuses.collect::<Vec<_>>().join(", "))
             })
             .await
+    }
+
+    /// What is granted on one hit on a key, if anything.
+    async fn granted(&self, key: &str) -> Option<u32> {
+        let entries = [(key, "v")];
+        let descriptors = [Descriptor::new(&entries)];
+        let asked = Asked { domain: "d", descriptors: &descriptors, told: &serde_json::Map::new, now: NOW };
+        let grant = |answer: &Answer<'_>| answer.statuses[0].grant.as_ref().map(|grant| grant.requests);
+        match self.service.decide_at_once(&asked, grant) {
+            Some(granted) => granted,
+            None => self.service.decide(&asked, None, grant).await,
+        }
     }
 
     async fn local_left(&self) -> String {
@@ -141,9 +165,10 @@ async fn policies_of_one_request_are_combined_as_limits_are() {
         ("quota_closed quota_open local", true, "OVER 1s, OK 2, OK 1", "OK 1"),
         ("quota_closed quota_local local", true, "OVER 1s, OK 1, OK 1", "OK 1"),
         ("local local local", false, "OK 2, OK 2, OVER 2800s", "OK 1"),
+        ("watched local local local", false, "OK 0, OK 2, OK 2, OVER 2800s", "OK 1"),
     ] {
         for on_refusal in [OnRefusal::CountRefusing, OnRefusal::CountAll, OnRefusal::CountNone] {
-            if keys == "local local local" && on_refusal != OnRefusal::CountRefusing {
+            if keys.ends_with("local local local") && on_refusal != OnRefusal::CountRefusing {
                 continue; // What the memory store makes of a refusal is its own.
             }
             let setup = Setup::with(OnError::Open, on_refusal);
@@ -172,6 +197,22 @@ async fn the_shared_store_decides_again_as_soon_as_it_answers() {
     setup.breaks(false);
     assert_eq!(setup.ask("plain").await, told(true, "OK 0"), "the others' counts are as they were");
     assert_eq!(setup.storage.fallbacks(), Fallbacks { local: 1, ..Fallbacks::default() });
+}
+
+#[tokio::test]
+async fn nothing_is_granted_of_a_quota_that_this_node_decides_alone() {
+    let setup = Setup::new(OnError::Open);
+    for key in ["granted_open", "granted_local"] {
+        assert_eq!(setup.granted(key).await, None, "{key}: the store does not answer");
+        setup.storage.lose("no route".into());
+        assert_eq!(setup.granted(key).await, None, "{key}: it is known to be away");
+        setup.breaks(false);
+        setup.storage.meet();
+        assert_eq!(setup.granted(key).await, Some(1), "{key}: it is back");
+        setup.breaks(true);
+    }
+    let unmet = Setup::unmet(OnError::Open);
+    assert_eq!(unmet.granted("granted_open").await, None, "it was never there");
 }
 
 // Seen failing on: `is_met` true from the start.

@@ -9,8 +9,8 @@ use std::fmt::{self, Write};
 pub(crate) struct StoreFigures {
     /// Whether it can be reached; so it is where there is none to reach.
     pub(crate) is_up: bool,
-    pub(crate) round_trips: u64,
-    pub(crate) decisions: u64,
+    pub(crate) script_calls: u64,
+    pub(crate) commands: u64,
     pub(crate) timeouts: u64,
     pub(crate) errors: u64,
     pub(crate) breaker_openings: u64,
@@ -24,10 +24,10 @@ impl StoreFigures {
     pub(super) fn write(&self, page: &mut String) -> fmt::Result {
         for (name, kind, help, value) in [
             ("up", "gauge", "Whether the shared store can be reached.", u64::from(self.is_up)),
-            ("decisions", "counter", "Batches that the shared store decided.", self.decisions),
-            ("round_trips", "counter", "Writes to the shared store and their replies.", self.round_trips),
-            ("timeouts", "counter", "Batches given up because no reply came in time.", self.timeouts),
-            ("errors", "counter", "Batches that failed otherwise.", self.errors),
+            ("script_calls", "counter", "Calls of the script that decides.", self.script_calls),
+            ("commands", "counter", "Commands sent to the shared store.", self.commands),
+            ("timeouts", "counter", "Commands given up because no reply came in time.", self.timeouts),
+            ("errors", "counter", "Commands that failed otherwise.", self.errors),
             ("breaker_openings", "counter", "Times that it was given up for a while.", self.breaker_openings),
             ("connections", "counter", "Connections to it that were made.", self.connections),
             (

@@ -4,6 +4,7 @@ use super::kind::{AMOUNT, FLAG, MILLIS, PATH, WORD};
 use super::reading::Section;
 use super::redis_url::{REDIS_URL, RedisUrl};
 use crate::storage::OnError;
+use hivemind_redis::Prefix;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub(crate) struct Redis {
     pub(crate) password_file: Option<PathBuf>,
     pub(crate) tls: Tls,
     pub(crate) timeout: Duration,
-    pub(crate) prefix: String,
+    pub(crate) prefix: Prefix,
     /// Whether the server's clock tells the time, and not this machine's.
     pub(crate) server_clock: bool,
     pub(crate) over_cache: bool,
@@ -190,15 +191,19 @@ fn tls(section: &mut Section<'_, '_>, urls: &[RedisUrl]) -> Tls {
     tls
 }
 
-fn prefix(section: &mut Section<'_, '_>) -> String {
-    let prefix = section.read("prefix", &WORD).unwrap_or_else(|| "hivemind:ratelimit".to_owned());
-    // A brace would begin the part of a key that chooses its place in a cluster.
-    let is_sound = |c: char| c.is_ascii_graphic() && !matches!(c, '{' | '}' | '%');
-    if prefix.len() > LONGEST_PREFIX || !prefix.chars().all(is_sound) {
-        let cause = format!("`storage.redis.prefix` is at most {LONGEST_PREFIX} letters, digits and signs");
-        section.refuse("prefix", cause, "leave spaces, `{`, `}` and `%` out, as in `shop:ratelimit`");
+fn prefix(section: &mut Section<'_, '_>) -> Prefix {
+    let Some(text) = section.read("prefix", &WORD) else { return Prefix::default() };
+    if text.len() > LONGEST_PREFIX {
+        let cause = format!("`storage.redis.prefix` has more than {LONGEST_PREFIX} characters");
+        section.refuse("prefix", cause, "shorten it: it is in every key, as in `shop:ratelimit`");
+        return Prefix::default();
     }
-    prefix
+    Prefix::new(&text).unwrap_or_else(|error| {
+        let told = error.to_string();
+        let (cause, remedy) = told.split_once("; ").unwrap_or((&told, "write it as in `shop:ratelimit`"));
+        section.refuse("prefix", format!("`storage.redis.prefix`: {cause}"), remedy);
+        Prefix::default()
+    })
 }
 
 fn lease(mut section: Section<'_, '_>) -> Option<Lease> {

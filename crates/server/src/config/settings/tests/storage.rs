@@ -56,17 +56,14 @@ pub(super) const MISTAKES: &[Case] = &[
         "name both or none",
     ),
     (
-        "storage: {redis: {prefix: 'a b'}}",
+        "storage: {redis: {prefix: 'a*b'}}",
         "1:27",
-        "`storage.redis.prefix` is at most 128 letters, digits and signs",
-        "as in `shop:ratelimit`",
+        "`storage.redis.prefix`: the prefix of Redis keys holds '*'",
+        "use letters, digits and `:`, `-`, `_`, `.`, `/`, `~`",
     ),
-    (
-        "storage: {redis: {prefix: 'a{b}'}}",
-        "1:27",
-        "at most 128 letters",
-        "leave spaces, `{`, `}` and `%` out",
-    ),
+    ("storage: {redis: {prefix: 'a=b'}}", "1:27", "holds '='", "use letters, digits and"),
+    ("storage: {redis: {prefix: 'a b'}}", "1:27", "holds ' '", "use letters, digits and"),
+    ("storage: {redis: {prefix: 'a{b}'}}", "1:27", "holds '{'", "use letters, digits and"),
     ("storage: {redis: {timeout_ms: 0}}", "1:31", "a whole number of milliseconds, at least 1", "500"),
     ("storage: {redis: {clock: sun}}", "1:26", "cannot be `sun`", "one of: server, local"),
     ("storage: {redis: {over_cache: 5}}", "1:31", "`storage.redis.over_cache` is true or false", "true"),
@@ -85,7 +82,7 @@ fn a_redis_needs_its_url_and_has_a_default_for_everything_else() {
     assert_eq!(redis.topology, Topology::Single);
     assert_eq!((redis.username, redis.password_file), (None, None));
     assert_eq!(redis.timeout, Duration::from_millis(50));
-    assert_eq!(redis.prefix, "hivemind:ratelimit");
+    assert_eq!(redis.prefix, hivemind_redis::Prefix::default());
     assert!(redis.server_clock && redis.over_cache);
     assert_eq!(redis.lease, None);
 }
