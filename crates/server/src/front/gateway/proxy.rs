@@ -110,9 +110,15 @@ impl Way<'_> {
         line: Option<&mut Line>,
     ) -> Result<Response<Content>, Failure> {
         let service = self.service;
-        if upgrade::is_websocket(&parts) {
+        // The guard says what a WebSocket is, so that nothing is one to the limiter and none to us. Where there
+        // is no guard nothing is counted, and the request goes on without what asks for an upgrade.
+        if let Some(guard) = self.pass.guard() {
             // In a box: it is rare, and every connection keeps room for what is not.
-            return Box::pin(upgrade::open(self, parts, line)).await;
+            return Box::pin(upgrade::open(self, guard, parts, line)).await;
+        }
+        // Whom the limiter lets through to be closed is not let through to anything else.
+        if self.pass.decision().is_some_and(|decision| !decision.is_allowed()) {
+            return Err(Failure::OverLimit);
         }
         let timeouts = &service.timeouts;
         let (body, upload) = RequestBody::of(body, service.max_body, timeouts.idle)?;
