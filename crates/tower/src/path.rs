@@ -30,7 +30,9 @@ pub fn folded(path: &str) -> Option<String> {
     if !ends_odd && !path.as_bytes().windows(2).any(odd) {
         return None;
     }
-    let decoded = String::from_utf8(octets(path, false)).unwrap_or_else(|_| path.to_owned());
+    // What is no text is read as some letter or other: one such octet must not leave the rest encoded.
+    let octets = octets(path, false);
+    let decoded = String::from_utf8_lossy(&octets);
     let mut segments: Vec<&str> = Vec::new();
     for segment in decoded.split(['/', '\\']) {
         match segment.split(';').next().unwrap_or_default() {
@@ -89,6 +91,10 @@ mod tests {
             ("/%6Cogin", Some("/login")),
             ("/.well-known", None),
             ("/100%", None),
+            ("/public/%ff", Some("/public/\u{fffd}")),
+            ("/public/%ff/%2e%2e/%2e%2e/login", Some("/login")),
+            ("/%c3/..%2flogin", Some("/login")),
+            ("/x%ff%2f..%2Flogin", Some("/login")),
         ] {
             assert_eq!(folded(path).as_deref(), read, "{path}");
         }
