@@ -146,7 +146,8 @@ impl Way<'_> {
         hop_by_hop::remove(headers);
         // The client is told to go on when its body is asked for, which is after all that may refuse it.
         headers.remove(EXPECT);
-        self.visitor.origin.tell(headers, self.host, self.service.forwarded);
+        let believed = self.visitor.desk.shared.clients.header();
+        self.visitor.origin.tell(headers, self.host, self.service.forwarded, believed);
         if parts.version == Version::HTTP_2 {
             join_cookies(headers);
         }
