@@ -45,6 +45,21 @@ pub fn folded(path: &str) -> Option<String> {
     (folded != path).then_some(folded)
 }
 
+/// Whether a path has `.` or `..` for a segment, by any of the readings that [`folded`] knows of.
+#[must_use]
+pub fn has_dot_segments(path: &str) -> bool {
+    let odd = |pair: &[u8]| matches!(pair, [b'/' | b'\\', b'.'] | [b'%', _]);
+    if !path.as_bytes().windows(2).any(odd) {
+        return false;
+    }
+    let octets = octets(path, false);
+    let mut segments = octets.split(|octet| matches!(octet, b'/' | b'\\'));
+    segments.any(|segment| {
+        let name = segment.split(|octet| *octet == b';').next().unwrap_or_default();
+        matches!(name, b"." | b"..")
+    })
+}
+
 fn octets(segment: &str, keeps_slashes: bool) -> Vec<u8> {
     let mut bytes = segment.bytes();
     let mut octets = Vec::with_capacity(segment.len());

@@ -5,8 +5,7 @@
 use super::access_log::Line;
 use super::dial::Stream;
 use super::failure::Failure;
-use super::hop_by_hop;
-use super::proxy::Way;
+use super::proxy::{Way, relay};
 use super::reply::{Content, Relayed};
 use super::request_body::RequestBody;
 use super::upstream::Lease;
@@ -112,7 +111,7 @@ pub(super) async fn open(
             line.goes_to(&upstream.authority);
         }
         let mut request = Request::from_parts(parts, RequestBody::none());
-        way.address(&mut request, &upstream, false);
+        way.address(&mut request, &upstream, false)?;
         return agree(way, stream, request, limiter, lease).await;
     }
     Err(failure)
@@ -142,12 +141,13 @@ async fn agree(
     let response = answered.map_err(|_| Failure::UpstreamTooSlow)?.map_err(|_| Failure::UpstreamFailed)?;
     let has_agreed = response.status() == StatusCode::SWITCHING_PROTOCOLS;
     let (mut head, body) = response.into_parts();
-    hop_by_hop::remove(&mut head.headers);
+    relay(&mut head.headers)?;
     if !has_agreed {
         let relayed = Relayed::begun(body, lease, timeouts.idle, timeouts.total).await;
         let relayed = relayed.map_err(|_| Failure::UpstreamFailed)?;
         return Ok(Response::from_parts(head, Content::Relayed(relayed)));
     }
+    head.headers.remove(CONTENT_LENGTH);
     head.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     head.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     let tunnel = Tunnel { upstream, limiter, idle: timeouts.idle, _lease: lease };
