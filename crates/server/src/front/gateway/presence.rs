@@ -93,6 +93,11 @@ impl Presence {
         Visit(Rc::clone(self))
     }
 
+    /// Whether what was said last is no whole head: nobody has been asked to answer it.
+    pub(super) fn is_within_head(&self) -> bool {
+        self.is_within_head.get()
+    }
+
     fn tell(&self, order: Order) {
         if self.order.get() != order {
             self.order.set(order);
