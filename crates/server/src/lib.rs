@@ -3,6 +3,7 @@
 
 mod admin;
 mod app;
+mod authority;
 mod cli;
 mod config;
 mod front;

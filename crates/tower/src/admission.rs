@@ -8,11 +8,11 @@ use crate::limiter::Shared;
 use crate::open_connections::OpenConnection;
 use crate::order::Order;
 use crate::refusal_log::{Exceeded, Refusal};
-use crate::websocket::{Connection, ConnectionGuard};
+use crate::websocket::{Connection, ConnectionGuard, is_handshake};
 use hivemind_core::store::{Op, Outcome, StoreError, Verdict, Verdicts};
 use hivemind_core::{Cost, Timestamp};
+use http::header;
 use http::request::Parts;
-use http::{Method, header};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -74,7 +74,7 @@ impl Shared {
         let limits = self.limits.load();
         if !limits.enabled {
             // A handler that asks for a guard gets one: it counts nothing until limits are switched on.
-            let connection = is_upgrade(parts).then(|| self.connection(name, self.client(parts, peer())));
+            let connection = is_handshake(parts).then(|| self.connection(name, self.client(parts, peer())));
             return Asking::Nothing(connection.map(|connection| ConnectionGuard::new(connection, None)));
         }
         let client = self.client(parts, peer());
@@ -82,7 +82,7 @@ impl Shared {
         let now = self.clock.now();
         let order = |bucket| Order::new(client, name, bucket, limits.guard.as_ref());
         // A header alone says nothing: it would take any request out of its limit.
-        if !is_upgrade(parts) || !service.websockets.has(parts.uri.path()) {
+        if !is_handshake(parts) || !service.websockets.has(parts.uri.path()) {
             let order = order(service.find(&parts.method, parts.uri.path()));
             return Asking::Store(Asked { order, upgrade: None, now });
         }
@@ -215,18 +215,5 @@ impl Shared {
             );
         }
         peer
-    }
-}
-
-/// Whether a request opens a WebSocket: an upgrade (RFC 6455), or HTTP/2's CONNECT (RFC 8441).
-fn is_upgrade(parts: &Parts) -> bool {
-    let names_websocket = |value: &http::HeaderValue| {
-        let mut names = value.as_bytes().split(|byte| *byte == b',');
-        names.any(|name| name.trim_ascii().eq_ignore_ascii_case(b"websocket"))
-    };
-    match parts.method {
-        Method::GET => parts.headers.get(header::UPGRADE).is_some_and(names_websocket),
-        Method::CONNECT => parts.headers.contains_key(header::SEC_WEBSOCKET_VERSION),
-        _ => false,
     }
 }

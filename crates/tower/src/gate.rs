@@ -6,7 +6,6 @@ use crate::admission::{Admission, Asking};
 use crate::answer;
 use crate::backend::Deciding;
 use crate::decision::Decision;
-use crate::identity::Identity;
 use crate::limiter::RateLimiter;
 use crate::websocket::ConnectionGuard;
 use bytes::Bytes;
@@ -65,12 +64,6 @@ impl Gate {
     #[must_use]
     pub fn service(&self) -> &str {
         &self.service
-    }
-
-    /// How clients are told apart here.
-    #[must_use]
-    pub fn identity(&self) -> &Identity {
-        &self.limiter.0.identity
     }
 
     /// Decides on a request, and holds it back where its limit delays.

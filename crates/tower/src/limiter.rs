@@ -99,6 +99,12 @@ impl RateLimiter {
         Gate::new(self.clone(), service)
     }
 
+    /// How clients are told apart here.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.0.identity
+    }
+
     /// Puts other limits in force, from the next request on, under traffic and without a lock. Counters
     /// stay: a changed limit goes on from what its clients have used.
     ///

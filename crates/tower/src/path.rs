@@ -30,7 +30,9 @@ pub fn folded(path: &str) -> Option<String> {
     if !ends_odd && !path.as_bytes().windows(2).any(odd) {
         return None;
     }
-    let decoded = String::from_utf8(octets(path, false)).unwrap_or_else(|_| path.to_owned());
+    // What is no text is read as some letter or other: one such octet must not leave the rest encoded.
+    let octets = octets(path, false);
+    let decoded = String::from_utf8_lossy(&octets);
     let mut segments: Vec<&str> = Vec::new();
     for segment in decoded.split(['/', '\\']) {
         match segment.split(';').next().unwrap_or_default() {
@@ -41,6 +43,21 @@ pub fn folded(path: &str) -> Option<String> {
     }
     let folded = format!("/{}", segments.join("/"));
     (folded != path).then_some(folded)
+}
+
+/// Whether a path has `.` or `..` for a segment, by any of the readings that [`folded`] knows of.
+#[must_use]
+pub fn has_dot_segments(path: &str) -> bool {
+    let odd = |pair: &[u8]| matches!(pair, [b'/' | b'\\', b'.'] | [b'%', _]);
+    if !path.as_bytes().windows(2).any(odd) {
+        return false;
+    }
+    let octets = octets(path, false);
+    let mut segments = octets.split(|octet| matches!(octet, b'/' | b'\\'));
+    segments.any(|segment| {
+        let name = segment.split(|octet| *octet == b';').next().unwrap_or_default();
+        matches!(name, b"." | b"..")
+    })
 }
 
 fn octets(segment: &str, keeps_slashes: bool) -> Vec<u8> {
@@ -89,6 +106,10 @@ mod tests {
             ("/%6Cogin", Some("/login")),
             ("/.well-known", None),
             ("/100%", None),
+            ("/public/%ff", Some("/public/\u{fffd}")),
+            ("/public/%ff/%2e%2e/%2e%2e/login", Some("/login")),
+            ("/%c3/..%2flogin", Some("/login")),
+            ("/x%ff%2f..%2Flogin", Some("/login")),
         ] {
             assert_eq!(folded(path).as_deref(), read, "{path}");
         }

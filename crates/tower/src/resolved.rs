@@ -207,7 +207,7 @@ impl Resolving<'_> {
     }
 
     fn bucket(&mut self, place: &Place<'_>, whole: PartialLimit) -> Result<Arc<Bucket>, LimitsError> {
-        let wrong = |error| LimitsError::Limit { place: place.to_string(), error };
+        let wrong = |error| LimitsError::Limit { place: place.to_string(), kind: place.kind, error };
         let configured = limit_of(whole).map_err(wrong)?;
         let within = |value: Option<u32>, max: Option<u32>| match (value, max) {
             (Some(value), Some(max)) => Some(value.min(max)),
@@ -231,8 +231,11 @@ impl Resolving<'_> {
             IpGuard::Times(times) => self.times_the_widest(times),
         };
         let place = Place { kind: LimitKind::IpGuard, service: None, endpoint: "*" };
-        let limit =
-            limit_of(whole).map_err(|error| LimitsError::Limit { place: place.to_string(), error })?;
+        let limit = limit_of(whole).map_err(|error| LimitsError::Limit {
+            place: place.to_string(),
+            kind: place.kind,
+            error,
+        })?;
         self.effective.push(EffectiveLimit::new(&place, limit, limit));
         Bucket::new(self.seed, &place, whole, limit).map(|guard| Some(Arc::new(guard)))
     }

@@ -103,6 +103,17 @@ impl ClientAddress {
         Self::of(Trust::Leftmost { header })
     }
 
+    /// The header that is read of those who are believed; none if nobody is.
+    #[must_use]
+    pub const fn header(&self) -> Option<ForwardingHeader> {
+        match &self.trust {
+            Trust::Peer => None,
+            Trust::Proxies { header, .. } | Trust::Hops { header, .. } | Trust::Leftmost { header } => {
+                Some(*header)
+            }
+        }
+    }
+
     /// The same, where an IPv6 client holds a block of this size instead of a /64.
     #[must_use]
     pub const fn with_ipv6_prefix(mut self, prefix: Ipv6Prefix) -> Self {

@@ -13,6 +13,9 @@ use crate::retry_after::RetryAfter;
 use hivemind_core::Cost;
 use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::store::Key;
+use http::header::{CONNECTION, HeaderMap, HeaderName, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::request::Parts;
+use http::{Method, Version};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -171,4 +174,29 @@ impl fmt::Debug for MessageLimiter {
             .field("client", client)
             .finish_non_exhaustive()
     }
+}
+
+/// Whether a request opens a WebSocket: a whole handshake (RFC 6455), or HTTP/2's CONNECT (RFC 8441). What a
+/// server would not accept is a request like any other, or a single header would have it closed with 4429
+/// where it should be refused. What is there twice counts all the same: some servers read the first line of
+/// it, and some the last.
+pub(crate) fn is_handshake(parts: &Parts) -> bool {
+    let headers = &parts.headers;
+    match parts.method {
+        Method::GET => {
+            parts.version == Version::HTTP_11
+                && has_token(headers, &UPGRADE, "websocket")
+                && has_token(headers, &CONNECTION, "upgrade")
+                && has_token(headers, &SEC_WEBSOCKET_VERSION, "13")
+                && headers.contains_key(SEC_WEBSOCKET_KEY)
+        }
+        Method::CONNECT => headers.contains_key(SEC_WEBSOCKET_VERSION),
+        _ => false,
+    }
+}
+
+fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+    let lines = headers.get_all(name).iter();
+    let mut tokens = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    tokens.any(|of| of.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }

@@ -1,6 +1,7 @@
 //! Plain HTTP is sent to HTTPS: 308, so that a POST stays one. What a client calls the host goes
 //! back to it only if it can be nothing but a host; whatever else it says, it is told 400.
 
+use crate::authority;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST, LOCATION};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
@@ -9,7 +10,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
-use std::net::Ipv6Addr;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -17,8 +17,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// For all of a connection: it is good for one answer.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The longest name there is.
-const MOST_HOST: usize = 253;
 
 /// Answers one request with where it should have gone, and closes. How many of these there are at
 /// once is the caller's to bound.
@@ -65,7 +63,7 @@ fn location(method: &Method, uri: &Uri, headers: &HeaderMap, https_port: u16) ->
         return None;
     }
     // The target's own counts where it names one (RFC 9112, 3.2.2).
-    let host = host(uri.authority().map_or(said, |authority| authority.as_str()))?;
+    let host = authority::host(uri.authority().map_or(said, |authority| authority.as_str()))?;
     // `*` is a target too, and glued to the host it would be another host.
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let path = if path.starts_with('/') { path } else { return None };
@@ -74,29 +72,4 @@ fn location(method: &Method, uri: &Uri, headers: &HeaderMap, https_port: u16) ->
         port => format!("https://{host}:{port}{path}"),
     };
     HeaderValue::try_from(location).ok()
-}
-
-/// The host of `host`, `host:port` or `[address]:port`, if that is what it is.
-fn host(authority: &str) -> Option<&str> {
-    let end = match authority.strip_prefix('[') {
-        Some(rest) => 1 + rest.find(']')? + 1,
-        None => authority.find(':').unwrap_or(authority.len()),
-    };
-    let (host, port) = authority.split_at_checked(end)?;
-    let is_port = |port: &str| port.bytes().all(|digit| digit.is_ascii_digit()) && port.len() <= 5;
-    if !(port.is_empty() || port.strip_prefix(':').is_some_and(is_port)) {
-        return None;
-    }
-    let is_address = |text: &str| text.parse::<Ipv6Addr>().is_ok();
-    let is_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        Some(address) => is_address(address),
-        None => is_name(host),
-    };
-    is_host.then_some(host)
-}
-
-fn is_name(host: &str) -> bool {
-    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-    let begins_well = host.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    begins_well && host.len() <= MOST_HOST && host.bytes().all(is_letter) && !host.contains("..")
 }

@@ -1,13 +1,11 @@
 //! What of WebSockets is counted, and where they are: anywhere, or at their paths.
 
-use crate::support::{Answer, Server, bucket, clock, limiter};
+use crate::support::{Answer, HANDSHAKE, Server, bucket, clock, limiter};
 use axum::Router;
 use axum::routing::any;
 use axum::{Extension, http::StatusCode};
 use hivemind_tower::websocket::ConnectionGuard;
 use hivemind_tower::{LimitKind, Limits, RateLimiter, ServiceLimits};
-
-const UPGRADE: &[(&str, &str)] = &[("Upgrade", "websocket")];
 
 fn api() -> ServiceLimits {
     ServiceLimits::new("api").limit(bucket(1, 50)).ws_connection(bucket(1, 5)).websocket_anywhere()
@@ -31,7 +29,7 @@ async fn start(service: ServiceLimits) -> Server {
 }
 
 async fn upgrade(server: &Server, path: &str) -> Answer {
-    server.ask(&format!("GET {path}"), UPGRADE).await
+    server.ask(&format!("GET {path}"), &HANDSHAKE).await
 }
 
 #[tokio::test]

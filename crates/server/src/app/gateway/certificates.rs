@@ -1,7 +1,7 @@
 //! The gateway's certificates: loaded before anything is served, followed while it runs.
 
 use crate::config::gateway as settings;
-use crate::tls::{CertificateFiles, Certificates, Changed, Protocol, TlsError, server_config};
+use crate::tls::{Certificates, Changed, Protocol, TlsError, server_config};
 use hivemind_core::{Clock, SystemClock};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,7 @@ const LOOK: Duration = Duration::from_secs(10);
 
 /// What TLS is spoken with, and the certificates that it shows.
 pub(super) fn load(tls: &settings::Tls) -> Result<(TlsAcceptor, Arc<Certificates>), TlsError> {
-    let files =
-        tls.certificates.iter().map(|of| CertificateFiles { cert: of.cert.clone(), key: of.key.clone() });
-    let certificates = Arc::new(Certificates::load(files.collect(), SystemClock.now())?);
+    let certificates = Arc::new(Certificates::load(tls.certificates.clone(), SystemClock.now())?);
     for warning in certificates.warnings(SystemClock.now()) {
         tracing::warn!("{warning}");
     }

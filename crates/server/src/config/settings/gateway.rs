@@ -15,6 +15,7 @@ mod websocket;
 
 use super::reading::Section;
 use super::server::Server;
+pub(crate) use crate::tls::CertificateFiles;
 use hivemind_tower::PartialLimit;
 use std::fmt;
 use std::net::SocketAddr;
@@ -105,12 +106,6 @@ pub(crate) struct Tls {
     pub(crate) redirect_from: Option<SocketAddr>,
     /// `gateway.tls.min_version: "1.3"`; TLS 1.2 otherwise.
     pub(crate) only_tls13: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CertificateFiles {
-    pub(crate) cert: PathBuf,
-    pub(crate) key: PathBuf,
 }
 
 /// The dynamic part: it follows its file, whole.

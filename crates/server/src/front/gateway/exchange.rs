@@ -80,7 +80,9 @@ impl Exchange<'_> {
                     return Attempt::Unsent(request, why.failure());
                 }
             }
-            self.way.address(&mut request, upstream, lease.is_http2());
+            if let Err(failure) = self.way.address(&mut request, upstream, lease.is_http2()) {
+                return Attempt::Failed(failure);
+            }
             // Only a kept connection fails by being old; and only then is there something to repeat.
             let again = if lease.is_fresh() { None } else { copy(&request) };
             let failed = match self.wait_for(&mut lease, request).await {

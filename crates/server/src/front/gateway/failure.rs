@@ -22,6 +22,7 @@ pub(super) enum Failure {
     BodyTooLarge,
     TargetTooLong,
     HeadTooLarge,
+    OverLimit,
     NotSupported,
     UpstreamFailed,
     UpstreamBusy,
@@ -51,6 +52,7 @@ impl Failure {
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TargetTooLong => StatusCode::URI_TOO_LONG,
             Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::OverLimit => StatusCode::TOO_MANY_REQUESTS,
             Self::NotSupported => StatusCode::NOT_IMPLEMENTED,
             Self::UpstreamFailed => StatusCode::BAD_GATEWAY,
             Self::UpstreamBusy => StatusCode::SERVICE_UNAVAILABLE,
@@ -81,6 +83,7 @@ impl Failure {
                 "Request Header Fields Too Large",
                 "The header fields of the request are larger or more than is allowed here."
             ),
+            Self::OverLimit => problem!(429, "Too Many Requests", "Rate limit exceeded. Retry later."),
             Self::NotSupported => {
                 problem!(501, "Not Implemented", "This method or transfer coding is not served here.")
             }
@@ -152,7 +155,7 @@ impl Failure {
 mod tests {
     use super::Failure;
 
-    const ALL: [Failure; 11] = [
+    const ALL: [Failure; 12] = [
         Failure::BadTarget,
         Failure::Unreadable,
         Failure::NoService,
@@ -160,6 +163,7 @@ mod tests {
         Failure::BodyTooLarge,
         Failure::TargetTooLong,
         Failure::HeadTooLarge,
+        Failure::OverLimit,
         Failure::NotSupported,
         Failure::UpstreamFailed,
         Failure::UpstreamBusy,

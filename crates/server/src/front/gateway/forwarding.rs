@@ -1,7 +1,9 @@
 //! What the upstream is told of the client. Of these headers it gets what we wrote, or what a trusted
-//! proxy did with our part added; never what a client made up.
+//! proxy did with our part added; never what a client made up. A trusted proxy is believed in the one kind of
+//! header that it is known to write: the others it may pass on from anybody.
 
 use crate::config::gateway::ForwardedHeaders;
+use hivemind_tower::ForwardingHeader;
 use http::header::{FORWARDED, HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 use std::net::IpAddr;
@@ -34,16 +36,16 @@ impl Origin {
         if self.is_tls { "https" } else { "http" }
     }
 
-    /// Writes the headers that this service wants, and removes what is not to be believed.
+    /// Writes the headers that this service wants, and removes what is not to be believed: all, or what is
+    /// not of the kind that is `believed` of a trusted peer.
     pub(super) fn tell(
         &self,
         headers: &mut HeaderMap,
         host: Option<&HeaderValue>,
         written: ForwardedHeaders,
+        believed: Option<ForwardingHeader>,
     ) {
-        if !self.is_trusted {
-            remove(headers);
-        }
+        remove(headers, believed.filter(|_| self.is_trusted));
         if matches!(written, ForwardedHeaders::XForwarded | ForwardedHeaders::Both) {
             self.tell_x_forwarded(headers, host);
         }
@@ -102,16 +104,34 @@ fn append(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
     headers.insert(name, HeaderValue::from_bytes(&joined).unwrap_or(value));
 }
 
-/// Removes what tells of clients, whoever reads it behind.
-fn remove(headers: &mut HeaderMap) {
-    let tells = |name: &&HeaderName| {
-        let text = name.as_str();
-        match text.len() {
-            9 => **name == FORWARDED || **name == X_REAL_IP,
-            _ => text.starts_with(FAMILY),
-        }
+/// Whether a header tells of clients, and of which kind it is; `X-Real-IP` is of neither.
+fn kind(name: &HeaderName) -> Option<Option<ForwardingHeader>> {
+    let text = name.as_str();
+    match text.len() {
+        9 if *name == FORWARDED => Some(Some(ForwardingHeader::Forwarded)),
+        9 if *name == X_REAL_IP => Some(None),
+        _ => text.starts_with(FAMILY).then_some(Some(ForwardingHeader::XForwardedFor)),
+    }
+}
+
+/// Whether a header tells of clients.
+pub(super) fn tells_of_clients(name: &HeaderName) -> bool {
+    kind(name).is_some()
+}
+
+/// Whether those behind may read a header as another: to CGI, and to all that took over its names, `X_Real_IP`
+/// is `X-Real-IP`. nginx leaves them out as well.
+pub(super) fn is_ambiguous(name: &HeaderName) -> bool {
+    name.as_str().as_bytes().contains(&b'_')
+}
+
+/// Removes what tells of clients, whoever reads it behind, but for the kind that is believed; and what
+/// could be read as such.
+fn remove(headers: &mut HeaderMap, believed: Option<ForwardingHeader>) {
+    let is_made_up = |name: &&HeaderName| {
+        is_ambiguous(name) || kind(name).is_some_and(|kind| kind.is_none() || kind != believed)
     };
-    let found: SmallVec<[HeaderName; 4]> = headers.keys().filter(tells).cloned().collect();
+    let found: SmallVec<[HeaderName; 4]> = headers.keys().filter(is_made_up).cloned().collect();
     for name in &found {
         headers.remove(name);
     }
@@ -121,17 +141,20 @@ fn remove(headers: &mut HeaderMap) {
 mod tests {
     use super::*;
 
-    const LINES: [(&str, &str); 6] = [
+    const LINES: [(&str, &str); 9] = [
         ("x-forwarded-for", "1.2.3.4"),
         ("x-forwarded-for", "5.6.7.8"),
         ("x-forwarded-proto", "https"),
         ("x-forwarded-prefix", "/admin"),
         ("x-real-ip", "1.2.3.4"),
         ("forwarded", "for=1.2.3.4"),
+        ("x_forwarded_for", "1.2.3.4"),
+        ("x_real_ip", "1.2.3.4"),
+        ("x_api_key_id", "another"),
     ];
 
     fn told(
-        is_trusted: bool,
+        believed: Option<ForwardingHeader>,
         written: ForwardedHeaders,
         sent: &[(&'static str, &'static str)],
     ) -> Vec<String> {
@@ -139,39 +162,48 @@ mod tests {
         for (name, value) in sent {
             headers.append(*name, HeaderValue::from_static(value));
         }
-        let origin = Origin::new("::ffff:203.0.113.9".parse().unwrap(), is_trusted, false);
+        let origin = Origin::new("::ffff:203.0.113.9".parse().unwrap(), believed.is_some(), false);
         let host = HeaderValue::from_static("a.example:81");
-        origin.tell(&mut headers, Some(&host), written);
+        origin.tell(&mut headers, Some(&host), written, believed);
         let mut lines: Vec<String> =
             headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
         lines.sort();
         lines
     }
 
-    /// Seen failing with the headers of untrusted peers added to.
+    /// Seen failing with the headers of untrusted peers added to, and with names that have an underscore.
     #[test]
     fn what_an_untrusted_peer_says_of_others_never_passes() {
         let ours =
             ["x-forwarded-for: 203.0.113.9", "x-forwarded-host: a.example:81", "x-forwarded-proto: http"];
-        assert_eq!(told(false, ForwardedHeaders::XForwarded, &LINES), ours);
-        assert_eq!(told(false, ForwardedHeaders::XForwarded, &[]), ours);
-        assert_eq!(told(false, ForwardedHeaders::Off, &LINES), Vec::<String>::new());
+        assert_eq!(told(None, ForwardedHeaders::XForwarded, &LINES), ours);
+        assert_eq!(told(None, ForwardedHeaders::XForwarded, &[]), ours);
+        assert_eq!(told(None, ForwardedHeaders::Off, &LINES), Vec::<String>::new());
         let forwarded = r#"forwarded: for=203.0.113.9;host="a.example:81";proto=http"#;
-        assert_eq!(told(false, ForwardedHeaders::Forwarded, &LINES), [forwarded]);
+        assert_eq!(told(None, ForwardedHeaders::Forwarded, &LINES), [forwarded]);
     }
 
+    /// Seen failing with all that a trusted proxy passes on believed.
     #[test]
-    fn a_trusted_proxys_list_is_added_to_in_one_line() {
-        let told = told(true, ForwardedHeaders::Both, &LINES);
+    fn a_trusted_proxys_list_is_added_to_in_one_line_and_what_it_does_not_write_ends_here() {
+        let ours = r#"for=203.0.113.9;host="a.example:81";proto=http"#;
         assert_eq!(
-            told,
+            told(Some(ForwardingHeader::XForwardedFor), ForwardedHeaders::Both, &LINES),
             [
-                r#"forwarded: for=1.2.3.4, for=203.0.113.9;host="a.example:81";proto=http"#,
+                &format!("forwarded: {ours}"),
                 "x-forwarded-for: 1.2.3.4, 5.6.7.8, 203.0.113.9",
                 "x-forwarded-host: a.example:81",
                 "x-forwarded-prefix: /admin",
                 "x-forwarded-proto: https",
-                "x-real-ip: 1.2.3.4",
+            ]
+        );
+        assert_eq!(
+            told(Some(ForwardingHeader::Forwarded), ForwardedHeaders::Both, &LINES),
+            [
+                &format!("forwarded: for=1.2.3.4, {ours}"),
+                "x-forwarded-for: 203.0.113.9",
+                "x-forwarded-host: a.example:81",
+                "x-forwarded-proto: http",
             ]
         );
     }

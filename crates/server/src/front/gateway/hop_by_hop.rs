@@ -2,15 +2,20 @@
 //! all that `Connection` names. One pass over the names finds what is there to remove; most requests
 //! have nothing, and nothing is looked up for them.
 
+use super::forwarding::{is_ambiguous, tells_of_clients};
 use http::header::{
-    CONNECTION, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
-    TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, COOKIE, EXPECT,
+    HOST, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
+    TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use smallvec::SmallVec;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+
+const X_SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
+const X_API_KEY_ID: HeaderName = HeaderName::from_static("x-api-key-id");
 
 /// Whether a header is for one connection.
 fn is_hop_by_hop(name: &HeaderName) -> bool {
@@ -60,10 +65,29 @@ pub(super) fn remove(headers: &mut HeaderMap) {
 }
 
 /// What a client may not have removed by naming it in `Connection`: the message would be read otherwise
-/// behind than before, or those behind would miss who it is from.
+/// behind than before, or those behind would miss who it is from, by which it was limited.
 fn is_end_to_end(name: &HeaderName) -> bool {
-    use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST};
-    [HOST, CONTENT_LENGTH, CONTENT_TYPE, AUTHORIZATION, COOKIE].contains(name)
+    [CONTENT_LENGTH, CONTENT_TYPE].contains(name) || is_identity(name) || tells_of_clients(name)
+}
+
+/// Whether a header says who asks, and whom.
+fn is_identity(name: &HeaderName) -> bool {
+    [HOST, AUTHORIZATION, COOKIE, X_SESSION_ID, X_API_KEY_ID].contains(name)
+}
+
+/// Removes of a request's trailers what means something only where it was looked for: in the head. There it
+/// was checked and counted; behind, trailers may be put beside the head as if they had been in it.
+pub(super) fn remove_from_trailers(trailers: &mut HeaderMap) {
+    let is_of_the_head = |name: &&HeaderName| {
+        is_hop_by_hop(name)
+            || is_end_to_end(name)
+            || is_ambiguous(name)
+            || [CONTENT_ENCODING, CONTENT_RANGE, TRAILER, EXPECT, MAX_FORWARDS].contains(*name)
+    };
+    let found: SmallVec<[HeaderName; 4]> = trailers.keys().filter(is_of_the_head).cloned().collect();
+    for name in &found {
+        trailers.remove(name);
+    }
 }
 
 /// Whether a list of tokens has this one.
@@ -106,6 +130,54 @@ mod tests {
         left.sort_unstable();
         assert_eq!(left, ["content-length", "te", "trailer", "x-kept"]);
         assert_eq!(headers["te"], "trailers");
+    }
+
+    /// Seen failing with these names removed like any other.
+    #[test]
+    fn what_a_client_was_limited_by_is_not_removed_because_it_says_so() {
+        let names = [
+            "authorization",
+            "content-length",
+            "cookie",
+            "forwarded",
+            "host",
+            "x-api-key-id",
+            "x-forwarded-for",
+            "x-real-ip",
+            "x-session-id",
+        ];
+        let mut headers = map(&names.map(|name| (name, "1")));
+        headers.insert(CONNECTION, HeaderValue::from_str(&names.join(", ")).unwrap());
+        remove(&mut headers);
+        let mut left: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, names);
+    }
+
+    /// Seen failing with trailers passed on as they came.
+    #[test]
+    fn of_trailers_only_those_go_on_that_are_for_no_one_on_the_way() {
+        let mut trailers = map(&[
+            ("x-checksum", "1"),
+            ("grpc-status", "0"),
+            ("x-forwarded-for", "1.2.3.4"),
+            ("forwarded", "for=1.2.3.4"),
+            ("x-real-ip", "1.2.3.4"),
+            ("x_real_ip", "1.2.3.4"),
+            ("cookie", "session_id=a"),
+            ("authorization", "Bearer a"),
+            ("x-session-id", "a"),
+            ("x-api-key-id", "a"),
+            ("host", "a"),
+            ("content-length", "5"),
+            ("transfer-encoding", "chunked"),
+            ("connection", "close"),
+            ("trailer", "host"),
+        ]);
+        remove_from_trailers(&mut trailers);
+        let mut left: Vec<&str> = trailers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["grpc-status", "x-checksum"]);
     }
 
     #[test]

@@ -81,6 +81,11 @@ impl<T: AsyncWrite + Unpin> Line<T> {
         Poll::Ready(Ok(0))
     }
 
+    /// What hyper found by itself, if it did: an application may have as little to say.
+    fn unread(&self, bytes: &[u8]) -> Option<Failure> {
+        unread(bytes).filter(|_| self.presence.is_within_head())
+    }
+
     fn noted(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         self.presence.takes(polled.is_pending());
         polled
@@ -90,7 +95,7 @@ impl<T: AsyncWrite + Unpin> Line<T> {
 impl<T: AsyncWrite + Unpin> AsyncWrite for Line<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         if self.instead.is_none()
-            && let Some(failure) = unread(buf)
+            && let Some(failure) = self.unread(buf)
         {
             self.instead = Some(Instead { bytes: failure.bytes(), written: 0, stands_for: buf.len() });
         }
@@ -116,7 +121,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Line<T> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         if let [only] = bufs
-            && (self.instead.is_some() || unread(only).is_some())
+            && (self.instead.is_some() || self.unread(only).is_some())
         {
             return self.poll_write(cx, only);
         }
@@ -143,6 +148,7 @@ fn unread(bytes: &[u8]) -> Option<Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[test]
     fn only_an_answer_that_says_nothing_is_replaced() {
@@ -154,5 +160,23 @@ mod tests {
         assert_eq!(of(format!("HTTP/1.1 400 Bad Request\r\nx-app: 1\r\n{close}")), None);
         assert_eq!(of("HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n".into()), None);
         assert_eq!(of(format!("HTTP/1.1 400 Bad Request\r\n{close}tail")), None);
+    }
+    /// Seen failing with whoever says it replaced.
+    #[tokio::test]
+    async fn an_application_may_answer_with_nothing_but_a_status() {
+        const NOTHING: &str = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        let presence = super::super::presence::Roll::default().enter();
+        let written = async || {
+            let (io, mut client) = tokio::io::duplex(4096);
+            let mut line = Line::new(io, b"", Rc::clone(&presence));
+            line.write_all(NOTHING.as_bytes()).await.unwrap();
+            drop(line);
+            let mut text = String::new();
+            client.read_to_string(&mut text).await.unwrap();
+            text
+        };
+        assert!(written().await.contains("application/problem+json"));
+        drop(presence.visit());
+        assert_eq!(written().await, NOTHING);
     }
 }

@@ -114,6 +114,11 @@ impl Presence {
         }
     }
 
+    /// Whether what was said last is no whole head: nobody has been asked to answer it.
+    pub(super) fn is_within_head(&self) -> bool {
+        self.is_within_head.get()
+    }
+
     fn tell(&self, order: Order) {
         if self.order.get() != order {
             self.order.set(order);

@@ -2,6 +2,7 @@
 //! it, bounded in size and in how long it may be silent.
 
 use super::failure::Failure;
+use super::hop_by_hop;
 use super::patience::Patience;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -90,6 +91,14 @@ impl RequestBody {
     }
 }
 
+/// The same without trailers that are only meant in the head.
+fn cleared(mut frame: Frame<Bytes>) -> Frame<Bytes> {
+    if let Some(trailers) = frame.trailers_mut() {
+        hop_by_hop::remove_from_trailers(trailers);
+    }
+    frame
+}
+
 impl Body for RequestBody {
     type Data = Bytes;
     type Error = GivenUp;
@@ -121,7 +130,7 @@ impl Body for RequestBody {
                     Some(None) => Err(TOO_LARGE),
                     left => {
                         body.left = left.flatten();
-                        Ok(frame)
+                        Ok(cleared(frame))
                     }
                 }
             }

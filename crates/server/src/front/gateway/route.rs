@@ -6,7 +6,8 @@ use super::failure::Failure;
 use super::upstream::{Address, Upstream};
 use crate::config::gateway::{ForwardedHeaders, HostHeader, Routing, ServiceSettings, Timeouts};
 use hivemind_core::{Clock, SystemClock};
-use hivemind_tower::{Gate, RateLimiter, folded_path};
+use hivemind_tower::path::folded;
+use hivemind_tower::{Gate, RateLimiter};
 use http::HeaderValue;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -94,9 +95,9 @@ impl Table {
     /// nobody's: it would be a way around another's limits, or out of the prefix.
     pub(super) fn find(&self, host: &str, path: &str) -> Result<&Arc<Service>, Failure> {
         let service = self.at(host, path).ok_or(Failure::NoService)?;
-        match folded_path(path) {
+        match folded(path) {
             None => Ok(service),
-            Some(folded) => match self.at(host, &folded) {
+            Some(path) => match self.at(host, &path) {
                 Some(other) if Arc::ptr_eq(other, service) => Ok(service),
                 _ => Err(Failure::BadTarget),
             },

@@ -5,15 +5,17 @@
 use super::access_log::Line;
 use super::dial::Stream;
 use super::failure::Failure;
-use super::hop_by_hop;
-use super::proxy::Way;
+use super::proxy::{Way, relay};
 use super::reply::{Content, Relayed};
 use super::request_body::RequestBody;
 use super::upstream::Lease;
 use crate::front::websocket::{Spliced, accept_key, is_handshake, refuse_with_close, splice};
 use bytes::Bytes;
-use hivemind_tower::websocket::{Close, MessageLimiter};
-use http::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
+use hivemind_tower::websocket::{Close, ConnectionGuard, MessageLimiter};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING,
+    UPGRADE,
+};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::client::conn::http1;
@@ -26,10 +28,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
-/// Whether a request opens a WebSocket. No other upgrade is known here: a header that asks for one is
-/// left out, and the upstream answers as if it had not been there.
-pub(super) fn is_websocket(parts: &Parts) -> bool {
+/// Whether a handshake is sound, and has nothing behind its head: a body would be read as frames here and as
+/// a body there. No other upgrade than to a WebSocket is known here: a header that asks for one is left out,
+/// and the upstream answers as if it had not been there.
+fn is_sound(parts: &Parts) -> bool {
+    let mut lengths = parts.headers.get_all(CONTENT_LENGTH).iter();
     is_handshake(parts)
+        && lengths.all(|length| length == "0")
+        && !parts.headers.contains_key(TRANSFER_ENCODING)
 }
 
 /// What a connection becomes.
@@ -40,7 +46,7 @@ pub(super) enum Ticket {
 
 pub(super) struct Tunnel {
     upstream: oneshot::Receiver<(Box<dyn Stream>, Bytes)>,
-    limiter: Option<MessageLimiter>,
+    limiter: MessageLimiter,
     idle: Duration,
     _lease: Lease,
 }
@@ -57,7 +63,11 @@ impl Ticket {
                 // The connection is handed over as soon as its answer is read, which it is by now.
                 let Ok((upstream, ahead)) = tunnel.upstream.await else { return };
                 let upstream = super::rewound::Rewound::new(upstream, ahead);
-                let spliced = splice(client, upstream, tunnel.limiter, tunnel.idle, stopped).await;
+                // What counts no messages is kept to the end all the same: it counts as the open connection.
+                let counts = tunnel.limiter.is_counting();
+                let (limiter, _kept) =
+                    if counts { (Some(tunnel.limiter), None) } else { (None, Some(tunnel.limiter)) };
+                let spliced = splice(client, upstream, limiter, tunnel.idle, stopped).await;
                 let Spliced { ended, to_upstream, to_client, messages } = spliced;
                 tracing::debug!(?ended, to_upstream, to_client, messages, "a WebSocket ended");
             }
@@ -68,15 +78,19 @@ impl Ticket {
 /// Opens a WebSocket, or gives the upstream's answer if it does not.
 pub(super) async fn open(
     way: &Way<'_>,
+    guard: &ConnectionGuard,
     mut parts: Parts,
     mut line: Option<&mut Line>,
 ) -> Result<Response<Content>, Failure> {
-    let limiter = match way.pass.guard().map(hivemind_tower::websocket::ConnectionGuard::open) {
-        Some(Err(close)) => return refuse(way, &parts, close),
-        Some(Ok(limiter)) => Some(limiter),
-        None => None,
+    if !is_sound(&parts) {
+        return Err(Failure::Unreadable);
+    }
+    let limiter = match guard.open() {
+        Err(close) => return refuse(way, &parts, close),
+        Ok(limiter) => limiter,
     };
     way.prepare(&mut parts);
+    parts.headers.remove(CONTENT_LENGTH);
     parts.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     parts.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     let mut tried = Vec::new();
@@ -97,7 +111,7 @@ pub(super) async fn open(
             line.goes_to(&upstream.authority);
         }
         let mut request = Request::from_parts(parts, RequestBody::none());
-        way.address(&mut request, &upstream, false);
+        way.address(&mut request, &upstream, false)?;
         return agree(way, stream, request, limiter, lease).await;
     }
     Err(failure)
@@ -108,7 +122,7 @@ async fn agree(
     way: &Way<'_>,
     stream: Box<dyn Stream>,
     request: Request<RequestBody>,
-    limiter: Option<MessageLimiter>,
+    limiter: MessageLimiter,
     lease: Lease,
 ) -> Result<Response<Content>, Failure> {
     let handshake = http1::Builder::new().handshake(TokioIo::new(stream));
@@ -127,12 +141,13 @@ async fn agree(
     let response = answered.map_err(|_| Failure::UpstreamTooSlow)?.map_err(|_| Failure::UpstreamFailed)?;
     let has_agreed = response.status() == StatusCode::SWITCHING_PROTOCOLS;
     let (mut head, body) = response.into_parts();
-    hop_by_hop::remove(&mut head.headers);
+    relay(&mut head.headers)?;
     if !has_agreed {
         let relayed = Relayed::begun(body, lease, timeouts.idle, timeouts.total).await;
         let relayed = relayed.map_err(|_| Failure::UpstreamFailed)?;
         return Ok(Response::from_parts(head, Content::Relayed(relayed)));
     }
+    head.headers.remove(CONTENT_LENGTH);
     head.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     head.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     let tunnel = Tunnel { upstream, limiter, idle: timeouts.idle, _lease: lease };
@@ -151,4 +166,29 @@ fn refuse(way: &Way<'_>, parts: &Parts, close: Close) -> Result<Response<Content
     headers.insert(SEC_WEBSOCKET_ACCEPT, key);
     way.visitor.ticket.replace(Some(Ticket::Refused(close)));
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seen failing without a look at the lengths.
+    #[test]
+    fn a_handshake_has_nothing_behind_its_head() {
+        let of = |headers: &[(&str, &str)]| {
+            let request = Request::get("/")
+                .header("connection", "upgrade")
+                .header("upgrade", "websocket")
+                .header("sec-websocket-version", "13")
+                .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
+            let request =
+                headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+            is_sound(&request.body(()).unwrap().into_parts().0)
+        };
+        assert!(of(&[]));
+        assert!(of(&[("content-length", "0")]));
+        assert!(!of(&[("content-length", "5")]));
+        assert!(!of(&[("transfer-encoding", "chunked")]));
+        assert!(!of(&[("sec-websocket-key", "another")]));
+    }
 }

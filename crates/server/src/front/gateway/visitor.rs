@@ -17,6 +17,8 @@ pub(super) struct Shared {
     pub(super) log: Option<AccessLog>,
     /// Who is believed about those before it.
     pub(super) clients: ClientAddress,
+    /// HTTP/2 has no such bound of its own, only one in bytes.
+    pub(super) max_headers: usize,
 }
 
 /// What one thread has.

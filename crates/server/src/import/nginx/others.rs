@@ -109,10 +109,14 @@ const WHY: &[(&[&str], &str)] = &[
             "port_in_redirect",
             "server_name_in_redirect",
             "msie_",
-            "underscores_in_headers",
             "ignore_invalid_headers",
         ],
         OF_ITSELF,
+    ),
+    (
+        &["underscores_in_headers"],
+        "the gateway always leaves out headers with an underscore in their name, as nginx does by default: \
+         an application may read `X_Real_IP` as `X-Real-IP`",
     ),
 ];
 

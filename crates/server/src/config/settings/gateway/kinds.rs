@@ -5,7 +5,8 @@ use super::super::kind::{HttpPath, Kind, bytes, duration};
 use super::{
     ForwardedHeaders, Forwarding, HostHeader, IdentityStep, LimitHeaders, LogTarget, OnLimit, Upstream,
 };
-use http::uri::{Authority, Scheme, Uri};
+use crate::authority;
+use http::uri::{Scheme, Uri};
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -111,11 +112,7 @@ pub(super) const HOST_HEADER: Kind<HostHeader> =
     Kind::text("keep, upstream, or the name of a host", "keep", |text| match text {
         "keep" => Some(HostHeader::Keep),
         "upstream" => Some(HostHeader::Upstream),
-        text => {
-            let authority: Authority = text.parse().ok()?;
-            let sound = !authority.as_str().contains('@') && host(authority.host()).is_some();
-            sound.then(|| HostHeader::Set(text.to_owned()))
-        }
+        text => authority::host(text).map(|_| HostHeader::Set(text.to_owned())),
     });
 
 fn host(text: &str) -> Option<String> {
@@ -125,12 +122,8 @@ fn host(text: &str) -> Option<String> {
         return Some(format!("[{address}]"));
     }
     let name = name.strip_suffix('.').unwrap_or(&name);
-    let is_label = |label: &str| {
-        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        (1..=63).contains(&label.len()) && label.bytes().all(is_letter)
-    };
-    let sound = name.len() <= 253 && name.strip_prefix("*.").unwrap_or(name).split('.').all(is_label);
-    sound.then(|| name.to_owned())
+    let below = name.strip_prefix("*.").unwrap_or(name);
+    (authority::host(below) == Some(below)).then(|| name.to_owned())
 }
 
 fn prefix(text: &str) -> Option<String> {

@@ -3,7 +3,7 @@
 use super::super::reading::Section;
 use super::{EndpointSettings, IpGuard, OnLimit, Platform, Routing, ServiceSettings, WebSocketSettings};
 use hivemind_tower::error::LimitsError;
-use hivemind_tower::{Limits, ServiceLimits};
+use hivemind_tower::{LimitKind, Limits, ServiceLimits};
 
 impl Routing {
     /// The limits of all services.
@@ -75,8 +75,9 @@ pub(super) fn check_service(item: &mut Section<'_, '_>, service: &ServiceSetting
         platform.limits().service(service.limits(platform, endpoints)).check()
     };
     if let Err(error) = check(&[]) {
-        let in_websocket =
-            matches!(&error, LimitsError::Pattern { .. }) || error.to_string().contains("(ws_");
+        let of_websocket = [LimitKind::WsConnection, LimitKind::WsMessage, LimitKind::WsOpen];
+        let in_websocket = matches!(&error, LimitsError::Pattern { .. })
+            || error.kind().is_some_and(|kind| of_websocket.contains(&kind));
         let key = if in_websocket { "websocket" } else { "limits" };
         return refuse(item, if item.has(key) { key } else { "id" }, &error);
     }
