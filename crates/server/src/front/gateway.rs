@@ -31,7 +31,7 @@ use crate::config::gateway::{self as settings, Routing};
 use access_log::AccessLog;
 use arc_swap::ArcSwap;
 use connection::Manner;
-use hivemind_core::{Clock, SystemClock, Timestamp};
+use hivemind_core::{Clock, MonotonicClock, Timestamp};
 use hivemind_tower::RateLimiter;
 pub(crate) use limits::limiter;
 use presence::{Limits, Roll};
@@ -105,6 +105,7 @@ impl Gateway {
     }
 }
 
+/// Now, for all that may take so long and no longer: not by the wall clock, which may be set meanwhile.
 fn now() -> Timestamp {
-    SystemClock.now()
+    MonotonicClock.now()
 }

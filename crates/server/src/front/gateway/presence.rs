@@ -2,7 +2,8 @@
 //! the shortest time-out, takes the place of a timer for each: a request sets none, and ten thousand idle
 //! connections wake nobody.
 
-use hivemind_core::{Clock, SystemClock, Timestamp};
+use super::now;
+use hivemind_core::Timestamp;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Waker};
@@ -48,14 +49,13 @@ pub(super) struct Presence {
 
 impl Presence {
     fn new() -> Self {
-        let now = SystemClock.now();
         Self {
             order: Cell::new(Order::Stay),
             waker: RefCell::default(),
             visits: Cell::new(0),
             // Whoever connects has something to say: it has as long as for a head.
             is_within_head: Cell::new(true),
-            since: Cell::new(now),
+            since: Cell::new(now()),
             blocked_since: Cell::new(None),
         }
     }
@@ -73,7 +73,7 @@ impl Presence {
     pub(super) fn hears(&self) {
         if self.visits.get() == 0 && !self.is_within_head.get() {
             self.is_within_head.set(true);
-            self.since.set(SystemClock.now());
+            self.since.set(now());
         }
     }
 
@@ -82,7 +82,7 @@ impl Presence {
         if !is_blocked {
             self.blocked_since.set(None);
         } else if self.blocked_since.get().is_none() {
-            self.blocked_since.set(Some(SystemClock.now()));
+            self.blocked_since.set(Some(now()));
         }
     }
 
@@ -165,7 +165,7 @@ impl Drop for Visit {
         let left = self.0.visits.get().saturating_sub(1);
         self.0.visits.set(left);
         if left == 0 {
-            self.0.since.set(SystemClock.now());
+            self.0.since.set(now());
         }
     }
 }
@@ -195,7 +195,7 @@ impl Roll {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                _ = ticks.tick() => self.look(SystemClock.now(), limits),
+                _ = ticks.tick() => self.look(now(), limits),
                 _ = stopped.wait_for(|stopped| *stopped), if !self.is_stopping.get() => {
                     self.is_stopping.set(true);
                     self.all.borrow().iter().for_each(|presence| presence.tell(Order::Leave));
@@ -225,7 +225,7 @@ mod tests {
     const LIMITS: Limits = Limits { head: Duration::from_secs(5), idle: Duration::from_secs(60) };
 
     fn after(presence: &Presence, seconds: u64) -> Order {
-        presence.judge(SystemClock.now().saturating_add(Duration::from_secs(seconds)), LIMITS)
+        presence.judge(now().saturating_add(Duration::from_secs(seconds)), LIMITS)
     }
 
     /// Seen failing with the head's time counted from the last answer.
@@ -258,7 +258,7 @@ mod tests {
         let roll = Roll::default();
         let (stays, goes) = (roll.enter(), roll.enter());
         drop(goes);
-        roll.look(SystemClock.now(), LIMITS);
+        roll.look(now(), LIMITS);
         assert_eq!(roll.all.borrow().len(), 1);
         roll.is_stopping.set(true);
         assert_eq!(roll.enter().order.get(), Order::Leave);

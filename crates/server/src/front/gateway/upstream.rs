@@ -5,7 +5,7 @@ use super::dial::{Dialler, Fresh, NoLine};
 use super::failure::Failure;
 use super::request_body::RequestBody;
 use crate::config::gateway as settings;
-use hivemind_core::{Clock, SystemClock, Timestamp};
+use hivemind_core::Timestamp;
 use http::header::HeaderValue;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -94,7 +94,7 @@ impl Upstream {
 
     /// It could not be reached. That is told once, until it can be again.
     pub(super) fn leave_out(&self, why: &NoLine) {
-        let until = SystemClock.now().saturating_add(LEFT_OUT);
+        let until = super::now().saturating_add(LEFT_OUT);
         if self.left_out_until.swap(until.as_nanos(), Ordering::Relaxed) == 0 {
             let authority = self.authority.to_str().unwrap_or_default();
             tracing::warn!("the upstream {authority} cannot be reached: {why}");
@@ -144,7 +144,7 @@ impl Lane {
     }
 
     fn put(&mut self, sender: http1::SendRequest<RequestBody>) {
-        let since = SystemClock.now();
+        let since = super::now();
         // The oldest are in front; one look for each that is put keeps them from piling up.
         if self.idle.first().is_some_and(|oldest| since.since(oldest.since) > LONGEST_IDLE)
             || self.idle.len() >= MOST_IDLE
