@@ -4,9 +4,11 @@
 
 use super::failure::Failure;
 use super::proxy::Way;
+use super::reply::Waiting;
 use super::request_body::{RequestBody, Upload};
 use super::upstream::{Lease, Upstream};
 use hivemind_core::Timestamp;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use smallvec::SmallVec;
@@ -26,8 +28,8 @@ pub(super) struct Exchange<'a> {
     pub(super) began: Option<Timestamp>,
 }
 
-/// An answer, what it is on, and how long the rest of it may take.
-pub(super) type Answered = (Response<Incoming>, Lease, Option<Duration>);
+/// An answer, what it is on, and how long the rest of it is waited for.
+pub(super) type Answered = (Response<Incoming>, Lease, Waiting);
 
 /// Sends a request to an upstream of its service, and waits for the head of its answer.
 pub(super) async fn exchange(
@@ -35,6 +37,11 @@ pub(super) async fn exchange(
     mut request: Request<RequestBody>,
 ) -> Result<Answered, Failure> {
     let (service, desk) = (with.way.service, &with.way.visitor.desk);
+    if let Some(upload) = &with.upload
+        && is_conversation(&request)
+    {
+        upload.may_trickle();
+    }
     let mut tried = SmallVec::<[Arc<Upstream>; 1]>::new();
     let mut failure = Failure::UpstreamFailed;
     while tried.len() < MOST_TRIED
@@ -42,7 +49,7 @@ pub(super) async fn exchange(
     {
         let upstream = Arc::clone(upstream);
         match with.attempt(&upstream, desk.lane, request).await {
-            Attempt::Answered(response, lease) => return Ok((response, lease, with.left()?)),
+            Attempt::Answered(response, lease) => return Ok((response, lease, with.rest()?)),
             Attempt::Failed(failure) => return Err(failure),
             Attempt::Unsent(unsent, why) => {
                 (request, failure) = (unsent, why);
@@ -100,28 +107,48 @@ impl Exchange<'_> {
         }
     }
 
-    /// Waits for the head of an answer: so long from when the request is sent, and while its body goes on.
+    /// Waits for the head of an answer: so long from when all of the request is sent. Until then its body
+    /// has its own patience with the client, and this has as much with an upstream that does not take it.
     async fn wait_for(
         &self,
         lease: &mut Lease,
         request: Request<RequestBody>,
     ) -> Result<Response<Incoming>, Waited> {
+        let timeouts = &self.way.service.timeouts;
         let mut sent = pin!(lease.send(request));
-        let mut moves = 0;
+        let mut moves = None;
         loop {
-            let most = self.way.service.timeouts.response;
             let left = self.left().map_err(|_| Waited::TooLong)?;
+            let upload = self.upload.as_deref().filter(|upload| upload.is_under_way());
+            let most = if upload.is_some() { timeouts.idle } else { timeouts.response };
             let most = left.map_or(most, |left| left.min(most));
-            if let Ok(answered) = timeout(most, &mut sent).await {
-                return answered.map_err(Waited::Failed);
+            let answered_or_whole = async {
+                match upload {
+                    None => Some((&mut sent).await),
+                    Some(upload) => tokio::select! {
+                        biased;
+                        answered = &mut sent => Some(answered),
+                        () = upload.ended() => None,
+                    },
+                }
+            };
+            match (timeout(most, answered_or_whole).await, upload) {
+                (Ok(Some(answered)), _) => return answered.map_err(Waited::Failed),
+                (Ok(None), _) => {}
+                (Err(_), Some(upload)) if upload.waits_for_client() => {}
+                (Err(_), Some(upload)) if moves != Some(upload.moves()) => moves = Some(upload.moves()),
+                (Err(_), _) => return Err(Waited::TooLong),
             }
-            let upload = self.upload.as_ref().filter(|upload| !upload.is_whole());
-            let now = upload.map_or(moves, |upload| upload.moves());
-            if now == moves {
-                return Err(Waited::TooLong);
-            }
-            moves = now;
         }
+    }
+
+    /// How long the rest of an answer is waited for, now that it has begun.
+    fn rest(&self) -> Result<Waiting, Failure> {
+        let upload = self.upload.clone();
+        if let Some(upload) = &upload {
+            upload.may_trickle();
+        }
+        Ok(Waiting { idle: self.way.service.timeouts.idle, left: self.left()?, upload })
     }
 
     /// How long it may still take; none if there is no end to it.
@@ -141,6 +168,12 @@ impl Exchange<'_> {
 enum Waited {
     Failed(Option<Request<RequestBody>>),
     TooLong,
+}
+
+/// Whether both sides talk at once, as over gRPC: then a body may have little to say, for long.
+fn is_conversation(request: &Request<RequestBody>) -> bool {
+    let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    kind.starts_with(b"application/grpc")
 }
 
 /// The same request once more, if it may be sent twice.

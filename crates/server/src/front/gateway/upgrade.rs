@@ -7,7 +7,7 @@ use super::dial::Stream;
 use super::failure::Failure;
 use super::hop_by_hop;
 use super::proxy::Way;
-use super::reply::{Content, Relayed};
+use super::reply::{Content, Relayed, Waiting};
 use super::request_body::RequestBody;
 use super::upstream::Lease;
 use crate::front::websocket::{Spliced, accept_key, is_handshake, refuse_with_close, splice};
@@ -129,7 +129,8 @@ async fn agree(
     let (mut head, body) = response.into_parts();
     hop_by_hop::remove(&mut head.headers);
     if !has_agreed {
-        let relayed = Relayed::begun(body, lease, timeouts.idle, timeouts.total).await;
+        let waiting = Waiting { idle: timeouts.idle, left: timeouts.total, upload: None };
+        let relayed = Relayed::begun(body, lease, waiting).await;
         let relayed = relayed.map_err(|_| Failure::UpstreamFailed)?;
         return Ok(Response::from_parts(head, Content::Relayed(relayed)));
     }
