@@ -97,7 +97,8 @@ impl Gateway {
     }
 
     /// Puts other services in force, from the next request on. Those under way end as they began.
-    /// All of it, or nothing.
+    /// All of it, or nothing. Limits come first: a request in between may find a service as it was and
+    /// limits as they are now, but never a service whose limits are not there yet.
     pub(crate) fn put_in_force(&self, routing: &Routing) -> anyhow::Result<()> {
         let before = self.shared.table.load();
         let table = Table::new(routing, &self.limiter, Some(&before), self.lanes)?;
