@@ -121,10 +121,14 @@ mod tests {
         let streams = Rc::<RefCell<Vec<Rc<Stream>>>>::default();
         let served = Rc::clone(&streams);
         let service = service_fn(move |_: Request<Incoming>| {
-            let stream = Stream::current().expect("a stream is served");
-            stream.bound(MOST);
-            served.borrow_mut().push(Rc::clone(&stream));
-            std::future::ready(Ok::<_, Infallible>(Response::new(Endless(stream))))
+            let served = Rc::clone(&served);
+            // The call is the connection's; what it gives runs as the stream.
+            async move {
+                let stream = Stream::current().expect("a stream is served");
+                stream.bound(MOST);
+                served.borrow_mut().push(Rc::clone(&stream));
+                Ok::<_, Infallible>(Response::new(Endless(stream)))
+            }
         });
         let test = async {
             let connection = hyper::server::conn::http2::Builder::new(StreamTasks)
