@@ -14,6 +14,7 @@ mod hop_by_hop;
 mod limits;
 mod line;
 mod local;
+mod pace;
 mod patience;
 mod presence;
 mod proxy;
@@ -21,6 +22,7 @@ mod reply;
 mod request_body;
 mod rewound;
 mod route;
+mod streams;
 mod target;
 mod upgrade;
 mod upstream;
@@ -31,7 +33,7 @@ use crate::config::gateway::{self as settings, Routing};
 use access_log::AccessLog;
 use arc_swap::ArcSwap;
 use connection::Manner;
-use hivemind_core::{Clock, SystemClock, Timestamp};
+use hivemind_core::{Clock, MonotonicClock, Timestamp};
 use hivemind_tower::RateLimiter;
 pub(crate) use limits::limiter;
 use presence::{Limits, Roll};
@@ -100,7 +102,8 @@ impl Gateway {
     }
 
     /// Puts other services in force, from the next request on. Those under way end as they began.
-    /// All of it, or nothing.
+    /// All of it, or nothing. Limits come first: a request in between may find a service as it was and
+    /// limits as they are now, but never a service whose limits are not there yet.
     pub(crate) fn put_in_force(&self, routing: &Routing) -> anyhow::Result<()> {
         let before = self.shared.table.load();
         let table = Table::new(routing, &self.limiter, Some(&before), self.lanes)?;
@@ -110,6 +113,7 @@ impl Gateway {
     }
 }
 
+/// Now, for all that may take so long and no longer: not by the wall clock, which may be set meanwhile.
 fn now() -> Timestamp {
-    SystemClock.now()
+    MonotonicClock.now()
 }

@@ -4,10 +4,10 @@
 use super::Arrival;
 use super::forwarding::Origin;
 use super::line::Line;
-use super::local::LocalTasks;
 use super::presence::{Limits, Order, Presence};
 use super::proxy::answer;
 use super::rewound::Rewound;
+use super::streams::StreamTasks;
 use super::upgrade::Ticket;
 use super::visitor::{Desk, Visitor};
 use crate::tls::accept;
@@ -34,8 +34,8 @@ const MOST_STREAMS: u32 = 128;
 /// What a client may send ahead, on a stream and on a connection, before the upstream takes it.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
-/// What is held of an answer for a client that takes it slowly.
-const SEND_BUFFER: usize = 256 << 10;
+/// What is held of an answer for a client that takes it slowly; as many times as it has streams.
+const SEND_BUFFER: usize = 64 << 10;
 /// Streams that a client opens and takes back: more is an attack (CVE-2023-44487).
 const MOST_TAKEN_BACK: usize = 64;
 /// What hyper holds of one connection's head, body or answer; its own least, and enough for any head.
@@ -195,7 +195,7 @@ where
     drop(visitor);
     match ticket {
         Some(ticket) => Box::pin(upgraded(ticket, io, parts.read_buf, manner)).await,
-        None => linger(io, is_leaving).await,
+        None => linger(io, is_leaving, &manner.stopped).await,
     }
     None
 }
@@ -213,21 +213,34 @@ where
     ticket.run(Rewound::new(io, ahead), manner.stopped.clone()).await;
 }
 
-/// Reads what a client still says until it has heard what it was told.
-async fn linger(mut io: impl AsyncRead + AsyncWrite + Unpin, is_leaving: bool) {
-    // Whoever has gone already needs no word of it.
-    if io.shutdown().await.is_err() {
-        return;
-    }
+/// Reads what a client still says until it has heard what it was told: so long, and no longer than the
+/// gateway runs.
+async fn linger(
+    mut io: impl AsyncRead + AsyncWrite + Unpin,
+    is_leaving: bool,
+    stopped: &watch::Receiver<bool>,
+) {
     let silent = if is_leaving { LINGER_SILENT / 5 } else { LINGER_SILENT };
     let heard = async {
+        // Whoever has gone already needs no word of it.
+        if !matches!(timeout(silent, io.shutdown()).await, Ok(Ok(()))) {
+            return;
+        }
         let mut waste = [0; 1_024];
         while let Ok(Ok(read)) = timeout(silent, io.read(&mut waste)).await
             && read > 0
         {}
     };
+    let mut stopped = stopped.clone();
+    let until_stopped = async {
+        tokio::select! {
+            biased;
+            () = heard => {}
+            _ = stopped.wait_for(|stopped| *stopped) => {}
+        }
+    };
     // In a box: it comes after all that needs room.
-    let _ = Box::pin(timeout(LINGER, heard)).await;
+    let _ = Box::pin(timeout(LINGER, until_stopped)).await;
 }
 
 async fn http2<T>(line: TokioIo<Line<T>>, visitor: Rc<Visitor>, manner: &Manner)
@@ -235,8 +248,9 @@ where
     T: AsyncRead + AsyncWrite + Unpin + 'static,
 {
     let presence = Rc::clone(&visitor.presence);
+    presence.speaks_http2();
     let service = service_fn(move |request| answer(Rc::clone(&visitor), request));
-    let mut builder = http2::Builder::new(LocalTasks);
+    let mut builder = http2::Builder::new(StreamTasks);
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(MOST_STREAMS)
@@ -263,5 +277,59 @@ where
     .await;
     if let Err(error) = ended {
         tracing::debug!("a connection ended: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::duplex;
+
+    /// A connection that cannot be shut down, as a TLS one whose client takes nothing.
+    struct Stuck(tokio::io::DuplexStream);
+
+    impl AsyncRead for Stuck {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            cx: &mut std::task::Context<'_>,
+            buf: &mut tokio::io::ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_read(cx, buf)
+        }
+    }
+
+    impl AsyncWrite for Stuck {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+            _: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Pending
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    /// Seen failing with the shutdown outside of every time-out: it never ended.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_hear_the_end_is_not_waited_for() {
+        let (_stop, stopped) = watch::channel(false);
+        let (ours, _theirs) = duplex(64);
+        timeout(LINGER * 2, linger(Stuck(ours), false, &stopped)).await.expect("it ends");
+    }
+
+    /// Seen failing without a look at whether the gateway stops.
+    #[tokio::test(start_paused = true)]
+    async fn a_gateway_that_stops_waits_for_nobody_to_hear_the_end() {
+        let (stop, stopped) = watch::channel(false);
+        let (ours, _theirs) = duplex(64);
+        stop.send(true).unwrap();
+        timeout(Duration::from_millis(1), linger(ours, false, &stopped)).await.expect("it ends at once");
     }
 }

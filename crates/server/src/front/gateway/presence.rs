@@ -2,9 +2,13 @@
 //! the shortest time-out, takes the place of a timer for each: a request sets none, and ten thousand idle
 //! connections wake nobody.
 
-use hivemind_core::{Clock, SystemClock, Timestamp};
+use super::now;
+use super::request_body::Upload;
+use super::streams::Stream;
+use hivemind_core::Timestamp;
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -46,15 +50,19 @@ pub(super) struct Presence {
     is_within_head: Cell<bool>,
     /// Whether the last request had a body. Where it ends is hyper's to know, so hyper stays.
     had_body: Cell<bool>,
+    /// Whether bytes between two requests are no head yet.
+    is_http2: Cell<bool>,
     /// Since when it is as it is: silent, or within a head.
     since: Cell<Timestamp>,
     /// Since when what is written to it waits for it to be read.
     blocked_since: Cell<Option<Timestamp>>,
+    /// The streams whose answers come in parts, and bodies that outlast their answers.
+    answers: RefCell<Vec<Weak<Stream>>>,
+    uploads: RefCell<Vec<Arc<Upload>>>,
 }
 
 impl Presence {
     fn new() -> Self {
-        let now = SystemClock.now();
         Self {
             order: Cell::new(Order::Stay),
             waker: RefCell::default(),
@@ -62,8 +70,11 @@ impl Presence {
             // Whoever connects has something to say: it has as long as for a head.
             is_within_head: Cell::new(true),
             had_body: Cell::new(false),
-            since: Cell::new(now),
+            is_http2: Cell::new(false),
+            since: Cell::new(now()),
             blocked_since: Cell::new(None),
+            answers: RefCell::default(),
+            uploads: RefCell::default(),
         }
     }
 
@@ -76,11 +87,20 @@ impl Presence {
         self.order.get()
     }
 
+    /// It speaks HTTP/2, where what comes between two requests is seldom one: it is settings, windows, the
+    /// answer to a ping. None of it keeps the connection, and none of it has to become a head.
+    pub(super) fn speaks_http2(&self) {
+        self.is_http2.set(true);
+        self.is_within_head.set(false);
+        self.since.set(now());
+    }
+
     /// Bytes came.
     pub(super) fn hears(&self) {
-        if self.visits.get() == 0 && !self.is_within_head.get() {
+        let is_between = self.visits.get() == 0 && self.uploads.borrow().is_empty();
+        if is_between && !self.is_within_head.get() && !self.is_http2.get() {
             self.is_within_head.set(true);
-            self.since.set(SystemClock.now());
+            self.since.set(now());
         }
     }
 
@@ -89,7 +109,7 @@ impl Presence {
         if !is_blocked {
             self.blocked_since.set(None);
         } else if self.blocked_since.get().is_none() {
-            self.blocked_since.set(Some(SystemClock.now()));
+            self.blocked_since.set(Some(now()));
         }
     }
 
@@ -128,13 +148,29 @@ impl Presence {
         }
     }
 
+    /// Looks after what is under way on it.
+    fn look(&self, now: Timestamp) {
+        self.answers.borrow_mut().retain(|answer| match answer.upgrade() {
+            Some(stream) => {
+                stream.look(now);
+                true
+            }
+            None => false,
+        });
+        let mut uploads = self.uploads.borrow_mut();
+        if !uploads.is_empty() {
+            uploads.retain(|upload| upload.is_under_way());
+            self.since.set(now);
+        }
+    }
+
     /// What becomes of it, looked at now.
     fn judge(&self, now: Timestamp, limits: Limits) -> Order {
         let is_over = |since: Timestamp, most: Duration| now.since(since) >= most;
         if self.blocked_since.get().is_some_and(|since| is_over(since, limits.idle)) {
             return Order::Cut;
         }
-        if self.visits.get() > 0 {
+        if self.visits.get() > 0 || !self.uploads.borrow().is_empty() {
             return Order::Stay;
         }
         match self.is_within_head.get() {
@@ -151,39 +187,16 @@ pub(super) struct Visit(Rc<Presence>);
 
 impl Visit {
     /// Looks after an answer that is one of several on its connection, where nothing else shows that its
-    /// client does not take it: if no part is asked for in so long, the connection is cut off.
-    pub(super) fn watched(&self, idle: Duration) -> Rc<Taken> {
-        let taken = Rc::new(Taken::default());
-        let (seen, presence) = (Rc::downgrade(&taken), Rc::downgrade(&self.0));
-        tokio::task::spawn_local(async move {
-            let mut looks = interval(idle);
-            looks.tick().await; // The first is at once.
-            let mut before = None;
-            loop {
-                looks.tick().await;
-                let Some((taken, presence)) = seen.upgrade().zip(presence.upgrade()) else { return };
-                if taken.waits_for_client.get() && before == Some(taken.parts.get()) {
-                    return presence.tell(Order::Cut);
-                }
-                before = Some(taken.parts.get());
-            }
-        });
-        taken
+    /// client does not take it: if no part is asked for in so long, its stream is reset.
+    pub(super) fn watch(&self, stream: &Rc<Stream>, most: Duration) {
+        stream.bound(most);
+        self.0.answers.borrow_mut().push(Rc::downgrade(stream));
     }
-}
 
-/// What was taken of an answer.
-#[derive(Default)]
-pub(super) struct Taken {
-    parts: Cell<u64>,
-    waits_for_client: Cell<bool>,
-}
-
-impl Taken {
-    /// It was asked for more, and there was some or not.
-    pub(super) fn asked(&self, was_given: bool) {
-        self.parts.set(self.parts.get() + 1);
-        self.waits_for_client.set(was_given);
+    /// An answer is over and the body of its request is not: as long as that goes on, the connection is not
+    /// idle, and what comes is no head.
+    pub(super) fn is_outlasted_by(&self, upload: Arc<Upload>) {
+        self.0.uploads.borrow_mut().push(upload);
     }
 }
 
@@ -192,7 +205,7 @@ impl Drop for Visit {
         let left = self.0.visits.get().saturating_sub(1);
         self.0.visits.set(left);
         if left == 0 {
-            self.0.since.set(SystemClock.now());
+            self.0.since.set(now());
         }
     }
 }
@@ -222,7 +235,7 @@ impl Roll {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                _ = ticks.tick() => self.look(SystemClock.now(), limits),
+                _ = ticks.tick() => self.look(now(), limits),
                 _ = stopped.wait_for(|stopped| *stopped), if !self.is_stopping.get() => {
                     self.is_stopping.set(true);
                     self.all.borrow().iter().for_each(|presence| presence.tell(Order::Leave));
@@ -235,6 +248,7 @@ impl Roll {
         // Only the roll still holds those that have gone.
         self.all.borrow_mut().retain(|presence| Rc::strong_count(presence) > 1);
         for presence in self.all.borrow().iter() {
+            presence.look(now);
             match presence.judge(now, limits) {
                 Order::Stay => {}
                 Order::Rest if presence.order.get() != Order::Stay => {}
@@ -253,7 +267,7 @@ mod tests {
     const LIMITS: Limits = Limits { head: Duration::from_secs(5), idle: Duration::from_secs(60) };
 
     fn after(presence: &Presence, seconds: u64) -> Order {
-        presence.judge(SystemClock.now().saturating_add(Duration::from_secs(seconds)), LIMITS)
+        presence.judge(now().saturating_add(Duration::from_secs(seconds)), LIMITS)
     }
 
     /// Seen failing with the head's time counted from the last answer.
@@ -272,6 +286,23 @@ mod tests {
         assert_eq!((after(&presence, 4), after(&presence, 6)), (Order::Stay, Order::Cut));
     }
 
+    /// Seen failing with any bytes taken for a head.
+    #[test]
+    fn over_http2_what_comes_between_requests_is_no_head_and_it_is_told_before_it_is_cut_off() {
+        let roll = Roll::default();
+        let presence = roll.enter();
+        presence.speaks_http2();
+        assert_eq!((after(&presence, 59), after(&presence, 61)), (Order::Stay, Order::Leave));
+        drop(presence.visit());
+        presence.hears();
+        assert_eq!((after(&presence, 59), after(&presence, 61)), (Order::Stay, Order::Leave));
+        let late = now().saturating_add(LIMITS.idle);
+        roll.look(late, LIMITS);
+        assert_eq!(presence.order.get(), Order::Leave);
+        roll.look(late, LIMITS);
+        assert_eq!(presence.order.get(), Order::Cut);
+    }
+
     #[test]
     fn who_does_not_take_its_answer_is_cut_off() {
         let presence = Roll::default().enter();
@@ -282,12 +313,32 @@ mod tests {
         assert_eq!(after(&presence, 61), Order::Stay);
     }
 
+    /// Seen failing with a visit that ends with its answer.
+    #[test]
+    fn a_body_that_outlasts_its_answer_keeps_its_connection() {
+        let roll = Roll::default();
+        let presence = roll.enter();
+        let upload = Arc::<Upload>::default();
+        let visit = presence.visit();
+        visit.is_outlasted_by(Arc::clone(&upload));
+        drop(visit);
+        presence.hears();
+        let late = now().saturating_add(LIMITS.idle * 2);
+        roll.look(late, LIMITS);
+        assert_eq!(presence.order.get(), Order::Stay);
+        upload.is_left();
+        roll.look(late, LIMITS);
+        assert_eq!(presence.order.get(), Order::Stay, "idle from when the body ended");
+        roll.look(late.saturating_add(LIMITS.idle), LIMITS);
+        assert_eq!(presence.order.get(), Order::Leave);
+    }
+
     #[test]
     fn those_who_have_gone_are_forgotten_and_all_others_leave_when_it_stops() {
         let roll = Roll::default();
         let (stays, goes) = (roll.enter(), roll.enter());
         drop(goes);
-        roll.look(SystemClock.now(), LIMITS);
+        roll.look(now(), LIMITS);
         assert_eq!(roll.all.borrow().len(), 1);
         roll.is_stopping.set(true);
         assert_eq!(roll.enter().order.get(), Order::Leave);

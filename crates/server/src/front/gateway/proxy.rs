@@ -128,7 +128,7 @@ impl Way<'_> {
         self.prepare(&mut parts);
         let request = Request::from_parts(parts, body);
         let with = Exchange { way: self, upload, began: timeouts.total.map(|_| super::now()) };
-        let (response, lease, left) = exchange(with, request).await?;
+        let (response, lease, waiting) = exchange(with, request).await?;
         if let Some(line) = line {
             line.goes_to(&lease.upstream().authority);
         }
@@ -138,7 +138,7 @@ impl Way<'_> {
         let (mut head, body) = response.into_parts();
         relay(&mut head.headers)?;
         head.version = Version::HTTP_11;
-        let relayed = Relayed::begun(body, lease, timeouts.idle, left).await;
+        let relayed = Relayed::begun(body, lease, waiting).await;
         let relayed = relayed.map_err(|_| Failure::UpstreamFailed)?;
         Ok(Response::from_parts(head, Content::Relayed(relayed)))
     }

@@ -3,7 +3,9 @@
 
 use super::access_log::Line;
 use super::patience::Patience;
-use super::presence::{Taken, Visit};
+use super::presence::Visit;
+use super::request_body::Upload;
+use super::streams::Stream;
 use super::upstream::Lease;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -11,6 +13,7 @@ use hyper::body::Incoming;
 use std::future::{Pending, pending, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Timeout, timeout};
@@ -23,7 +26,7 @@ pub(super) struct Reply {
     visit: Visit,
     /// For an answer over HTTP/2: how long its client may not take it.
     idle: Option<Duration>,
-    taken: Option<Rc<Taken>>,
+    stream: Option<Rc<Stream>>,
 }
 
 pub(super) enum Content {
@@ -38,8 +41,19 @@ pub(super) struct Relayed {
     first: Option<Frame<Bytes>>,
     lease: Option<Lease>,
     patience: Patience,
+    /// The body of the request, if it had one: where that goes on, there is no silence.
+    upload: Option<Arc<Upload>>,
     /// Runs out when all of the request has taken too long.
     end: Option<Pin<Box<Timeout<Pending<()>>>>>,
+}
+
+/// What an answer is waited for by.
+pub(super) struct Waiting {
+    /// How long it may be silent.
+    pub(super) idle: Duration,
+    /// How long all of it may take; none if there is no end to it.
+    pub(super) left: Option<Duration>,
+    pub(super) upload: Option<Arc<Upload>>,
 }
 
 /// An answer that was not passed on to its end. The client sees it cut off, as it is.
@@ -60,22 +74,16 @@ impl Content {
 impl Relayed {
     /// A body that has begun. What has come with its head goes out with its head: in a write of its own it
     /// would cost the client's side twice.
-    pub(super) async fn begun(
-        mut inner: Incoming,
-        lease: Lease,
-        idle: Duration,
-        left: Option<Duration>,
-    ) -> Result<Self, CutOff> {
+    pub(super) async fn begun(mut inner: Incoming, lease: Lease, waiting: Waiting) -> Result<Self, CutOff> {
         let first = first(&mut inner).await.transpose().map_err(CutOff::Broken)?;
-        Ok(Self::new(inner, first, lease, idle, left))
+        Ok(Self::new(inner, first, lease, waiting))
     }
 
     fn new(
         inner: Incoming,
         first: Option<Frame<Bytes>>,
         mut lease: Lease,
-        idle: Duration,
-        left: Option<Duration>,
+        Waiting { idle, left, upload }: Waiting,
     ) -> Self {
         let has_ended = inner.is_end_stream();
         if has_ended {
@@ -83,7 +91,7 @@ impl Relayed {
         }
         let end = left.filter(|_| !has_ended).map(|left| Box::pin(timeout(left, pending())));
         let lease = Some(lease).filter(|_| !has_ended);
-        Self { inner, first, lease, patience: Patience::new(idle), end }
+        Self { inner, first, lease, patience: Patience::new(idle), upload, end }
     }
 
     fn has_ended(&self) -> bool {
@@ -112,9 +120,13 @@ impl Relayed {
         }
         let polled = Pin::new(&mut self.inner).poll_frame(cx);
         if polled.is_pending() {
-            return self.patience.poll_end(cx).map(|()| Some(Err(CutOff::Silent)));
+            let moves = self.upload.as_ref().map_or(0, |upload| upload.moves());
+            return self.patience.poll_end(cx, moves).map(|()| Some(Err(CutOff::Silent)));
         }
         self.patience.renew();
+        if let Some(upload) = &self.upload {
+            upload.moved();
+        }
         let frame = ready!(polled);
         let has_ended = match &frame {
             None => true,
@@ -153,7 +165,20 @@ async fn first(body: &mut Incoming) -> Option<Result<Frame<Bytes>, hyper::Error>
 
 impl Reply {
     pub(super) fn new(content: Content, line: Option<Line>, visit: Visit, idle: Option<Duration>) -> Self {
-        Self { content, line, visit, idle, taken: None }
+        Self { content, line, visit, idle, stream: None }
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if let Some(stream) = &self.stream {
+            stream.is_over();
+        }
+        if let Content::Relayed(relayed) = &mut self.content
+            && let Some(upload) = relayed.upload.take_if(|upload| upload.is_under_way())
+        {
+            self.visit.is_outlasted_by(upload);
+        }
     }
 }
 
@@ -178,11 +203,11 @@ impl Body for Reply {
         if let Some(idle) = self.idle
             && !self.is_end_stream()
         {
-            if self.taken.is_none() {
-                self.taken = Some(self.visit.watched(idle));
+            if self.stream.is_none() {
+                self.stream = Stream::current().inspect(|stream| self.visit.watch(stream, idle));
             }
-            if let Some(taken) = &self.taken {
-                taken.asked(polled.is_ready());
+            if let Some(stream) = &self.stream {
+                stream.asked(polled.is_ready());
             }
         }
         polled

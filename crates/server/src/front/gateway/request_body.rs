@@ -3,15 +3,18 @@
 
 use super::failure::Failure;
 use super::hop_by_hop;
+use super::now;
+use super::pace::Pace;
 use super::patience::Patience;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// What is seen of a body from outside: by who waits for the answer to it. The connection to the upstream
 /// reads it in a task of its own, though always in the same thread.
@@ -19,17 +22,54 @@ use std::time::Duration;
 pub(super) struct Upload {
     moves: AtomicU32,
     trouble: AtomicU8,
+    /// Whether it is the client that is waited for, and not the upstream.
+    waits_for_client: AtomicBool,
+    /// Whether it may come as slowly as it likes, if it comes.
+    may_trickle: AtomicBool,
+    ended: Notify,
 }
 
 const TOO_LARGE: u8 = 1;
 const TOO_SLOW: u8 = 2;
 const BROKEN: u8 = 3;
 const ENDED: u8 = 4;
+const LEFT: u8 = 5;
 
 impl Upload {
-    /// How many parts have been passed on; it grows as long as the body does.
+    /// How many parts have been passed on, of the body and of the answer to it.
     pub(super) fn moves(&self) -> u32 {
         self.moves.load(Ordering::Relaxed)
+    }
+
+    /// A part was passed on, either way.
+    pub(super) fn moved(&self) {
+        self.moves.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It need not come at any pace: the upstream has answered it, or it is a conversation.
+    pub(super) fn may_trickle(&self) {
+        self.may_trickle.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn waits_for_client(&self) -> bool {
+        self.waits_for_client.load(Ordering::Relaxed)
+    }
+
+    /// Whether there may be more of it.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.trouble.load(Ordering::Relaxed) == 0
+    }
+
+    /// Waits until there is no more of it.
+    pub(super) async fn ended(&self) {
+        self.ended.notified().await;
+    }
+
+    /// Nobody reads it any more.
+    pub(super) fn is_left(&self) {
+        if self.is_under_way() {
+            self.ends(LEFT);
+        }
     }
 
     /// Why the body was given up, if it was.
@@ -42,13 +82,9 @@ impl Upload {
         }
     }
 
-    /// Whether all of it was passed on.
-    pub(super) fn is_whole(&self) -> bool {
-        self.trouble.load(Ordering::Relaxed) == ENDED
-    }
-
     fn ends(&self, how: u8) {
         self.trouble.store(how, Ordering::Relaxed);
+        self.ended.notify_one();
     }
 }
 
@@ -64,7 +100,14 @@ struct Streaming {
     inner: Incoming,
     left: Option<u64>,
     patience: Patience,
+    pace: Pace,
     upload: Arc<Upload>,
+}
+
+impl Drop for Streaming {
+    fn drop(&mut self) {
+        self.upload.is_left();
+    }
 }
 
 impl RequestBody {
@@ -85,8 +128,8 @@ impl RequestBody {
             return Err(Failure::BodyTooLarge);
         }
         let upload = Arc::<Upload>::default();
-        let streaming =
-            Streaming { inner, left: most, patience: Patience::new(idle), upload: Arc::clone(&upload) };
+        let (patience, pace) = (Patience::new(idle), Pace::new(idle));
+        let streaming = Streaming { inner, left: most, patience, pace, upload: Arc::clone(&upload) };
         Ok((Self(Some(Box::new(streaming))), Some(upload)))
     }
 }
@@ -109,15 +152,17 @@ impl Body for RequestBody {
     ) -> Poll<Option<Result<Frame<Bytes>, GivenUp>>> {
         let Some(body) = &mut self.0 else { return Poll::Ready(None) };
         let polled = Pin::new(&mut body.inner).poll_frame(cx);
+        body.upload.waits_for_client.store(polled.is_pending(), Ordering::Relaxed);
         if polled.is_pending() {
-            if body.patience.poll_end(cx).is_ready() {
+            body.pace.waits(now());
+            if body.patience.poll_end(cx, body.upload.moves()).is_ready() {
                 body.upload.ends(TOO_SLOW);
                 return Poll::Ready(Some(Err(GivenUp)));
             }
             return Poll::Pending;
         }
         body.patience.renew();
-        body.upload.moves.fetch_add(1, Ordering::Relaxed);
+        body.upload.moved();
         let outcome = match ready!(polled) {
             None => {
                 body.upload.ends(ENDED);
@@ -126,8 +171,10 @@ impl Body for RequestBody {
             Some(Err(_)) => Err(BROKEN),
             Some(Ok(frame)) => {
                 let size = frame.data_ref().map_or(0, Bytes::len) as u64;
+                let is_too_slow = body.pace.comes(size, now());
                 match body.left.map(|left| left.checked_sub(size)) {
                     Some(None) => Err(TOO_LARGE),
+                    _ if is_too_slow && !body.upload.may_trickle.load(Ordering::Relaxed) => Err(TOO_SLOW),
                     left => {
                         body.left = left.flatten();
                         Ok(cleared(frame))

@@ -5,7 +5,6 @@ use super::dial::DialError;
 use super::failure::Failure;
 use super::upstream::{Address, Upstream};
 use crate::config::gateway::{ForwardedHeaders, HostHeader, Routing, ServiceSettings, Timeouts};
-use hivemind_core::{Clock, SystemClock};
 use hivemind_tower::path::folded;
 use hivemind_tower::{Gate, RateLimiter};
 use http::HeaderValue;
@@ -167,7 +166,7 @@ impl Service {
         if let [only] = &*self.upstreams {
             return tried.is_empty().then_some(only);
         }
-        let now = SystemClock.now();
+        let now = super::now();
         let is_new = |of: &&Arc<Upstream>| !tried.iter().any(|other| Arc::ptr_eq(of, other));
         let new = || self.upstreams.iter().filter(is_new);
         let well = || new().filter(|of| !of.is_left_out(now));

@@ -4,13 +4,15 @@
 
 use super::access_log::Line;
 use super::dial::Stream;
+use super::exchange::{Attempt, left, shorter, try_each};
 use super::failure::Failure;
 use super::proxy::{Way, relay};
-use super::reply::{Content, Relayed};
+use super::reply::{Content, Relayed, Waiting};
 use super::request_body::RequestBody;
-use super::upstream::Lease;
+use super::upstream::{Lease, Upstream};
 use crate::front::websocket::{Spliced, accept_key, is_handshake, refuse_with_close, splice};
 use bytes::Bytes;
+use hivemind_core::Timestamp;
 use hivemind_tower::websocket::{Close, ConnectionGuard, MessageLimiter};
 use http::header::{
     CONNECTION, CONTENT_LENGTH, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING,
@@ -80,7 +82,7 @@ pub(super) async fn open(
     way: &Way<'_>,
     guard: &ConnectionGuard,
     mut parts: Parts,
-    mut line: Option<&mut Line>,
+    line: Option<&mut Line>,
 ) -> Result<Response<Content>, Failure> {
     if !is_sound(&parts) {
         return Err(Failure::Unreadable);
@@ -93,28 +95,34 @@ pub(super) async fn open(
     parts.headers.remove(CONTENT_LENGTH);
     parts.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     parts.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    let mut tried = Vec::new();
-    let mut failure = Failure::UpstreamFailed;
-    while let Some(upstream) = way.service.choose(&way.visitor.desk.dice, &tried) {
-        let upstream = Arc::clone(upstream);
-        let lease = upstream.lease(way.visitor.desk.lane)?;
-        let stream = match upstream.dialler().dial_http1(way.service.timeouts.connect).await {
-            Ok(stream) => stream,
-            Err(why) => {
-                failure = why.failure();
-                upstream.leave_out(&why);
-                tried.push(upstream);
-                continue;
-            }
+    let began = way.service.timeouts.total.map(|_| super::now());
+    let dial = async |upstream: Arc<Upstream>, parts| {
+        let left = match left(way, began) {
+            Ok(left) => left,
+            Err(failure) => return Attempt::Failed(failure),
         };
-        if let Some(line) = &mut line {
-            line.goes_to(&upstream.authority);
+        let lease = match upstream.lease(way.visitor.desk.lane) {
+            Ok(lease) => lease,
+            Err(failure) => return Attempt::Unsent(parts, failure),
+        };
+        match upstream.dialler().dial_http1(shorter(way.service.timeouts.connect, left)).await {
+            Ok(stream) => {
+                upstream.is_reached();
+                Attempt::Done((stream, lease, parts))
+            }
+            Err(why) => {
+                upstream.leave_out(&why);
+                Attempt::Unsent(parts, why.failure())
+            }
         }
-        let mut request = Request::from_parts(parts, RequestBody::none());
-        way.address(&mut request, &upstream, false)?;
-        return agree(way, stream, request, limiter, lease).await;
+    };
+    let (stream, lease, parts) = try_each(way, parts, dial).await?;
+    if let Some(line) = line {
+        line.goes_to(&lease.upstream().authority);
     }
-    Err(failure)
+    let mut request = Request::from_parts(parts, RequestBody::none());
+    way.address(&mut request, lease.upstream(), false)?;
+    agree(way, stream, request, limiter, lease, began).await
 }
 
 /// Sends the handshake, and hands both connections over if it is accepted.
@@ -124,6 +132,7 @@ async fn agree(
     request: Request<RequestBody>,
     limiter: MessageLimiter,
     lease: Lease,
+    began: Option<Timestamp>,
 ) -> Result<Response<Content>, Failure> {
     let handshake = http1::Builder::new().handshake(TokioIo::new(stream));
     let (mut sender, mut connection) = handshake.await.map_err(|_| Failure::UpstreamFailed)?;
@@ -137,13 +146,15 @@ async fn agree(
         }
     });
     let timeouts = &way.service.timeouts;
-    let answered = timeout(timeouts.response, sender.send_request(request)).await;
+    let most = shorter(timeouts.response, left(way, began)?);
+    let answered = timeout(most, sender.send_request(request)).await;
     let response = answered.map_err(|_| Failure::UpstreamTooSlow)?.map_err(|_| Failure::UpstreamFailed)?;
     let has_agreed = response.status() == StatusCode::SWITCHING_PROTOCOLS;
     let (mut head, body) = response.into_parts();
     relay(&mut head.headers)?;
     if !has_agreed {
-        let relayed = Relayed::begun(body, lease, timeouts.idle, timeouts.total).await;
+        let waiting = Waiting { idle: timeouts.idle, left: left(way, began)?, upload: None };
+        let relayed = Relayed::begun(body, lease, waiting).await;
         let relayed = relayed.map_err(|_| Failure::UpstreamFailed)?;
         return Ok(Response::from_parts(head, Content::Relayed(relayed)));
     }
