@@ -19,3 +19,24 @@ mod proto;
 #[expect(dead_code, unused_imports, reason = "it is shared with the tests of the service, which need more")]
 #[path = "../serve/support/mod.rs"]
 mod support;
+
+mod browser;
+mod drain;
+mod expectations;
+mod forwarding;
+mod idle;
+mod limits;
+mod protocols;
+mod proxying;
+mod reload;
+mod retries;
+mod routing;
+mod side_by_side;
+mod sizes;
+mod slow_clients;
+mod smuggling;
+mod smuggling_http2;
+mod streaming;
+mod tls;
+mod upstreams;
+mod websocket;

@@ -22,10 +22,17 @@ impl Browser {
     pub(crate) async fn open(url: &str) -> Self {
         let profile = tempfile::tempdir().unwrap();
         let mut command = command("chromium");
-        command.args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-port=0"]);
+        command.args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--remote-debugging-port=0",
+        ]);
         command.arg(format!("--user-data-dir={}", profile.path().display())).arg(url);
         command.env("HOME", profile.path()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("chromium: {error}; `./test` installs it"));
+        let mut child =
+            command.spawn().unwrap_or_else(|error| panic!("chromium: {error}; `./test` installs it"));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let address = async {
             loop {

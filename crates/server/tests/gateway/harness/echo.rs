@@ -113,7 +113,8 @@ impl Echo {
             let mut trailers = HeaderMap::new();
             trailers.insert("x-checksum", HeaderValue::from_static("abc"));
             let frames = [Frame::data(Bytes::from_static(b"body")), Frame::trailers(trailers)];
-            let mut answer = self.answer(200, BodyExt::boxed(StreamBody::new(tokio_stream::iter(frames.map(Ok)))));
+            let mut answer =
+                self.answer(200, BodyExt::boxed(StreamBody::new(tokio_stream::iter(frames.map(Ok)))));
             answer.headers_mut().insert("trailer", HeaderValue::from_static("x-checksum"));
             answer
         } else {

@@ -62,7 +62,8 @@ impl Setup {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
         command.args(&self.program).env_clear().current_dir(self.path());
         if self.text.is_some() {
-            let ports = ["GATEWAY__LISTEN", "SERVER__GRPC_PORT", "SERVER__ADMIN_PORT", "SERVER__METRICS_PORT"];
+            let ports =
+                ["GATEWAY__LISTEN", "SERVER__GRPC_PORT", "SERVER__ADMIN_PORT", "SERVER__METRICS_PORT"];
             let any = ["127.0.0.1:0", "0", "0", "0"];
             command.envs(ports.map(|name| format!("HIVEMIND_{name}")).into_iter().zip(any));
         }
@@ -93,7 +94,16 @@ impl Setup {
         };
         let listen = address("gateway").unwrap_or_else(|| panic!("no gateway in:\n{}", lines.join("\n")));
         let (admin, redirect) = (address("admin"), address("redirect"));
-        Gateway { folder: self.folder, config: self.config, process: Process(child), listen, admin, redirect, log, screen }
+        Gateway {
+            folder: self.folder,
+            config: self.config,
+            process: Process(child),
+            listen,
+            admin,
+            redirect,
+            log,
+            screen,
+        }
     }
 
     /// Starts it where it cannot run: how it ended, and what it said.
@@ -156,7 +166,13 @@ impl Gateway {
     }
 
     /// One request on a connection of its own.
-    pub(crate) async fn ask(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Message {
+    pub(crate) async fn ask(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Message {
         let mut wire = self.connect().await;
         wire.send(request(method, target, headers, body)).await;
         wire.answer().await

@@ -15,7 +15,7 @@ mod wire;
 
 pub(crate) use browser::Browser;
 pub(crate) use certificates::{Authority, tls_client};
-pub(crate) use echo::{Echo, Seen};
+pub(crate) use echo::Echo;
 pub(crate) use gateway::{Gateway, Setup, request, url};
 pub(crate) use message::Message;
 pub(crate) use nginx::Nginx;

@@ -80,7 +80,8 @@ fn parse(bytes: &[u8]) -> Result<Option<(Message, usize)>, String> {
     }
     for line in head.split("\r\n").skip(1) {
         let name = line.split_once(':').map(|(name, _)| name).filter(|name| !name.is_empty());
-        let is_token = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+        let is_token =
+            |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
         if !name.is_some_and(is_token) {
             return Err(format!("the header {line:?}"));
         }
@@ -137,5 +138,9 @@ fn chunked(mut request: Message, bytes: &[u8], mut at: usize) -> Result<Option<(
 fn line(bytes: &[u8], at: usize) -> Result<Option<(String, usize)>, String> {
     let Some(end) = bytes[at..].windows(2).position(|two| two == b"\r\n") else { return Ok(None) };
     let line = String::from_utf8_lossy(&bytes[at..at + end]).into_owned();
-    if line.contains(['\r', '\n', '\0']) { Err(format!("the line {line:?}")) } else { Ok(Some((line, at + end + 2))) }
+    if line.contains(['\r', '\n', '\0']) {
+        Err(format!("the line {line:?}"))
+    } else {
+        Ok(Some((line, at + end + 2)))
+    }
 }

@@ -170,7 +170,8 @@ impl Wire {
 
     /// Whether something comes within a time, be it the end.
     pub(crate) async fn is_quiet(&mut self, time: Duration) -> bool {
-        self.unread.is_empty() && tokio::time::timeout(time, self.stream.read_buf(&mut self.unread)).await.is_err()
+        self.unread.is_empty()
+            && tokio::time::timeout(time, self.stream.read_buf(&mut self.unread)).await.is_err()
     }
 
     fn take(&mut self, count: usize) -> Vec<u8> {
