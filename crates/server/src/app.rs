@@ -6,8 +6,10 @@ mod screen;
 
 use crate::admin::{self, Admin};
 use crate::config::{RuleTexts, Settings, demo_rules};
-use crate::front::grpc::{Ended, Patience, Socket, Workers};
+use crate::front::grpc::{self, Patience};
 use crate::front::rls::RateLimitService;
+use crate::front::socket::Socket;
+use crate::front::workers::{Ended, Workers};
 use crate::health::Health;
 use crate::proto::DESCRIPTORS;
 use crate::reload::{Reloader, accepted, refused};
@@ -215,7 +217,7 @@ async fn start_workers(
     rls: &RateLimitService,
     routes: &Routes,
     stopped: &watch::Receiver<bool>,
-) -> anyhow::Result<(Arc<Workers>, Ended)> {
+) -> anyhow::Result<(Arc<Workers<Socket>>, Ended)> {
     let calls = &settings.server.calls;
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let patience = Patience {
@@ -226,14 +228,17 @@ async fn start_workers(
         ping: KEEPALIVE,
         pong: KEEPALIVE_TIMEOUT,
     };
-    let started = Workers::start(calls.workers.unwrap_or(cores), rls, routes, patience, stopped).await;
+    let started = grpc::start_workers(calls.workers.unwrap_or(cores), rls, routes, patience, stopped).await;
     let (workers, ended) = started.context("starting the threads that answer calls")?;
     Ok((Arc::new(workers), ended))
 }
 
 /// Deals out all connections that come, until told to stop.
-async fn accept<L: Listener>(mut listener: Bounded<L>, workers: Arc<Workers>, stopped: watch::Receiver<bool>)
-where
+async fn accept<L: Listener>(
+    mut listener: Bounded<L>,
+    workers: Arc<Workers<Socket>>,
+    stopped: watch::Receiver<bool>,
+) where
     Socket: TryFrom<L::Io, Error = std::io::Error>,
 {
     let mut stopped = pin!(until(stopped));

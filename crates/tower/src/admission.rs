@@ -13,6 +13,7 @@ use hivemind_core::store::{Op, Outcome, StoreError, Verdict, Verdicts};
 use hivemind_core::{Cost, Timestamp};
 use http::request::Parts;
 use http::{Method, header};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -64,14 +65,19 @@ impl Shared {
     /// What to ask the store for this request; none if limits are switched off. All of it comes from
     /// one load of the limits, so that no request is in the old ones and the new at once.
     #[inline]
-    pub(crate) fn ask(self: &Arc<Self>, name: &Arc<str>, parts: &Parts) -> Asking {
+    pub(crate) fn ask(
+        self: &Arc<Self>,
+        name: &Arc<str>,
+        parts: &Parts,
+        peer: impl FnOnce() -> Option<IpAddr>,
+    ) -> Asking {
         let limits = self.limits.load();
         if !limits.enabled {
             // A handler that asks for a guard gets one: it counts nothing until limits are switched on.
-            let connection = is_upgrade(parts).then(|| self.connection(name, self.client(parts)));
+            let connection = is_upgrade(parts).then(|| self.connection(name, self.client(parts, peer())));
             return Asking::Nothing(connection.map(|connection| ConnectionGuard::new(connection, None)));
         }
-        let client = self.client(parts);
+        let client = self.client(parts, peer());
         let service = limits.service(name);
         let now = self.clock.now();
         let order = |bucket| Order::new(client, name, bucket, limits.guard.as_ref());
@@ -83,7 +89,8 @@ impl Shared {
         let most = service.open.as_ref().map(|most| (Arc::clone(most), limits.open_per_address(most)));
         let connection = self.connection(name, client);
         let upgrade = Upgrade { connection, most, open: None, closes: service.close_4429 };
-        Asking::Store(Asked { order: order(&service.ws_connection), upgrade: Some(upgrade), now })
+        let order = order(service.find_connection(&parts.method, parts.uri.path()));
+        Asking::Store(Asked { order, upgrade: Some(upgrade), now })
     }
 
     pub(crate) fn decide(&self, asked: &Asked) -> Deciding {
@@ -190,15 +197,15 @@ impl Shared {
         }
     }
 
-    fn client(&self, parts: &Parts) -> Client {
-        self.identity.identify(parts, self.peer(parts))
+    fn client(&self, parts: &Parts, peer: Option<IpAddr>) -> Client {
+        self.identity.identify(parts, peer)
     }
 
     fn connection(self: &Arc<Self>, service: &Arc<str>, client: Client) -> Connection {
         Connection { shared: Arc::clone(self), service: Arc::clone(service), client }
     }
 
-    fn peer(&self, parts: &Parts) -> Option<std::net::IpAddr> {
+    pub(crate) fn peer(&self, parts: &Parts) -> Option<IpAddr> {
         let peer = (self.peer)(&parts.extensions);
         if peer.is_none() && !self.warned_of_peer.swap(true, Ordering::Relaxed) {
             tracing::warn!(

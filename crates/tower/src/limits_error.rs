@@ -34,6 +34,16 @@ pub enum LimitsError {
         /// What was given, at most 64 characters of it.
         name: String,
     },
+    /// A name that an endpoint cannot have.
+    #[error("`{name}` cannot name an endpoint of `{service}`: {reason}")]
+    EndpointName {
+        /// Whose endpoint.
+        service: String,
+        /// What was given, at most 64 characters of it.
+        name: String,
+        /// Why not.
+        reason: &'static str,
+    },
     /// A pattern that is none.
     #[error(
         "the endpoint `{pattern}` of `{service}`: {reason}; write it like `/users/{{id}}` or `POST /login`"

@@ -81,10 +81,6 @@ impl Order {
         Self { bucket: Arc::clone(bucket), guard: None, ..self }
     }
 
-    pub(crate) fn key(&self) -> Key {
-        self.key
-    }
-
     /// The readable parts of the names of its counters.
     pub(crate) fn names(&self) -> Names<'_> {
         let service = ("service", self.bucket.service.as_deref().unwrap_or(&self.service));

@@ -110,6 +110,20 @@ impl ClientAddress {
         self
     }
 
+    /// Whether what this peer says of those before it is believed. Who forwards requests adds to what
+    /// such a peer wrote, and writes anew what any other did.
+    #[must_use]
+    pub fn believes(&self, peer: Option<IpAddr>) -> bool {
+        match &self.trust {
+            Trust::Peer => false,
+            Trust::Proxies { proxies, .. } => {
+                let peer = peer.map(|peer| peer.to_canonical());
+                peer.is_some_and(|peer| proxies.iter().any(|network| network.contains(&peer)))
+            }
+            Trust::Hops { .. } | Trust::Leftmost { .. } => true,
+        }
+    }
+
     fn of(trust: Trust) -> Self {
         Self { trust, prefix: Ipv6Prefix::default() }
     }

@@ -107,6 +107,15 @@ pub struct MessageLimiter {
 }
 
 impl MessageLimiter {
+    /// Whether messages are counted by the limits that are in force now. Who only passes frames on need
+    /// not look into them if not, and then does not learn of limits that come into force later.
+    #[must_use]
+    pub fn is_counting(&self) -> bool {
+        let Connection { shared, service, .. } = &self.connection;
+        let limits = shared.limits.load();
+        limits.enabled && limits.service(service).ws_message.is_some()
+    }
+
     /// Charges one message from the client: a text or binary message, whole, however many
     /// fragments it came in. Do not call it for pings, pongs and closes, which are free.
     ///
@@ -118,7 +127,7 @@ impl MessageLimiter {
         if !limits.enabled {
             return Ok(());
         }
-        let bucket = &limits.service(service).ws_message;
+        let Some(bucket) = &limits.service(service).ws_message else { return Ok(()) };
         let (counter, now) = (bucket.prefix.key([""]), shared.clock.now());
         let state = self.counted.filter(|(by, _)| *by == counter).map(|(_, state)| state);
         let action = Action::Spend { count_refusal: false };

@@ -4,6 +4,7 @@
 //! values of it. Nothing is used of a file in which anything is wrong.
 
 mod environment;
+pub(crate) mod gateway;
 mod kind;
 mod later;
 mod observability;
@@ -19,6 +20,7 @@ use super::document::{self, Node, Value};
 use super::problem::{Problem, Problems, Source};
 use super::rule_files::read_bounded;
 use super::toml_document;
+use gateway::Gateway;
 use places::{Places, Syntax};
 use reading::Reading;
 use std::path::Path;
@@ -41,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) server: Server,
     pub(crate) rate_limiting: RateLimiting,
     pub(crate) observability: Observability,
+    /// None: no gateway runs.
+    pub(crate) gateway: Option<Gateway>,
 }
 
 /// Settings, and what the operator should know about where they came from.
@@ -101,14 +105,15 @@ fn parse_settings(
 fn read<'n>(reading: &mut Reading<'n>, node: &'n Node) -> Settings {
     let mut root = reading.root(node);
     let (observability, older_metrics_port) = observability::read(root.section("observability"));
+    let server = server::read(root.section("server"), older_metrics_port);
     let settings = Settings {
-        server: server::read(root.section("server"), older_metrics_port),
         rate_limiting: rate_limiting::read(root.section("rate_limiting")),
         observability,
+        gateway: gateway::read(&mut root, &server),
+        server,
     };
     later::storage(root.section("storage"));
     later::mesh(&mut root);
-    later::gateway(&mut root);
     later::security(root.section("security"));
     reading.report_unknown(node, "");
     settings

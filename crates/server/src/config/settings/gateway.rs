@@ -3,6 +3,17 @@
 //! What is [`Front`] is there from start to end: sockets, TLS, and how clients are told apart. What is
 //! [`Routing`] follows its file: services, their upstreams and their limits.
 
+mod clients;
+mod front;
+mod kinds;
+mod limit;
+mod platform;
+mod service;
+mod tls;
+mod websocket;
+
+use super::reading::Section;
+use super::server::Server;
 use hivemind_tower::PartialLimit;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -223,4 +234,22 @@ pub(crate) struct EndpointSettings {
     /// In upper case; none: any.
     pub(crate) methods: Vec<String>,
     pub(crate) limit: PartialLimit,
+}
+
+/// The gateway of a file; none if the section is not there. `server` is where else it listens.
+pub(super) fn read(root: &mut Section<'_, '_>, server: &Server) -> Option<Gateway> {
+    let is_there = root.has("gateway");
+    let mut section = root.section("gateway");
+    let front = front::read(&mut section, server);
+    let platform = platform::read(section.section("platform"));
+    let services = service::read_all(&mut section, &platform);
+    if is_there && !section.has("services") {
+        let remedy = "name one, as in `services: [{id: app, upstream: \"http://127.0.0.1:3000\"}]`";
+        root.refuse(
+            "gateway",
+            "the gateway has no `services`, so it has nowhere to send requests".into(),
+            remedy,
+        );
+    }
+    is_there.then_some(Gateway { front, routing: Routing { platform, services } })
 }

@@ -3,6 +3,7 @@
 
 use super::super::document::{Node, Value};
 use super::super::problem::{Problem, Source};
+use super::super::reader::is_no;
 use super::kind::Kind;
 use super::places::Places;
 use std::collections::BTreeMap;
@@ -103,6 +104,20 @@ impl<'r, 'n> Section<'r, 'n> {
     /// Whether the key is there; it does not become known by that.
     pub(super) fn has(&self, key: &str) -> bool {
         self.pair(key).is_some()
+    }
+
+    /// Whether anything is in it. The item of a list that only makes keys known has nothing.
+    pub(super) fn is_there(&self) -> bool {
+        !self.pairs.is_empty()
+    }
+
+    /// The section, and whether `off` stands in its place.
+    pub(super) fn section_or_off(&mut self, key: &str) -> (bool, Section<'_, 'n>) {
+        let node = self.ask(key, Known::Section);
+        let is_off = |node: &&Node| matches!(&node.value, Value::Scalar { text, .. } if is_no(text));
+        let off = node.filter(is_off).is_some();
+        let path = self.path(key);
+        (off, Section::new(self.reading, path, node.filter(|_| !off)))
     }
 
     pub(super) fn section(&mut self, key: &str) -> Section<'_, 'n> {
@@ -218,6 +233,18 @@ impl<'r, 'n> Section<'r, 'n> {
             _ => self.span(key),
         });
         self.reading.error(&span, cause, remedy.to_owned());
+    }
+
+    /// What is missing in this section: told at its first key.
+    pub(super) fn lacks(&mut self, cause: String, remedy: &str) {
+        let span = self.pairs.first().map_or(0..0, |(name, _)| name.span.clone());
+        self.reading.error(&span, cause, remedy.to_owned());
+    }
+
+    /// What does what it says, and should be known to whoever runs it.
+    pub(super) fn warn(&mut self, key: &str, cause: String, remedy: &str) {
+        let span = self.span(key);
+        self.reading.warn(&span, cause, remedy.to_owned());
     }
 
     fn span(&self, key: &str) -> Range<usize> {

@@ -19,6 +19,13 @@ pub(crate) struct Server {
     pub(crate) calls: Calls,
 }
 
+impl Server {
+    /// Its ports, by their keys.
+    pub(super) fn listeners(&self) -> [(&'static str, SocketAddr); 3] {
+        [("grpc_port", self.grpc), ("admin_port", self.admin), ("metrics_port", self.metrics)]
+    }
+}
+
 /// Who may call the rate limit service, and how long it waits for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Calls {
@@ -92,7 +99,8 @@ fn calls(section: &mut Section<'_, '_>) -> Calls {
     }
 }
 
-fn clash(a: SocketAddr, b: SocketAddr) -> bool {
+/// Whether two listeners cannot be there at once.
+pub(super) fn clash(a: SocketAddr, b: SocketAddr) -> bool {
     let same_host = a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified();
     same_host && a.port() == b.port() && a.port() != 0
 }

@@ -2,6 +2,7 @@
 
 mod environment;
 mod errors;
+mod gateway;
 mod page;
 mod properties;
 
@@ -90,7 +91,8 @@ fn warnings(loaded: &Loaded) -> Vec<String> {
 
 #[test]
 fn without_a_file_everything_is_as_the_architecture_says() {
-    let Settings { server, rate_limiting, observability } = defaults();
+    let Settings { server, rate_limiting, observability, gateway } = defaults();
+    assert_eq!(gateway, None);
     assert_eq!(server.grpc.to_string(), "127.0.0.1:8081");
     assert_eq!(server.admin.to_string(), "127.0.0.1:8080");
     assert_eq!(server.metrics.to_string(), "127.0.0.1:9090");
@@ -224,27 +226,6 @@ fn an_empty_file_and_empty_sections_are_the_defaults() {
 
 #[test]
 fn what_is_not_there_yet_and_does_no_harm_is_one_warning_and_changes_nothing() {
-    let gateway = "gateway:
-  listen: 127.0.0.1:10080
-  tls: {anything: [1, 2]}
-  client_ip: {trusted_proxies: [10.0.0.0/8, '::1'], header: x-forwarded-for, ipv6_prefix: 64}
-  identity: [session, bearer, api_key, ip]
-  max_body: 10MB
-  platform: {requests: 100, window: 60s, burst: 100, algorithm: token_bucket, max_requests: 10000}
-  services:
-    - id: users
-      host: users.example.org
-      path_prefix: /users
-      upstream: http://127.0.0.1:3000
-      limits: {requests: 50}
-      endpoints:
-        - {id: export, path: '/users/{id}/export', methods: [POST], limits: {requests: 5, window: 1h, burst: 5}}
-      websocket:
-        connections: {requests: 10, window: 60s, burst: 5}
-        messages: {requests: 100, window: 1s, burst: 50}
-        on_limit: http429
-    - {id: b, upstream: ['http://10.0.0.1', 'https://10.0.0.2']}
-";
     let mesh = "mesh: {node_id: auto, cluster_id: default, bind: 0.0.0.0:7946, advertise: auto,
   bootstrap_peers: [peer:7946], dns: peers.local, mdns: false, gossip_interval_ms: 100, sync_interval_ms: 50,
   max_peers: 100, ask_timeout_ms: 15, on_unreachable: share, bandwidth_limit: 10MB,
@@ -255,7 +236,7 @@ fn what_is_not_there_yet_and_does_no_harm_is_one_warning_and_changes_nothing() {
     let redis = "storage: {kind: memory, on_error: closed, redis: {url: 'redis://h', timeout_ms: 50}}";
     let decisions = "observability: {log_decisions: true}";
     let seed = "security: {key_seed_file: seed}";
-    for text in [gateway, mesh, otel, redis, decisions, seed] {
+    for text in [mesh, otel, redis, decisions, seed] {
         let loaded = yaml(text).unwrap();
         assert_eq!(loaded.settings, defaults(), "{text}");
         let warnings = warnings(&loaded);

@@ -1,9 +1,11 @@
 //! The transport with a store that waits, fails and panics, over real sockets: what the
 //! memory store never does. What it does is in `tests/serve` and `tests/wire`.
 
-use super::{Patience, Socket, Workers};
+use super::{Patience, start_workers};
 use crate::config::parse_rules;
 use crate::front::rls::RateLimitService;
+use crate::front::socket::Socket;
+use crate::front::workers::Ended;
 use crate::fuzzing::options;
 use crate::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use crate::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
@@ -77,7 +79,7 @@ struct Running {
     address: SocketAddr,
     store: Arc<Moody>,
     stop: watch::Sender<bool>,
-    ended: super::Ended,
+    ended: Ended,
 }
 
 impl Running {
@@ -98,7 +100,7 @@ impl Running {
         let (stop, stopped) = watch::channel(false);
         let patience = Patience { handshake: LONG, call, idle: LONG, age: LONG, ping, pong: ping };
         let routes = tonic::service::Routes::default();
-        let started = Workers::start(NonZeroUsize::MIN, &service, &routes, patience, &stopped).await;
+        let started = start_workers(NonZeroUsize::MIN, &service, &routes, patience, &stopped).await;
         let (workers, ended) = started.unwrap();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,0 +1,107 @@
+//! The gateway: a reverse proxy that limits. A thread for each core, connections dealt out to them, and
+//! all that a request needs (its upstream's connections too) in the thread that serves it.
+//!
+//! What is forwarded is written anew from what was understood, never copied: so no two servers can read
+//! one request as two. See docs/gateway.md.
+
+mod access_log;
+mod connection;
+mod dial;
+mod exchange;
+mod failure;
+mod forwarding;
+mod hop_by_hop;
+mod line;
+mod local;
+mod patience;
+mod presence;
+mod proxy;
+mod reply;
+mod request_body;
+mod rewound;
+mod route;
+mod target;
+mod upgrade;
+mod upstream;
+mod visitor;
+
+use super::workers::{Ended, Workers};
+use crate::config::gateway::{self as settings, Routing};
+use access_log::AccessLog;
+use arc_swap::ArcSwap;
+use connection::Manner;
+pub(crate) use dial::DialError;
+use hivemind_core::{Clock, SystemClock, Timestamp};
+use hivemind_tower::RateLimiter;
+use presence::{Limits, Roll};
+use route::{Dice, Table};
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use visitor::{Desk, Shared};
+
+/// A connection on its way to the thread that serves it.
+pub(crate) struct Arrival {
+    pub(crate) stream: std::net::TcpStream,
+    pub(crate) peer: SocketAddr,
+}
+
+/// The gateway, to be told of new routes.
+pub(crate) struct Gateway {
+    shared: Arc<Shared>,
+    limiter: RateLimiter,
+    lanes: usize,
+}
+
+impl Gateway {
+    /// Starts its threads. Connections come to them by the workers that this gives back.
+    pub(crate) async fn start(
+        settings: &settings::Gateway,
+        limiter: RateLimiter,
+        tls: Option<TlsAcceptor>,
+        count: NonZeroUsize,
+        stopped: &watch::Receiver<bool>,
+    ) -> anyhow::Result<(Self, Workers<Arrival>, Ended)> {
+        let front = &settings.front;
+        let lanes = count.get();
+        let table = Table::new(&settings.routing, &limiter, None, lanes)?;
+        let clients = limiter.gate("").identity().address().clone();
+        let log = front.access_log.as_ref().map(AccessLog::open).transpose()?;
+        let shared = Arc::new(Shared { table: ArcSwap::from_pointee(table), log, clients });
+        let manner = Manner {
+            limits: Limits { head: front.header_timeout, idle: front.idle_timeout },
+            max_header_bytes: front.max_header_bytes,
+            max_headers: front.max_headers,
+            tls,
+            stopped: stopped.clone(),
+        };
+        let equip = {
+            let shared = Arc::clone(&shared);
+            move |lane| {
+                let desk =
+                    Desk { shared: Arc::clone(&shared), lane, roll: Roll::default(), dice: Dice::new() };
+                let (desk, manner) = (Rc::new(desk), Rc::new(manner.clone()));
+                let (on_duty, limits, stopped) = (Rc::clone(&desk), manner.limits, manner.stopped.clone());
+                tokio::task::spawn_local(async move { on_duty.roll.call(limits, stopped).await });
+                move |arrival| connection::serve(arrival, Rc::clone(&desk), Rc::clone(&manner))
+            }
+        };
+        let (workers, ended) = Workers::start(count, "gateway", equip).await?;
+        Ok((Self { shared, limiter, lanes }, workers, ended))
+    }
+
+    /// Puts other services in force, from the next request on. Those under way end as they began.
+    pub(crate) fn reload(&self, routing: &Routing) -> Result<(), DialError> {
+        let before = self.shared.table.load();
+        let table = Table::new(routing, &self.limiter, Some(&before), self.lanes)?;
+        self.shared.table.store(Arc::new(table));
+        Ok(())
+    }
+}
+
+fn now() -> Timestamp {
+    SystemClock.now()
+}

@@ -1,0 +1,109 @@
+//! Headers that are for one connection and not for the request (RFC 9110, 7.6.1): they end here, with
+//! all that `Connection` names. One pass over the names finds what is there to remove; most requests
+//! have nothing, and nothing is looked up for them.
+
+use http::header::{
+    CONNECTION, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
+    TRANSFER_ENCODING, UPGRADE,
+};
+use smallvec::SmallVec;
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+
+/// Whether a header is for one connection.
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    // By length first: this is asked of every header of every request.
+    match name.as_str().len() {
+        2 => *name == TE,
+        7 => *name == UPGRADE,
+        10 => *name == CONNECTION || *name == KEEP_ALIVE,
+        14 => *name == HTTP2_SETTINGS,
+        16 => *name == PROXY_CONNECTION,
+        17 => *name == TRANSFER_ENCODING,
+        18 => *name == PROXY_AUTHENTICATE,
+        19 => *name == PROXY_AUTHORIZATION,
+        _ => false,
+    }
+}
+
+/// Removes what is for this connection alone. That the sender understands trailers is told on.
+pub(super) fn remove(headers: &mut HeaderMap) {
+    let found: SmallVec<[HeaderName; 8]> =
+        headers.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
+    if found.is_empty() {
+        return;
+    }
+    let takes_trailers = headers.get_all(TE).iter().any(|value| has_token(value, b"trailers"));
+    let named: SmallVec<[HeaderName; 4]> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
+        .filter(|name| !is_end_to_end(name))
+        .collect();
+    for name in found.iter().chain(&named) {
+        headers.remove(name);
+    }
+    if takes_trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+}
+
+/// What a client may not have removed by naming it in `Connection`: the message would be read otherwise
+/// behind than before, or those behind would miss who it is from.
+fn is_end_to_end(name: &HeaderName) -> bool {
+    use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST};
+    [HOST, CONTENT_LENGTH, CONTENT_TYPE, AUTHORIZATION, COOKIE].contains(name)
+}
+
+/// Whether a list of tokens has this one.
+pub(super) fn has_token(value: &HeaderValue, token: &[u8]) -> bool {
+    let mut tokens = value.as_bytes().split(|byte| *byte == b',');
+    tokens.any(|of| {
+        let of = of.split(|byte| *byte == b';').next().unwrap_or_default();
+        of.trim_ascii().eq_ignore_ascii_case(token)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(lines: &[(&'static str, &str)]) -> HeaderMap {
+        let value = |text: &str| HeaderValue::from_str(text).unwrap();
+        lines.iter().map(|(name, text)| (HeaderName::from_static(name), value(text))).collect()
+    }
+
+    /// Seen failing without what `Connection` names.
+    #[test]
+    fn what_is_for_one_connection_ends_here_and_the_rest_goes_on() {
+        let mut headers = map(&[
+            ("connection", "keep-alive, X-Secret-Hop, content-length"),
+            ("keep-alive", "timeout=5"),
+            ("x-secret-hop", "1"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "h2c"),
+            ("http2-settings", "AAMAAABk"),
+            ("proxy-connection", "close"),
+            ("proxy-authorization", "Basic eDp5"),
+            ("te", "gzip, trailers"),
+            ("trailer", "x-checksum"),
+            ("content-length", "3"),
+            ("x-kept", "2"),
+        ]);
+        remove(&mut headers);
+        let mut left: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["content-length", "te", "trailer", "x-kept"]);
+        assert_eq!(headers["te"], "trailers");
+    }
+
+    #[test]
+    fn where_nothing_is_for_one_connection_nothing_changes() {
+        let mut headers = map(&[("accept", "*/*"), ("x-kept", "2")]);
+        remove(&mut headers);
+        assert_eq!(headers, map(&[("accept", "*/*"), ("x-kept", "2")]));
+    }
+}

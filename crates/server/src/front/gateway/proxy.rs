@@ -1,0 +1,188 @@
+//! A request's way through the gateway: routed, limited, forwarded, answered.
+
+use super::access_log::Line;
+use super::exchange::{Exchange, exchange};
+use super::failure::Failure;
+use super::hop_by_hop;
+use super::reply::{Content, Relayed, Reply};
+use super::request_body::RequestBody;
+use super::route::{Host, Service};
+use super::target::Target;
+use super::upgrade;
+use super::upstream::Upstream;
+use super::visitor::Visitor;
+use hivemind_tower::{Pass, Passage};
+use http::header::{COOKIE, EXPECT, HOST, HeaderMap, HeaderValue};
+use http::request::Parts;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{Method, Request, Response, StatusCode, Uri, Version};
+use hyper::body::Incoming;
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Answers a request, whatever becomes of it.
+pub(super) async fn answer(
+    visitor: Rc<Visitor>,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, Infallible> {
+    let visit = visitor.presence.visit();
+    let (parts, body) = request.into_parts();
+    let log = visitor.desk.shared.log.as_ref();
+    let mut line = log.map(|log| log.begin(&parts, visitor.origin.address));
+    let response = match admit(&visitor, &parts, line.as_deref_mut()).await {
+        Err(failure) => failure.response().map(Content::own),
+        Ok(Admitted::Refused(response)) => response,
+        Ok(Admitted::Passed(service, target, pass)) => {
+            let way = Way { visitor: &visitor, service: &service, host: target.host.as_ref(), pass: &pass };
+            let mut response = match way.serve(parts, body, line.as_deref_mut()).await {
+                Ok(response) => response,
+                Err(failure) => failure.response().map(Content::own),
+            };
+            pass.tell(response.headers_mut());
+            response
+        }
+    };
+    if let Some(line) = &mut line {
+        line.is_answered(response.status());
+    }
+    Ok(response.map(|content| Reply::new(content, line, visit)))
+}
+
+enum Admitted {
+    Refused(Response<Content>),
+    Passed(Arc<Service>, Target, Pass),
+}
+
+/// Which service it is for, and whether it may go on.
+async fn admit(visitor: &Visitor, parts: &Parts, mut line: Option<&mut Line>) -> Result<Admitted, Failure> {
+    if parts.method == Method::CONNECT {
+        return Err(Failure::NotSupported);
+    }
+    let target = Target::of(parts)?;
+    let service = {
+        let table = visitor.desk.shared.table.load();
+        Arc::clone(table.find(target.name(), parts.uri.path())?)
+    };
+    if let Some(line) = &mut line {
+        line.is_for(service.gate.service(), target.host.as_ref());
+    }
+    match service.gate.admit(parts, Some(visitor.origin.address)).await {
+        Passage::Open(pass) => {
+            if let Some(line) = line {
+                line.is_decided(pass.decision());
+            }
+            Ok(Admitted::Passed(service, target, pass))
+        }
+        Passage::Refused(decision, answer) => {
+            if let Some(line) = line {
+                line.is_decided(decision.as_ref());
+            }
+            Ok(Admitted::Refused(answer.map(Content::own)))
+        }
+        // As hivemind-tower may come to say more.
+        _ => Err(Failure::UpstreamBusy),
+    }
+}
+
+/// An admitted request's way.
+pub(super) struct Way<'a> {
+    pub(super) visitor: &'a Visitor,
+    pub(super) service: &'a Arc<Service>,
+    pub(super) host: Option<&'a HeaderValue>,
+    pub(super) pass: &'a Pass,
+}
+
+impl Way<'_> {
+    async fn serve(
+        &self,
+        mut parts: Parts,
+        body: Incoming,
+        line: Option<&mut Line>,
+    ) -> Result<Response<Content>, Failure> {
+        let service = self.service;
+        if upgrade::is_websocket(&parts) {
+            // In a box: it is rare, and every connection keeps room for what is not.
+            return Box::pin(upgrade::open(self, parts, line)).await;
+        }
+        let timeouts = &service.timeouts;
+        let (body, upload) = RequestBody::of(body, service.max_body, timeouts.idle)?;
+        self.prepare(&mut parts);
+        let request = Request::from_parts(parts, body);
+        let with = Exchange { way: self, upload, began: timeouts.total.map(|_| super::now()) };
+        let (response, lease, left) = exchange(with, request).await?;
+        if let Some(line) = line {
+            line.goes_to(&lease.upstream().authority);
+        }
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(Failure::UpstreamFailed); // Nobody asked for it.
+        }
+        let (mut head, body) = response.into_parts();
+        hop_by_hop::remove(&mut head.headers);
+        head.version = Version::HTTP_11;
+        let relayed = Relayed::new(body, lease, timeouts.idle, left);
+        Ok(Response::from_parts(head, Content::Relayed(relayed)))
+    }
+
+    /// Makes a request that came one for the upstream, in all that does not depend on which one.
+    pub(super) fn prepare(&self, parts: &mut Parts) {
+        let headers = &mut parts.headers;
+        hop_by_hop::remove(headers);
+        // The client is told to go on when its body is asked for, which is after all that may refuse it.
+        headers.remove(EXPECT);
+        self.visitor.origin.tell(headers, self.host, self.service.forwarded);
+        if parts.version == Version::HTTP_2 {
+            join_cookies(headers);
+        }
+        parts.extensions.clear();
+    }
+
+    /// Addresses a request to an upstream.
+    pub(super) fn address(&self, request: &mut Request<RequestBody>, upstream: &Upstream, is_http2: bool) {
+        let host = match (&self.service.host, self.host) {
+            (Host::Set(host), _) => host,
+            (Host::Keep, Some(host)) if !host.is_empty() => host,
+            (Host::Keep | Host::Upstream, _) => &upstream.authority,
+        };
+        let target = request.uri().path_and_query().cloned();
+        let target = target.unwrap_or_else(|| PathAndQuery::from_static("/"));
+        let target = self.without_prefix(target);
+        if is_http2 {
+            let scheme = if upstream.address.upstream.is_tls { Scheme::HTTPS } else { Scheme::HTTP };
+            let authority = Authority::from_maybe_shared(bytes::Bytes::copy_from_slice(host.as_bytes()));
+            let mut parts = http::uri::Parts::default();
+            parts.scheme = Some(scheme);
+            parts.authority = authority.ok();
+            parts.path_and_query = Some(target);
+            *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
+            *request.version_mut() = Version::HTTP_2;
+            request.headers_mut().remove(HOST);
+        } else {
+            *request.uri_mut() = Uri::from(target);
+            *request.version_mut() = Version::HTTP_11;
+            let host = host.clone();
+            request.headers_mut().insert(HOST, host);
+        }
+    }
+
+    fn without_prefix(&self, target: PathAndQuery) -> PathAndQuery {
+        if !self.service.strips_prefix {
+            return target;
+        }
+        let rest = self.service.stripped(target.as_str());
+        let path = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
+        PathAndQuery::try_from(path).unwrap_or(target)
+    }
+}
+
+/// HTTP/2 may send cookies in several lines, which are one in HTTP/1.1 (RFC 9113, 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    let mut cookies = headers.get_all(COOKIE).iter();
+    if cookies.next().is_none() || cookies.next().is_none() {
+        return;
+    }
+    let lines: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if let Ok(joined) = HeaderValue::from_bytes(&lines.join(&b"; "[..])) {
+        headers.insert(COOKIE, joined);
+    }
+}

@@ -1,0 +1,130 @@
+//! The body of an answer: the upstream's, passed on as the client takes it, or a few bytes of our own. It
+//! knows when it has ended, which is when the request has.
+
+use super::access_log::Line;
+use super::patience::Patience;
+use super::presence::Visit;
+use super::upstream::Lease;
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use std::future::{Pending, pending};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::time::{Timeout, timeout};
+
+/// The body of an answer.
+pub(super) struct Reply {
+    content: Content,
+    line: Option<Box<Line>>,
+    /// Over when the body is.
+    visit: Visit,
+}
+
+pub(super) enum Content {
+    Own(Option<Bytes>),
+    Relayed(Relayed),
+}
+
+/// The upstream's body.
+pub(super) struct Relayed {
+    inner: Incoming,
+    lease: Option<Lease>,
+    patience: Patience,
+    /// Runs out when all of the request has taken too long.
+    end: Option<Pin<Box<Timeout<Pending<()>>>>>,
+}
+
+/// An answer that was not passed on to its end. The client sees it cut off, as it is.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CutOff {
+    #[error("the upstream did not end its answer: {0}")]
+    Broken(#[source] hyper::Error),
+    #[error("the upstream did not go on with its answer in time")]
+    Silent,
+}
+
+impl Content {
+    pub(super) fn own(body: Bytes) -> Self {
+        Self::Own(Some(body).filter(|body| !body.is_empty()))
+    }
+}
+
+impl Relayed {
+    pub(super) fn new(inner: Incoming, mut lease: Lease, idle: Duration, left: Option<Duration>) -> Self {
+        let has_ended = inner.is_end_stream();
+        if has_ended {
+            lease.give_back();
+        }
+        let end = left.filter(|_| !has_ended).map(|left| Box::pin(timeout(left, pending())));
+        Self { inner, lease: Some(lease).filter(|_| !has_ended), patience: Patience::new(idle), end }
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
+        if self.end.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready()) {
+            self.lease = None;
+            return Poll::Ready(Some(Err(CutOff::Silent)));
+        }
+        let polled = Pin::new(&mut self.inner).poll_frame(cx);
+        if polled.is_pending() {
+            return self.patience.poll_end(cx).map(|()| Some(Err(CutOff::Silent)));
+        }
+        self.patience.renew();
+        let frame = ready!(polled);
+        let has_ended = match &frame {
+            None => true,
+            Some(Ok(_)) => self.inner.is_end_stream(),
+            Some(Err(_)) => {
+                self.lease = None;
+                false
+            }
+        };
+        if has_ended && let Some(mut lease) = self.lease.take() {
+            lease.give_back();
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(CutOff::Broken)))
+    }
+}
+
+impl Reply {
+    pub(super) fn new(content: Content, line: Option<Box<Line>>, visit: Visit) -> Self {
+        Self { content, line, visit }
+    }
+}
+
+impl Body for Reply {
+    type Data = Bytes;
+    type Error = CutOff;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
+        self.visit.moves();
+        let polled = match &mut self.content {
+            Content::Own(body) => Poll::Ready(body.take().map(|body| Ok(Frame::data(body)))),
+            Content::Relayed(relayed) => relayed.poll_frame(cx),
+        };
+        if let Some(line) = &mut self.line
+            && let Poll::Ready(Some(Ok(frame))) = &polled
+        {
+            line.count(frame.data_ref().map_or(0, Bytes::len));
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Own(body) => body.is_none(),
+            Content::Relayed(relayed) => relayed.inner.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Own(body) => SizeHint::with_exact(body.as_ref().map_or(0, Bytes::len) as u64),
+            Content::Relayed(relayed) => relayed.inner.size_hint(),
+        }
+    }
+}

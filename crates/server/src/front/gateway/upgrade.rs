@@ -1,0 +1,152 @@
+//! WebSockets: the handshake goes to the upstream like any request, over a connection of its own; once both
+//! have agreed, the two connections are one. A client that is over its limit may be accepted only to be told so, where the
+//! service says it that way.
+
+use super::access_log::Line;
+use super::dial::{NoLine, Stream};
+use super::failure::Failure;
+use super::hop_by_hop;
+use super::proxy::Way;
+use super::reply::{Content, Relayed};
+use super::request_body::RequestBody;
+use super::upstream::Lease;
+use crate::front::websocket::{accept_key, is_handshake, refuse_with_close, splice};
+use bytes::Bytes;
+use hivemind_tower::websocket::{Close, MessageLimiter};
+use http::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
+
+/// Whether a request opens a WebSocket. No other upgrade is known here: a header that asks for one is
+/// left out, and the upstream answers as if it had not been there.
+pub(super) fn is_websocket(parts: &Parts) -> bool {
+    is_handshake(parts)
+}
+
+/// What a connection becomes.
+pub(super) enum Ticket {
+    Spliced(Box<Tunnel>),
+    Refused(Close),
+}
+
+pub(super) struct Tunnel {
+    upstream: oneshot::Receiver<(Box<dyn Stream>, Bytes)>,
+    limiter: Option<MessageLimiter>,
+    idle: Duration,
+    _lease: Lease,
+}
+
+impl Ticket {
+    /// Runs a connection to its end as what it has become.
+    pub(super) async fn run<T>(self, client: T, stopped: watch::Receiver<bool>)
+    where
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        match self {
+            Self::Refused(close) => refuse_with_close(client, &close).await,
+            Self::Spliced(tunnel) => {
+                // The connection is handed over as soon as its answer is read, which it is by now.
+                let Ok((upstream, ahead)) = tunnel.upstream.await else { return };
+                let upstream = super::rewound::Rewound::new(upstream, ahead);
+                let spliced = splice(client, upstream, tunnel.limiter, tunnel.idle, stopped).await;
+                tracing::debug!(?spliced, "a WebSocket ended");
+            }
+        }
+    }
+}
+
+/// Opens a WebSocket, or gives the upstream's answer if it does not.
+pub(super) async fn open(
+    way: &Way<'_>,
+    mut parts: Parts,
+    mut line: Option<&mut Line>,
+) -> Result<Response<Content>, Failure> {
+    let limiter = match way.pass.guard().map(hivemind_tower::websocket::ConnectionGuard::open) {
+        Some(Err(close)) => return refuse(way, &parts, close),
+        Some(Ok(limiter)) => Some(limiter),
+        None => None,
+    };
+    way.prepare(&mut parts);
+    parts.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    parts.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    let mut tried = Vec::new();
+    let mut failure = Failure::UpstreamFailed;
+    while let Some(upstream) = way.service.choose(&way.visitor.desk.dice, &tried) {
+        let upstream = Arc::clone(upstream);
+        let lease = upstream.lease(way.visitor.desk.lane)?;
+        let stream = match upstream.dialler().dial_http1(way.service.timeouts.connect).await {
+            Ok(stream) => stream,
+            Err(why) => {
+                failure = if why == NoLine::TooSlow { Failure::UpstreamTooSlow } else { failure };
+                upstream.leave_out();
+                tried.push(upstream);
+                continue;
+            }
+        };
+        if let Some(line) = &mut line {
+            line.goes_to(&upstream.authority);
+        }
+        let mut request = Request::from_parts(parts, RequestBody::none());
+        way.address(&mut request, &upstream, false);
+        return agree(way, stream, request, limiter, lease).await;
+    }
+    Err(failure)
+}
+
+/// Sends the handshake, and hands both connections over if it is accepted.
+async fn agree(
+    way: &Way<'_>,
+    stream: Box<dyn Stream>,
+    request: Request<RequestBody>,
+    limiter: Option<MessageLimiter>,
+    lease: Lease,
+) -> Result<Response<Content>, Failure> {
+    let handshake = http1::Builder::new().handshake(TokioIo::new(stream));
+    let (mut sender, mut connection) = handshake.await.map_err(|_| Failure::UpstreamFailed)?;
+    let (handed_over, upstream) = oneshot::channel();
+    tokio::task::spawn_local(async move {
+        let ended = poll_fn(|cx| Pin::new(&mut connection).poll(cx)).await;
+        if ended.is_ok() {
+            let parts = connection.into_parts();
+            // Nobody waits for it where the upstream did not agree.
+            let _ = handed_over.send((parts.io.into_inner(), parts.read_buf));
+        }
+    });
+    let timeouts = &way.service.timeouts;
+    let answered = timeout(timeouts.response, sender.send_request(request)).await;
+    let response = answered.map_err(|_| Failure::UpstreamTooSlow)?.map_err(|_| Failure::UpstreamFailed)?;
+    let has_agreed = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    let (mut head, body) = response.into_parts();
+    hop_by_hop::remove(&mut head.headers);
+    if !has_agreed {
+        let relayed = Relayed::new(body, lease, timeouts.idle, timeouts.total);
+        return Ok(Response::from_parts(head, Content::Relayed(relayed)));
+    }
+    head.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    head.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    let tunnel = Tunnel { upstream, limiter, idle: timeouts.idle, _lease: lease };
+    way.visitor.ticket.replace(Some(Ticket::Spliced(Box::new(tunnel))));
+    Ok(Response::from_parts(head, Content::own(Bytes::new())))
+}
+
+/// Accepts a WebSocket only to close it: a script in a browser does not see what an HTTP answer says.
+fn refuse(way: &Way<'_>, parts: &Parts, close: Close) -> Result<Response<Content>, Failure> {
+    let key = parts.headers.get(SEC_WEBSOCKET_KEY).and_then(accept_key).ok_or(Failure::Unreadable)?;
+    let mut response = Response::new(Content::own(Bytes::new()));
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(SEC_WEBSOCKET_ACCEPT, key);
+    way.visitor.ticket.replace(Some(Ticket::Refused(close)));
+    Ok(response)
+}

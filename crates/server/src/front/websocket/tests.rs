@@ -1,0 +1,1 @@
+//! Frames that are scanned, and connections that are spliced.
