@@ -73,7 +73,8 @@ async fn try_all(cases: Vec<Case>) {
         if refused && !targets.is_empty() {
             complain("it is passed on");
         }
-        if got.len() > 1 {
+        // A part of it that is no request at all may be told so after the answer to what was one.
+        if got.iter().filter(|answer| answer.code() < 400).count() > 1 {
             complain("two answers");
         }
         if refused && got.iter().any(|answer| !(400..=505).contains(&answer.code())) {
@@ -174,7 +175,7 @@ async fn no_spelling_of_a_coding_is_read_in_two_ways() {
 
 #[tokio::test]
 async fn a_line_that_does_not_end_as_lines_do_is_refused() {
-    // Seen failing on: hyper alone, which takes a bare LF for the end of a line.
+    // Seen failing on: nginx, which takes a bare LF for the end of a line.
     let mut cases = vec![
         refused("bare LF everywhere", &format!("GET / HTTP/1.1\nhost: a\n\n{EVIL}")),
         refused("bare LF after a value", "GET / HTTP/1.1\r\nhost: a\r\nx-a: b\nx-evil: 1\r\n\r\n"),
@@ -226,6 +227,7 @@ async fn a_first_line_that_is_none_is_refused() {
 
 #[tokio::test]
 async fn chunks_are_read_strictly_and_written_anew() {
+    // Seen failing on: nginx, which takes any byte for an extension and a bare LF for the end of a line.
     let with = |body: &str| format!("POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n{body}");
     let mut cases = vec![
         // Extensions are legal, and end here.

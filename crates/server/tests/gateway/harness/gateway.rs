@@ -105,12 +105,6 @@ impl Setup {
             screen,
         }
     }
-
-    /// Starts it where it cannot run: how it ended, and what it said.
-    pub(crate) async fn fail(&self) -> (ExitStatus, String) {
-        let output = within("its end", self.start_command().output()).await.unwrap();
-        (output.status, String::from_utf8(output.stderr).unwrap())
-    }
 }
 
 /// Puts `more` into `into`, key by key.
