@@ -1,6 +1,7 @@
 //! The running service: what is configured is started, told, and stopped in order.
 
 mod bounded;
+mod gateway;
 mod listeners;
 mod screen;
 
@@ -55,7 +56,7 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
         Service::new(Ruleset::default(), Arc::clone(&store), KeySeed::random(), options(settings), stats);
     let service = Arc::new(service);
     let loaded = load_first(settings, &service, &health)?;
-    let listeners = Listeners::bind(&settings.server).await?;
+    let listeners = Listeners::bind(settings).await?;
     tokio::spawn(sweep(Arc::clone(&store), limiting.sweep_interval));
     if let Some(path) = limiting.config_path.clone() {
         let reloader = Reloader {
@@ -155,11 +156,16 @@ async fn serve(
     let (workers, ended) = start_workers(settings, &rls, &routes, &stopped).await?;
     let admin = admin::router(Admin { service: rls, health: Arc::clone(&health) });
     let metrics = metrics(settings, service, store);
-    let Listeners { grpc, grpc_uds, admin: admin_tcp, admin_uds, metrics: metrics_tcp } = listeners;
+    let Listeners { grpc, grpc_uds, admin: admin_tcp, admin_uds, metrics: metrics_tcp, gateway } = listeners;
     let mut accepting = JoinSet::new();
     accepting.spawn(accept(grpc, Arc::clone(&workers), stopped.clone()));
     if let Some(socket) = grpc_uds {
         accepting.spawn(accept(socket, Arc::clone(&workers), stopped.clone()));
+    }
+    if let (Some(settings), Some(listener)) = (&settings.gateway, gateway) {
+        let limiter = gateway::limiter(settings)?;
+        let running = gateway::Running::start(settings, listener, limiter, &stopped).await?;
+        accepting.spawn(running.serve(stopped.clone()));
     }
     drop(workers); // The threads end once nobody deals any more.
     let mut pages = JoinSet::new();

@@ -22,6 +22,13 @@ fn write(listeners: &Listeners, settings: &Settings) -> std::io::Result<()> {
     if let Some(path) = &settings.server.grpc_uds {
         writeln!(out, "                      unix:{}", path.display())?;
     }
+    if let Some(gateway) = &listeners.gateway {
+        let scheme = settings
+            .gateway
+            .as_ref()
+            .map_or("http", |of| if of.front.tls.is_some() { "https" } else { "http" });
+        writeln!(out, "  gateway             {scheme}://{}", gateway.local_addr()?)?;
+    }
     writeln!(out, "  admin               http://{admin}  (/healthz, /readyz, /json, /rlconfig)")?;
     if let Some(path) = &settings.server.admin_uds {
         writeln!(out, "                      unix:{}", path.display())?;

@@ -20,7 +20,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -153,6 +153,10 @@ where
     let Some(ended) = ended else { return };
     if let Err(error) = &ended {
         tracing::debug!("a connection ended: {error}");
+        // An answer that broke off must not look as if it went on.
+        if error.is_user() {
+            return;
+        }
     }
     let parts = connection.into_parts();
     let io = parts.io.into_inner().into_inner();
@@ -173,7 +177,11 @@ where
 }
 
 /// Reads what a client still says until it has heard what it was told.
-async fn linger(mut io: impl AsyncRead + Unpin, is_leaving: bool) {
+async fn linger(mut io: impl AsyncRead + AsyncWrite + Unpin, is_leaving: bool) {
+    // Whoever has gone already needs no word of it.
+    if io.shutdown().await.is_err() {
+        return;
+    }
     let silent = if is_leaving { LINGER_SILENT / 5 } else { LINGER_SILENT };
     let heard = async {
         let mut waste = [0; 1_024];

@@ -2,8 +2,11 @@
 //! nothing of what is behind the gateway. The whole of it is written down here; a flood of failures costs
 //! no formatting.
 
+use super::reply::Content;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER,
+};
 use http::{Response, StatusCode};
 
 /// Why a request was not served.
@@ -78,7 +81,9 @@ impl Failure {
                 "Request Header Fields Too Large",
                 "The header fields of the request are larger or more than is allowed here."
             ),
-            Self::NotSupported => problem!(501, "Not Implemented", "This method is not served here."),
+            Self::NotSupported => {
+                problem!(501, "Not Implemented", "This method or transfer coding is not served here.")
+            }
             Self::UpstreamFailed => problem!(
                 502,
                 "Bad Gateway",
@@ -95,7 +100,16 @@ impl Failure {
         }
     }
 
-    pub(super) fn response(self) -> Response<Bytes> {
+    /// The answer; it ends the connection where the request was not read to its end.
+    pub(super) fn answer(self, is_unread: bool) -> Response<Content> {
+        let mut response = self.response().map(Content::own);
+        if is_unread {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+
+    fn response(self) -> Response<Bytes> {
         let body = self.body();
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

@@ -12,10 +12,11 @@ use super::upgrade;
 use super::upstream::Upstream;
 use super::visitor::Visitor;
 use hivemind_tower::{Pass, Passage};
-use http::header::{COOKIE, EXPECT, HOST, HeaderMap, HeaderValue};
+use http::header::{COOKIE, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Method, Request, Response, StatusCode, Uri, Version};
+use http_body::Body;
 use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -28,16 +29,18 @@ pub(super) async fn answer(
 ) -> Result<Response<Reply>, Infallible> {
     let visit = visitor.presence.visit();
     let (parts, body) = request.into_parts();
+    // Who has more to say than was listened to is not kept: the rest could be read as a request.
+    let is_unread = !body.is_end_stream() && parts.version != Version::HTTP_2;
     let log = visitor.desk.shared.log.as_ref();
     let mut line = log.map(|log| log.begin(&parts, visitor.origin.address));
     let response = match admit(&visitor, &parts, line.as_deref_mut()).await {
-        Err(failure) => failure.response().map(Content::own),
+        Err(failure) => failure.answer(is_unread),
         Ok(Admitted::Refused(response)) => response,
         Ok(Admitted::Passed(service, target, pass)) => {
             let way = Way { visitor: &visitor, service: &service, host: target.host.as_ref(), pass: &pass };
             let mut response = match way.serve(parts, body, line.as_deref_mut()).await {
                 Ok(response) => response,
-                Err(failure) => failure.response().map(Content::own),
+                Err(failure) => failure.answer(is_unread),
             };
             pass.tell(response.headers_mut());
             response
@@ -57,6 +60,9 @@ enum Admitted {
 /// Which service it is for, and whether it may go on.
 async fn admit(visitor: &Visitor, parts: &Parts, mut line: Option<&mut Line>) -> Result<Admitted, Failure> {
     if parts.method == Method::CONNECT {
+        return Err(Failure::NotSupported);
+    }
+    if parts.headers.contains_key(TRANSFER_ENCODING) && !is_chunked_alone(&parts.headers) {
         return Err(Failure::NotSupported);
     }
     let target = Target::of(parts)?;
@@ -173,6 +179,14 @@ impl Way<'_> {
         let path = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
         PathAndQuery::try_from(path).unwrap_or(target)
     }
+}
+
+/// Whether a body is only cut into chunks. What else it may be coded in ends at the next hop as the chunks
+/// do, and the upstream could not know of it any more.
+fn is_chunked_alone(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+    codings.next().is_none_or(is_chunked) && codings.next().is_none()
 }
 
 /// HTTP/2 may send cookies in several lines, which are one in HTTP/1.1 (RFC 9113, 8.2.3).
