@@ -71,7 +71,7 @@ async fn trailers_go_from_any_version_to_any_other() {
         let mut new = Connection::open_at(gateway.listen, &[]).await;
         let stream = new.stream();
         new.send(&[
-            headers("POST", "/trailers").with("te", "trailers").frame(stream),
+            headers("POST", "/trailers").with("te", "trailers").with("trailer", "x-sum").frame(stream),
             Frame::data(stream, "up"),
         ])
         .await;

@@ -130,10 +130,19 @@ async fn chunks_and_trailers_go_through_both_ways() {
         (client.line().await, client.line().await, client.line().await),
         ("0".into(), "x-sum: 9".into(), String::new())
     );
-    // Both connections are as good as before.
+    // The client's connection is as good as before; the upstream's may be another one.
     client.send("GET /again HTTP/1.1\r\nhost: a\r\n\r\n").await;
-    assert_eq!(server.request().await.unwrap().target(), "/again");
-    server.send(OK).await;
+    let mut next = tokio::select! {
+        next = upstream.accept() => next,
+        Some(again) = server.request() => {
+            assert_eq!(again.target(), "/again");
+            server.send(OK).await;
+            assert_eq!(client.answer().await.text(), "ok");
+            return;
+        }
+    };
+    assert_eq!(next.request().await.unwrap().target(), "/again");
+    next.send(OK).await;
     assert_eq!(client.answer().await.text(), "ok");
 }
 

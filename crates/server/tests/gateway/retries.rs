@@ -1,12 +1,18 @@
 //! A request is sent again only where nobody could have acted on it.
 
-use crate::harness::{Echo, Gateway, OK, Raw, Wire, request, url};
+use crate::harness::{Echo, Gateway, OK, Raw, Setup, Wire, request, url};
 use crate::support::within;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const KEPT: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+/// With one worker, so that the second request finds what the first one left.
+async fn before(upstream: &Raw) -> Gateway {
+    let setup = Setup::new(&json!({"services": [{"id": "app", "upstream": url(upstream.address)}]}));
+    setup.with(&json!({"server": {"workers": 1}})).start().await
+}
 
 /// One request that is answered, so that the gateway keeps the connection.
 async fn warmed(gateway: &Gateway, upstream: &Raw) -> Wire {
@@ -22,7 +28,7 @@ async fn warmed(gateway: &Gateway, upstream: &Raw) -> Wire {
 #[tokio::test]
 async fn a_kept_connection_that_was_closed_is_not_used_again() {
     let upstream = Raw::start().await;
-    let gateway = Gateway::before(upstream.address).await;
+    let gateway = before(&upstream).await;
     for method in ["GET", "POST"] {
         let server = warmed(&gateway, &upstream).await;
         drop(server);
@@ -39,7 +45,7 @@ async fn a_kept_connection_that_was_closed_is_not_used_again() {
 #[tokio::test]
 async fn a_post_on_a_kept_connection_that_is_closed_at_the_worst_moment_arrives_once() {
     let upstream = Raw::start().await;
-    let gateway = Gateway::before(upstream.address).await;
+    let gateway = before(&upstream).await;
     let mut server = warmed(&gateway, &upstream).await;
     let mut client = gateway.connect().await;
     client.send(request("POST", "/order", &[], "one")).await;
@@ -53,7 +59,7 @@ async fn a_post_on_a_kept_connection_that_is_closed_at_the_worst_moment_arrives_
 #[tokio::test]
 async fn a_get_on_a_kept_connection_that_is_closed_at_the_worst_moment_is_sent_again() {
     let upstream = Raw::start().await;
-    let gateway = Gateway::before(upstream.address).await;
+    let gateway = before(&upstream).await;
     let mut server = warmed(&gateway, &upstream).await;
     let mut client = gateway.connect().await;
     client.send(request("GET", "/page", &[], "")).await;
@@ -68,7 +74,7 @@ async fn a_get_on_a_kept_connection_that_is_closed_at_the_worst_moment_is_sent_a
 #[tokio::test]
 async fn a_request_with_a_body_that_has_begun_is_not_sent_again() {
     let upstream = Raw::start().await;
-    let gateway = Gateway::before(upstream.address).await;
+    let gateway = before(&upstream).await;
     let mut server = warmed(&gateway, &upstream).await;
     let mut client = gateway.connect().await;
     client.send("PUT /file HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n").await;
@@ -87,7 +93,7 @@ async fn a_request_with_a_body_that_has_begun_is_not_sent_again() {
 #[tokio::test]
 async fn an_upstream_that_never_answers_is_not_asked_for_ever() {
     let upstream = Raw::start().await;
-    let gateway = Gateway::before(upstream.address).await;
+    let gateway = before(&upstream).await;
     let mut client = gateway.connect().await;
     client.send(request("GET", "/", &[], "")).await;
     let arrived = Arc::new(AtomicUsize::new(0));
@@ -156,7 +162,7 @@ async fn flap(upstream: Raw, arrived: Arc<AtomicUsize>) {
 #[tokio::test]
 async fn a_flapping_upstream_gets_no_post_twice() {
     let upstream = Raw::start().await;
-    let gateway = Gateway::before(upstream.address).await;
+    let gateway = before(&upstream).await;
     let arrived = Arc::new(AtomicUsize::new(0));
     let flapping = tokio::spawn(flap(upstream, Arc::clone(&arrived)));
     let mut good = 0;

@@ -71,8 +71,7 @@ server { listen 127.0.0.1:PORT2; return 200 \"two $uri\"; }";
 
 #[tokio::test]
 async fn every_burst_gives_the_same_verdicts() {
-    for burst in ["burst=1 nodelay", "burst=5 nodelay", "burst=20 nodelay", "nodelay", ""]
-    {
+    for burst in ["burst=1 nodelay", "burst=5 nodelay", "burst=20 nodelay", "nodelay", ""] {
         let pair = Pair::start(&format!(
             "limit_req_zone $binary_remote_addr zone=z:1m rate=1r/m;
              limit_req_status 429;

@@ -59,7 +59,8 @@ impl Wire {
         let piece = [b'x'; 16 << 10];
         let mut sent = 0;
         while sent < most {
-            match tokio::time::timeout(quiet, self.stream.write(&piece[..piece.len().min(most - sent)])).await {
+            match tokio::time::timeout(quiet, self.stream.write(&piece[..piece.len().min(most - sent)])).await
+            {
                 Ok(written) => sent += written.expect("still open"),
                 Err(_) => break,
             }
