@@ -41,8 +41,17 @@ use tonic_health::server::HealthReporter;
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What is served beside the admin port and the metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fronts {
+    /// Envoy's rate limit service, and the gateway if it is configured.
+    All,
+    /// The gateway alone.
+    Gateway,
+}
+
 /// Runs until SIGTERM or SIGINT.
-pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
+pub(crate) async fn run(settings: &Settings, fronts: Fronts) -> anyhow::Result<()> {
     // Before anything else: a signal that comes during the start, or right after the screen, is heeded too.
     let signals = Signals::listen().context("listening for signals")?;
     let stats = Arc::new(Stats::default());
@@ -52,11 +61,18 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
         max_keys: limiting.max_keys.get(),
         idle_ttl: limiting.idle_ttl,
     }));
-    let service =
-        Service::new(Ruleset::default(), Arc::clone(&store), KeySeed::random(), options(settings), stats);
+    let seed = KeySeed::random();
+    let service = Service::new(Ruleset::default(), Arc::clone(&store), seed, options(settings), stats);
     let service = Arc::new(service);
     let loaded = load_first(settings, &service, &health)?;
-    let listeners = Listeners::bind(settings).await?;
+    let mut listeners = Listeners::bind(settings, fronts).await?;
+    let (stop, stopped) = watch::channel(false);
+    let gateway = match (&settings.gateway, listeners.gateway.take()) {
+        (Some(gateway), Some(listener)) => {
+            Some(gateway::Running::start(gateway, listener, (&store, seed), &stopped).await?)
+        }
+        _ => None,
+    };
     tokio::spawn(sweep(Arc::clone(&store), limiting.sweep_interval));
     if let Some(path) = limiting.config_path.clone() {
         let reloader = Reloader {
@@ -69,9 +85,9 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
         };
         tokio::spawn(reloader.run(signals.hangup));
     }
-    screen::show(&listeners, settings);
+    screen::show(&listeners, gateway.as_ref(), settings);
     let terminated = terminated(signals.terminate, signals.interrupt);
-    serve(settings, listeners, service, store, health, terminated).await
+    serve(settings, (listeners, gateway), service, store, health, (stop, stopped), terminated).await
 }
 
 /// The signals that the service knows. From here on none of them ends the process by itself, SIGHUP
@@ -140,13 +156,13 @@ async fn sweep(store: Arc<MemoryStore>, interval: Duration) {
 /// Serves on all sockets until told to stop, and then no longer than the grace period.
 async fn serve(
     settings: &Settings,
-    listeners: Listeners,
+    (listeners, gateway): (Listeners, Option<gateway::Running>),
     service: Arc<Service>,
     store: Arc<MemoryStore>,
     health: Arc<Health>,
+    (stop, stopped): (watch::Sender<bool>, watch::Receiver<bool>),
     terminated: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let (stop, stopped) = watch::channel(false);
     let (close, closed) = watch::channel(false);
     let rls = RateLimitService(Arc::clone(&service));
     let (reporter, health_service) = tonic_health::server::health_reporter();
@@ -156,16 +172,20 @@ async fn serve(
     let (workers, ended) = start_workers(settings, &rls, &routes, &stopped).await?;
     let admin = admin::router(Admin { service: rls, health: Arc::clone(&health) });
     let metrics = metrics(settings, service, store);
-    let Listeners { grpc, grpc_uds, admin: admin_tcp, admin_uds, metrics: metrics_tcp, gateway } = listeners;
+    let Listeners { grpc, grpc_uds, admin: admin_tcp, admin_uds, metrics: metrics_tcp, gateway: _, redirect } =
+        listeners;
     let mut accepting = JoinSet::new();
-    accepting.spawn(accept(grpc, Arc::clone(&workers), stopped.clone()));
+    if let Some(socket) = grpc {
+        accepting.spawn(accept(socket, Arc::clone(&workers), stopped.clone()));
+    }
     if let Some(socket) = grpc_uds {
         accepting.spawn(accept(socket, Arc::clone(&workers), stopped.clone()));
     }
-    if let (Some(settings), Some(listener)) = (&settings.gateway, gateway) {
-        let limiter = gateway::limiter(settings)?;
-        let running = gateway::Running::start(settings, listener, limiter, &stopped).await?;
-        accepting.spawn(running.serve(stopped.clone()));
+    if let Some(gateway) = gateway {
+        if let Some(redirect) = redirect {
+            accepting.spawn(gateway::redirect(redirect, gateway.address()?.port(), stopped.clone()));
+        }
+        accepting.spawn(gateway.serve(stopped.clone()));
     }
     drop(workers); // The threads end once nobody deals any more.
     let mut pages = JoinSet::new();

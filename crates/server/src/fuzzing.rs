@@ -14,6 +14,7 @@ mod tests;
 use crate::admin::answer_json;
 use crate::config::{Problem, parse_rules};
 use crate::front::rls::{RateLimitService, ReadRequest};
+use crate::front::websocket::scan;
 use crate::proto::envoy::service::ratelimit::v3::{
     RateLimitRequest, RateLimitResponse, rate_limit_response::Code,
 };
@@ -169,6 +170,17 @@ pub fn replay_line(bytes: &[u8]) {
             }
         }
     }
+}
+
+/// Bytes as what a client says over a WebSocket: however they are cut, the same passes, and it is
+/// what was said up to where the gate stops.
+pub fn websocket_frames(bytes: &[u8]) {
+    let whole = scan([bytes]);
+    assert!(bytes.starts_with(&whole.passed), "{bytes:02x?}");
+    for size in [1, 2, 3, 7, 13] {
+        assert_eq!(scan(bytes.chunks(size)), whole, "in pieces of {size}: {bytes:02x?}");
+    }
+    assert_eq!(scan([&*whole.passed]).messages, whole.messages, "{bytes:02x?}");
 }
 
 /// What a future says that never waits.

@@ -16,6 +16,8 @@ mod replay;
 mod ruleset;
 mod service;
 mod telemetry;
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the gateway uses it, once it is there"))]
+mod tls;
 
 use std::process::ExitCode;
 

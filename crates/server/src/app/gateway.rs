@@ -1,17 +1,27 @@
 //! The gateway as a part of the running service: its socket, its threads, its end.
 
+mod certificates;
+
 use super::bounded::Bounded;
 use super::listeners::{Tcp, without_delay};
 use super::until;
 use crate::config::gateway as settings;
-use crate::front::gateway::{Arrival, Gateway};
+use crate::front::gateway::{Arrival, Gateway, limiter};
 use crate::front::workers::{Ended, Workers};
+use crate::tls;
 use anyhow::Context;
-use hivemind_tower::RateLimiter;
+use axum::serve::Listener;
+use hivemind_core::store::{KeySeed, MemoryStore};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::pin::pin;
+use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+
+/// Who is sent to HTTPS goes at once: so many of them are enough.
+const MOST_REDIRECTED: usize = 1_024;
 
 /// The socket that the gateway listens on.
 pub(super) async fn bind(front: &settings::Front) -> anyhow::Result<Bounded<Tcp>> {
@@ -24,9 +34,32 @@ pub(super) async fn bind(front: &settings::Front) -> anyhow::Result<Bounded<Tcp>
     Ok(Bounded::new(without_delay(listener), front.max_connections.get()))
 }
 
+/// The socket that sends whoever comes in plain HTTP to HTTPS.
+pub(super) async fn bind_redirect(front: &settings::Front) -> anyhow::Result<Option<Bounded<Tcp>>> {
+    let Some(address) = front.tls.as_ref().and_then(|tls| tls.redirect_from) else { return Ok(None) };
+    let listener = TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}; free it, or set gateway.tls.redirect_from to another address")
+    })?;
+    Ok(Some(Bounded::new(without_delay(listener), MOST_REDIRECTED)))
+}
+
+/// Sends whoever comes to this port, until told to stop.
+pub(super) async fn redirect(mut listener: Bounded<Tcp>, https_port: u16, stopped: watch::Receiver<bool>) {
+    let mut stopped = pin!(until(stopped));
+    loop {
+        tokio::select! { biased;
+            () = &mut stopped => return,
+            Some((stream, place, _)) = listener.next() => drop(tokio::spawn(async move {
+                tls::redirect::serve(stream, https_port).await;
+                drop(place);
+            })),
+        }
+    }
+}
+
 /// The gateway that runs.
 pub(super) struct Running {
-    pub(super) gateway: Gateway,
+    pub(super) gateway: Arc<Gateway>,
     workers: Workers<Arrival>,
     listener: Bounded<Tcp>,
     ended: Ended,
@@ -36,13 +69,28 @@ impl Running {
     pub(super) async fn start(
         settings: &settings::Gateway,
         listener: Bounded<Tcp>,
-        limiter: RateLimiter,
+        (store, seed): (&Arc<MemoryStore>, KeySeed),
         stopped: &watch::Receiver<bool>,
     ) -> anyhow::Result<Self> {
         let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let started = Gateway::start(settings, limiter, None, cores, stopped).await;
+        let tls = match &settings.front.tls {
+            None => None,
+            Some(tls) => {
+                let (acceptor, certificates) = certificates::load(tls)?;
+                let hangup = signal(SignalKind::hangup()).context("listening for signals")?;
+                tokio::spawn(certificates::follow(certificates, hangup));
+                Some(acceptor)
+            }
+        };
+        let limiter = limiter(settings, store, seed)?;
+        let started = Gateway::start(settings, limiter, tls, cores, stopped).await;
         let (gateway, workers, ended) = started.context("starting the gateway")?;
-        Ok(Self { gateway, workers, listener, ended })
+        Ok(Self { gateway: Arc::new(gateway), workers, listener, ended })
+    }
+
+    /// Where it listens.
+    pub(super) fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
     }
 
     /// Deals out all connections that come, until told to stop; then waits for the last of them.
@@ -64,20 +112,4 @@ impl Running {
         drop((listener, workers));
         ended.wait().await;
     }
-}
-
-/// For now, until the settings' own.
-pub(super) fn limiter(settings: &settings::Gateway) -> anyhow::Result<RateLimiter> {
-    use hivemind_tower::{ClientAddress, ForwardingHeader, Identity, Limits, ServiceLimits};
-    let mut limits = Limits::new().platform(settings.routing.platform.limit);
-    for service in &settings.routing.services {
-        limits = limits.service(ServiceLimits::new(&service.id).limit(service.limit));
-    }
-    let clients = &settings.front.clients;
-    let address = if clients.trusted_proxies.is_empty() {
-        ClientAddress::peer()
-    } else {
-        ClientAddress::behind_proxies(&clients.trusted_proxies, ForwardingHeader::XForwardedFor)?
-    };
-    Ok(RateLimiter::builder(limits).identity(Identity::usual(address)).build()?)
 }

@@ -1,5 +1,6 @@
 //! The sockets that the service listens on, all bound before anything is served.
 
+use super::Fronts;
 use super::bounded::Bounded;
 use crate::config::Settings;
 use anyhow::{Context, bail};
@@ -14,28 +15,39 @@ pub(super) type Tcp = TapIo<TcpListener, fn(&mut TcpStream)>;
 const MOST_VISITORS: usize = 1_024;
 
 pub(super) struct Listeners {
-    pub(super) grpc: Bounded<Tcp>,
+    /// None where the gateway is alone.
+    pub(super) grpc: Option<Bounded<Tcp>>,
     pub(super) grpc_uds: Option<Bounded<UnixListener>>,
     pub(super) admin: Bounded<Tcp>,
     pub(super) admin_uds: Option<Bounded<UnixListener>>,
     pub(super) metrics: Bounded<Tcp>,
     pub(super) gateway: Option<Bounded<Tcp>>,
+    /// Plain HTTP that is sent to HTTPS.
+    pub(super) redirect: Option<Bounded<Tcp>>,
 }
 
 impl Listeners {
-    pub(super) async fn bind(settings: &Settings) -> anyhow::Result<Self> {
+    pub(super) async fn bind(settings: &Settings, fronts: Fronts) -> anyhow::Result<Self> {
+        let has_calls = fronts == Fronts::All;
         let server = &settings.server;
         let most_callers = server.calls.max_connections.get();
-        let gateway = match &settings.gateway {
-            Some(gateway) => Some(super::gateway::bind(&gateway.front).await?),
-            None => None,
+        let (gateway, redirect) = match &settings.gateway {
+            Some(of) => (
+                Some(super::gateway::bind(&of.front).await?),
+                super::gateway::bind_redirect(&of.front).await?,
+            ),
+            None => (None, None),
         };
         Ok(Self {
             gateway,
-            grpc: Bounded::new(tcp(server.grpc, "grpc_port").await?, most_callers),
+            redirect,
+            grpc: match has_calls {
+                true => Some(Bounded::new(tcp(server.grpc, "grpc_port").await?, most_callers)),
+                false => None,
+            },
             admin: Bounded::new(tcp(server.admin, "admin_port").await?, MOST_VISITORS),
             metrics: Bounded::new(tcp(server.metrics, "metrics_port").await?, MOST_VISITORS),
-            grpc_uds: unix(server.grpc_uds.as_deref())
+            grpc_uds: unix(server.grpc_uds.as_deref().filter(|_| has_calls))
                 .await?
                 .map(|socket| Bounded::new(socket, most_callers)),
             admin_uds: unix(server.admin_uds.as_deref())

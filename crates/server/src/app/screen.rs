@@ -1,5 +1,6 @@
 //! The first screen: where it listens, and a line to try.
 
+use super::gateway::Running;
 use super::listeners::Listeners;
 use crate::config::Settings;
 use axum::serve::Listener;
@@ -9,25 +10,25 @@ const TRY: &str =
     r#"{"domain":"demo","descriptors":[{"entries":[{"key":"remote_address","value":"203.0.113.9"}]}]}"#;
 const ANSWER: &str = r#"{"overallCode":"OK","statuses":[{"code":"OK","currentLimit":{"requestsPerUnit":10,"unit":"SECOND"},"limitRemaining":19,"durationUntilReset":"1s"}]}"#;
 
-pub(super) fn show(listeners: &Listeners, settings: &Settings) {
+pub(super) fn show(listeners: &Listeners, gateway: Option<&Running>, settings: &Settings) {
     // Nobody may be looking; the service runs all the same.
-    let _ = write(listeners, settings);
+    let _ = write(listeners, gateway, settings);
 }
 
-fn write(listeners: &Listeners, settings: &Settings) -> std::io::Result<()> {
+fn write(listeners: &Listeners, gateway: Option<&Running>, settings: &Settings) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     let admin = listeners.admin.local_addr()?;
     writeln!(out, "hivemind {}", env!("CARGO_PKG_VERSION"))?;
-    writeln!(out, "  rate limit service  grpc://{}", listeners.grpc.local_addr()?)?;
-    if let Some(path) = &settings.server.grpc_uds {
-        writeln!(out, "                      unix:{}", path.display())?;
+    if let Some(grpc) = &listeners.grpc {
+        writeln!(out, "  rate limit service  grpc://{}", grpc.local_addr()?)?;
+        if let Some(path) = &settings.server.grpc_uds {
+            writeln!(out, "                      unix:{}", path.display())?;
+        }
     }
-    if let Some(gateway) = &listeners.gateway {
-        let scheme = settings
-            .gateway
-            .as_ref()
-            .map_or("http", |of| if of.front.tls.is_some() { "https" } else { "http" });
-        writeln!(out, "  gateway             {scheme}://{}", gateway.local_addr()?)?;
+    if let Some(gateway) = gateway {
+        let has_tls = settings.gateway.as_ref().is_some_and(|of| of.front.tls.is_some());
+        let scheme = if has_tls { "https" } else { "http" };
+        writeln!(out, "  gateway             {scheme}://{}", gateway.address()?)?;
     }
     writeln!(out, "  admin               http://{admin}  (/healthz, /readyz, /json, /rlconfig)")?;
     if let Some(path) = &settings.server.admin_uds {
@@ -42,7 +43,9 @@ fn write(listeners: &Listeners, settings: &Settings) -> std::io::Result<()> {
         )?,
         None => writeln!(out, "  metrics             off")?,
     }
-    if let Some(path) = &settings.rate_limiting.config_path {
+    if listeners.grpc.is_none() {
+        writeln!(out)?;
+    } else if let Some(path) = &settings.rate_limiting.config_path {
         writeln!(out, "  rules               {}", path.display())?;
     } else {
         writeln!(out, "  rules               built-in demo rules; give yours with --rules PATH")?;

@@ -38,7 +38,7 @@ impl Serve {
             tracing::warn!("{warning}");
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        let ended = runtime.block_on(app::run(&settings));
+        let ended = runtime.block_on(app::run(&settings, app::Fronts::All));
         // Whoever is still connected after the grace period is not waited for.
         runtime.shutdown_background();
         ended.map(|()| ExitCode::SUCCESS)

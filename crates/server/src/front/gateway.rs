@@ -11,6 +11,7 @@ mod exchange;
 mod failure;
 mod forwarding;
 mod hop_by_hop;
+mod limits;
 mod line;
 mod local;
 mod patience;
@@ -30,9 +31,9 @@ use crate::config::gateway::{self as settings, Routing};
 use access_log::AccessLog;
 use arc_swap::ArcSwap;
 use connection::Manner;
-pub(crate) use dial::DialError;
 use hivemind_core::{Clock, SystemClock, Timestamp};
 use hivemind_tower::RateLimiter;
+pub(crate) use limits::{builder, limiter};
 use presence::{Limits, Roll};
 use route::{Dice, Table};
 use std::net::SocketAddr;
@@ -93,10 +94,12 @@ impl Gateway {
         Ok((Self { shared, limiter, lanes }, workers, ended))
     }
 
-    /// Puts other services in force, from the next request on. Those under way end as they began.
-    pub(crate) fn reload(&self, routing: &Routing) -> Result<(), DialError> {
+    /// Puts other services and limits in force, from the next request on. Those under way end as they
+    /// began; and where anything is wrong, nothing changes.
+    pub(crate) fn reload(&self, routing: &Routing) -> anyhow::Result<()> {
         let before = self.shared.table.load();
         let table = Table::new(routing, &self.limiter, Some(&before), self.lanes)?;
+        self.limiter.reload(&routing.limits())?;
         self.shared.table.store(Arc::new(table));
         Ok(())
     }

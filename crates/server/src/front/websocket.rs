@@ -10,16 +10,21 @@ mod frame;
 mod gate;
 mod handshake;
 mod lane;
+#[cfg(any(test, fuzzing))]
+mod scan;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use frame::Violation;
 pub(crate) use handshake::{accept_key, is_handshake};
+#[cfg(any(test, fuzzing))]
+pub(crate) use scan::scan;
 
 use frame::Farewell;
 use gate::{Charge, ClientGate, Counting, ServerGate, Stop};
 use hivemind_tower::websocket::{Close, MessageLimiter};
 use lane::{End, Lane};
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll};
@@ -64,6 +69,20 @@ pub(crate) enum Ended {
     ClientFailed(io::Error),
     /// The upstream, or the way to it, broke.
     UpstreamFailed(io::Error),
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Finished => f.write_str("both ends were done"),
+            Self::Limited(close) => write!(f, "closed with {close}"),
+            Self::Malformed(violation) => write!(f, "closed with {}: {violation}", Farewell::PROTOCOL_ERROR),
+            Self::Idle => f.write_str("nothing was said for too long"),
+            Self::Stopped => f.write_str("the gateway stops"),
+            Self::ClientFailed(error) => write!(f, "the client failed: {error}"),
+            Self::UpstreamFailed(error) => write!(f, "the upstream failed: {error}"),
+        }
+    }
 }
 
 /// Passes bytes between a client and an upstream that have agreed on a WebSocket, until they are

@@ -7,6 +7,7 @@ mod clients;
 mod front;
 mod kinds;
 mod limit;
+mod limits;
 mod platform;
 mod service;
 mod tls;
@@ -242,7 +243,9 @@ pub(super) fn read(root: &mut Section<'_, '_>, server: &Server) -> Option<Gatewa
     let mut section = root.section("gateway");
     let front = front::read(&mut section, server);
     let platform = platform::read(section.section("platform"));
-    let services = service::read_all(&mut section, &platform);
+    let is_sound = limits::check_platform(&mut section, &platform);
+    // Each of them would only repeat what is wrong with all.
+    let services = service::read_all(&mut section, is_sound.then_some(&platform));
     if is_there && !section.has("services") {
         let remedy = "name one, as in `services: [{id: app, upstream: \"http://127.0.0.1:3000\"}]`";
         root.refuse(

@@ -146,6 +146,20 @@ impl<'r, 'n> Section<'r, 'n> {
         }
     }
 
+    /// Goes over the items of a list once more, after [`each`](Self::each) has made their keys known.
+    pub(super) fn again(&mut self, key: &str, mut look: impl FnMut(&mut Section<'_, 'n>)) {
+        let path = self.path(&format!("{key}[]"));
+        let Some((_, Node { value: Value::List(items), .. })) = self.pair(key) else { return };
+        for item in items {
+            look(&mut Section::new(self.reading, path.clone(), Some(item)));
+        }
+    }
+
+    /// How many mistakes were found so far, in all of the file.
+    pub(super) fn mistakes(&self) -> usize {
+        self.reading.errors.len()
+    }
+
     /// A key whose value is not looked at yet.
     pub(super) fn opaque(&mut self, key: &str) {
         self.ask(key, Known::Opaque);

@@ -10,6 +10,7 @@ use super::proxy::answer;
 use super::rewound::Rewound;
 use super::upgrade::Ticket;
 use super::visitor::{Desk, Visitor};
+use crate::tls::accept;
 use bytes::Bytes;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -66,17 +67,11 @@ pub(super) async fn serve(arrival: Arrival, desk: Rc<Desk>, manner: Rc<Manner>) 
     let visitor = Rc::new(Visitor { desk, presence, origin, ticket: None.into() });
     match &manner.tls {
         None => speak(stream, false, visitor, &manner).await,
-        Some(acceptor) => {
-            let shaken = Box::pin(timeout(manner.limits.head, acceptor.accept(stream))).await;
-            match shaken {
-                Ok(Ok(stream)) => {
-                    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                    speak(stream, is_http2, visitor, &manner).await;
-                }
-                Ok(Err(error)) => tracing::debug!("a handshake failed: {error}"),
-                Err(_) => tracing::debug!("a handshake took too long"),
-            }
-        }
+        // In a box: it is over before the rest begins.
+        Some(acceptor) => match Box::pin(accept(stream, acceptor, manner.limits.head)).await {
+            Ok((stream, negotiated)) => speak(stream, negotiated.is_http2, visitor, &manner).await,
+            Err(_) => {} // It is told of where it failed.
+        },
     }
     Ok(())
 }

@@ -1,18 +1,16 @@
 //! Opens connections to an upstream: names are looked up each time, so that what moves is found; TLS says
 //! by ALPN which HTTP is spoken.
 
+use super::failure::Failure;
 use super::local::LocalTasks;
 use super::request_body::RequestBody;
 use super::upstream::Address;
+use crate::tls::{Protocol, TlsError, client_config};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -33,19 +31,27 @@ const CONNECTION_WINDOW: u32 = 1 << 20;
 pub(crate) enum DialError {
     #[error("`{host}` is no name that a certificate can be checked for; write a host name or an address")]
     Name { host: String },
-    #[error("cannot read `{}`; give `upstream_ca` a PEM file of certificates: {cause}", .path.display())]
-    Authority { path: PathBuf, cause: String },
-    #[error("the system has no certificates to check upstreams with; name one in `upstream_ca`")]
-    NoRoots,
-    #[error("TLS cannot be set up: {0}")]
-    Tls(#[from] rustls::Error),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// Why there is no connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum NoLine {
-    Refused,
+    #[error("{0}")]
+    Refused(#[from] io::Error),
+    #[error("it did not answer in time")]
     TooSlow,
+}
+
+impl NoLine {
+    /// What a client is told of it.
+    pub(super) const fn failure(&self) -> Failure {
+        match self {
+            Self::Refused(_) => Failure::UpstreamFailed,
+            Self::TooSlow => Failure::UpstreamTooSlow,
+        }
+    }
 }
 
 /// A connection that nobody has used yet.
@@ -87,14 +93,7 @@ impl Dialler {
     pub(super) async fn dial(&self, most: Duration) -> Result<Fresh, NoLine> {
         // In a box: it is rare, and every connection of a client keeps room for what is not.
         let opened = Box::pin(self.open());
-        match timeout(most, opened).await {
-            Ok(Ok(fresh)) => Ok(fresh),
-            Ok(Err(error)) => {
-                tracing::debug!("`{}:{}` cannot be reached: {error}", self.host, self.port);
-                Err(NoLine::Refused)
-            }
-            Err(_) => Err(NoLine::TooSlow),
-        }
+        timeout(most, opened).await.map_err(|_| NoLine::TooSlow)?.map_err(NoLine::Refused)
     }
 
     async fn open(&self) -> io::Result<Fresh> {
@@ -115,11 +114,7 @@ impl Dialler {
             let stream = tls.http1.connect(tls.name.clone(), stream).await?;
             Ok::<_, io::Error>(Box::new(stream) as Box<dyn Stream>)
         };
-        match timeout(most, opened).await {
-            Ok(Ok(stream)) => Ok(stream),
-            Ok(Err(_)) => Err(NoLine::Refused),
-            Err(_) => Err(NoLine::TooSlow),
-        }
+        timeout(most, opened).await.map_err(|_| NoLine::TooSlow)?.map_err(NoLine::Refused)
     }
 
     async fn connect(&self) -> io::Result<TcpStream> {
@@ -166,31 +161,9 @@ impl Tls {
         let host = &address.upstream.host;
         let name = ServerName::try_from(host.clone());
         let name = name.map_err(|_| DialError::Name { host: host.clone() })?;
-        let mut config = config(roots(address.ca.as_ref())?)?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let http1 = TlsConnector::from(Arc::new(config.clone()));
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self { name, any: TlsConnector::from(Arc::new(config)), http1 })
+        let ca = address.ca.as_deref();
+        let any = client_config(ca, &[Protocol::Http2, Protocol::Http1])?;
+        let http1 = client_config(ca, &[Protocol::Http1])?;
+        Ok(Self { name, any: any.into(), http1: http1.into() })
     }
-}
-
-fn config(roots: RootCertStore) -> Result<ClientConfig, rustls::Error> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
-}
-
-fn roots(ca: Option<&PathBuf>) -> Result<RootCertStore, DialError> {
-    let mut roots = RootCertStore::empty();
-    let Some(path) = ca else {
-        let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        return if added > 0 { Ok(roots) } else { Err(DialError::NoRoots) };
-    };
-    let wrong = |cause: String| DialError::Authority { path: path.clone(), cause };
-    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
-    for certificate in certificates {
-        let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
-        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
-    }
-    if roots.is_empty() { Err(wrong("there is none in it".into())) } else { Ok(roots) }
 }

@@ -2,7 +2,6 @@
 //! again only where that cannot do anything twice: nothing of it had left, or it is safe to repeat, has no
 //! body, and went over a connection that had been kept for too long.
 
-use super::dial::NoLine;
 use super::failure::Failure;
 use super::proxy::Way;
 use super::request_body::{RequestBody, Upload};
@@ -46,7 +45,6 @@ pub(super) async fn exchange(
             Attempt::Answered(response, lease) => return Ok((response, lease, with.left()?)),
             Attempt::Failed(failure) => return Err(failure),
             Attempt::Unsent(unsent, why) => {
-                upstream.leave_out();
                 (request, failure) = (unsent, why);
             }
         }
@@ -80,10 +78,10 @@ impl Exchange<'_> {
         let mut may_be_kept = true;
         loop {
             if !(may_be_kept && lease.take_kept()) {
-                match lease.open(self.way.service.timeouts.connect).await {
-                    Ok(()) => {}
-                    Err(NoLine::Refused) => return Attempt::Unsent(request, Failure::UpstreamFailed),
-                    Err(NoLine::TooSlow) => return Attempt::Unsent(request, Failure::UpstreamTooSlow),
+                let opened = lease.open(self.way.service.timeouts.connect).await;
+                if let Err(why) = opened {
+                    upstream.leave_out(&why);
+                    return Attempt::Unsent(request, why.failure());
                 }
             }
             self.way.address(&mut request, upstream, lease.is_http2());

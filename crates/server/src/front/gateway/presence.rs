@@ -44,8 +44,6 @@ pub(super) struct Presence {
     since: Cell<Timestamp>,
     /// Since when what is written to it waits for it to be read.
     blocked_since: Cell<Option<Timestamp>>,
-    /// When a visit last did something.
-    moved_at: Cell<Timestamp>,
 }
 
 impl Presence {
@@ -59,7 +57,6 @@ impl Presence {
             is_within_head: Cell::new(true),
             since: Cell::new(now),
             blocked_since: Cell::new(None),
-            moved_at: Cell::new(now),
         }
     }
 
@@ -126,8 +123,41 @@ impl Presence {
 pub(super) struct Visit(Rc<Presence>);
 
 impl Visit {
-    /// It goes on.
-    pub(super) fn moves(&self) {}
+    /// Looks after an answer that is one of several on its connection, where nothing else shows that its
+    /// client does not take it: if no part is asked for in so long, the connection is cut off.
+    pub(super) fn watched(&self, idle: Duration) -> Rc<Taken> {
+        let taken = Rc::new(Taken::default());
+        let (seen, presence) = (Rc::downgrade(&taken), Rc::downgrade(&self.0));
+        tokio::task::spawn_local(async move {
+            let mut looks = interval(idle);
+            looks.tick().await; // The first is at once.
+            let mut before = None;
+            loop {
+                looks.tick().await;
+                let Some((taken, presence)) = seen.upgrade().zip(presence.upgrade()) else { return };
+                if taken.waits_for_client.get() && before == Some(taken.parts.get()) {
+                    return presence.tell(Order::Cut);
+                }
+                before = Some(taken.parts.get());
+            }
+        });
+        taken
+    }
+}
+
+/// What was taken of an answer.
+#[derive(Default)]
+pub(super) struct Taken {
+    parts: Cell<u64>,
+    waits_for_client: Cell<bool>,
+}
+
+impl Taken {
+    /// It was asked for more, and there was some or not.
+    pub(super) fn asked(&self, was_given: bool) {
+        self.parts.set(self.parts.get() + 1);
+        self.waits_for_client.set(was_given);
+    }
 }
 
 impl Drop for Visit {

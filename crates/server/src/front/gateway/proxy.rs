@@ -30,13 +30,16 @@ pub(super) async fn answer(
     let visit = visitor.presence.visit();
     let (parts, body) = request.into_parts();
     // Who has more to say than was listened to is not kept: the rest could be read as a request.
-    let is_unread = !body.is_end_stream() && parts.version != Version::HTTP_2;
+    let is_http2 = parts.version == Version::HTTP_2;
+    let is_unread = !body.is_end_stream() && !is_http2;
     let log = visitor.desk.shared.log.as_ref();
     let mut line = log.map(|log| log.begin(&parts, visitor.origin.address));
+    let mut idle = None;
     let response = match admit(&visitor, &parts, line.as_deref_mut()).await {
         Err(failure) => failure.answer(is_unread),
         Ok(Admitted::Refused(response)) => response,
         Ok(Admitted::Passed(service, target, pass)) => {
+            idle = is_http2.then_some(service.timeouts.idle);
             let way = Way { visitor: &visitor, service: &service, host: target.host.as_ref(), pass: &pass };
             let mut response = match way.serve(parts, body, line.as_deref_mut()).await {
                 Ok(response) => response,
@@ -49,7 +52,7 @@ pub(super) async fn answer(
     if let Some(line) = &mut line {
         line.is_answered(response.status());
     }
-    Ok(response.map(|content| Reply::new(content, line, visit)))
+    Ok(response.map(|content| Reply::new(content, line, visit, idle)))
 }
 
 enum Admitted {

@@ -3,13 +3,14 @@
 
 use super::access_log::Line;
 use super::patience::Patience;
-use super::presence::Visit;
+use super::presence::{Taken, Visit};
 use super::upstream::Lease;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::future::{Pending, pending};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Timeout, timeout};
@@ -20,6 +21,9 @@ pub(super) struct Reply {
     line: Option<Box<Line>>,
     /// Over when the body is.
     visit: Visit,
+    /// For an answer over HTTP/2: how long its client may not take it.
+    idle: Option<Duration>,
+    taken: Option<Rc<Taken>>,
 }
 
 pub(super) enum Content {
@@ -88,8 +92,13 @@ impl Relayed {
 }
 
 impl Reply {
-    pub(super) fn new(content: Content, line: Option<Box<Line>>, visit: Visit) -> Self {
-        Self { content, line, visit }
+    pub(super) fn new(
+        content: Content,
+        line: Option<Box<Line>>,
+        visit: Visit,
+        idle: Option<Duration>,
+    ) -> Self {
+        Self { content, line, visit, idle, taken: None }
     }
 }
 
@@ -101,7 +110,6 @@ impl Body for Reply {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
-        self.visit.moves();
         let polled = match &mut self.content {
             Content::Own(body) => Poll::Ready(body.take().map(|body| Ok(Frame::data(body)))),
             Content::Relayed(relayed) => relayed.poll_frame(cx),
@@ -110,6 +118,17 @@ impl Body for Reply {
             && let Poll::Ready(Some(Ok(frame))) = &polled
         {
             line.count(frame.data_ref().map_or(0, Bytes::len));
+        }
+        // What comes in one part is not worth a watch.
+        if let Some(idle) = self.idle
+            && !self.is_end_stream()
+        {
+            if self.taken.is_none() {
+                self.taken = Some(self.visit.watched(idle));
+            }
+            if let Some(taken) = &self.taken {
+                taken.asked(polled.is_ready());
+            }
         }
         polled
     }

@@ -3,7 +3,7 @@
 //! service says it that way.
 
 use super::access_log::Line;
-use super::dial::{NoLine, Stream};
+use super::dial::Stream;
 use super::failure::Failure;
 use super::hop_by_hop;
 use super::proxy::Way;
@@ -86,8 +86,8 @@ pub(super) async fn open(
         let stream = match upstream.dialler().dial_http1(way.service.timeouts.connect).await {
             Ok(stream) => stream,
             Err(why) => {
-                failure = if why == NoLine::TooSlow { Failure::UpstreamTooSlow } else { failure };
-                upstream.leave_out();
+                failure = why.failure();
+                upstream.leave_out(&why);
                 tried.push(upstream);
                 continue;
             }

@@ -92,10 +92,20 @@ impl Upstream {
         self.left_out_until.load(Ordering::Relaxed) > now.as_nanos()
     }
 
-    /// It could not be reached.
-    pub(super) fn leave_out(&self) {
+    /// It could not be reached. That is told once, until it can be again.
+    pub(super) fn leave_out(&self, why: &NoLine) {
         let until = SystemClock.now().saturating_add(LEFT_OUT);
-        self.left_out_until.store(until.as_nanos(), Ordering::Relaxed);
+        if self.left_out_until.swap(until.as_nanos(), Ordering::Relaxed) == 0 {
+            let authority = self.authority.to_str().unwrap_or_default();
+            tracing::warn!("the upstream {authority} cannot be reached: {why}");
+        }
+    }
+
+    fn is_reached(&self) {
+        if self.left_out_until.load(Ordering::Relaxed) != 0 {
+            self.left_out_until.store(0, Ordering::Relaxed);
+            tracing::info!("the upstream {} is reached again", self.authority.to_str().unwrap_or_default());
+        }
     }
 
     pub(super) const fn dialler(&self) -> &Dialler {
@@ -160,7 +170,9 @@ impl Lease {
     /// Opens a connection.
     pub(super) async fn open(&mut self, most: Duration) -> Result<(), NoLine> {
         self.is_fresh = true;
-        match self.upstream.dialler.dial(most).await? {
+        let fresh = self.upstream.dialler.dial(most).await?;
+        self.upstream.is_reached();
+        match fresh {
             Fresh::Http1(sender) => self.line = Some(Line::Http1(sender)),
             Fresh::Http2(sender) => {
                 if let Some(mut lane) = self.upstream.lane(self.lane) {

@@ -6,7 +6,8 @@ use super::kinds::{
     FORWARDED_HEADERS, HOST, HOST_HEADER, ID, MAX_BODY, METHOD, PATTERN, PREFIX, SPAN_OR_OFF, UPSTREAM,
 };
 use super::{
-    EndpointSettings, ForwardedHeaders, HostHeader, Platform, ServiceSettings, Timeouts, limit, websocket,
+    EndpointSettings, ForwardedHeaders, HostHeader, Platform, ServiceSettings, Timeouts, limit, limits,
+    websocket,
 };
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -39,7 +40,7 @@ struct Taken {
     places: HashMap<(Option<String>, String), String>,
 }
 
-pub(super) fn read_all(section: &mut Section<'_, '_>, _platform: &Platform) -> Vec<ServiceSettings> {
+pub(super) fn read_all(section: &mut Section<'_, '_>, platform: Option<&Platform>) -> Vec<ServiceSettings> {
     let common = Common {
         max_body: section.read("max_body", &MAX_BODY).unwrap_or(Some(MAX_BODY_BYTES)),
         forwarded: section.choice("forwarded", FORWARDED_HEADERS).unwrap_or(ForwardedHeaders::XForwarded),
@@ -47,7 +48,11 @@ pub(super) fn read_all(section: &mut Section<'_, '_>, _platform: &Platform) -> V
     };
     let (mut services, mut taken) = (Vec::new(), Taken::default());
     section.each("services", |item| {
+        let before = item.mistakes();
         let service = read(item, &common);
+        if item.is_there() && item.mistakes() == before {
+            platform.into_iter().for_each(|platform| limits::check_service(item, &service, platform));
+        }
         if item.is_there() && services.len() < MOST_SERVICES {
             taken.check(item, &service);
             services.push(service);

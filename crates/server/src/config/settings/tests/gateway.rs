@@ -136,7 +136,7 @@ fn everything_else_that_can_be_said_is_read() {
     - {id: a, host: ['*.example.org', 'example.org'], upstream: ['https://a:8443', 'http://[::1]', https://b], upstream_ca: ca.pem,
        http2: true, host_header: upstream, strip_prefix: true, path_prefix: /a}
     - {id: b, upstream: http://c/, host_header: 'b.example.org:81', forwarded: off, max_body: 1GiB,
-       timeouts: {response: 5s, idle: 6s, total: off}, limits: {algorithm: sliding_window, mode: reject},
+       timeouts: {response: 5s, idle: 6s, total: off},
        websocket: {connections: {enabled: true, requests: 1}}}
 ",
     );
@@ -177,8 +177,14 @@ fn everything_else_that_can_be_said_is_read() {
     assert_eq!(b.timeouts, Timeouts { response: seconds(5), idle: seconds(6), total: None, ..timeouts });
     assert_eq!((b.max_body, b.forwarded), (Some(1 << 30), ForwardedHeaders::Off));
     assert_eq!(b.host_header, HostHeader::Set("b.example.org:81".into()));
-    assert_eq!(b.limit, PartialLimit::new().algorithm(Algorithm::SlidingWindow).reject());
     assert_eq!(b.websocket.connections.limit, PartialLimit::new().requests(1));
+}
+
+#[test]
+fn a_limit_of_a_service_is_read() {
+    let limits = "limits: {algorithm: sliding_window, mode: reject}, ";
+    let service = &gateway(&SMALLEST.replace("upstream", &format!("{limits}upstream"))).routing.services[0];
+    assert_eq!(service.limit, PartialLimit::new().algorithm(Algorithm::SlidingWindow).reject());
 }
 
 #[test]
@@ -339,6 +345,9 @@ const IN_GATEWAY: &[(&str, &str, &str, &str)] = &[
         "/users/{id}",
         "platform: {websocket: {paths: [",
     ),
+    ("platform: {mode: delay, algorithm: fixed_window}", "only a token bucket can delay", "leave out", ""),
+    ("platform: {websocket: {messages: {mode: delay}}}", "can only refuse", "leave out `delay`", ""),
+    ("platform: {burst: 4294967295}", "the limit of the platform (http)", "", ""),
 ];
 
 /// What stands in the list of services.
@@ -375,10 +384,37 @@ const IN_SERVICES: &[(&str, &str, &str, &str)] = &[
         "POST",
         "endpoints: [{id: e, path: /e, methods: [",
     ),
+    ("limits: {mode: delay, algorithm: fixed_window}", "only a token bucket can delay", "leave out", ""),
+    ("websocket: {paths: ['/{a']}", "the endpoint `/{a` of `app`", "write it like", ""),
+    ("websocket: {messages: {mode: delay}}", "`app` * (ws_message) can only refuse", "leave out", ""),
+    (
+        "endpoints: [{id: e, path: '/{a'}]",
+        "the endpoint `/{a` of `app`",
+        "write it like",
+        "endpoints: [{id: e, path: ",
+    ),
+    (
+        "endpoints: [{id: e, path: /e, limits: {mode: delay, algorithm: sliding_window}}]",
+        "only a token bucket can delay",
+        "leave out",
+        "endpoints: [{id: e, path: /e, ",
+    ),
+    (
+        "endpoints: [{id: e, path: '/{a}', methods: [GET, PUT]}, {id: f, path: '/{b}', methods: [PUT]}]",
+        "`PUT /{b}` is for the same requests as an endpoint before it",
+        "other methods",
+        "endpoints: [{id: e, path: '/{a}', methods: [GET, PUT]}, {id: f, path: ",
+    ),
 ];
 
 /// In full, with where they are.
 const WHOLE: &[(&str, &str, &str, &str)] = &[
+    (
+        "gateway:\n  platform: {scope: global}\n  services: [{id: a, upstream: http://a, limits: {burst: 1}}]",
+        "3:42",
+        "the scope is global",
+        "leave out the one or the other",
+    ),
     ("gateway: {listen: '127.0.0.1:1'}", "1:1", "the gateway has no `services`", "name one"),
     ("gateway:\n  services: {a: 1}", "2:13", "`gateway.services` is a list, and this is a map", "`- `"),
     ("gateway:\n  services:\n    - id: a", "3:7", "this service has no `upstream`", "say where it is"),
