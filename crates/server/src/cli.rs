@@ -3,6 +3,8 @@
 
 mod check;
 mod explain;
+mod gateway;
+mod rate;
 mod replay;
 mod serve;
 
@@ -22,6 +24,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Gateway(gateway::Gateway),
     Check(check::Check),
     Explain(explain::Explain),
     Replay(replay::Replay),
@@ -30,6 +33,7 @@ enum Command {
 pub(crate) fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(serve) => serve.run(),
+        Command::Gateway(gateway) => gateway.run(),
         Command::Check(check) => check.run(),
         Command::Explain(explain) => explain.run(),
         Command::Replay(replay) => replay.run(),

@@ -6,13 +6,11 @@ use super::bounded::Bounded;
 use super::listeners::{Tcp, without_delay};
 use super::until;
 use crate::config::gateway as settings;
-use crate::front::gateway::{Arrival, Gateway, limiter};
+use crate::front::gateway::{Arrival, Gateway};
 use crate::front::workers::{Ended, Workers};
 use crate::tls;
 use anyhow::Context;
-use axum::serve::Listener;
-use hivemind_core::store::{KeySeed, MemoryStore};
-use std::net::SocketAddr;
+use hivemind_tower::RateLimiter;
 use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
@@ -69,7 +67,7 @@ impl Running {
     pub(super) async fn start(
         settings: &settings::Gateway,
         listener: Bounded<Tcp>,
-        (store, seed): (&Arc<MemoryStore>, KeySeed),
+        limiter: RateLimiter,
         stopped: &watch::Receiver<bool>,
     ) -> anyhow::Result<Self> {
         let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
@@ -82,15 +80,9 @@ impl Running {
                 Some(acceptor)
             }
         };
-        let limiter = limiter(settings, store, seed)?;
         let started = Gateway::start(settings, limiter, tls, cores, stopped).await;
         let (gateway, workers, ended) = started.context("starting the gateway")?;
         Ok(Self { gateway: Arc::new(gateway), workers, listener, ended })
-    }
-
-    /// Where it listens.
-    pub(super) fn address(&self) -> std::io::Result<SocketAddr> {
-        self.listener.local_addr()
     }
 
     /// Deals out all connections that come, until told to stop; then waits for the last of them.

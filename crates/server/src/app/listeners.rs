@@ -1,6 +1,5 @@
 //! The sockets that the service listens on, all bound before anything is served.
 
-use super::Fronts;
 use super::bounded::Bounded;
 use crate::config::Settings;
 use anyhow::{Context, bail};
@@ -15,20 +14,18 @@ pub(super) type Tcp = TapIo<TcpListener, fn(&mut TcpStream)>;
 const MOST_VISITORS: usize = 1_024;
 
 pub(super) struct Listeners {
-    /// None where the gateway is alone.
     pub(super) grpc: Option<Bounded<Tcp>>,
     pub(super) grpc_uds: Option<Bounded<UnixListener>>,
-    pub(super) admin: Bounded<Tcp>,
+    pub(super) admin: Option<Bounded<Tcp>>,
     pub(super) admin_uds: Option<Bounded<UnixListener>>,
-    pub(super) metrics: Bounded<Tcp>,
+    pub(super) metrics: Option<Bounded<Tcp>>,
     pub(super) gateway: Option<Bounded<Tcp>>,
     /// Plain HTTP that is sent to HTTPS.
     pub(super) redirect: Option<Bounded<Tcp>>,
 }
 
 impl Listeners {
-    pub(super) async fn bind(settings: &Settings, fronts: Fronts) -> anyhow::Result<Self> {
-        let has_calls = fronts == Fronts::All;
+    pub(super) async fn bind(settings: &Settings) -> anyhow::Result<Self> {
         let server = &settings.server;
         let most_callers = server.calls.max_connections.get();
         let (gateway, redirect) = match &settings.gateway {
@@ -41,13 +38,10 @@ impl Listeners {
         Ok(Self {
             gateway,
             redirect,
-            grpc: match has_calls {
-                true => Some(Bounded::new(tcp(server.grpc, "grpc_port").await?, most_callers)),
-                false => None,
-            },
-            admin: Bounded::new(tcp(server.admin, "admin_port").await?, MOST_VISITORS),
-            metrics: Bounded::new(tcp(server.metrics, "metrics_port").await?, MOST_VISITORS),
-            grpc_uds: unix(server.grpc_uds.as_deref().filter(|_| has_calls))
+            grpc: tcp(server.grpc, "grpc_port", most_callers).await?,
+            admin: tcp(server.admin, "admin_port", MOST_VISITORS).await?,
+            metrics: tcp(server.metrics, "metrics_port", MOST_VISITORS).await?,
+            grpc_uds: unix(server.grpc_uds.as_deref())
                 .await?
                 .map(|socket| Bounded::new(socket, most_callers)),
             admin_uds: unix(server.admin_uds.as_deref())
@@ -57,11 +51,12 @@ impl Listeners {
     }
 }
 
-async fn tcp(address: SocketAddr, key: &str) -> anyhow::Result<Tcp> {
+async fn tcp(address: Option<SocketAddr>, key: &str, most: usize) -> anyhow::Result<Option<Bounded<Tcp>>> {
+    let Some(address) = address else { return Ok(None) };
     let listener = TcpListener::bind(address).await.with_context(|| {
         format!("cannot listen on {address}; free it, or set server.{key} to another port, 0 for any")
     })?;
-    Ok(without_delay(listener))
+    Ok(Some(Bounded::new(without_delay(listener), most)))
 }
 
 /// An answer is small and final: waiting to fill a packet only delays it.

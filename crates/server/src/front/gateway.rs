@@ -33,7 +33,7 @@ use arc_swap::ArcSwap;
 use connection::Manner;
 use hivemind_core::{Clock, SystemClock, Timestamp};
 use hivemind_tower::RateLimiter;
-pub(crate) use limits::{builder, limiter};
+pub(crate) use limits::limiter;
 use presence::{Limits, Roll};
 use route::{Dice, Table};
 use std::net::SocketAddr;
@@ -94,9 +94,9 @@ impl Gateway {
         Ok((Self { shared, limiter, lanes }, workers, ended))
     }
 
-    /// Puts other services and limits in force, from the next request on. Those under way end as they
-    /// began; and where anything is wrong, nothing changes.
-    pub(crate) fn reload(&self, routing: &Routing) -> anyhow::Result<()> {
+    /// Puts other services in force, from the next request on. Those under way end as they began.
+    /// All of it, or nothing.
+    pub(crate) fn put_in_force(&self, routing: &Routing) -> anyhow::Result<()> {
         let before = self.shared.table.load();
         let table = Table::new(routing, &self.limiter, Some(&before), self.lanes)?;
         self.limiter.reload(&routing.limits())?;

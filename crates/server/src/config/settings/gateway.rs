@@ -16,6 +16,7 @@ mod websocket;
 use super::reading::Section;
 use super::server::Server;
 use hivemind_tower::PartialLimit;
+use std::fmt;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -119,8 +120,14 @@ pub(crate) struct Routing {
     pub(crate) services: Vec<ServiceSettings>,
 }
 
+impl Routing {
+    /// The keys that it is made of.
+    pub(crate) const KEYS: [&'static str; 5] =
+        ["gateway.platform", "gateway.services", "gateway.max_body", "gateway.forwarded", "gateway.timeouts"];
+}
+
 /// `gateway.platform`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Platform {
     pub(crate) enabled: bool,
     pub(crate) limit: PartialLimit,
@@ -132,9 +139,10 @@ pub(crate) struct Platform {
     pub(crate) websocket: WebSocketSettings,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum IpGuard {
     /// Ten times the most generous limit.
+    #[default]
     Usual,
     Off,
     Limit(PartialLimit),
@@ -195,6 +203,23 @@ pub(crate) struct Upstream {
     /// A name or an address; one of IPv6 without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
+}
+
+impl Upstream {
+    /// Of a URL; none if it is not one of a server alone.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        kinds::upstream(text)
+    }
+}
+
+impl fmt::Display for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        match self.host.contains(':') {
+            true => write!(f, "{scheme}://[{}]:{}", self.host, self.port),
+            false => write!(f, "{scheme}://{}:{}", self.host, self.port),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

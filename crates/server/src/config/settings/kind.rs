@@ -78,6 +78,10 @@ pub(super) const FLAG: Kind<bool> =
     );
 pub(super) const PORT: Kind<u16> =
     Kind::bare("a port from 1 to 65535, or 0 for any that is free", "8081", |text| text.parse().ok());
+pub(super) const PORT_OR_OFF: Kind<Option<u16>> =
+    Kind::bare("a port from 1 to 65535, 0 for any that is free, or off", "8081", |text| {
+        if text == "off" { Some(None) } else { text.parse().ok().map(Some) }
+    });
 pub(super) const COUNT: Kind<NonZeroUsize> =
     Kind::bare("a whole number of at least 1", "1000", |text| text.parse().ok());
 pub(super) const AMOUNT: Kind<NonZeroU32> =

@@ -93,9 +93,9 @@ fn warnings(loaded: &Loaded) -> Vec<String> {
 fn without_a_file_everything_is_as_the_architecture_says() {
     let Settings { server, rate_limiting, observability, gateway } = defaults();
     assert_eq!(gateway, None);
-    assert_eq!(server.grpc.to_string(), "127.0.0.1:8081");
-    assert_eq!(server.admin.to_string(), "127.0.0.1:8080");
-    assert_eq!(server.metrics.to_string(), "127.0.0.1:9090");
+    assert_eq!(server.grpc.unwrap().to_string(), "127.0.0.1:8081");
+    assert_eq!(server.admin.unwrap().to_string(), "127.0.0.1:8080");
+    assert_eq!(server.metrics.unwrap().to_string(), "127.0.0.1:9090");
     assert_eq!((server.grpc_uds, server.admin_uds), (None, None));
     assert_eq!(server.shutdown_grace, Duration::from_secs(10));
     assert!(rate_limiting.enabled);
@@ -146,7 +146,7 @@ fn an_older_key_is_read_as_the_new_one_unless_both_are_there() {
     let keys = |text: &str| yaml(text).unwrap().settings.rate_limiting.max_keys.get();
     assert_eq!(keys("rate_limiting: {local_cache_size: 5}"), 5);
     assert_eq!(keys("rate_limiting: {local_cache_size: 5, max_keys: 7}"), 7);
-    let port = |text: &str| yaml(text).unwrap().settings.server.metrics.port();
+    let port = |text: &str| yaml(text).unwrap().settings.server.metrics.unwrap().port();
     assert_eq!(port("observability: {prometheus: {port: 9191}}"), 9191);
     assert_eq!(port("{observability: {prometheus: {port: 9191}}, server: {metrics_port: 9292}}"), 9292);
     let path = |text: &str| yaml(text).unwrap().settings.observability.prometheus_path;
@@ -193,8 +193,8 @@ prometheus = { enabled = false }
 "#;
     let settings = yaml(in_yaml).unwrap().settings;
     assert_eq!(settings, toml(in_toml).unwrap().settings);
-    assert_eq!(settings.server.grpc.to_string(), "[::1]:0");
-    assert_eq!(settings.server.admin.to_string(), "0.0.0.0:8080");
+    assert_eq!(settings.server.grpc.unwrap().to_string(), "[::1]:0");
+    assert_eq!(settings.server.admin.unwrap().to_string(), "0.0.0.0:8080");
     assert_eq!(settings.rate_limiting.idle_ttl, Duration::from_secs(300));
     assert_eq!(settings.rate_limiting.on_refusal, OnRefusal::CountAll);
     assert_eq!(settings.rate_limiting.response_headers.unwrap().limit.as_str(), "X-RateLimit-Limit");
@@ -208,7 +208,7 @@ fn a_file_is_toml_by_its_ending_and_yaml_otherwise() {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         let loaded = load_settings(Some(&path), no_variables()).unwrap();
-        assert_eq!(loaded.settings.server.grpc.port(), 7);
+        assert_eq!(loaded.settings.server.grpc.unwrap().port(), 7);
     }
     let missing = load_settings(Some(Path::new("/nowhere/hivemind.yaml")), no_variables()).unwrap_err();
     assert!(missing.to_string().starts_with("error: /nowhere/hivemind.yaml: cannot be read: No such file"));

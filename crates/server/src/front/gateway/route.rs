@@ -83,23 +83,22 @@ impl Table {
         any.sort();
         hosts.values_mut().for_each(Paths::sort);
         let mut wildcards: Vec<(Box<str>, Paths)> = Vec::new();
-        let is_wildcard = |host: &mut Box<str>| host.starts_with("*.");
-        for (host, paths) in hosts.extract_if(|host, _| is_wildcard(&mut host.clone())) {
+        for (host, paths) in hosts.extract_if(|host, _| host.starts_with("*.")) {
             wildcards.push((host.trim_start_matches('*').into(), paths));
         }
         wildcards.sort_by_key(|(host, _)| std::cmp::Reverse(host.len()));
         Ok(Self { hosts, wildcards, any, upstreams })
     }
 
-    /// The service for a host and a path. A path that its upstream may read as another service's is
-    /// nobody's: it would be a way around that one's limits.
+    /// The service for a host and a path. A path that its upstream may read as one that is not this service's is
+    /// nobody's: it would be a way around another's limits, or out of the prefix.
     pub(super) fn find(&self, host: &str, path: &str) -> Result<&Arc<Service>, Failure> {
         let service = self.at(host, path).ok_or(Failure::NoService)?;
         match folded_path(path) {
             None => Ok(service),
             Some(folded) => match self.at(host, &folded) {
-                Some(other) if !Arc::ptr_eq(other, service) => Err(Failure::BadTarget),
-                _ => Ok(service),
+                Some(other) if Arc::ptr_eq(other, service) => Ok(service),
+                _ => Err(Failure::BadTarget),
             },
         }
     }
@@ -202,3 +201,6 @@ impl Dice {
         usize::try_from(state >> 33).unwrap_or_default() % most.max(1)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -142,7 +142,7 @@ fn prefix(text: &str) -> Option<String> {
     sound.then(|| path.to_owned())
 }
 
-fn upstream(text: &str) -> Option<Upstream> {
+pub(super) fn upstream(text: &str) -> Option<Upstream> {
     let uri: Uri = text.parse().ok()?;
     let is_tls = match uri.scheme()? {
         scheme if *scheme == Scheme::HTTP => false,

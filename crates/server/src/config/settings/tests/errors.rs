@@ -32,7 +32,7 @@ const IN_YAML: &[Case] = &[
     (
         "server: {grpc_port: 70000}",
         "1:21",
-        "a port from 1 to 65535, or 0 for any that is free, and `70000` is not",
+        "a port from 1 to 65535, 0 for any that is free, or off, and `70000` is not",
         "`grpc_port: 8081`",
     ),
     ("server: {grpc_port: -1}", "1:21", "and `-1` is not", "`grpc_port: 8081`"),
@@ -109,6 +109,7 @@ const IN_YAML: &[Case] = &[
         "its own port",
     ),
     ("server: {metrics_host: 0.0.0.0, metrics_port: 8081}", "1:47", "are both 8081", "0 is any that is free"),
+    ("server: {grpc_port: off}", "1:21", "there is nothing to run", "add a `gateway`"),
     ("server: {grpc_uds: a, admin_uds: a}", "1:34", "are the same", "give each a socket of its own"),
     // What is not there yet and must not be missing in silence.
     (
@@ -186,7 +187,7 @@ fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
 fn a_mistake_is_shown_in_its_line() {
     let told = yaml("server:\n  grpc_port: 70000\n").unwrap_err().to_string();
     let expected = "\
-error: `server.grpc_port` is a port from 1 to 65535, or 0 for any that is free, and `70000` is not
+error: `server.grpc_port` is a port from 1 to 65535, 0 for any that is free, or off, and `70000` is not
  --> hivemind.yaml:2:14
   |
 2 |   grpc_port: 70000
