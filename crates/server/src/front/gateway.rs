@@ -2,7 +2,7 @@
 //! all that a request needs (its upstream's connections too) in the thread that serves it.
 //!
 //! What is forwarded is written anew from what was understood, never copied: so no two servers can read
-//! one request as two. See docs/gateway.md.
+//! one request as two. See docs/decisions/010.
 
 mod access_log;
 mod connection;

@@ -1,4 +1,4 @@
-//! WebSockets through the gateway: the client's bytes to the upstream and back, as they are.
+//! A WebSocket through the gateway: the client's bytes to the upstream and back, as they are.
 //!
 //! Frames are not re-encoded. Where messages are counted, the heads of the client's frames are
 //! read on the way (`gate`), and a frame is charged before a byte of it goes on; where they are
@@ -21,7 +21,7 @@ pub(crate) use handshake::{accept_key, is_handshake};
 pub(crate) use scan::scan;
 
 use frame::Farewell;
-use gate::{Charge, ClientGate, Counting, ServerGate, Stop};
+use gate::{Charge, ClientGate, ServerGate, Stop};
 use hivemind_tower::websocket::{Close, MessageLimiter};
 use lane::{End, Lane};
 use std::fmt;
@@ -31,7 +31,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
-use tokio::time::{Interval, interval, timeout};
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 /// How long a Close may take: the rest of a frame, the Close, and the other's in return.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -114,7 +114,7 @@ where
     C: AsyncRead + AsyncWrite + Unpin,
     U: AsyncRead + AsyncWrite + Unpin,
 {
-    let gate = ClientGate::<MessageLimiter>::Open;
+    let gate = ClientGate::<MessageLimiter>::new(None);
     Splice::new(client, upstream, gate, ServerGate::blind()).run(idle, stopped).await
 }
 
@@ -122,9 +122,7 @@ where
 /// browser does not see what an HTTP answer says. Waits a little for the client's Close.
 pub(crate) async fn refuse_with_close<C: AsyncRead + AsyncWrite + Unpin>(mut client: C, close: &Close) {
     let farewell = Farewell { code: close.code, reason: &close.reason };
-    let mut gate = ClientGate::Counting(Counting::refusing());
-    gate.await_close();
-    let mut lane = Lane::new(gate);
+    let mut lane = Lane::new(ClientGate::refusing());
     let _ = timeout(FAREWELL, async {
         client.write_all(&farewell.to_client()).await?;
         client.flush().await?;
@@ -303,6 +301,8 @@ where
 /// Ticks that find a silence of `idle`.
 fn looks(idle: Duration) -> Interval {
     let mut looks = interval((idle / LOOKS).max(Duration::from_millis(1)));
+    // A machine that slept has not listened, so what it missed was not silence.
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     looks.reset(); // The first would come at once.
     looks
 }
@@ -310,6 +310,6 @@ fn looks(idle: Duration) -> Interval {
 /// Returns when the gateway stops; not if whoever could say so is gone.
 async fn stop(stopped: &mut watch::Receiver<bool>) {
     if stopped.wait_for(|stopped| *stopped).await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }

@@ -65,7 +65,7 @@ impl AccessLog {
     }
 
     /// A line for a request that has just come.
-    pub(super) fn begin(&self, parts: &Parts, peer: IpAddr) -> Box<Line> {
+    pub(super) fn begin(&self, parts: &Parts, peer: IpAddr) -> Line {
         let path = parts.uri.path();
         let end = (0..=LONGEST_PATH.min(path.len())).rev().find(|end| path.is_char_boundary(*end));
         let entry = Entry {
@@ -81,7 +81,7 @@ impl AccessLog {
             upstream: None,
             is_limited: false,
         };
-        Box::new(Line { log: self.clone(), entry: Some(Box::new(entry)) })
+        Line { log: self.clone(), entry: Some(Box::new(entry)) }
     }
 }
 

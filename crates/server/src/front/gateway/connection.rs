@@ -67,11 +67,13 @@ pub(super) async fn serve(arrival: Arrival, desk: Rc<Desk>, manner: Rc<Manner>) 
     let visitor = Rc::new(Visitor { desk, presence, origin, ticket: None.into() });
     match &manner.tls {
         None => speak(stream, false, visitor, &manner).await,
-        // In a box: it is over before the rest begins.
-        Some(acceptor) => match Box::pin(accept(stream, acceptor, manner.limits.head)).await {
-            Ok((stream, negotiated)) => speak(stream, negotiated.is_http2, visitor, &manner).await,
-            Err(_) => {} // It is told of where it failed.
-        },
+        Some(acceptor) => {
+            // In a box: it is over before the rest begins. Where it fails, it is told of.
+            let shaken = Box::pin(accept(stream, acceptor, manner.limits.head)).await;
+            if let Ok((stream, negotiated)) = shaken {
+                speak(stream, negotiated.is_http2, visitor, &manner).await;
+            }
+        }
     }
     Ok(())
 }

@@ -53,10 +53,6 @@ pub(super) async fn exchange(
     Err(failure)
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is on the stack for a moment; a box would cost every request"
-)]
 enum Attempt {
     Answered(Response<Incoming>, Lease),
     /// Nothing of it was sent: another upstream may have it.
@@ -116,17 +112,15 @@ impl Exchange<'_> {
             let most = self.way.service.timeouts.response;
             let left = self.left().map_err(|_| Waited::TooLong)?;
             let most = left.map_or(most, |left| left.min(most));
-            match timeout(most, &mut sent).await {
-                Ok(answered) => return answered.map_err(Waited::Failed),
-                Err(_) => {
-                    let upload = self.upload.as_ref().filter(|upload| !upload.is_whole());
-                    let now = upload.map_or(moves, |upload| upload.moves());
-                    if now == moves {
-                        return Err(Waited::TooLong);
-                    }
-                    moves = now;
-                }
+            if let Ok(answered) = timeout(most, &mut sent).await {
+                return answered.map_err(Waited::Failed);
             }
+            let upload = self.upload.as_ref().filter(|upload| !upload.is_whole());
+            let now = upload.map_or(moves, |upload| upload.moves());
+            if now == moves {
+                return Err(Waited::TooLong);
+            }
+            moves = now;
         }
     }
 
@@ -140,6 +134,10 @@ impl Exchange<'_> {
     }
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is on the stack for a moment; a box would cost every request"
+)]
 enum Waited {
     Failed(Option<Request<RequestBody>>),
     TooLong,

@@ -35,6 +35,14 @@ pub(super) fn remove(headers: &mut HeaderMap) {
     if found.is_empty() {
         return;
     }
+    // As nearly all have it: nothing is named, and there is nothing beside.
+    let mut values = headers.get_all(CONNECTION).iter();
+    if let ([_], Some(value), None) = (&*found, values.next(), values.next())
+        && (value == "keep-alive" || value == "close")
+    {
+        headers.remove(CONNECTION);
+        return;
+    }
     let takes_trailers = headers.get_all(TE).iter().any(|value| has_token(value, b"trailers"));
     let named: SmallVec<[HeaderName; 4]> = headers
         .get_all(CONNECTION)
@@ -98,6 +106,17 @@ mod tests {
         left.sort_unstable();
         assert_eq!(left, ["content-length", "te", "trailer", "x-kept"]);
         assert_eq!(headers["te"], "trailers");
+    }
+
+    #[test]
+    fn the_usual_connection_header_hides_no_second_one() {
+        let mut headers = map(&[("connection", "keep-alive"), ("x-hop", "1")]);
+        headers.append(CONNECTION, HeaderValue::from_static("x-hop"));
+        remove(&mut headers);
+        assert!(headers.is_empty(), "{headers:?}");
+        let mut headers = map(&[("connection", "keep-alive"), ("x-kept", "1")]);
+        remove(&mut headers);
+        assert_eq!(headers, map(&[("x-kept", "1")]));
     }
 
     #[test]

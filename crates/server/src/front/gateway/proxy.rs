@@ -35,13 +35,13 @@ pub(super) async fn answer(
     let log = visitor.desk.shared.log.as_ref();
     let mut line = log.map(|log| log.begin(&parts, visitor.origin.address));
     let mut idle = None;
-    let response = match admit(&visitor, &parts, line.as_deref_mut()).await {
+    let response = match admit(&visitor, &parts, line.as_mut()).await {
         Err(failure) => failure.answer(is_unread),
         Ok(Admitted::Refused(response)) => response,
         Ok(Admitted::Passed(service, target, pass)) => {
             idle = is_http2.then_some(service.timeouts.idle);
             let way = Way { visitor: &visitor, service: &service, host: target.host.as_ref(), pass: &pass };
-            let mut response = match way.serve(parts, body, line.as_deref_mut()).await {
+            let mut response = match way.serve(parts, body, line.as_mut()).await {
                 Ok(response) => response,
                 Err(failure) => failure.answer(is_unread),
             };
@@ -129,7 +129,8 @@ impl Way<'_> {
         let (mut head, body) = response.into_parts();
         hop_by_hop::remove(&mut head.headers);
         head.version = Version::HTTP_11;
-        let relayed = Relayed::new(body, lease, timeouts.idle, left);
+        let relayed = Relayed::begun(body, lease, timeouts.idle, left).await;
+        let relayed = relayed.map_err(|_| Failure::UpstreamFailed)?;
         Ok(Response::from_parts(head, Content::Relayed(relayed)))
     }
 

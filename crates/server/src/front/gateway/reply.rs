@@ -8,7 +8,7 @@ use super::upstream::Lease;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use std::future::{Pending, pending};
+use std::future::{Pending, pending, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -18,7 +18,7 @@ use tokio::time::{Timeout, timeout};
 /// The body of an answer.
 pub(super) struct Reply {
     content: Content,
-    line: Option<Box<Line>>,
+    line: Option<Line>,
     /// Over when the body is.
     visit: Visit,
     /// For an answer over HTTP/2: how long its client may not take it.
@@ -34,6 +34,8 @@ pub(super) enum Content {
 /// The upstream's body.
 pub(super) struct Relayed {
     inner: Incoming,
+    /// The first part, if it was there with the head.
+    first: Option<Frame<Bytes>>,
     lease: Option<Lease>,
     patience: Patience,
     /// Runs out when all of the request has taken too long.
@@ -56,19 +58,57 @@ impl Content {
 }
 
 impl Relayed {
-    pub(super) fn new(inner: Incoming, mut lease: Lease, idle: Duration, left: Option<Duration>) -> Self {
+    /// A body that has begun. What has come with its head goes out with its head: in a write of its own it
+    /// would cost the client's side twice.
+    pub(super) async fn begun(
+        mut inner: Incoming,
+        lease: Lease,
+        idle: Duration,
+        left: Option<Duration>,
+    ) -> Result<Self, CutOff> {
+        let first = first(&mut inner).await.transpose().map_err(CutOff::Broken)?;
+        Ok(Self::new(inner, first, lease, idle, left))
+    }
+
+    fn new(
+        inner: Incoming,
+        first: Option<Frame<Bytes>>,
+        mut lease: Lease,
+        idle: Duration,
+        left: Option<Duration>,
+    ) -> Self {
         let has_ended = inner.is_end_stream();
         if has_ended {
             lease.give_back();
         }
         let end = left.filter(|_| !has_ended).map(|left| Box::pin(timeout(left, pending())));
-        Self { inner, lease: Some(lease).filter(|_| !has_ended), patience: Patience::new(idle), end }
+        let lease = Some(lease).filter(|_| !has_ended);
+        Self { inner, first, lease, patience: Patience::new(idle), end }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.first.is_none() && self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let Some(first) = &self.first else { return self.inner.size_hint() };
+        let first = first.data_ref().map_or(0, Bytes::len) as u64;
+        let rest = self.inner.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower() + first);
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper + first);
+        }
+        hint
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
         if self.end.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready()) {
             self.lease = None;
             return Poll::Ready(Some(Err(CutOff::Silent)));
+        }
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(first)));
         }
         let polled = Pin::new(&mut self.inner).poll_frame(cx);
         if polled.is_pending() {
@@ -91,13 +131,28 @@ impl Relayed {
     }
 }
 
+/// The first part of a body, if it is there already. It is asked for, its connection's task gets one turn
+/// to hand it over, and that is all that is waited for.
+async fn first(body: &mut Incoming) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+    if body.is_end_stream() {
+        return None;
+    }
+    let mut has_waited = false;
+    poll_fn(|cx| match Pin::new(&mut *body).poll_frame(cx) {
+        Poll::Ready(frame) => Poll::Ready(frame),
+        Poll::Pending if has_waited => Poll::Ready(None),
+        Poll::Pending => {
+            has_waited = true;
+            // Behind the connection's task, which was woken by being asked.
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await
+}
+
 impl Reply {
-    pub(super) fn new(
-        content: Content,
-        line: Option<Box<Line>>,
-        visit: Visit,
-        idle: Option<Duration>,
-    ) -> Self {
+    pub(super) fn new(content: Content, line: Option<Line>, visit: Visit, idle: Option<Duration>) -> Self {
         Self { content, line, visit, idle, taken: None }
     }
 }
@@ -136,14 +191,14 @@ impl Body for Reply {
     fn is_end_stream(&self) -> bool {
         match &self.content {
             Content::Own(body) => body.is_none(),
-            Content::Relayed(relayed) => relayed.inner.is_end_stream(),
+            Content::Relayed(relayed) => relayed.has_ended(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
             Content::Own(body) => SizeHint::with_exact(body.as_ref().map_or(0, Bytes::len) as u64),
-            Content::Relayed(relayed) => relayed.inner.size_hint(),
+            Content::Relayed(relayed) => relayed.size_hint(),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::proxy::Way;
 use super::reply::{Content, Relayed};
 use super::request_body::RequestBody;
 use super::upstream::Lease;
-use crate::front::websocket::{accept_key, is_handshake, refuse_with_close, splice};
+use crate::front::websocket::{Spliced, accept_key, is_handshake, refuse_with_close, splice};
 use bytes::Bytes;
 use hivemind_tower::websocket::{Close, MessageLimiter};
 use http::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
@@ -58,7 +58,8 @@ impl Ticket {
                 let Ok((upstream, ahead)) = tunnel.upstream.await else { return };
                 let upstream = super::rewound::Rewound::new(upstream, ahead);
                 let spliced = splice(client, upstream, tunnel.limiter, tunnel.idle, stopped).await;
-                tracing::debug!(?spliced, "a WebSocket ended");
+                let Spliced { ended, to_upstream, to_client, messages } = spliced;
+                tracing::debug!(?ended, to_upstream, to_client, messages, "a WebSocket ended");
             }
         }
     }
@@ -128,7 +129,8 @@ async fn agree(
     let (mut head, body) = response.into_parts();
     hop_by_hop::remove(&mut head.headers);
     if !has_agreed {
-        let relayed = Relayed::new(body, lease, timeouts.idle, timeouts.total);
+        let relayed = Relayed::begun(body, lease, timeouts.idle, timeouts.total).await;
+        let relayed = relayed.map_err(|_| Failure::UpstreamFailed)?;
         return Ok(Response::from_parts(head, Content::Relayed(relayed)));
     }
     head.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));

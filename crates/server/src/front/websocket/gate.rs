@@ -52,52 +52,55 @@ impl Charge for Nothing {
 }
 
 /// From the client to the upstream.
-pub(super) enum ClientGate<L> {
-    /// Nothing is counted, so nothing is read.
-    Open,
-    Counting(Counting<L>),
+pub(super) struct ClientGate<L> {
+    /// None where nothing is counted: then nothing is read.
+    counting: Option<Counting<L>>,
+    awaits_close: bool,
 }
 
 impl<L: Charge> Gate for ClientGate<L> {
     fn look(&mut self, bytes: &[u8]) -> Look {
-        match self {
-            Self::Open => Look { pass: bytes.len(), ..Look::default() },
-            Self::Counting(counting) => counting.look(bytes),
+        match &mut self.counting {
+            None => Look { pass: bytes.len(), ..Look::default() },
+            Some(counting) => counting.look(bytes),
         }
     }
 
     fn is_over(&self) -> bool {
-        matches!(self, Self::Counting(counting) if counting.awaits_close && counting.has_closed())
+        self.awaits_close && self.counting.as_ref().is_some_and(Counting::has_closed)
     }
 }
 
 impl<L: Charge> ClientGate<L> {
     pub(super) fn new(limiter: Option<L>) -> Self {
-        limiter.map_or(Self::Open, |limiter| Self::Counting(Counting::new(limiter)))
+        Self { counting: limiter.map(Counting::new), awaits_close: false }
     }
 
     /// From now on, the client's Close is all that is waited for.
     pub(super) fn await_close(&mut self) {
-        if let Self::Counting(counting) = self {
-            counting.awaits_close = true;
-        }
+        self.awaits_close = true;
     }
 
     /// Messages that were let through.
     pub(super) fn messages(&self) -> u64 {
-        match self {
-            Self::Open => 0,
-            Self::Counting(counting) => counting.messages,
-        }
+        self.counting.as_ref().map_or(0, |counting| counting.messages)
     }
 
     pub(super) fn is_counting(&self) -> bool {
-        matches!(self, Self::Counting(_))
+        self.counting.is_some()
+    }
+}
+
+impl ClientGate<Nothing> {
+    /// Passes nothing from the start, and waits for the client's Close.
+    pub(super) fn refusing() -> Self {
+        let counting = Counting { is_refused: true, ..Counting::new(Nothing) };
+        Self { counting: Some(counting), awaits_close: true }
     }
 }
 
 /// Reads a client's frames: each is whole in its head and charged before a byte of it passes.
-pub(super) struct Counting<L> {
+struct Counting<L> {
     limiter: L,
     /// What is still to come of the present frame.
     left: u64,
@@ -107,20 +110,11 @@ pub(super) struct Counting<L> {
     is_refused: bool,
     /// The head of the client's Close was seen: it has said its last.
     is_closing: bool,
-    awaits_close: bool,
 }
 
 impl<L: Charge> Counting<L> {
-    pub(super) fn new(limiter: L) -> Self {
-        Self {
-            limiter,
-            left: 0,
-            in_message: false,
-            messages: 0,
-            is_refused: false,
-            is_closing: false,
-            awaits_close: false,
-        }
+    fn new(limiter: L) -> Self {
+        Self { limiter, left: 0, in_message: false, messages: 0, is_refused: false, is_closing: false }
     }
 
     fn has_closed(&self) -> bool {
@@ -178,13 +172,6 @@ impl<L: Charge> Counting<L> {
         self.limiter.charge(head.opcode).map_err(Stop::Limited)?;
         self.messages += u64::from(matches!(head.opcode, 1 | 2));
         Ok(())
-    }
-}
-
-impl Counting<Nothing> {
-    /// Passes nothing from the start.
-    pub(super) fn refusing() -> Self {
-        Self { is_refused: true, ..Self::new(Nothing) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A client's bytes through the gate without a connection, for tests and for the fuzzer.
 
-use super::gate::{ClientGate, Counting, Gate, Look, Nothing, Stop};
+use super::gate::{ClientGate, Gate, Look, Nothing, Stop};
 
 /// What came of bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(crate) struct Scanned {
 
 /// What the gate of a client's frames lets through of bytes that come in these pieces.
 pub(crate) fn scan<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Scanned {
-    let mut gate = ClientGate::Counting(Counting::new(Nothing));
+    let mut gate = ClientGate::new(Some(Nothing));
     let (passed, stop) = through(&mut gate, pieces);
     Scanned { passed, stop, messages: gate.messages() }
 }

@@ -18,7 +18,7 @@ fn refused(break_it: impl FnOnce(&Ca, &CertificateFiles)) -> String {
     let ca = Ca::new();
     let files = ca.issue("server", &["a.example.org"]);
     break_it(&ca, &files);
-    let text = load(&[&files]).err().expect("refused").to_string();
+    let text = load(&[&files]).expect_err("refused").to_string();
     text.replace(ca.folder.path().to_str().unwrap(), "")
 }
 
@@ -70,7 +70,7 @@ fn each_file_that_cannot_be_used_is_named_with_the_remedy() {
         ),
         ("/server.crt: the certificate expired on 2020-02-29 at 00:00 UTC", "renew it", |ca, _| {
             ca.issue_with("server", &["a.example.org"], |params| {
-                params.not_after = rcgen::date_time_ymd(2020, 2, 29)
+                params.not_after = rcgen::date_time_ymd(2020, 2, 29);
             });
         }),
     ] {
@@ -137,7 +137,7 @@ fn dates_are_read_as_they_were_written() {
         }
     }
     let forever = ca.issue_with("dated", &["a.example.org"], |params| {
-        params.not_after = rcgen::date_time_ymd(9999, 12, 31)
+        params.not_after = rcgen::date_time_ymd(9999, 12, 31);
     });
     assert_eq!(load(&[&forever]).unwrap().expires_at(), Timestamp::MAX);
 }
@@ -153,7 +153,7 @@ fn what_is_not_wrong_yet_is_warned_of() {
     assert!(warnings[0].to_string().contains("`chmod o-r "), "{}", warnings[0]);
     fs::set_permissions(&fine.key, PermissionsExt::from_mode(0o640)).unwrap();
     let dated = ca.issue_with("dated", &["a.example.org"], |params| {
-        params.not_after = rcgen::date_time_ymd(2050, 1, 1)
+        params.not_after = rcgen::date_time_ymd(2050, 1, 1);
     });
     let certificates = load(&[&fine, &dated]).unwrap();
     let end = Timestamp::from_millis(2_524_608_000_000);
@@ -165,7 +165,7 @@ fn what_is_not_wrong_yet_is_warned_of() {
     assert_eq!(told, [Warning::Expires { cert: dated.cert.clone(), not_after: end }]);
     assert!(told[0].to_string().ends_with("ends on 2050-01-01 at 00:00 UTC; renew it"), "{}", told[0]);
     let early = ca.issue_with("early", &["a.example.org"], |params| {
-        params.not_before = rcgen::date_time_ymd(2090, 1, 1)
+        params.not_before = rcgen::date_time_ymd(2090, 1, 1);
     });
     assert!(matches!(&load(&[&early]).unwrap().warnings(now)[..], [Warning::NotYetValid { .. }]));
 }

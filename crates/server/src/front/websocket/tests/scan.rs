@@ -168,7 +168,7 @@ proptest! {
         prop_assert_eq!(messages, messages_by_tungstenite(&bytes));
     }
 
-    // Seen failing on: a violation that is found before the head is whole.
+    // Seen failing on: a held head that is forgotten; the rest of a read that passes with what came before a violation.
     #[test]
     fn any_bytes_give_the_same_in_any_split(
         bytes in vec(prop_oneof![any::<u8>(), prop::sample::select(vec![0x81, 0x01, 0x80, 0x88, 0xFE, 0xFF, 0])], 1..200),
@@ -182,14 +182,13 @@ proptest! {
         let mut cursor = Cursor::new(&bytes);
         let theirs = FrameHeader::parse(&mut cursor);
         match (Head::read(&bytes), theirs) {
-            (Ok(None), Ok(None)) => {}
             (Ok(Some(head)), Ok(Some((header, length)))) => {
                 prop_assert_eq!((head.payload, head.is_final), (length, header.is_final));
                 prop_assert_eq!((head.opcode, head.is_masked), (u8::from(header.opcode), header.mask.is_some()));
                 prop_assert_eq!(head.length, usize::try_from(cursor.position()).unwrap());
             }
             // It waits for a whole head before it judges; tungstenite does not know reserved opcodes at all.
-            (Ok(None), Err(_)) => {}
+            (Ok(None), Ok(None) | Err(_)) => {}
             (Ok(Some(head)), Err(_)) => prop_assert!(matches!(head.opcode, 3..=7 | 11..=15)),
             // What tungstenite bears and RFC 6455 does not.
             (Err(violation), _) => prop_assert!(matches!(violation, Violation::Length | Violation::LongControl)),

@@ -152,7 +152,7 @@ async fn pass(limiter: Option<MessageLimiter>, length: u64) {
     assert!(matches!(spliced.await.unwrap().ended, Ended::Finished));
 }
 
-// Seen failing on: what is held until its frame is whole.
+// Seen failing on: a lane that reads before it has written what it read.
 #[test]
 fn a_message_of_any_length_passes_in_the_same_memory() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

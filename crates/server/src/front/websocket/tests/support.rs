@@ -42,11 +42,11 @@ pub(super) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     match payload.len() {
         short @ ..126 => frame.push(0x80 | u8::try_from(short).unwrap()),
         middling @ 126..0x1_0000 => {
-            frame.push(0x80 | 126);
+            frame.push(0x80 | 0x7E);
             frame.extend(u16::try_from(middling).unwrap().to_be_bytes());
         }
         long => {
-            frame.push(0x80 | 127);
+            frame.push(0x80 | 0x7F);
             frame.extend(u64::try_from(long).unwrap().to_be_bytes());
         }
     }
