@@ -113,7 +113,11 @@ async fn curl_follows() {
         "--data",
         "body",
     ]);
-    let curl = curl.arg(format!("http://127.0.0.1:{port}/path?q=1")).stdin(Stdio::null()).output();
+    let curl = curl
+        .args(["-H", "Host: example.org"])
+        .arg(format!("http://127.0.0.1:{port}/path?q=1"))
+        .stdin(Stdio::null())
+        .output();
     let output = tokio::time::timeout(Duration::from_secs(30), curl).await.expect("it ends").unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "308 https://127.0.0.1:8443/path?q=1");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "308 https://example.org:8443/path?q=1");
 }
