@@ -1,6 +1,6 @@
 //! TLS towards clients: certificates by name, ALPN, redirects, and files that are replaced.
 
-use crate::harness::{Authority, Echo, Gateway, Setup, run, tls_client, url};
+use crate::harness::{Authority, Echo, Gateway, Raw, Setup, run, tls_client, url};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -80,10 +80,12 @@ async fn curl_fails(authority: &Authority, gateway: &Gateway, name: &str) -> Str
 #[tokio::test]
 async fn plain_http_is_sent_to_https_with_all_of_its_target() {
     let (authority, upstream) = (Authority::new(), Echo::start().await);
-    let gateway = gateway(&authority, &upstream, json!({"redirect_from": "127.0.0.1:0"})).await;
+    // Its first screen does not tell this address, so it is one that was free a moment ago.
+    let redirect = Raw::nobody().await;
+    let gateway = gateway(&authority, &upstream, json!({"redirect_from": redirect.to_string()})).await;
     let port = gateway.listen.port();
     for (method, code) in [("GET", 301..=308), ("POST", 307..=308)] {
-        let mut wire = crate::harness::Wire::to(gateway.redirect()).await;
+        let mut wire = crate::harness::Wire::to(redirect).await;
         let text = crate::harness::request(method, "/a/b?c=d", &[("host", "first.example:80")], "");
         wire.send(text).await;
         let answer = wire.answer().await;
@@ -96,7 +98,7 @@ async fn plain_http_is_sent_to_https_with_all_of_its_target() {
         );
     }
     // A host that could write a header of its own is none.
-    let mut wire = crate::harness::Wire::to(gateway.redirect()).await;
+    let mut wire = crate::harness::Wire::to(redirect).await;
     wire.send("GET / HTTP/1.1\r\nhost: a\"<>\\ evil\r\n\r\n").await;
     let answer = wire.answer().await;
     assert!(

@@ -93,16 +93,15 @@ impl Setup {
             rest.split(['/', ' ']).next()?.parse().ok()
         };
         let listen = address("gateway").unwrap_or_else(|| panic!("no gateway in:\n{}", lines.join("\n")));
-        let (admin, redirect) = (address("admin"), address("redirect"));
+        let admin = address("admin");
         Gateway {
             folder: self.folder,
             config: self.config,
             process: Process(child),
             listen,
             admin,
-            redirect,
             log,
-            screen,
+            _screen: screen,
         }
     }
 }
@@ -126,9 +125,9 @@ pub(crate) struct Gateway {
     process: Process,
     pub(crate) listen: SocketAddr,
     admin: Option<SocketAddr>,
-    redirect: Option<SocketAddr>,
     pub(crate) log: Log,
-    pub(crate) screen: Log,
+    /// Read to its end: a full pipe would stop the gateway.
+    _screen: Log,
 }
 
 impl Gateway {
@@ -148,10 +147,6 @@ impl Gateway {
 
     pub(crate) fn admin(&self) -> SocketAddr {
         self.admin.expect("an admin port on the first screen")
-    }
-
-    pub(crate) fn redirect(&self) -> SocketAddr {
-        self.redirect.expect("where plain HTTP is redirected, on the first screen")
     }
 
     /// A connection to it.
