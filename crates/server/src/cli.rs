@@ -4,6 +4,7 @@
 mod check;
 mod explain;
 mod gateway;
+mod import;
 mod rate;
 mod replay;
 mod serve;
@@ -28,6 +29,7 @@ enum Command {
     Check(check::Check),
     Explain(explain::Explain),
     Replay(replay::Replay),
+    Import(import::Import),
 }
 
 pub(crate) fn run() -> ExitCode {
@@ -37,6 +39,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Check(check) => check.run(),
         Command::Explain(explain) => explain.run(),
         Command::Replay(replay) => replay.run(),
+        Command::Import(import) => import.run(),
     };
     match result {
         Ok(code) => code,

@@ -9,6 +9,7 @@ mod front;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod health;
+mod import;
 mod logging;
 mod proto;
 mod reload;
