@@ -44,7 +44,7 @@ async fn each_name_gets_its_own_certificate_and_no_name_the_first() {
     let (authority, upstream) = (Authority::new(), Echo::start().await);
     let second = authority.issue_to(authority.folder(), "second", &["second.example"]);
     let first =
-        authority.issue_to(authority.folder(), "first", &["first.example", "*.wild.example", "127.0.0.1"]);
+        authority.issue_to(authority.folder(), "named", &["first.example", "*.wild.example", "127.0.0.1"]);
     let gateway = gateway(&authority, &upstream, json!({"certificates": [first, second]})).await;
     for name in ["first.example", "second.example", "SECOND.example", "any.wild.example", "127.0.0.1"] {
         let (mut wire, _) = tls_client(&authority, gateway.listen, name, &["http/1.1"]).await.expect(name);

@@ -1,7 +1,9 @@
 //! A headless Chromium, asked over its DevTools protocol.
 
+use super::gateway::request;
 use super::programs::{Process, command};
-use crate::support::{get, within};
+use super::wire::Wire;
+use crate::support::within;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -47,8 +49,10 @@ impl Browser {
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let target = async {
             loop {
-                let list = get(address, "/json/list").await;
-                let list: Value = serde_json::from_str(&list.body).unwrap();
+                // It answers only to an address.
+                let mut wire = Wire::to(address).await;
+                wire.send(request("GET", "/json/list", &[("host", &address.to_string())], "")).await;
+                let list: Value = serde_json::from_slice(&wire.answer().await.body).unwrap();
                 let pages = list.as_array().unwrap().iter();
                 let mut sockets = pages.filter(|page| page["type"] == "page" && page["url"] == url);
                 if let Some(page) = sockets.next() {
