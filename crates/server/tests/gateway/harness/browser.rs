@@ -65,18 +65,31 @@ impl Browser {
         Self { _profile: profile, _process: Process(child), page }
     }
 
-    /// The value of an expression, once its promise is kept.
-    pub(crate) async fn value(&mut self, expression: &str) -> Value {
+    /// The text of a page, once a promise of its script is kept.
+    pub(crate) async fn shown(&mut self, promise: &str) -> String {
+        // The script may not have run yet, or run in a page that is about to be replaced.
+        let expression = format!("{promise}?.then(() => document.body.innerText)");
+        let shown = async {
+            loop {
+                if let Some(text) = self.value(&expression).await.as_str() {
+                    break text.to_owned();
+                }
+            }
+        };
+        within(promise, shown).await
+    }
+
+    /// The value of an expression, once its promise is kept; nothing where it has none.
+    async fn value(&mut self, expression: &str) -> Value {
         let parameters = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
         let call = json!({"id": 1, "method": "Runtime.evaluate", "params": parameters}).to_string();
         self.page.send(Message::text(call)).await.unwrap();
         loop {
-            let message = within(expression, self.page.next()).await.expect("an answer").unwrap();
+            let message = self.page.next().await.expect("an answer").unwrap();
             let Ok(text) = message.to_text() else { continue };
-            let answer: Value = serde_json::from_str(text).unwrap_or_default();
+            let mut answer: Value = serde_json::from_str(text).unwrap_or_default();
             if answer["id"] == 1 {
-                assert!(answer["result"]["exceptionDetails"].is_null(), "{answer}");
-                return answer["result"]["result"]["value"].clone();
+                return answer["result"]["result"]["value"].take();
             }
         }
     }
