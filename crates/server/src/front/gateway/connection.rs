@@ -71,7 +71,7 @@ pub(super) async fn serve(arrival: Arrival, desk: Rc<Desk>, manner: Rc<Manner>) 
             // In a box: it is over before the rest begins. Where it fails, it is told of.
             let shaken = Box::pin(accept(stream, acceptor, manner.limits.head)).await;
             if let Ok((stream, negotiated)) = shaken {
-                speak(stream, negotiated.is_http2, visitor, &manner).await;
+                Box::pin(speak(stream, negotiated.is_http2, visitor, &manner)).await;
             }
         }
     }
@@ -91,7 +91,12 @@ where
         is_http2
     };
     let line = TokioIo::new(Line::new(io, &first, Rc::clone(&presence)));
-    if is_http2 { http2(line, visitor, manner).await } else { http1(line, visitor, manner).await }
+    // Each in a box of its size: else every connection would have room for the largest of them.
+    if is_http2 {
+        Box::pin(http2(line, visitor, manner)).await;
+    } else {
+        Box::pin(http1(line, visitor, manner)).await;
+    }
 }
 
 /// Waits for something as long as the connection may stay.
@@ -128,7 +133,8 @@ where
 {
     let presence = Rc::clone(&visitor.presence);
     let served = Rc::clone(&visitor);
-    let service = service_fn(move |request| answer(Rc::clone(&served), request));
+    // In a box for each request: hyper keeps room for an answer, and an idle connection needs none.
+    let service = service_fn(move |request| Box::pin(answer(Rc::clone(&served), request)));
     let mut connection = http1::Builder::new()
         .max_buf_size(manner.max_header_bytes.max(LEAST_BUFFER))
         .max_header_size(manner.max_header_bytes)

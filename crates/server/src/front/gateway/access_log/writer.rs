@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(value["client"], "ip:203.0.113.9");
         assert_eq!(value["path"], "/\"\\x");
         assert_eq!(value["duration_ms"], 1.5);
-        assert_eq!(value["time"], "2026-11-16T02:13:20.123Z");
+        assert_eq!(value["time"], "2026-11-16T03:33:20.123Z");
         assert!(text.ends_with("}\n") && text.matches('\n').count() == 1, "{text}");
     }
 
