@@ -3,6 +3,7 @@
 mod environment;
 mod errors;
 mod gateway;
+mod gateway_errors;
 mod page;
 mod properties;
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 const PAGE: &str = include_str!("../../../../../../docs/reference/configuration.md");
 
 const GATEWAY: &str =
-    "gateway: {tls: {cert: a, key: b}, services: [{id: app, upstream: 'http://127.0.0.1:3000'}]}";
+    "gateway: {tls: {cert: a, key: b}, services: [{id: app, upstream: 'http://192.0.2.1:3000'}]}";
 
 /// The keys of limits, which the page tells once for all places that have them.
 const OF_LIMITS: &[&str] = &[
