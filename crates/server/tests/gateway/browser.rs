@@ -4,7 +4,7 @@ use crate::harness::{Browser, Gateway, Nginx, url};
 use crate::websocket::echo;
 use serde_json::json;
 
-const PAGE: &str = r#"<!doctype html><title>echo</title><p id=log></p><script>
+const PAGE: &str = r"<!doctype html><title>echo</title><p id=log></p><script>
 window.done = new Promise(resolve => {
   const log = text => document.getElementById('log').append(text + ' ');
   const socket = new WebSocket('ws://' + location.host + '/ws');
@@ -13,7 +13,7 @@ window.done = new Promise(resolve => {
   socket.onmessage = event => { log(event.data); socket.send('message ' + sent++); };
   socket.onclose = event => { log('closed ' + event.code + ' ' + event.reason); resolve(); };
 });
-</script>"#;
+</script>";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn chromium_shows_the_close_code_of_a_websocket_that_was_limited() {

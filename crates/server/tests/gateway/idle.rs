@@ -5,7 +5,7 @@ use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_idle_connections_need_little_memory() {
-    // A thousand where there is less time; a build with its checks needs more for each.
+    // A thousand where there is less time.
     let count: u64 = if is_long() { 10_000 } else { 1_000 };
     let upstream = Echo::start().await;
     let setup = Setup::new(&json!({
@@ -26,8 +26,10 @@ async fn ten_thousand_idle_connections_need_little_memory() {
     }
     let after = gateway.resident_kib();
     let each = (after - before) * 1024 / count;
-    assert!(after < 150_000, "{after} KiB for {count} connections");
-    assert!(each < 20 << 10, "{each} bytes for each connection");
+    // What is promised is for a build for release, and measured by benches/gateway; without optimisation
+    // what a task keeps is several times as large.
+    let most = if cfg!(debug_assertions) { 48 << 10 } else { 12 << 10 };
+    assert!(each < most, "{each} bytes for each connection, {after} KiB for {count}");
     // All of them are still served.
     for wire in held.iter_mut().step_by(97) {
         wire.send("GET / HTTP/1.1\r\nhost: a\r\n\r\n").await;

@@ -83,7 +83,7 @@ async fn trailers_go_from_any_version_to_any_other() {
         let up = seen.last().unwrap();
         assert_eq!(&up.body[..], b"up");
         assert_eq!(
-            up.trailers.as_ref().and_then(|trailers| trailers.get("x-sum")).map(|sum| sum.as_bytes()),
+            up.trailers.as_ref().and_then(|trailers| trailers.get("x-sum")).map(http::HeaderValue::as_bytes),
             Some(&b"2"[..])
         );
     }

@@ -206,8 +206,8 @@ async fn requests_in_a_row_are_answered_in_order_on_one_connection() {
     let upstream = Echo::start().await;
     let gateway = Gateway::before(upstream.address).await;
     let mut client = gateway.connect().await;
-    let pipeline: String =
-        (0..20).map(|n| format!("POST /{n} HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabc")).collect();
+    let post = |n| format!("POST /{n} HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabc");
+    let pipeline = (0..20).map(post).collect::<Vec<_>>().concat();
     client.send(pipeline).await;
     for n in 0..20 {
         assert_eq!(client.answer().await.text(), format!("POST /{n} abc"));

@@ -41,11 +41,11 @@ async fn the_longest_prefix_of_the_named_host_wins() {
         let answer = gateway.ask("GET", target, &[("host", host)], "").await;
         match expected {
             Some(name) => {
-                assert_eq!((answer.code(), answer.header("x-upstream")), (200, Some(name)), "{host}{target}")
+                assert_eq!((answer.code(), answer.header("x-upstream")), (200, Some(name)), "{host}{target}");
             }
             // A name with its root is the same name or no name: either is right, another service is not.
             None if host.ends_with('.') => {
-                assert!(answer.code() == 404 || answer.header("x-upstream") == Some("users"))
+                assert!(answer.code() == 404 || answer.header("x-upstream") == Some("users"));
             }
             None => assert_eq!(answer.code(), 404, "{host}{target}"),
         }

@@ -1,4 +1,4 @@
-//! A headless Chromium, asked over its DevTools protocol.
+//! A headless Chromium, asked over the protocol of its developer tools.
 
 use super::gateway::request;
 use super::programs::{Process, command};

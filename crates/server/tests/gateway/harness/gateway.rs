@@ -1,9 +1,9 @@
 //! The gateway as a process: started with a configuration of its own, found by its first
 //! screen, and killed by its own handle when the test is over.
 
-use super::log::Log;
 use super::wire::Wire;
 use super::{Message, Process};
+use crate::support::log::Log;
 use crate::support::{DEADLINE, Page, post, within};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -249,10 +249,10 @@ pub(crate) fn request(method: &str, target: &str, headers: &[(&str, &str)], body
         text += "connection: close\r\n";
     }
     for (name, value) in headers {
-        text += &format!("{name}: {value}\r\n");
+        text.extend([name, ": ", value, "\r\n"]);
     }
     if !body.is_empty() {
-        text += &format!("content-length: {}\r\n", body.len());
+        text.extend(["content-length: ", &body.len().to_string(), "\r\n"]);
     }
     text + "\r\n" + body
 }

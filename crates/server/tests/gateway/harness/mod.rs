@@ -4,8 +4,6 @@ mod browser;
 mod certificates;
 mod echo;
 mod gateway;
-#[path = "../../serve/support/log.rs"]
-mod log;
 mod message;
 mod nginx;
 mod programs;
@@ -23,5 +21,3 @@ pub(crate) use programs::{Process, is_long, run};
 pub(crate) use raw::{OK, Raw};
 pub(crate) use recorder::Recorder;
 pub(crate) use wire::Wire;
-
-use crate::support::within;

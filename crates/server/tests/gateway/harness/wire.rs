@@ -56,7 +56,7 @@ impl Wire {
 
     /// Sends until the other side takes no more, and says how much it took: nothing is taken within `quiet`.
     pub(crate) async fn fill(&mut self, most: usize, quiet: Duration) -> usize {
-        let piece = [b'x'; 16 << 10];
+        let piece = vec![b'x'; 16 << 10];
         let mut sent = 0;
         while sent < most {
             match tokio::time::timeout(quiet, self.stream.write(&piece[..piece.len().min(most - sent)])).await
