@@ -31,11 +31,17 @@ pub struct State {
 }
 
 impl State {
-    /// A state of any 16 bytes, to show that no bytes make a decision panic.
-    #[cfg(feature = "testing")]
+    /// A state that was kept elsewhere. No bits make a decision panic.
     #[must_use]
     pub const fn from_bits(since: u64, count: u64) -> Self {
         Self { since, count }
+    }
+
+    /// Its bits, for whoever keeps it elsewhere: the last earned token's time or the
+    /// window's number; then tokens and phase, a count, or the last and this window's counts.
+    #[must_use]
+    pub const fn bits(self) -> (u64, u64) {
+        (self.since, self.count)
     }
 
     fn from_halves(since: u64, high: u32, low: u32) -> Self {

@@ -5,6 +5,8 @@
 //! hivemind:ratelimit:http:SERVICE:ENDPOINT:{CLIENT}:COUNTER
 //! hivemind:ratelimit:ws:conn:SERVICE:{CLIENT}:COUNTER
 //! hivemind:ratelimit:ws:msg:SERVICE:{CLIENT}:CONNECTION:COUNTER
+//! hivemind:ratelimit:ws:open:SERVICE:{CLIENT}:COUNTER
+//! hivemind:ratelimit:ip:{ADDRESS}:COUNTER
 //! ```
 //!
 //! Invariant: two different counters never have one name. Each part is
@@ -99,6 +101,40 @@ pub enum Counted<'a> {
         /// On which connection.
         connection: &'a str,
     },
+    /// WebSocket connections that a client has open at once.
+    OpenConnections {
+        /// The service that is called.
+        service: &'a str,
+        /// Who calls.
+        client: &'a str,
+    },
+    /// Requests from an address, under whatever names.
+    Address {
+        /// The address.
+        address: &'a str,
+    },
+}
+
+impl<'a> Counted<'a> {
+    /// What the counters of a charge with these parts count. Those of `hivemind-tower` have
+    /// domains that begin with a colon, as no domain of a rule file does.
+    #[must_use]
+    pub fn of(parts: Parts<'a>) -> Self {
+        let values = |index: usize| parts.entries.get(index).map_or("", |(_, value)| *value);
+        match (parts.domain, parts.entries.len()) {
+            (":http", 3) => {
+                let endpoint = Some(values(1)).filter(|endpoint| *endpoint != "*");
+                Self::Requests { service: values(0), endpoint, client: values(2) }
+            }
+            (":ws_connection", 2) => Self::Connections { service: values(0), client: values(1) },
+            (":ws_message", 3) => {
+                Self::Messages { service: values(0), client: values(1), connection: values(2) }
+            }
+            (":ws_open", 2) => Self::OpenConnections { service: values(0), client: values(1) },
+            (":ip_guard", 1) => Self::Address { address: values(0) },
+            _ => Self::Descriptor(parts),
+        }
+    }
 }
 
 /// How a counter counts, as far as its state depends on it.
@@ -185,6 +221,15 @@ impl Writer {
                 self.part(service);
                 self.tag(client);
                 self.part(connection);
+            }
+            Counted::OpenConnections { service, client } => {
+                self.0.push_str(":ws:open");
+                self.part(service);
+                self.tag(client);
+            }
+            Counted::Address { address } => {
+                self.0.push_str(":ip");
+                self.tag(address);
             }
         }
     }

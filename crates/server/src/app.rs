@@ -14,14 +14,16 @@ use crate::front::rls::RateLimitService;
 use crate::health::Health;
 use crate::reload::{Configuration, accepted, refused};
 use crate::ruleset::Ruleset;
+use crate::secrets;
 use crate::service::{HeaderNames, Options, Service};
+use crate::storage::{self, Storage};
 use crate::telemetry::{Stats, exposition};
 use anyhow::Context;
 use axum::http::header;
 use axum::routing::get;
 use axum::serve::Listener;
 use bounded::Bounded;
-use hivemind_core::store::{KeySeed, MemoryStore, StoreOptions};
+use hivemind_core::store::KeySeed;
 use hivemind_core::{Clock, SystemClock};
 use listeners::{Listeners, Tcp};
 use std::sync::Arc;
@@ -39,7 +41,7 @@ pub(crate) struct Origin {
 /// What all that runs has in common.
 struct Shared {
     service: Arc<Service>,
-    store: Arc<MemoryStore>,
+    storage: Arc<Storage>,
     seed: KeySeed,
     health: Arc<Health>,
     /// The fingerprint of the rules that were loaded first.
@@ -53,18 +55,18 @@ pub(crate) async fn run(settings: &Settings, origin: Origin) -> anyhow::Result<(
     let stats = Arc::new(Stats::default());
     let health = Arc::new(Health::default());
     let limiting = &settings.rate_limiting;
-    let store = Arc::new(MemoryStore::new(StoreOptions {
-        max_keys: limiting.max_keys.get(),
-        idle_ttl: limiting.idle_ttl,
-    }));
-    let seed = KeySeed::random();
-    let service = Service::new(Ruleset::default(), Arc::clone(&store), seed, options(settings), stats);
+    let seed = match &settings.security.key_seed_file {
+        Some(path) => secrets::key_seed(path)?,
+        None => KeySeed::random(),
+    };
+    let storage = storage::open(settings, &health).await?;
+    let service = Service::new(Ruleset::default(), Arc::clone(&storage), seed, options(settings), stats);
     let service = Arc::new(service);
     let rules = load_first(settings, &service, &health)?;
     let listeners = Listeners::bind(settings).await?;
-    tokio::spawn(sweep(Arc::clone(&store), limiting.sweep_interval));
+    tokio::spawn(sweep(Arc::clone(&storage), limiting.sweep_interval));
     screen::show(&listeners, settings);
-    serve(settings, origin, listeners, Shared { service, store, seed, health, rules }, signals).await
+    serve(settings, origin, listeners, Shared { service, storage, seed, health, rules }, signals).await
 }
 
 /// The signals that the service knows. From here on none of them ends the process by itself, SIGHUP
@@ -123,11 +125,11 @@ fn load_first(settings: &Settings, service: &Service, health: &Health) -> anyhow
     Ok(fingerprint)
 }
 
-async fn sweep(store: Arc<MemoryStore>, interval: Duration) {
+async fn sweep(storage: Arc<Storage>, interval: Duration) {
     let mut ticks = tokio::time::interval(interval);
     loop {
         ticks.tick().await;
-        tokio::task::block_in_place(|| store.sweep(SystemClock.now()));
+        tokio::task::block_in_place(|| storage.memory().sweep(SystemClock.now()));
     }
 }
 
@@ -151,7 +153,7 @@ async fn serve(
     let gateway = start_gateway(settings, &shared, gateway, redirect, &stopped, &mut accepting).await?;
     let reloads = follow::follow(settings, origin, &shared, gateway, hangups);
     let admin = admin::router(Admin { service: rls, health: Arc::clone(&health), reloads });
-    let metrics = metrics(settings, shared.service, shared.store);
+    let metrics = metrics(settings, shared.service, shared.storage);
     let mut pages = JoinSet::new();
     let closing = || until(closed.clone());
     if let Some(socket) = admin_tcp {
@@ -194,22 +196,26 @@ async fn start_gateway(
     stopped: &watch::Receiver<bool>,
     accepting: &mut JoinSet<()>,
 ) -> anyhow::Result<Option<Arc<front::gateway::Gateway>>> {
+    let redis = settings.storage.redis.as_ref();
     let (Some(settings), Some(listener)) = (&settings.gateway, listener) else { return Ok(None) };
     if let Some(redirect) = redirect {
         let https_port = listener.local_addr()?.port();
         accepting.spawn(gateway::redirect(redirect, https_port, stopped.clone()));
     }
-    let limiter = front::gateway::limiter(settings, &shared.store, shared.seed)?;
+    let limiter = front::gateway::limiter(settings, &shared.storage, redis, shared.seed)?;
     let running = gateway::Running::start(settings, listener, limiter, stopped).await?;
     let gateway = Arc::clone(&running.gateway);
     accepting.spawn(running.serve(stopped.clone()));
     Ok(Some(gateway))
 }
 
-fn metrics(settings: &Settings, service: Arc<Service>, store: Arc<MemoryStore>) -> axum::Router {
+fn metrics(settings: &Settings, service: Arc<Service>, storage: Arc<Storage>) -> axum::Router {
     let Some(path) = &settings.observability.prometheus_path else { return axum::Router::new() };
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    let page = async move || (kind, exposition(service.stats(), store.occupancy()));
+    let page = async move || {
+        let occupancy = storage.memory().occupancy();
+        (kind, exposition(service.stats(), occupancy, &storage::figures(&storage)))
+    };
     axum::Router::new().route(path.as_str(), get(page))
 }
 

@@ -21,7 +21,8 @@ use crate::proto::envoy::service::ratelimit::v3::{
 use crate::replay::{AccessLog, Engine, Lines, Recorded};
 use crate::ruleset::Ruleset;
 use crate::service::{Asked, HeaderNames, Options, Service};
-use crate::telemetry::{Stats, exposition};
+use crate::storage::Storage;
+use crate::telemetry::{Stats, StoreFigures, exposition};
 use hivemind_core::store::{KeySeed, MemoryStore, OnRefusal, StoreOptions};
 use hivemind_core::{Clock, Descriptor, Matcher, SystemClock};
 use prost::Message;
@@ -76,7 +77,7 @@ fn ask_each_rule(ruleset: Ruleset) {
             assert_eq!(rules.explain(&domain, &entries).steps.len(), entries.len(), "{domain} {entries:?}");
         });
     }
-    assert!(exposition(service.0.stats(), store().occupancy()).ends_with('\n'));
+    assert!(exposition(service.0.stats(), store().occupancy(), &StoreFigures::default()).ends_with('\n'));
 }
 
 /// Bytes as a message: our codec and prost accept or refuse them alike, and read the same.
@@ -196,8 +197,8 @@ fn store() -> MemoryStore {
 }
 
 pub(crate) fn service(ruleset: Ruleset, options: Options) -> RateLimitService {
-    let stats = Arc::new(Stats::default());
-    RateLimitService(Arc::new(Service::new(ruleset, Arc::new(store()), KeySeed::random(), options, stats)))
+    let (storage, stats) = (Storage::in_memory(store()), Arc::new(Stats::default()));
+    RateLimitService(Arc::new(Service::new(ruleset, Arc::new(storage), KeySeed::random(), options, stats)))
 }
 
 /// Everything on that can be.

@@ -16,6 +16,8 @@ pub(crate) struct Health {
     configuration_error: Mutex<Option<String>>,
     /// Keys of it that say something else than is in force, until a restart.
     restart: Mutex<Vec<String>>,
+    /// Why limits hold for this node alone, or not at all, though they are to be shared.
+    degraded: Mutex<Option<String>>,
 }
 
 impl Health {
@@ -37,6 +39,16 @@ impl Health {
 
     pub(crate) fn configuration_refused(&self, why: String) {
         *self.configuration_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+
+    /// The store that limits are shared in cannot be reached; it is ready all the same, since
+    /// it answers every request by its policy, and so would every other node.
+    pub(crate) fn degraded(&self, why: String) {
+        *self.degraded.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+
+    pub(crate) fn whole(&self) {
+        *self.degraded.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     pub(crate) fn stopping(&self) {
@@ -61,6 +73,10 @@ impl Health {
         }
         if !self.has_rules.load(Ordering::Relaxed) {
             lines.push("no rules have been loaded yet: every request is answered with an error".into());
+        }
+        let degraded = self.degraded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(why) = &*degraded {
+            lines.push(format!("degraded: {why}"));
         }
         let error = self.last_load_error.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = &*error {

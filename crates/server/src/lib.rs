@@ -15,7 +15,9 @@ mod proto;
 mod reload;
 mod replay;
 mod ruleset;
+mod secrets;
 mod service;
+mod storage;
 mod telemetry;
 #[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the gateway uses it, once it is there"))]
 mod tls;

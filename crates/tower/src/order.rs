@@ -104,7 +104,7 @@ impl Order {
         let charge = |bucket: &'a Bucket, key, entries, cost| {
             let parts = Parts { domain: bucket.kind.domain(), entries };
             let mode = if bucket.dry_run { Mode::Shadow } else { Mode::Enforce };
-            Charge { key, parts, limit: &bucket.limit, cost, op, mode }
+            Charge { key, parts, limit: &bucket.limit, ordinal: 0, cost, op, mode }
         };
         let own = charge(&self.bucket, self.key, names.own.get(..names.count).unwrap_or_default(), own_cost);
         let guard = self.guard.as_ref();

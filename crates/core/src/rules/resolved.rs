@@ -101,12 +101,13 @@ impl<'a> Resolved<'a> {
             let parts = matched.parts(self.domain);
             let prefixes = self.prefixes_of(matched, seed);
             for (index, limit) in matched.limits.iter().enumerate() {
+                let ordinal = ordinal(matched.limits, index);
                 let key = match prefixes.get(index) {
                     Some(prefix) => prefix.key(parts.values()),
-                    None => Key::new(seed, parts, limit, ordinal(matched.limits, index)),
+                    None => Key::new(seed, parts, limit, ordinal),
                 };
                 let Descriptor { cost, op, .. } = *descriptor;
-                charges.push(Charge { key, parts, limit, cost, op, mode: matched.mode });
+                charges.push(Charge { key, parts, limit, ordinal, cost, op, mode: matched.mode });
             }
         }
         charges

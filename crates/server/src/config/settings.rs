@@ -12,7 +12,10 @@ mod observability;
 mod places;
 mod rate_limiting;
 mod reading;
+mod redis_url;
+mod security;
 mod server;
+mod storage;
 #[cfg(test)]
 mod tests;
 mod unknown;
@@ -31,7 +34,9 @@ use std::sync::Arc;
 
 pub(crate) use observability::{LogFormat, LogLevel, Observability};
 pub(crate) use rate_limiting::RateLimiting;
+pub(crate) use security::Security;
 pub(crate) use server::Server;
+pub(crate) use storage::{Redis, Storage, Topology};
 
 /// A configuration larger than this is refused unread.
 pub(crate) const LARGEST_CONFIGURATION: u64 = 4 << 20;
@@ -45,6 +50,8 @@ pub(crate) const SECTIONS: [&str; 7] =
 pub(crate) struct Settings {
     pub(crate) server: Server,
     pub(crate) rate_limiting: RateLimiting,
+    pub(crate) storage: Storage,
+    pub(crate) security: Security,
     pub(crate) observability: Observability,
     /// None: no gateway runs.
     pub(crate) gateway: Option<Gateway>,
@@ -180,13 +187,13 @@ fn read<'n>(reading: &mut Reading<'n>, node: &'n Node) -> Settings {
     }
     let settings = Settings {
         rate_limiting: rate_limiting::read(root.section("rate_limiting")),
+        storage: storage::read(root.section("storage")),
+        security: security::read(root.section("security")),
         observability,
         gateway: gateway::read(&mut root, &server),
         server,
     };
-    later::storage(root.section("storage"));
     later::mesh(&mut root);
-    later::security(root.section("security"));
     reading.report_unknown(node, "");
     settings
 }

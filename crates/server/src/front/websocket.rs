@@ -102,22 +102,6 @@ where
     Splice::new(client, upstream, ClientGate::new(limiter), ServerGate::following()).run(idle, stopped).await
 }
 
-/// Passes bytes between a client and an upstream that have agreed on any other protocol. It
-/// ends as [`splice`] does, but without a word: what would be understood is not known.
-pub(crate) async fn tunnel<C, U>(
-    client: C,
-    upstream: U,
-    idle: Duration,
-    stopped: watch::Receiver<bool>,
-) -> Spliced
-where
-    C: AsyncRead + AsyncWrite + Unpin,
-    U: AsyncRead + AsyncWrite + Unpin,
-{
-    let gate = ClientGate::<MessageLimiter>::new(None);
-    Splice::new(client, upstream, gate, ServerGate::blind()).run(idle, stopped).await
-}
-
 /// Closes a WebSocket that the gateway itself has accepted only to say this, since a script in a
 /// browser does not see what an HTTP answer says. Waits a little for the client's Close.
 pub(crate) async fn refuse_with_close<C: AsyncRead + AsyncWrite + Unpin>(mut client: C, close: &Close) {

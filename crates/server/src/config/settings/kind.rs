@@ -132,12 +132,6 @@ pub(super) const HEADER: Kind<HeaderName> =
 pub(super) const URL: Kind<()> = Kind::text("a URL of http or https", "http://127.0.0.1:4317", |text| {
     has_scheme(text, &["http", "https"])
 });
-pub(super) const REDIS_URL: Kind<()> = Kind {
-    secret: true,
-    ..Kind::text("a URL of redis, rediss or redis+unix", "redis://127.0.0.1:6379", |text| {
-        has_scheme(text, &["redis", "rediss", "redis+unix", "unix"])
-    })
-};
 pub(super) const BYTES: Kind<u64> =
     Kind::text("a size above 0 with its unit (B, kB, MB, GB, KiB, MiB or GiB)", "10MB", bytes);
 

@@ -4,25 +4,8 @@
 //! What can be missing without harm is a warning. Where missing it would admit other
 //! requests than asked for, or leave open what was to be closed, it is an error.
 
-use super::kind::{AMOUNT, BYTES, FLAG, HOST_PORT, LISTEN, MILLIS, NUMBER, PATH, REDIS_URL, WORD};
+use super::kind::{AMOUNT, BYTES, FLAG, HOST_PORT, LISTEN, MILLIS, NUMBER, PATH, WORD};
 use super::reading::Section;
-
-const STORES: &[(&str, &str)] = &[("memory", "memory"), ("mesh", "mesh"), ("redis", "redis")];
-
-pub(super) fn storage(mut section: Section<'_, '_>) {
-    let kind = section.choice("kind", STORES).unwrap_or("memory");
-    section.choice("on_error", &[("open", ()), ("closed", ()), ("local", ())]);
-    let mut redis = section.section("redis");
-    redis.read("url", &REDIS_URL);
-    redis.read("timeout_ms", &MILLIS);
-    if kind != "memory" {
-        let cause = format!("`storage.kind: {kind}` is not there yet in this version");
-        let remedy = "write `memory`: each node then counts for itself, so a limit holds per node";
-        section.refuse("kind", cause, remedy);
-    } else if section.has("redis") {
-        section.not_yet("redis", "the Redis store is");
-    }
-}
 
 /// Takes the root, since it is the section as a whole that is not there yet.
 pub(super) fn mesh(root: &mut Section<'_, '_>) {
@@ -52,7 +35,7 @@ pub(super) fn mesh(root: &mut Section<'_, '_>) {
     }
 }
 
-pub(super) fn security(mut section: Section<'_, '_>) {
+pub(super) fn security(section: &mut Section<'_, '_>) {
     let mut grpc_tls = section.section("grpc_tls");
     for file in ["cert", "key", "client_ca"] {
         grpc_tls.read(file, &PATH);
@@ -72,8 +55,5 @@ pub(super) fn security(mut section: Section<'_, '_>) {
     }
     if section.read("api_keys_file", &PATH).is_some() {
         section.refuse("api_keys_file", "API keys are not there yet in this version".into(), unguarded);
-    }
-    if section.read("key_seed_file", &PATH).is_some() {
-        section.not_yet("key_seed_file", "sharing the seed of keys between nodes is");
     }
 }

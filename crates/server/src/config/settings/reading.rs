@@ -188,10 +188,14 @@ impl<'r, 'n> Section<'r, 'n> {
         }
     }
 
-    /// A single value, or a list of such.
+    /// A single value, or a list of such; the environment may write that with commas.
     pub(super) fn one_or_list<T>(&mut self, key: &str, kind: &Kind<T>) -> Vec<T> {
         match self.pair(key) {
-            Some((_, Node { value: Value::Scalar { .. }, .. })) => self.read(key, kind).into_iter().collect(),
+            Some((_, node @ Node { value: Value::Scalar { text, .. }, .. }))
+                if !(text.contains(',') && self.reading.places.is_variable(node)) =>
+            {
+                self.read(key, kind).into_iter().collect()
+            }
             _ => self.list(key, kind),
         }
     }
@@ -237,6 +241,20 @@ impl<'r, 'n> Section<'r, 'n> {
             cause,
             "leave it out until then, or leave it for the version that has it".into(),
         );
+    }
+
+    /// The same about a value that must not be shown.
+    pub(super) fn warn_hidden(&mut self, key: &str, cause: String, remedy: &str) {
+        let span = self.span(key);
+        let problem = self.reading.places.hidden(&span, cause, remedy.to_owned());
+        self.reading.warnings.push((span.start, problem.into_warning()));
+    }
+
+    /// As [`Section::refuse`], about a value that must not be shown.
+    pub(super) fn refuse_hidden(&mut self, key: &str, cause: String, remedy: &str) {
+        let span = self.span(key);
+        let problem = self.reading.places.hidden(&span, cause, remedy.to_owned());
+        self.reading.errors.push((span.start, problem));
     }
 
     /// What is asked for and not there yet, and must not be missing in silence.

@@ -6,9 +6,11 @@ mod gateway;
 mod gateway_errors;
 mod page;
 mod properties;
+mod storage;
 
 use super::places::Syntax;
 use super::{Loaded, LogFormat, LogLevel, Problems, Settings, load_settings, parse_settings};
+use crate::storage::OnError;
 use hivemind_core::store::OnRefusal;
 use std::path::Path;
 use std::time::Duration;
@@ -92,7 +94,7 @@ fn warnings(loaded: &Loaded) -> Vec<String> {
 
 #[test]
 fn without_a_file_everything_is_as_the_architecture_says() {
-    let Settings { server, rate_limiting, observability, gateway } = defaults();
+    let Settings { server, rate_limiting, storage, security, observability, gateway } = defaults();
     assert_eq!(gateway, None);
     assert_eq!(server.grpc.unwrap().to_string(), "127.0.0.1:8081");
     assert_eq!(server.admin.unwrap().to_string(), "127.0.0.1:8080");
@@ -111,6 +113,8 @@ fn without_a_file_everything_is_as_the_architecture_says() {
     assert!(!(rate_limiting.merge_domains || rate_limiting.shadow_mode || rate_limiting.quota_mode));
     assert!(!(rate_limiting.force_start_without_initial_config || rate_limiting.dynamic_metadata));
     assert_eq!(rate_limiting.response_headers, None);
+    assert_eq!((storage.redis, storage.on_error), (None, OnError::Open));
+    assert_eq!(security.key_seed_file, None);
     assert_eq!(observability.log_level, LogLevel::Info);
     assert_eq!(observability.log_format, LogFormat::Auto);
     assert_eq!(observability.prometheus_path.unwrap().as_str(), "/metrics");
@@ -234,10 +238,8 @@ fn what_is_not_there_yet_and_does_no_harm_is_one_warning_and_changes_nothing() {
 ";
     let otel =
         "observability: {otel: {metrics: {exporter: both, endpoint: 'http://c:4317', protocol: http}}}";
-    let redis = "storage: {kind: memory, on_error: closed, redis: {url: 'redis://h', timeout_ms: 50}}";
     let decisions = "observability: {log_decisions: true}";
-    let seed = "security: {key_seed_file: seed}";
-    for text in [mesh, otel, redis, decisions, seed] {
+    for text in [mesh, otel, decisions] {
         let loaded = yaml(text).unwrap();
         assert_eq!(loaded.settings, defaults(), "{text}");
         let warnings = warnings(&loaded);
@@ -249,7 +251,7 @@ fn what_is_not_there_yet_and_does_no_harm_is_one_warning_and_changes_nothing() {
         "observability: {otel: {metrics: {enabled: true}, resource: {service_name: a}}}",
         "observability: {otel: {metrics: {enabled: false, endpoint: 'http://c:4317'}}}",
         "observability: {otel: {metrics: {exporter: prometheus, endpoint: 'http://c:4317'}}, log_decisions: no}",
-        "storage: {kind: memory, on_error: local}",
+        "storage: {kind: memory}",
     ] {
         assert!(yaml(text).unwrap().warnings.is_empty(), "{text}");
     }

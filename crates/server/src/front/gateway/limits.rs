@@ -1,8 +1,10 @@
 //! The limiter of a gateway, made of its settings.
 
+use crate::config::Redis;
 use crate::config::gateway::{Clients, Forwarding, Front, Gateway, IdentityStep, LimitHeaders, LogTarget};
+use crate::storage::{Storage, counting};
 use hivemind_core::Ipv6Prefix;
-use hivemind_core::store::{KeySeed, MemoryStore};
+use hivemind_core::store::KeySeed;
 use hivemind_tower::error::{IdentityError, LimiterError, LogError, TrustError};
 use hivemind_tower::{
     ClientAddress, ForwardingHeader, Headers, Identity, RateLimiter, RateLimiterBuilder, RefusalLog, Step,
@@ -24,17 +26,17 @@ pub(crate) enum GatewayLimitsError {
     Limiter(#[from] LimiterError),
 }
 
-/// A limiter that counts in `store`, which others may use too and sweep.
+/// A limiter that counts in `storage`, which others use too and sweep. `redis` is where it is shared, if it is.
 pub(crate) fn limiter(
     gateway: &Gateway,
-    store: &Arc<MemoryStore>,
+    storage: &Arc<Storage>,
+    redis: Option<&Redis>,
     seed: KeySeed,
 ) -> Result<RateLimiter, GatewayLimitsError> {
-    Ok(builder(gateway)?.memory_store(Arc::clone(store), seed).build()?)
+    Ok(counting(builder(gateway)?, storage, redis, seed).build()?)
 }
 
-/// The same for any store.
-pub(crate) fn builder(gateway: &Gateway) -> Result<RateLimiterBuilder, GatewayLimitsError> {
+fn builder(gateway: &Gateway) -> Result<RateLimiterBuilder, GatewayLimitsError> {
     let Front { clients, headers, reset_is_delta, text_body, refusal_log, .. } = &gateway.front;
     let headers = match headers {
         LimitHeaders::Ietf => Headers::Ietf,

@@ -50,6 +50,8 @@ impl<T: AsyncRead + Unpin> AsyncRead for Line<T> {
             if *given >= prefix.len() {
                 self.prefix = None;
             }
+            // With what has come since: a short read would have hyper take a second buffer.
+            let _ = Pin::new(&mut self.io).poll_read(cx, buf)?;
             return Poll::Ready(Ok(()));
         }
         let before = buf.filled().len();

@@ -215,10 +215,6 @@ impl ServerGate {
         Self { mode: Mode::Following, left: 0, has_closed: false }
     }
 
-    pub(super) fn blind() -> Self {
-        Self { mode: Mode::Blind, ..Self::following() }
-    }
-
     /// Ends what passes with the present frame. Says whether a Close of ours may follow it.
     pub(super) fn finish(&mut self) -> bool {
         let can_speak = self.mode != Mode::Blind && !self.has_closed;

@@ -1,6 +1,6 @@
 //! Bytes that pass, and directions that end.
 
-use super::super::{Ended, splice, tunnel};
+use super::super::{Ended, splice};
 use super::support::{Connection, IDLE, frame, limiter, server_frame, socket};
 use futures_util::{SinkExt, StreamExt};
 use hivemind_tower::websocket::MessageLimiter;
@@ -121,21 +121,6 @@ async fn silence_ends_a_connection_and_a_byte_from_either_end_does_not_let_it() 
         .unwrap();
     assert_eq!(heard[..4], [0x88, 32, 3, 233]);
     assert!(matches!(connection.spliced.await.unwrap().ended, Ended::Idle));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_tunnel_never_says_a_word_of_its_own() {
-    let (mut client, client_end) = tokio::io::duplex(64);
-    let (mut upstream, upstream_end) = tokio::io::duplex(64);
-    let (stop, stopped) = watch::channel(false);
-    let tunnel = tokio::spawn(tunnel(client_end, upstream_end, IDLE, stopped));
-    upstream.write_all(&[0x81, 0]).await.unwrap();
-    client.read_exact(&mut [0; 2]).await.unwrap();
-    stop.send(true).unwrap();
-    let mut heard = Vec::new();
-    client.read_to_end(&mut heard).await.unwrap();
-    assert_eq!(heard, b"");
-    assert!(matches!(tunnel.await.unwrap().ended, Ended::Stopped));
 }
 
 /// Sends a message of so many bytes through a splice.

@@ -1,0 +1,17 @@
+//! The store on real servers: each test starts its own, and ends it by its id.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test's helpers fail by panicking"
+)]
+
+mod cluster;
+mod conformance;
+mod failure;
+mod login;
+mod sentinel;
+mod server;
+mod sharing;
+mod stores;
