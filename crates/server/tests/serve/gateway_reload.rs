@@ -37,13 +37,13 @@ async fn app(name: &'static str) -> SocketAddr {
     address
 }
 
-fn configuration(upstream: SocketAddr, burst: u32) -> String {
+fn configuration(upstream: SocketAddr, requests: u32) -> String {
     format!(
         "server: {{grpc_port: off, admin_port: 0, metrics_port: 0}}
 gateway:
   listen: 127.0.0.1:0
   services:
-    - {{id: app, upstream: 'http://{upstream}', limits: {{requests: 1, window: 1h, burst: {burst}}}}}
+    - {{id: app, upstream: 'http://{upstream}', limits: {{algorithm: fixed_window, requests: {requests}, window: 365d}}}}
 "
     )
 }
@@ -128,7 +128,7 @@ async fn a_request_to_the_admin_port_loads_it_and_tells_what_became_of_it() {
     assert_eq!(gateway.ask().await.body, "one", "what was in force stays");
 }
 
-// Seen failing on: no comparison with what it was started with.
+// Seen failing on: keys that need a restart not told.
 #[tokio::test]
 async fn a_changed_static_key_is_named_and_the_running_value_kept() {
     let one = app("one").await;
@@ -136,6 +136,7 @@ async fn a_changed_static_key_is_named_and_the_running_value_kept() {
     let changed = configuration(one, 5).replace("admin_port: 0", "admin_port: 1, shutdown_grace: 1s");
     gateway.write(&changed.replace("listen: 127.0.0.1:0", "listen: 127.0.0.1:0\n  max_headers: 50"));
     let told = gateway.log.next("needs a restart").await;
+    gateway.log.next("configuration loaded").await;
     for key in ["gateway.max_headers", "server.admin_port", "server.shutdown_grace"] {
         assert!(told.contains(key), "{key} is not in {told}");
     }

@@ -53,7 +53,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-// Seen failing on: the burst as it is; `nodelay` not looked for.
+// Seen failing on: the burst as it is.
 #[test]
 fn rate_burst_and_delay_are_what_they_are_to_nginx() {
     let limit = |requests, window, burst| {

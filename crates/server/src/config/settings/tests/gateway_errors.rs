@@ -207,7 +207,7 @@ const WHOLE: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-// Seen failing on: `Taken::check` not called; `check_ports` without the redirect.
+// Seen failing on: `Taken::check` not called.
 #[test]
 fn each_mistake_is_told_once_with_its_place_its_cause_and_its_remedy() {
     let beside = IN_GATEWAY.iter().map(|(text, cause, remedy, before)| {

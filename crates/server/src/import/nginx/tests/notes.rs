@@ -122,7 +122,7 @@ fn what_is_carried_over_whole_needs_no_word() {
     assert_eq!(notes(&text), Vec::<String>::new());
 }
 
-// Seen failing on: zones counted by their limits and not by their places.
+// Seen failing on: a zone told of from its tenth place on.
 #[test]
 fn a_zone_that_several_places_share_is_told() {
     let places = "location /b/ { limit_req zone=a; proxy_pass http://b; } location /c/ { limit_req zone=a; proxy_pass http://c; }";
