@@ -71,7 +71,12 @@ impl Gateway {
         let table = Table::new(&settings.routing, &limiter, None, lanes)?;
         let clients = limiter.gate("").identity().address().clone();
         let log = front.access_log.as_ref().map(AccessLog::open).transpose()?;
-        let shared = Arc::new(Shared { table: ArcSwap::from_pointee(table), log, clients });
+        let shared = Arc::new(Shared {
+            table: ArcSwap::from_pointee(table),
+            log,
+            clients,
+            max_headers: front.max_headers,
+        });
         let manner = Manner {
             limits: Limits { head: front.header_timeout, idle: front.idle_timeout },
             max_header_bytes: front.max_header_bytes,

@@ -17,6 +17,7 @@ pub(super) struct Shared {
     pub(super) log: Option<AccessLog>,
     /// Who is believed about those before it.
     pub(super) clients: ClientAddress,
+    pub(super) max_headers: usize,
 }
 
 /// What one thread has.
