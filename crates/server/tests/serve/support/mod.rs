@@ -2,7 +2,7 @@
 
 mod asked;
 mod http;
-mod log;
+pub(crate) mod log;
 mod server;
 mod shown;
 
