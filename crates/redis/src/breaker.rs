@@ -157,7 +157,6 @@ mod tests {
         assert_eq!(breaker.generation(), 1);
     }
 
-    // Seen failing on: what is told is changed after what is done, each by itself.
     #[test]
     fn what_is_told_is_what_is_done_whoever_opens_and_closes_at_once() {
         let breaker = Breaker::new(Arc::default(), Duration::ZERO);

@@ -378,7 +378,6 @@ mod tests {
         }
     }
 
-    // Seen failing on: every part is written whole.
     #[test]
     fn a_long_part_is_cut_and_still_its_own() {
         let named = |client: &str| name(Counted::Connections { service: "s", client }, Kind::Bucket, 0);

@@ -150,7 +150,6 @@ mod tests {
         Key::new(&KeySeed::new([7; 16]), Parts { domain: "table", entries: &entries }, &limit, 0)
     }
 
-    // Seen failing on: whatever is over goes when a part is full.
     #[test]
     fn a_full_table_drops_only_what_owes_nothing_and_stays_bounded() {
         let (table, now) = (Table::default(), Timestamp::from_millis(1));

@@ -8,6 +8,7 @@ use crate::limiter::Shared;
 use crate::open_connections::OpenConnection;
 use crate::order::Order;
 use crate::refusal_log::{Exceeded, Refusal};
+use crate::resolved::Resolved;
 use crate::websocket::{Connection, ConnectionGuard, is_handshake};
 use hivemind_core::store::{Op, Outcome, StoreError, Verdict, Verdicts};
 use hivemind_core::{Cost, Timestamp};
@@ -63,15 +64,15 @@ pub(crate) enum Admission {
 
 impl Shared {
     /// What to ask the store for this request; none if limits are switched off. All of it comes from
-    /// one load of the limits, so that no request is in the old ones and the new at once.
+    /// one view of the limits, so that no request is in the old ones and the new at once.
     #[inline]
     pub(crate) fn ask(
         self: &Arc<Self>,
+        limits: &Resolved,
         name: &Arc<str>,
         parts: &Parts,
         peer: impl FnOnce() -> Option<IpAddr>,
     ) -> Asking {
-        let limits = self.limits.load();
         if !limits.enabled {
             // A handler that asks for a guard gets one: it counts nothing until limits are switched on.
             let connection = is_handshake(parts).then(|| self.connection(name, self.client(parts, peer())));

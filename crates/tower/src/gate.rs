@@ -7,14 +7,17 @@ use crate::answer;
 use crate::backend::Deciding;
 use crate::decision::Decision;
 use crate::limiter::RateLimiter;
+use crate::resolved::Resolved;
 use crate::websocket::ConnectionGuard;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Response};
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A limiter before one service, asked by hand.
+/// A limiter before one service, asked by hand, with the limits that were in force when it was made: after a
+/// [reload](RateLimiter::reload) make another, together with whatever else changes.
 ///
 /// ```
 /// use hivemind_tower::{Limits, Passage, PartialLimit, RateLimiter};
@@ -31,9 +34,11 @@ use std::sync::Arc;
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Gate {
     limiter: RateLimiter,
+    /// Those that were in force when it was made: whoever swaps gates with what is behind them swaps all at once.
+    limits: Arc<Resolved>,
     service: Arc<str>,
 }
 
@@ -57,7 +62,8 @@ pub struct Pass {
 
 impl Gate {
     pub(crate) fn new(limiter: RateLimiter, service: &str) -> Self {
-        Self { limiter, service: service.into() }
+        let limits = limiter.0.limits.load_full();
+        Self { limiter, limits, service: service.into() }
     }
 
     /// The service, as the limits call it.
@@ -69,7 +75,7 @@ impl Gate {
     /// Decides on a request, and holds it back where its limit delays.
     pub async fn admit(&self, parts: &Parts, peer: Option<IpAddr>) -> Passage {
         let shared = &self.limiter.0;
-        let asked = match shared.ask(&self.service, parts, || peer) {
+        let asked = match shared.ask(&self.limits, &self.service, parts, || peer) {
             Asking::Store(asked) => asked,
             Asking::Nothing(guard) => return Passage::Open(Pass { decision: None, guard }),
         };
@@ -90,6 +96,12 @@ impl Gate {
             }
             Admission::Undecided => Passage::Refused(None, answer::undecided()),
         }
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").field("service", &self.service).finish_non_exhaustive()
     }
 }
 

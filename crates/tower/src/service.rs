@@ -63,7 +63,7 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let shared = &self.limiter.0;
         let (parts, body) = request.into_parts();
-        let asked = match shared.ask(&self.service, &parts, || shared.peer(&parts)) {
+        let asked = match shared.ask(&shared.limits.load(), &self.service, &parts, || shared.peer(&parts)) {
             Asking::Store(asked) => asked,
             Asking::Nothing(None) => {
                 return self.pass(Request::from_parts(parts, body), None, Duration::ZERO);

@@ -101,12 +101,11 @@ impl<'a> Resolved<'a> {
             let parts = matched.parts(self.domain);
             let prefixes = self.prefixes_of(matched, seed);
             for (index, limit) in matched.limits.iter().enumerate() {
-                let (key, ordinal) = match prefixes.get(index) {
-                    Some((prefix, ordinal)) => (prefix.key(parts.values()), *ordinal),
-                    None => {
-                        let ordinal = ordinal(matched.limits, index);
-                        (Key::new(seed, parts, limit, ordinal), ordinal)
-                    }
+                let (key, ordinal) = if let Some((prefix, ordinal)) = prefixes.get(index) {
+                    (prefix.key(parts.values()), *ordinal)
+                } else {
+                    let ordinal = ordinal(matched.limits, index);
+                    (Key::new(seed, parts, limit, ordinal), ordinal)
                 };
                 let Descriptor { cost, op, .. } = *descriptor;
                 charges.push(Charge { key, parts, limit, ordinal, cost, op, mode: matched.mode });

@@ -156,7 +156,6 @@ fn a_callers_deadline_comes_before_the_time_out() {
     });
 }
 
-// Seen failing on: what ends at a caller's deadline says nothing of Redis.
 #[test]
 fn callers_who_always_give_up_before_the_time_out_open_the_breaker_too() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
@@ -250,7 +249,6 @@ impl Swallowing {
     }
 }
 
-// Seen failing on: a connection is made anew only after an error.
 #[test]
 fn a_connection_that_swallows_what_is_sent_is_replaced_while_the_others_go_on() {
     let server = Server::on_port(|port, _| vec!["--port".to_owned(), port.to_string()]);

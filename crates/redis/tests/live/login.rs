@@ -77,7 +77,6 @@ fn clusters_and_sentinels_need_one_right_more() {
     assert!(decides(user(options)));
 }
 
-// Seen failing on: a server that answers PING is up.
 #[test]
 fn a_server_that_answers_but_lets_nobody_decide_is_down() {
     let rights = "on >hunter2 ~hivemind:ratelimit:* +@connection +script|load +get +set +pttl +del +time";

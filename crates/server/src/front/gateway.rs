@@ -102,12 +102,13 @@ impl Gateway {
     }
 
     /// Puts other services in force, from the next request on. Those under way end as they began.
-    /// All of it, or nothing. Limits come first: a request in between may find a service as it was and
-    /// limits as they are now, but never a service whose limits are not there yet.
+    /// All of it, or nothing, and at once: a table's gates have the limits that it was made with.
     pub(crate) fn put_in_force(&self, routing: &Routing) -> anyhow::Result<()> {
         let before = self.shared.table.load();
-        let table = Table::new(routing, &self.limiter, Some(&before), self.lanes)?;
+        // Made twice: once to see that it can be, and once with gates that have the new limits.
+        let made = Table::new(routing, &self.limiter, Some(&before), self.lanes)?;
         self.limiter.reload(&routing.limits())?;
+        let table = Table::new(routing, &self.limiter, Some(&made), self.lanes)?;
         self.shared.table.store(Arc::new(table));
         Ok(())
     }
