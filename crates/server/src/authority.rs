@@ -42,7 +42,6 @@ mod tests {
     use super::host;
     use http::uri::{Authority, PathAndQuery};
 
-    /// Seen failing on `a:1:2`, `[::1` and `a:x` taken for hosts, of which no target could be made.
     #[test]
     fn a_host_is_one_to_every_reader_or_to_none() {
         for (authority, of) in [

@@ -30,8 +30,7 @@ async fn an_upgrade_where_no_websocket_is_declared_is_a_request_like_any_other()
     assert_eq!(connect.status, 429, "and without the header it is a request as well");
 }
 
-/// Seen failing with `Upgrade` alone as what says it, and with its first line alone: the first passed over
-/// every limit, to a server that would not have opened a WebSocket; the second was charged as a request.
+/// Seen failing with the first line of `Upgrade` as all that says it.
 #[tokio::test]
 async fn only_a_whole_handshake_is_one_however_many_lines_it_takes() {
     let server = start(Limits::new().service(service().websocket("/"))).await;

@@ -171,7 +171,7 @@ mod tests {
         lines
     }
 
-    /// Seen failing with the headers of untrusted peers added to, and with names that have an underscore.
+    /// Seen failing with the headers of untrusted peers added to.
     #[test]
     fn what_an_untrusted_peer_says_of_others_never_passes() {
         let ours =
@@ -183,7 +183,6 @@ mod tests {
         assert_eq!(told(None, ForwardedHeaders::Forwarded, &LINES), [forwarded]);
     }
 
-    /// Seen failing with all that a trusted proxy passes on believed.
     #[test]
     fn a_trusted_proxys_list_is_added_to_in_one_line_and_what_it_does_not_write_ends_here() {
         let ours = r#"for=203.0.113.9;host="a.example:81";proto=http"#;

@@ -132,7 +132,6 @@ mod tests {
         assert_eq!(headers["te"], "trailers");
     }
 
-    /// Seen failing with these names removed like any other.
     #[test]
     fn what_a_client_was_limited_by_is_not_removed_because_it_says_so() {
         let names = [
@@ -154,7 +153,6 @@ mod tests {
         assert_eq!(left, names);
     }
 
-    /// Seen failing with trailers passed on as they came.
     #[test]
     fn of_trailers_only_those_go_on_that_are_for_no_one_on_the_way() {
         let mut trailers = map(&[

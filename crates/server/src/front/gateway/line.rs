@@ -161,7 +161,6 @@ mod tests {
         assert_eq!(of("HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n".into()), None);
         assert_eq!(of(format!("HTTP/1.1 400 Bad Request\r\n{close}tail")), None);
     }
-    /// Seen failing with whoever says it replaced.
     #[tokio::test]
     async fn an_application_may_answer_with_nothing_but_a_status() {
         const NOTHING: &str = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";

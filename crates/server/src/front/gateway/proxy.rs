@@ -239,7 +239,6 @@ fn join_cookies(headers: &mut HeaderMap) {
 mod tests {
     use super::*;
 
-    /// Seen failing with codings left out unread, and with both lengths told on.
     #[test]
     fn an_answer_is_in_chunks_or_has_a_length_and_nothing_else() {
         let relayed = |lines: &[(&'static str, &'static str)]| {

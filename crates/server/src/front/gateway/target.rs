@@ -98,7 +98,6 @@ mod tests {
         assert_eq!(of(Request::get("*").header("host", "a")), Err(Failure::BadTarget));
         assert_eq!(of(Request::options("*").header("host", "a")), Ok(Some("a".into())));
     }
-    /// Seen failing with a path refused only where it leads to another service.
     #[test]
     fn a_path_has_no_dot_segments_however_they_are_written() {
         let path = |path: &str| of(Request::get(path).header("host", "a")).is_ok();

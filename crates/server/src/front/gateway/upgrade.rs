@@ -183,7 +183,6 @@ fn refuse(way: &Way<'_>, parts: &Parts, close: Close) -> Result<Response<Content
 mod tests {
     use super::*;
 
-    /// Seen failing without a look at the lengths.
     #[test]
     fn a_handshake_has_nothing_behind_its_head() {
         let of = |headers: &[(&str, &str)]| {
