@@ -30,7 +30,6 @@ impl AsyncWrite for Stuck {
     }
 }
 
-/// Seen failing with the shutdown outside of every time-out: it never ended.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_hear_the_end_is_not_waited_for() {
     let (_stop, stopped) = watch::channel(false);
@@ -38,7 +37,6 @@ async fn a_client_that_does_not_hear_the_end_is_not_waited_for() {
     timeout(LINGER * 2, linger(Stuck(ours), false, &stopped)).await.expect("it ends");
 }
 
-/// Seen failing without a look at whether the gateway stops.
 #[tokio::test(start_paused = true)]
 async fn a_gateway_that_stops_waits_for_nobody_to_hear_the_end() {
     let (stop, stopped) = watch::channel(false);

@@ -23,7 +23,6 @@ fn who_begins_a_head_has_to_end_it_and_who_says_nothing_has_to_go() {
     assert_eq!((after(&presence, 4), after(&presence, 6)), (Order::Stay, Order::Cut));
 }
 
-/// Seen failing with any bytes taken for a head.
 #[test]
 fn over_http2_what_comes_between_requests_is_no_head_and_it_is_told_before_it_is_cut_off() {
     let roll = Roll::default();
@@ -50,7 +49,6 @@ fn who_does_not_take_its_answer_is_cut_off() {
     assert_eq!(after(&presence, 61), Order::Stay);
 }
 
-/// Seen failing with a visit that ends with its answer.
 #[test]
 fn a_body_that_outlasts_its_answer_keeps_its_connection() {
     let roll = Roll::default();
