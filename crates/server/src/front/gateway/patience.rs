@@ -60,7 +60,6 @@ mod tests {
         timeout(span, poll_fn(|cx| patience.poll_end(cx, moves))).await.is_ok()
     }
 
-    /// Seen failing with a timer that runs from the last that came.
     #[tokio::test(start_paused = true)]
     async fn it_does_not_run_while_nobody_asks() {
         let mut patience = Patience::new(SPAN);
@@ -71,7 +70,6 @@ mod tests {
         assert!(ends_within(&mut patience, Duration::from_secs(2), 0).await);
     }
 
-    /// Seen failing with each way judged by itself.
     #[tokio::test(start_paused = true)]
     async fn what_moves_elsewhere_is_not_silence() {
         let mut patience = Patience::new(SPAN);

@@ -114,7 +114,6 @@ mod tests {
         }
     }
 
-    /// Seen failing with the whole connection cut off, and with a reset that nobody is woken by.
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_is_not_taken_is_reset_and_those_beside_it_go_on() {
         let (ours, theirs) = tokio::io::duplex(64 << 10);

@@ -25,7 +25,6 @@ fn upstream() -> Upstream {
     Upstream::new(Address { upstream, http2: false, ca: None }, 1).unwrap()
 }
 
-/// Seen failing with the age looked at only when another is put.
 #[tokio::test]
 async fn a_connection_that_was_kept_for_too_long_is_not_taken() {
     let test = async {
@@ -41,7 +40,6 @@ async fn a_connection_that_was_kept_for_too_long_is_not_taken() {
     tokio::task::LocalSet::new().run_until(test).await;
 }
 
-/// Seen failing with one connection for all.
 #[tokio::test]
 async fn more_streams_than_an_upstream_takes_have_another_connection_up_to_a_bound() {
     let test = async {
@@ -63,7 +61,6 @@ async fn more_streams_than_an_upstream_takes_have_another_connection_up_to_a_bou
     tokio::task::LocalSet::new().run_until(test).await;
 }
 
-/// Seen failing with a second for each miss, and with everybody let in at once.
 #[test]
 fn who_is_not_reached_is_left_out_for_longer_each_time_and_then_one_request_asks() {
     let spans: Vec<u64> = (0..8).map(|misses| left_out_for(misses).as_secs()).collect();
