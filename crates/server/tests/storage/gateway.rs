@@ -31,7 +31,7 @@ storage: {{kind: redis, on_error: {on_error}, redis: {{url: '{url}', timeout_ms:
 gateway:
   listen: 127.0.0.1:0
   services:
-    - {{id: app, upstream: 'http://{app}', limits: {{requests: {limit}, window: 1h}}}}
+    - {{id: app, upstream: 'http://{app}', limits: {{requests: {limit}, window: 1h, burst: {limit}}}}}
 "
         );
         std::fs::write(&path, configuration).unwrap();
