@@ -2,11 +2,15 @@
 
 use crate::nodes::{node, said};
 use crate::redis::{Redis, free_port};
-use crate::support::Setup;
+use crate::support::{Server, Setup};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use std::os::unix::fs::PermissionsExt;
 
 async fn shares(setup: Setup) {
-    let mut node = setup.start().await;
+    serves(setup.start().await).await;
+}
+
+async fn serves(mut node: Server) {
     node.log.next("the shared store is there").await;
     assert_eq!(said(&node, "closed=x", 4).await, ["OK", "OK", "OK", "OVER"]);
     assert!(crate::nodes::metric(&node, "script_calls").await >= 3);
@@ -103,9 +107,13 @@ async fn redis_is_reached_by_tls_with_a_certificate_on_either_side() {
         setup.with("storage.redis.tls.ca", "ca.pem")
     };
     let setup = with_files(node(&url)).with("storage.redis.tls.cert", "node.pem");
-    shares(setup.with("storage.redis.tls.key", "node.key")).await;
+    let everybody = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(setup.path().join("node.key"), everybody).unwrap();
+    let mut node = setup.with("storage.redis.tls.key", "node.key").start().await;
+    node.log.next("`storage.redis.tls.key`: everybody on this machine can read node.key").await;
+    serves(node).await;
     // A server whose CA nobody trusts is not talked to.
-    let setup = node(&url);
+    let setup = crate::nodes::node(&url);
     let stranger = certificates();
     setup.write("ca.pem", &stranger.ca);
     let mut node = setup.with("storage.redis.tls.ca", "ca.pem").start().await;

@@ -7,15 +7,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// However busy the machine is, a call that waits for its time-out of 200 ms is answered by then.
-const SLOWEST: Duration = Duration::from_secs(2);
+/// A call waits for its time-out of 200 ms at most. The rest is for a machine that does much else besides.
+const SLOWEST: Duration = Duration::from_secs(1);
+/// Most calls wait for no time-out at all: the first that fail keep the others from asking.
+const MEDIAN: Duration = Duration::from_millis(100);
 
 /// What became of the calls.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     pub(crate) ok: usize,
     pub(crate) over: usize,
-    pub(crate) slowest: Duration,
+    /// How long each call took.
+    pub(crate) took: Vec<Duration>,
 }
 
 /// Callers that ask until they are told to stop.
@@ -42,7 +45,7 @@ impl Load {
                         request.set_timeout(DEADLINE);
                         // Whatever becomes of Redis, a call is answered, and never with an error.
                         let answer = client.should_rate_limit(request).await.expect("an answer").into_inner();
-                        heard.slowest = heard.slowest.max(SystemClock.now().since(from));
+                        heard.took.push(SystemClock.now().since(from));
                         match overall(&answer) {
                             "OK" => heard.ok += 1,
                             _ => heard.over += 1,
@@ -75,9 +78,12 @@ impl Load {
             let heard = heard.expect("a caller whose calls were all answered");
             all.ok += heard.ok;
             all.over += heard.over;
-            all.slowest = all.slowest.max(heard.slowest);
+            all.took.extend(heard.took);
         }
-        assert!(all.slowest < SLOWEST, "a call took {:?}", all.slowest);
+        all.took.sort_unstable();
+        let (median, slowest) = (all.took[all.took.len() / 2], *all.took.last().expect("a call"));
+        assert!(slowest < SLOWEST, "a call took {slowest:?}");
+        assert!(median < MEDIAN, "half of the calls took {median:?}");
         all
     }
 }

@@ -17,7 +17,9 @@ mod proto;
 mod support;
 
 mod access;
+mod cluster;
 mod failover;
+mod gateway;
 mod load;
 mod nodes;
 mod outages;
