@@ -104,19 +104,17 @@ fn append(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
     headers.insert(name, HeaderValue::from_bytes(&joined).unwrap_or(value));
 }
 
-/// Whether a header tells of clients, and of which kind it is; `X-Real-IP` is of neither.
-fn kind(name: &HeaderName) -> Option<Option<ForwardingHeader>> {
-    let text = name.as_str();
-    match text.len() {
-        9 if *name == FORWARDED => Some(Some(ForwardingHeader::Forwarded)),
-        9 if *name == X_REAL_IP => Some(None),
-        _ => text.starts_with(FAMILY).then_some(Some(ForwardingHeader::XForwardedFor)),
-    }
-}
-
 /// Whether a header tells of clients.
 pub(super) fn tells_of_clients(name: &HeaderName) -> bool {
-    kind(name).is_some()
+    *name == X_REAL_IP || kind(name).is_some()
+}
+
+/// Of which kind a header is that may be believed; `X-Real-IP` is of neither.
+fn kind(name: &HeaderName) -> Option<ForwardingHeader> {
+    if *name == FORWARDED {
+        return Some(ForwardingHeader::Forwarded);
+    }
+    name.as_str().starts_with(FAMILY).then_some(ForwardingHeader::XForwardedFor)
 }
 
 /// Whether those behind may read a header as another: to CGI, and to all that took over its names, `X_Real_IP`
@@ -129,7 +127,7 @@ pub(super) fn is_ambiguous(name: &HeaderName) -> bool {
 /// could be read as such.
 fn remove(headers: &mut HeaderMap, believed: Option<ForwardingHeader>) {
     let is_made_up = |name: &&HeaderName| {
-        is_ambiguous(name) || kind(name).is_some_and(|kind| kind.is_none() || kind != believed)
+        is_ambiguous(name) || tells_of_clients(name) && (kind(name).is_none() || kind(name) != believed)
     };
     let found: SmallVec<[HeaderName; 4]> = headers.keys().filter(is_made_up).cloned().collect();
     for name in &found {

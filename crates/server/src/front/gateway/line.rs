@@ -175,7 +175,7 @@ mod tests {
             text
         };
         assert!(written().await.contains("application/problem+json"));
-        drop(presence.visit());
+        drop(presence.visit(false));
         assert_eq!(written().await, NOTHING);
     }
 }

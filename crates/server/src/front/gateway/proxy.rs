@@ -55,6 +55,7 @@ pub(super) async fn answer(
     Ok(response.map(|content| Reply::new(content, line, visit, idle)))
 }
 
+#[expect(clippy::large_enum_variant, reason = "it is there for a moment; a box would cost every request")]
 enum Admitted {
     Refused(Response<Content>),
     Passed(Arc<Service>, Target, Pass),

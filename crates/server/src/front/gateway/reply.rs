@@ -29,6 +29,7 @@ pub(super) struct Reply {
     stream: Option<Rc<Stream>>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "it is there for a moment; a box would cost every request")]
 pub(super) enum Content {
     Own(Option<Bytes>),
     Relayed(Relayed),

@@ -33,9 +33,9 @@ async fn a_connection_that_was_kept_for_too_long_is_not_taken() {
         let (old, young) = (http1().await, http1().await);
         lane.put(old.0, now);
         lane.put(young.0, now.saturating_add(LONGEST_IDLE));
-        let late = now.saturating_add(LONGEST_IDLE + Duration::from_millis(1));
-        assert!(lane.take(late).is_some());
-        assert!(lane.take(late).is_none());
+        let afterwards = now.saturating_add(LONGEST_IDLE + Duration::from_millis(1));
+        assert!(lane.take(afterwards).is_some());
+        assert!(lane.take(afterwards).is_none());
     };
     tokio::task::LocalSet::new().run_until(test).await;
 }
