@@ -97,13 +97,13 @@ async fn services_and_limits_follow_the_file_and_what_was_counted_stays() {
         assert_eq!((page.code, page.body.as_str()), (status, body));
     }
     assert_eq!(gateway.ask().await.code, 429);
-    gateway.write(&configuration(other, 4));
+    gateway.write(&configuration(other, 5));
     gateway.log.next("configuration loaded").await;
     for (status, body) in [(200, "other"), (200, "other")] {
         let page = gateway.ask().await;
         assert_eq!((page.code, page.body.as_str()), (status, body));
     }
-    assert_eq!(gateway.ask().await.code, 429, "two of four were spent before");
+    assert_eq!(gateway.ask().await.code, 429, "three of five were asked for before, one of them in vain");
 }
 
 #[tokio::test]
