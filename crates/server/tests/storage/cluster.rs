@@ -53,7 +53,8 @@ async fn nodes_share_a_limit_in_a_cluster() {
     for server in &servers {
         // All that the guide says a user needs, and no more.
         let user = ["acl", "setuser", "node", "on", ">hunter2", "~hivemind:ratelimit:*"];
-        let may = ["+evalsha", "+eval", "+get", "+set", "+del", "+time", "+@connection", "+cluster|slots"];
+        let may =
+            ["+evalsha", "+eval", "+get", "+set", "+pttl", "+del", "+time", "+@connection", "+cluster|slots"];
         assert_eq!(server.command(&[&user[..], &may[..]].concat()).await.trim(), "OK");
     }
     let urls = servers.iter().map(Redis::url).collect::<Vec<_>>().join(",");

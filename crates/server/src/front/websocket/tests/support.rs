@@ -31,7 +31,15 @@ pub(super) async fn limiter(messages: u32) -> MessageLimiter {
         let _ = tell.send(guard.open().unwrap());
     };
     let mut router: Router = Router::new().route("/", get(handler)).layer(limiter.layer("api"));
-    let request = Request::builder().header("upgrade", "websocket").body(Body::empty()).unwrap();
+    let handshake = [
+        ("upgrade", "websocket"),
+        ("connection", "upgrade"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ];
+    let request =
+        handshake.into_iter().fold(Request::builder(), |request, (name, value)| request.header(name, value));
+    let request = request.body(Body::empty()).unwrap();
     assert_eq!(Service::call(&mut router, request).await.unwrap().status(), 200);
     told.try_recv().unwrap()
 }
