@@ -14,7 +14,7 @@ process id, and prints Markdown: a table of targets, each PASS or FAIL, and the 
 Sections:
   pass     a small answer, proxied and limited by a limit that is never reached: CPU of a request
   refuse   a request over its limit: nginx with the line of its error log, the gateway with its problem and refusal log
-  idle     resident memory with 10,000 idle keep-alive connections
+  idle     resident memory with 10,000 keep-alive connections that have had an answer and been silent for 5 s
 
 CPU is user + system from /proc/PID/stat, in ticks of 10 ms. Only ratios of one run mean something: wrk and the
 upstream share the cores, and so may strangers. Ends with 0 if all targets are met, 1 if one is missed, 2 if something
@@ -33,6 +33,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
@@ -42,6 +43,8 @@ from bench.report import Report, machine, said, table  # noqa: E402
 
 CONNECTIONS = 32
 IDLE = 10_000
+# A connection is idle once it has been silent for so many seconds.
+SILENT = 5
 PASS_RATIO, REFUSE_RATIO, IDLE_MB = 1.25, 1.1, 150
 
 
@@ -186,6 +189,7 @@ def idle(run):
                         nginx_proxy(stack, run.folder / "idle", behind, "1000000r/s", "burst=1000000 nodelay")):
             before, _ = process.resident_mb()
             held = hold(process.addr, run.idle)
+            time.sleep(SILENT)
             after, _ = process.resident_mb()
             for s in held:
                 s.close()
