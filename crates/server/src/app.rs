@@ -196,14 +196,14 @@ async fn start_gateway(
     stopped: &watch::Receiver<bool>,
     accepting: &mut JoinSet<()>,
 ) -> anyhow::Result<Option<Arc<front::gateway::Gateway>>> {
-    let redis = settings.storage.redis.as_ref();
+    let (redis, workers) = (settings.storage.redis.as_ref(), settings.server.calls.workers);
     let (Some(settings), Some(listener)) = (&settings.gateway, listener) else { return Ok(None) };
     if let Some(redirect) = redirect {
         let https_port = listener.local_addr()?.port();
         accepting.spawn(gateway::redirect(redirect, https_port, stopped.clone()));
     }
     let limiter = front::gateway::limiter(settings, &shared.storage, redis, shared.seed)?;
-    let running = gateway::Running::start(settings, listener, limiter, stopped).await?;
+    let running = gateway::Running::start(settings, workers, listener, limiter, stopped).await?;
     let gateway = Arc::clone(&running.gateway);
     accepting.spawn(running.serve(stopped.clone()));
     Ok(Some(gateway))

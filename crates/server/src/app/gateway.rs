@@ -66,6 +66,7 @@ pub(super) struct Running {
 impl Running {
     pub(super) async fn start(
         settings: &settings::Gateway,
+        workers: Option<NonZeroUsize>,
         listener: Bounded<Tcp>,
         limiter: RateLimiter,
         stopped: &watch::Receiver<bool>,
@@ -80,7 +81,7 @@ impl Running {
                 Some(acceptor)
             }
         };
-        let started = Gateway::start(settings, limiter, tls, cores, stopped).await;
+        let started = Gateway::start(settings, limiter, tls, workers.unwrap_or(cores), stopped).await;
         let (gateway, workers, ended) = started.context("starting the gateway")?;
         Ok(Self { gateway: Arc::new(gateway), workers, listener, ended })
     }

@@ -40,6 +40,8 @@ const SEND_BUFFER: usize = 64 << 10;
 const MOST_TAKEN_BACK: usize = 64;
 /// What hyper holds of one connection's head, body or answer; its own least, and enough for any head.
 const LEAST_BUFFER: usize = 64 << 10;
+/// As many headers hyper takes where it is told no other number.
+const USUAL_HEADERS: usize = 100;
 /// A silent peer of HTTP/2 is asked whether it is there, and cut off where it is not.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(10);
@@ -98,7 +100,7 @@ where
     loop {
         let line = TokioIo::new(Line::new(io, &first, Rc::clone(&presence)));
         let Some(resting) = Box::pin(http1(line, Rc::clone(&visitor), manner)).await else { return };
-        (io, first) = (resting.io, resting.ahead.to_vec());
+        (io, first) = (resting.io, resting.ahead);
         // What is said next is HTTP/1.1 as before, whatever it looks like.
         if first.is_empty() && !matches!(attended(&presence, opening(&mut io, &mut first)).await, Some(Ok(_)))
         {
@@ -113,7 +115,8 @@ where
 /// what hyper keeps for it is twenty times what it takes to wait.
 struct Resting<T> {
     io: T,
-    ahead: Bytes,
+    /// A copy, since what hyper read into is kept as long as any part of it is.
+    ahead: Vec<u8>,
 }
 
 /// Waits for something as long as the connection may stay.
@@ -153,11 +156,13 @@ where
     let served = Rc::clone(&visitor);
     // In a box for each request: hyper keeps room for an answer, and an idle connection needs none.
     let service = service_fn(move |request| Box::pin(answer(Rc::clone(&served), request)));
-    let mut connection = http1::Builder::new()
-        .max_buf_size(manner.max_header_bytes.max(LEAST_BUFFER))
-        .max_header_size(manner.max_header_bytes)
-        .max_headers(manner.max_headers)
-        .serve_connection(line, service);
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(manner.max_header_bytes.max(LEAST_BUFFER)).max_header_size(manner.max_header_bytes);
+    // Told its own number, it would fill room for as many at each request before it reads one.
+    if manner.max_headers != USUAL_HEADERS {
+        builder.max_headers(manner.max_headers);
+    }
+    let mut connection = builder.serve_connection(line, service);
     let mut is_leaving = false;
     let outcome = poll_fn(|cx| {
         match presence.order(cx) {
@@ -177,7 +182,7 @@ where
         Outcome::Cut => return None,
         Outcome::Rests => {
             let parts = connection.into_parts();
-            return Some(Resting { io: parts.io.into_inner().into_inner(), ahead: parts.read_buf });
+            return Some(Resting { io: parts.io.into_inner().into_inner(), ahead: parts.read_buf.to_vec() });
         }
         Outcome::Ended(ended) => ended,
     };
