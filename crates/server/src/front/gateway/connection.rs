@@ -154,8 +154,8 @@ where
 {
     let presence = Rc::clone(&visitor.presence);
     let served = Rc::clone(&visitor);
-    // In a box for each request: hyper keeps room for an answer, and an idle connection needs none.
-    let service = service_fn(move |request| Box::pin(answer(Rc::clone(&served), request)));
+    // Hyper keeps room for an answer; an idle connection has no hyper.
+    let service = service_fn(move |request| answer(Rc::clone(&served), request));
     let mut builder = http1::Builder::new();
     builder.max_buf_size(manner.max_header_bytes.max(LEAST_BUFFER)).max_header_size(manner.max_header_bytes);
     // Told its own number, it would fill room for as many at each request before it reads one.

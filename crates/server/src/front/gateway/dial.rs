@@ -1,10 +1,11 @@
 //! Opens connections to an upstream: names are looked up each time, so that what moves is found; TLS says
 //! by ALPN which HTTP is spoken.
 
+use super::brief::Brief;
 use super::failure::Failure;
 use super::local::LocalTasks;
 use super::request_body::RequestBody;
-use super::upstream::Address;
+use super::upstream::{Address, Wire};
 use crate::tls::{Protocol, TlsError, client_config};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -56,7 +57,7 @@ impl NoLine {
 
 /// A connection that nobody has used yet.
 pub(super) enum Fresh {
-    Http1(http1::SendRequest<RequestBody>),
+    Http1(Wire),
     Http2(http2::SendRequest<RequestBody>),
 }
 
@@ -128,15 +129,11 @@ impl Dialler {
     }
 }
 
-async fn http1(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> io::Result<Fresh> {
-    let handshake = http1::Builder::new().max_buf_size(LARGEST_HEAD).handshake(TokioIo::new(stream));
+async fn http1(stream: impl Stream + 'static) -> io::Result<Fresh> {
+    let stream = TokioIo::new(Brief(Box::new(stream) as Box<dyn Stream>));
+    let handshake = http1::Builder::new().max_buf_size(LARGEST_HEAD).handshake(stream);
     let (sender, connection) = handshake.await.map_err(io::Error::other)?;
-    tokio::task::spawn_local(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!("a connection to an upstream ended: {error}");
-        }
-    });
-    Ok(Fresh::Http1(sender))
+    Ok(Fresh::Http1(Wire::new(sender, connection)))
 }
 
 async fn http2(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> io::Result<Fresh> {

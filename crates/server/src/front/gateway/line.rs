@@ -1,6 +1,7 @@
 //! A client's connection, watched: when it speaks, and whether it takes what it is told. And where hyper
 //! finds by itself that something is no HTTP, the client gets a problem in the place of an empty answer.
 
+use super::brief::poll_write_list;
 use super::failure::Failure;
 use super::presence::Presence;
 use std::io::{self, IoSlice};
@@ -125,7 +126,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Line<T> {
         {
             return self.poll_write(cx, only);
         }
-        let polled = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        let polled = poll_write_list(&mut self.io, cx, bufs);
         self.noted(polled)
     }
 

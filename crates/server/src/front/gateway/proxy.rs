@@ -187,8 +187,11 @@ impl Way<'_> {
         } else {
             *request.uri_mut() = Uri::from(target);
             *request.version_mut() = Version::HTTP_11;
-            let host = host.clone();
-            request.headers_mut().insert(HOST, host);
+            // Most of the time it is there already.
+            if request.headers().get(HOST) != Some(host) {
+                let host = host.clone();
+                request.headers_mut().insert(HOST, host);
+            }
         }
         Ok(())
     }
