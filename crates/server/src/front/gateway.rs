@@ -95,8 +95,6 @@ impl Gateway {
                 let (desk, manner) = (Rc::new(desk), Rc::new(manner.clone()));
                 let (on_duty, limits, stopped) = (Rc::clone(&desk), manner.limits, manner.stopped.clone());
                 tokio::task::spawn_local(async move { on_duty.roll.call(limits, stopped).await });
-                let on_duty = Rc::clone(&desk);
-                tokio::task::spawn_local(async move { on_duty.tidy().await });
                 move |arrival| connection::serve(arrival, Rc::clone(&desk), Rc::clone(&manner))
             }
         };

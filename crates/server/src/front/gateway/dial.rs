@@ -5,7 +5,7 @@ use super::brief::Brief;
 use super::failure::Failure;
 use super::local::LocalTasks;
 use super::request_body::RequestBody;
-use super::upstream::{Address, Wire};
+use super::upstream::Address;
 use crate::tls::{Protocol, TlsError, client_config};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -57,7 +57,7 @@ impl NoLine {
 
 /// A connection that nobody has used yet.
 pub(super) enum Fresh {
-    Http1(Wire),
+    Http1(http1::SendRequest<RequestBody>),
     Http2(http2::SendRequest<RequestBody>),
 }
 
@@ -129,11 +129,15 @@ impl Dialler {
     }
 }
 
-async fn http1(stream: impl Stream + 'static) -> io::Result<Fresh> {
-    let stream = TokioIo::new(Brief(Box::new(stream) as Box<dyn Stream>));
-    let handshake = http1::Builder::new().max_buf_size(LARGEST_HEAD).handshake(stream);
+async fn http1(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> io::Result<Fresh> {
+    let handshake = http1::Builder::new().max_buf_size(LARGEST_HEAD).handshake(TokioIo::new(Brief(stream)));
     let (sender, connection) = handshake.await.map_err(io::Error::other)?;
-    Ok(Fresh::Http1(Wire::new(sender, connection)))
+    tokio::task::spawn_local(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!("a connection to an upstream ended: {error}");
+        }
+    });
+    Ok(Fresh::Http1(sender))
 }
 
 async fn http2(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> io::Result<Fresh> {

@@ -39,11 +39,7 @@ pub(super) async fn exchange(with: Exchange<'_>, request: Request<RequestBody>) 
         upload.may_trickle();
     }
     let attempt = async |upstream, request| with.attempt(&upstream, request).await;
-    let (response, mut lease) = try_each(with.way, request, attempt).await?;
-    // The rest of the body shall not wait until the client takes the answer.
-    if with.upload.as_ref().is_some_and(|upload| upload.is_under_way()) {
-        lease.runs_by_itself();
-    }
+    let (response, lease) = try_each(with.way, request, attempt).await?;
     Ok((response, lease, with.rest()?))
 }
 

@@ -75,12 +75,8 @@ impl Content {
 impl Relayed {
     /// A body that has begun. What has come with its head goes out with its head: in a write of its own it
     /// would cost the client's side twice.
-    pub(super) async fn begun(
-        mut inner: Incoming,
-        mut lease: Lease,
-        waiting: Waiting,
-    ) -> Result<Self, CutOff> {
-        let first = first(&mut inner, &mut lease).await.transpose().map_err(CutOff::Broken)?;
+    pub(super) async fn begun(mut inner: Incoming, lease: Lease, waiting: Waiting) -> Result<Self, CutOff> {
+        let first = first(&mut inner).await.transpose().map_err(CutOff::Broken)?;
         Ok(Self::new(inner, first, lease, waiting))
     }
 
@@ -123,10 +119,7 @@ impl Relayed {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(first)));
         }
-        let polled = match &mut self.lease {
-            Some(lease) => lease.poll_frame(&mut self.inner, cx),
-            None => Pin::new(&mut self.inner).poll_frame(cx),
-        };
+        let polled = Pin::new(&mut self.inner).poll_frame(cx);
         if polled.is_pending() {
             let moves = self.upload.as_ref().map_or(0, |upload| upload.moves());
             return self.patience.poll_end(cx, moves).map(|()| Some(Err(CutOff::Silent)));
@@ -151,14 +144,14 @@ impl Relayed {
     }
 }
 
-/// The first part of a body, if it is there already. It is asked for, its connection's task, if it has one,
-/// gets one turn to hand it over, and that is all that is waited for.
-async fn first(body: &mut Incoming, lease: &mut Lease) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+/// The first part of a body, if it is there already. It is asked for, its connection's task gets one turn
+/// to hand it over, and that is all that is waited for.
+async fn first(body: &mut Incoming) -> Option<Result<Frame<Bytes>, hyper::Error>> {
     if body.is_end_stream() {
         return None;
     }
-    let mut has_waited = lease.is_driven();
-    poll_fn(|cx| match lease.poll_frame(body, cx) {
+    let mut has_waited = false;
+    poll_fn(|cx| match Pin::new(&mut *body).poll_frame(cx) {
         Poll::Ready(frame) => Poll::Ready(frame),
         Poll::Pending if has_waited => Poll::Ready(None),
         Poll::Pending => {

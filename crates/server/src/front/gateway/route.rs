@@ -5,7 +5,6 @@ use super::dial::DialError;
 use super::failure::Failure;
 use super::upstream::{Address, Upstream};
 use crate::config::gateway::{ForwardedHeaders, HostHeader, Routing, ServiceSettings, Timeouts};
-use hivemind_core::Timestamp;
 use hivemind_tower::path::folded;
 use hivemind_tower::{Gate, RateLimiter};
 use http::HeaderValue;
@@ -89,11 +88,6 @@ impl Table {
         }
         wildcards.sort_by_key(|(host, _)| std::cmp::Reverse(host.len()));
         Ok(Self { hosts, wildcards, any, upstreams })
-    }
-
-    /// Closes connections that a thread keeps for too long.
-    pub(super) fn sweep(&self, lane: usize, now: Timestamp) {
-        self.upstreams.iter().for_each(|upstream| upstream.sweep(lane, now));
     }
 
     /// The service for a host and a path. A path that its upstream may read as one that is not this service's is

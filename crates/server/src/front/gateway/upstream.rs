@@ -1,25 +1,18 @@
 //! An upstream, and the connections to it that are kept. Each thread has its own: none is ever handed from
 //! core to core, and the lock around them is only ever taken by their own thread.
 
-mod wire;
-
 use super::dial::{Dialler, Fresh, NoLine};
 use super::failure::Failure;
 use super::request_body::RequestBody;
 use crate::config::gateway as settings;
-use bytes::Bytes;
 use hivemind_core::Timestamp;
 use http::header::HeaderValue;
 use http::{Request, Response};
-use http_body::{Body, Frame};
 use hyper::body::Incoming;
-use hyper::client::conn::{TrySendError, http2};
-use std::pin::Pin;
+use hyper::client::conn::{TrySendError, http1, http2};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
-pub(super) use wire::Wire;
 
 /// Connections that each thread keeps for later, for each upstream. More would be idle more often than not.
 const MOST_IDLE: usize = 64;
@@ -72,7 +65,7 @@ struct Shared {
 }
 
 struct Idle {
-    wire: Wire,
+    sender: http1::SendRequest<RequestBody>,
     since: Timestamp,
 }
 
@@ -85,7 +78,7 @@ pub(super) struct Lease {
 }
 
 enum Line {
-    Http1(Wire),
+    Http1(http1::SendRequest<RequestBody>),
     Http2(Shared),
 }
 
@@ -162,13 +155,6 @@ impl Upstream {
         if before < MOST_UNDER_WAY { Ok(lease) } else { Err(Failure::UpstreamBusy) }
     }
 
-    /// Closes what a thread keeps for too long.
-    pub(super) fn sweep(&self, lane: usize, now: Timestamp) {
-        if let Some(mut lane) = self.lane(lane) {
-            lane.sweep(now);
-        }
-    }
-
     fn lane(&self, lane: usize) -> Option<MutexGuard<'_, Lane>> {
         Some(self.lanes.get(lane)?.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -190,21 +176,20 @@ impl Lane {
         }
         self.sweep(now);
         // The last that came is the likeliest to be open still, and lets the others grow old.
-        while let Some(mut idle) = self.idle.pop() {
-            if idle.wire.is_ready() {
-                return Some(Line::Http1(idle.wire));
+        while let Some(idle) = self.idle.pop() {
+            if idle.sender.is_ready() {
+                return Some(Line::Http1(idle.sender));
             }
         }
         None
     }
 
-    fn put(&mut self, wire: Wire, now: Timestamp) {
+    fn put(&mut self, sender: http1::SendRequest<RequestBody>, now: Timestamp) {
         self.sweep(now);
-        wire.is_left();
         if self.idle.len() >= MOST_IDLE {
             self.idle.remove(0);
         }
-        self.idle.push(Idle { wire, since: now });
+        self.idle.push(Idle { sender, since: now });
     }
 
     /// Closes those that were kept for too long; the oldest are in front.
@@ -248,7 +233,7 @@ impl Lease {
         let fresh = self.upstream.dialler.dial(most).await?;
         self.upstream.is_reached();
         match fresh {
-            Fresh::Http1(wire) => self.line = Some(Line::Http1(wire)),
+            Fresh::Http1(sender) => self.line = Some(Line::Http1(sender)),
             Fresh::Http2(sender) => {
                 let shared = Shared { sender, token: Arc::default() };
                 if let Some(mut lane) = self.upstream.lane(self.lane) {
@@ -274,8 +259,8 @@ impl Lease {
         request: Request<RequestBody>,
     ) -> Result<Response<Incoming>, Unanswered> {
         let answered = match &mut self.line {
-            Some(Line::Http1(wire)) => {
-                wire.send(request).await.map_err(|error| Unanswered::new(error, |_| true))
+            Some(Line::Http1(sender)) => {
+                sender.try_send_request(request).await.map_err(|error| Unanswered::new(error, |_| true))
             }
             Some(Line::Http2(shared)) => {
                 let sent = shared.sender.try_send_request(request);
@@ -291,35 +276,11 @@ impl Lease {
 
     /// The answer is whole: the connection may serve others.
     pub(super) fn give_back(&mut self) {
-        if let Some(Line::Http1(wire)) = self.line.take()
-            && !wire.is_closed()
+        if let Some(Line::Http1(sender)) = self.line.take()
+            && !sender.is_closed()
             && let Some(mut lane) = self.upstream.lane(self.lane)
         {
-            lane.put(wire, super::now());
-        }
-    }
-
-    /// The next part of an answer.
-    pub(super) fn poll_frame(
-        &mut self,
-        body: &mut Incoming,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        match &mut self.line {
-            Some(Line::Http1(wire)) => wire.poll_frame(body, cx),
-            _ => Pin::new(body).poll_frame(cx),
-        }
-    }
-
-    /// Whether its connection goes on only while it is asked for parts.
-    pub(super) const fn is_driven(&self) -> bool {
-        matches!(&self.line, Some(Line::Http1(wire)) if wire.is_driven())
-    }
-
-    /// Lets its connection go on whether or not it is asked for parts.
-    pub(super) fn runs_by_itself(&mut self) {
-        if let Some(Line::Http1(wire)) = &mut self.line {
-            wire.runs_by_itself();
+            lane.put(sender, super::now());
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use super::access_log::AccessLog;
 use super::forwarding::Origin;
-use super::now;
 use super::presence::{Presence, Roll};
 use super::route::{Dice, Table};
 use super::upgrade::Ticket;
@@ -11,8 +10,6 @@ use hivemind_tower::ClientAddress;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::interval;
 
 /// What all threads share.
 pub(super) struct Shared {
@@ -30,20 +27,6 @@ pub(super) struct Desk {
     pub(super) lane: usize,
     pub(super) roll: Roll,
     pub(super) dice: Dice,
-}
-
-/// How often a thread looks for connections to upstreams that were kept for too long.
-const TIDIES_EVERY: Duration = Duration::from_secs(1);
-
-impl Desk {
-    /// Closes what is kept for too long until the thread ends, also while nobody asks for anything.
-    pub(super) async fn tidy(&self) {
-        let mut ticks = interval(TIDIES_EVERY);
-        loop {
-            ticks.tick().await;
-            self.shared.table.load().sweep(self.lane, now());
-        }
-    }
 }
 
 /// One connection's client.

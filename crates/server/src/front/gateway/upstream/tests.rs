@@ -1,16 +1,15 @@
 //! What a thread keeps of an upstream, without a network.
 
 use super::*;
-use crate::front::gateway::brief::Brief;
-use crate::front::gateway::dial::Stream;
 use hyper_util::rt::TokioIo;
 use tokio::io::DuplexStream;
 
-async fn http1() -> (Wire, DuplexStream) {
+async fn http1() -> (http1::SendRequest<RequestBody>, DuplexStream) {
     let (ours, theirs) = tokio::io::duplex(1 << 10);
-    let ours = TokioIo::new(Brief(Box::new(ours) as Box<dyn Stream>));
-    let (sender, connection) = hyper::client::conn::http1::handshake(ours).await.unwrap();
-    (Wire::new(sender, connection), theirs)
+    let (mut sender, connection) = http1::handshake(TokioIo::new(ours)).await.unwrap();
+    tokio::task::spawn_local(connection);
+    sender.ready().await.unwrap();
+    (sender, theirs)
 }
 
 async fn http2() -> (Shared, DuplexStream) {
