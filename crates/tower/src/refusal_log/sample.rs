@@ -13,7 +13,7 @@
 use super::Key;
 use super::log_sampling::LogSampling;
 use super::per_second::PerSecond;
-use hivemind_core::Timestamp;
+use hivemind_core::{ClientIp, Timestamp};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -190,7 +190,7 @@ impl Samples {
 /// What a client's set is chosen by, in one word: its parts one by one would cost the hasher four times as much.
 /// Clients of one address and different prefixes share a set, and nothing else.
 fn bits(client: Key) -> u128 {
-    match client.map(|client| client.address()) {
+    match client.map(ClientIp::address) {
         None => 0,
         Some(IpAddr::V4(address)) => u128::from(address.to_bits()),
         Some(IpAddr::V6(address)) => address.to_bits(),
