@@ -75,15 +75,16 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     /// One for each that loads something anew.
-    hangups: [Signal; 2],
+    hangups: [Signal; 3],
 }
 
 impl Signals {
     fn listen() -> std::io::Result<Self> {
+        let hangup = || signal(SignalKind::hangup());
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            hangups: [signal(SignalKind::hangup())?, signal(SignalKind::hangup())?],
+            hangups: [hangup()?, hangup()?, hangup()?],
         })
     }
 }
@@ -187,6 +188,12 @@ async fn serve(
     Ok(())
 }
 
+/// What of a gateway follows files.
+struct Followed {
+    gateway: Arc<front::gateway::Gateway>,
+    certificates: Option<gateway::Loaded>,
+}
+
 /// The gateway, where one is configured.
 async fn start_gateway(
     settings: &Settings,
@@ -195,7 +202,7 @@ async fn start_gateway(
     redirect: Option<Bounded<Tcp>>,
     stopped: &watch::Receiver<bool>,
     accepting: &mut JoinSet<()>,
-) -> anyhow::Result<Option<Arc<front::gateway::Gateway>>> {
+) -> anyhow::Result<Option<Followed>> {
     let redis = settings.storage.redis.as_ref();
     let (Some(settings), Some(listener)) = (&settings.gateway, listener) else { return Ok(None) };
     if let Some(redirect) = redirect {
@@ -203,10 +210,10 @@ async fn start_gateway(
         accepting.spawn(gateway::redirect(redirect, https_port, stopped.clone()));
     }
     let limiter = front::gateway::limiter(settings, &shared.storage, redis, shared.seed)?;
-    let running = gateway::Running::start(settings, listener, limiter, stopped).await?;
-    let gateway = Arc::clone(&running.gateway);
+    let mut running = gateway::Running::start(settings, listener, limiter, stopped).await?;
+    let (gateway, certificates) = (Arc::clone(&running.gateway), running.certificates.take());
     accepting.spawn(running.serve(stopped.clone()));
-    Ok(Some(gateway))
+    Ok(Some(Followed { gateway, certificates }))
 }
 
 fn metrics(settings: &Settings, service: Arc<Service>, storage: Arc<Storage>) -> axum::Router {

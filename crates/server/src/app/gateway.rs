@@ -2,6 +2,8 @@
 
 mod certificates;
 
+pub(super) use certificates::Loaded;
+
 use super::bounded::Bounded;
 use super::listeners::{Tcp, without_delay};
 use super::until;
@@ -15,7 +17,6 @@ use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 /// Who is sent to HTTPS goes at once: so many of them are enough.
@@ -58,6 +59,8 @@ pub(super) async fn redirect(mut listener: Bounded<Tcp>, https_port: u16, stoppe
 /// The gateway that runs.
 pub(super) struct Running {
     pub(super) gateway: Arc<Gateway>,
+    /// None where TLS is not spoken.
+    pub(super) certificates: Option<Loaded>,
     workers: Workers<Arrival>,
     listener: Bounded<Tcp>,
     ended: Ended,
@@ -71,23 +74,16 @@ impl Running {
         stopped: &watch::Receiver<bool>,
     ) -> anyhow::Result<Self> {
         let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let tls = match &settings.front.tls {
-            None => None,
-            Some(tls) => {
-                let (acceptor, certificates) = certificates::load(tls)?;
-                let hangup = signal(SignalKind::hangup()).context("listening for signals")?;
-                tokio::spawn(certificates::follow(certificates, hangup));
-                Some(acceptor)
-            }
-        };
+        let tls = settings.front.tls.as_ref().map(certificates::load).transpose()?;
+        let (tls, certificates) = tls.unzip();
         let started = Gateway::start(settings, limiter, tls, cores, stopped).await;
         let (gateway, workers, ended) = started.context("starting the gateway")?;
-        Ok(Self { gateway: Arc::new(gateway), workers, listener, ended })
+        Ok(Self { gateway: Arc::new(gateway), certificates, workers, listener, ended })
     }
 
     /// Deals out all connections that come, until told to stop; then waits for the last of them.
     pub(super) async fn serve(self, stopped: watch::Receiver<bool>) {
-        let Self { workers, mut listener, ended, gateway: _gateway } = self;
+        let Self { workers, mut listener, ended, gateway: _gateway, .. } = self;
         {
             let mut stopped = pin!(until(stopped));
             loop {

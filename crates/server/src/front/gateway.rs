@@ -30,6 +30,7 @@ mod visitor;
 
 use super::workers::{Ended, Workers};
 use crate::config::gateway::{self as settings, Routing};
+use crate::tls::Trust;
 use access_log::AccessLog;
 use arc_swap::ArcSwap;
 use connection::Manner;
@@ -56,6 +57,7 @@ pub(crate) struct Arrival {
 pub(crate) struct Gateway {
     shared: Arc<Shared>,
     limiter: RateLimiter,
+    trust: Arc<Trust>,
     lanes: usize,
 }
 
@@ -70,7 +72,8 @@ impl Gateway {
     ) -> anyhow::Result<(Self, Workers<Arrival>, Ended)> {
         let front = &settings.front;
         let lanes = count.get();
-        let table = Table::new(&settings.routing, &limiter, None, lanes)?;
+        let trust = Arc::<Trust>::default();
+        let table = Table::new(&settings.routing, &limiter, None, &trust, lanes)?;
         let clients = limiter.identity().address().clone();
         let log = front.access_log.as_ref().map(AccessLog::open).transpose()?;
         let shared = Arc::new(Shared {
@@ -98,7 +101,12 @@ impl Gateway {
             }
         };
         let (workers, ended) = Workers::start(count, "gateway", equip).await?;
-        Ok((Self { shared, limiter, lanes }, workers, ended))
+        Ok((Self { shared, limiter, trust, lanes }, workers, ended))
+    }
+
+    /// Whom its upstreams' certificates are checked with.
+    pub(crate) const fn trust(&self) -> &Arc<Trust> {
+        &self.trust
     }
 
     /// Puts other services in force, from the next request on. Those under way end as they began.
@@ -106,9 +114,9 @@ impl Gateway {
     pub(crate) fn put_in_force(&self, routing: &Routing) -> anyhow::Result<()> {
         let before = self.shared.table.load();
         // Made twice: once to see that it can be, and once with gates that have the new limits.
-        let made = Table::new(routing, &self.limiter, Some(&before), self.lanes)?;
+        let made = Table::new(routing, &self.limiter, Some(&before), &self.trust, self.lanes)?;
         self.limiter.reload(&routing.limits())?;
-        let table = Table::new(routing, &self.limiter, Some(&made), self.lanes)?;
+        let table = Table::new(routing, &self.limiter, Some(&made), &self.trust, self.lanes)?;
         self.shared.table.store(Arc::new(table));
         Ok(())
     }

@@ -67,9 +67,10 @@ impl ConfigurationFile {
 
 impl Followed for ConfigurationFile {
     type Texts = SettingsText;
+    type Trouble = Problems;
 
-    fn path(&self) -> &Path {
-        self.configuration.path.as_deref().unwrap_or(Path::new(""))
+    fn paths(&self) -> Vec<PathBuf> {
+        self.configuration.path.iter().cloned().collect()
     }
 
     fn read(&self) -> Result<(u64, SettingsText), Problems> {
@@ -95,7 +96,8 @@ impl Followed for ConfigurationFile {
         }
         self.health.configuration_loaded(keys);
         self.service.stats().config_load_success.fetch_add(1, Ordering::Relaxed);
-        tracing::info!(path = %self.path().display(), "configuration loaded");
+        let path = self.configuration.path.as_deref().unwrap_or(Path::new(""));
+        tracing::info!(path = %path.display(), "configuration loaded");
         Ok(notes)
     }
 

@@ -21,6 +21,7 @@ mod proto;
 mod support;
 
 mod browser;
+mod certificates;
 mod drain;
 mod expectations;
 mod forwarding;

@@ -5,17 +5,17 @@ use super::failure::Failure;
 use super::local::LocalTasks;
 use super::request_body::RequestBody;
 use super::upstream::Address;
-use crate::tls::{Protocol, TlsError, client_config};
+use crate::tls::{TlsError, Trust, Trusted};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::pki_types::ServerName;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 
 /// The head of an answer may be so large.
 const LARGEST_HEAD: usize = 64 << 10;
@@ -72,9 +72,7 @@ pub(super) struct Dialler {
 
 struct Tls {
     name: ServerName<'static>,
-    any: TlsConnector,
-    /// For upgrades, which HTTP/2 has none of.
-    http1: TlsConnector,
+    trusted: Arc<Trusted>,
 }
 
 /// Either kind of connection.
@@ -82,10 +80,10 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 impl Dialler {
-    pub(super) fn new(address: &Address) -> Result<Self, DialError> {
+    pub(super) fn new(address: &Address, trust: &Trust) -> Result<Self, DialError> {
         let of = &address.upstream;
         let fixed = of.host.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, of.port));
-        let tls = of.is_tls.then(|| Tls::new(address)).transpose()?;
+        let tls = of.is_tls.then(|| Tls::new(address, trust)).transpose()?;
         Ok(Self { host: of.host.clone(), port: of.port, fixed, is_http2: address.http2, tls })
     }
 
@@ -101,7 +99,7 @@ impl Dialler {
         let Some(tls) = &self.tls else {
             return if self.is_http2 { http2(stream).await } else { http1(stream).await };
         };
-        let stream = tls.any.connect(tls.name.clone(), stream).await?;
+        let stream = tls.trusted.any().connect(tls.name.clone(), stream).await?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         if is_http2 { http2(stream).await } else { http1(stream).await }
     }
@@ -111,7 +109,7 @@ impl Dialler {
         let opened = async {
             let stream = self.connect().await?;
             let Some(tls) = &self.tls else { return Ok(Box::new(stream) as Box<dyn Stream>) };
-            let stream = tls.http1.connect(tls.name.clone(), stream).await?;
+            let stream = tls.trusted.http1().connect(tls.name.clone(), stream).await?;
             Ok::<_, io::Error>(Box::new(stream) as Box<dyn Stream>)
         };
         timeout(most, opened).await.map_err(|_| NoLine::TooSlow)?.map_err(NoLine::Refused)
@@ -157,13 +155,10 @@ async fn http2(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> io::Res
 }
 
 impl Tls {
-    fn new(address: &Address) -> Result<Self, DialError> {
+    fn new(address: &Address, trust: &Trust) -> Result<Self, DialError> {
         let host = &address.upstream.host;
         let name = ServerName::try_from(host.clone());
         let name = name.map_err(|_| DialError::Name { host: host.clone() })?;
-        let ca = address.ca.as_deref();
-        let any = client_config(ca, &[Protocol::Http2, Protocol::Http1])?;
-        let http1 = client_config(ca, &[Protocol::Http1])?;
-        Ok(Self { name, any: any.into(), http1: http1.into() })
+        Ok(Self { name, trusted: trust.of(address.ca.as_deref())? })
     }
 }

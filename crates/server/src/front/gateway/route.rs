@@ -5,6 +5,7 @@ use super::dial::DialError;
 use super::failure::Failure;
 use super::upstream::{Address, Upstream};
 use crate::config::gateway::{ForwardedHeaders, HostHeader, Routing, ServiceSettings, Timeouts};
+use crate::tls::Trust;
 use hivemind_tower::path::folded;
 use hivemind_tower::{Gate, RateLimiter};
 use http::HeaderValue;
@@ -52,6 +53,7 @@ impl Table {
         routing: &Routing,
         limiter: &RateLimiter,
         before: Option<&Self>,
+        trust: &Trust,
         lanes: usize,
     ) -> Result<Self, DialError> {
         let known = before.map_or(&[] as &[_], |before| &before.upstreams);
@@ -65,7 +67,7 @@ impl Table {
                 let same = |of: &&Arc<Upstream>| of.address == address;
                 let upstream = match known.iter().chain(&upstreams).find(same) {
                     Some(upstream) => Arc::clone(upstream),
-                    None => Arc::new(Upstream::new(address, lanes)?),
+                    None => Arc::new(Upstream::new(address, trust, lanes)?),
                 };
                 if !upstreams.iter().any(|of| Arc::ptr_eq(of, &upstream)) {
                     upstreams.push(Arc::clone(&upstream));

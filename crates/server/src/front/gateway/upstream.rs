@@ -1,10 +1,11 @@
 //! An upstream, and the connections to it that are kept. Each thread has its own: none is ever handed from
 //! core to core, and the lock around them is only ever taken by their own thread.
 
-use super::dial::{Dialler, Fresh, NoLine};
+use super::dial::{DialError, Dialler, Fresh, NoLine};
 use super::failure::Failure;
 use super::request_body::RequestBody;
 use crate::config::gateway as settings;
+use crate::tls::Trust;
 use hivemind_core::Timestamp;
 use http::header::HeaderValue;
 use http::{Request, Response};
@@ -83,14 +84,14 @@ enum Line {
 }
 
 impl Upstream {
-    pub(super) fn new(address: Address, lanes: usize) -> Result<Self, super::dial::DialError> {
+    pub(super) fn new(address: Address, trust: &Trust, lanes: usize) -> Result<Self, DialError> {
         let of = &address.upstream;
         let host = if of.host.contains(':') { format!("[{}]", of.host) } else { of.host.clone() };
         let is_usual = of.port == if of.is_tls { 443 } else { 80 };
         let authority = if is_usual { host } else { format!("{host}:{}", of.port) };
         let authority = HeaderValue::from_str(&authority).unwrap_or_else(|_| HeaderValue::from_static(""));
         Ok(Self {
-            dialler: Dialler::new(&address)?,
+            dialler: Dialler::new(&address, trust)?,
             address,
             authority,
             lanes: (0..lanes).map(|_| Mutex::default()).collect(),

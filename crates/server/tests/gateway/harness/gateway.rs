@@ -93,13 +93,14 @@ impl Setup {
             rest.split(['/', ' ']).next()?.parse().ok()
         };
         let listen = address("gateway").unwrap_or_else(|| panic!("no gateway in:\n{}", lines.join("\n")));
-        let admin = address("admin");
+        let (admin, metrics) = (address("admin"), address("metrics"));
         Gateway {
             folder: self.folder,
             config: self.config,
             process: Process(child),
             listen,
             admin,
+            metrics,
             log,
             _screen: screen,
         }
@@ -125,6 +126,7 @@ pub(crate) struct Gateway {
     process: Process,
     pub(crate) listen: SocketAddr,
     admin: Option<SocketAddr>,
+    metrics: Option<SocketAddr>,
     pub(crate) log: Log,
     /// Read to its end: a full pipe would stop the gateway.
     _screen: Log,
@@ -147,6 +149,17 @@ impl Gateway {
 
     pub(crate) fn admin(&self) -> SocketAddr {
         self.admin.expect("an admin port on the first screen")
+    }
+
+    /// What it is said to be, for whoever asks whether it is ready.
+    pub(crate) async fn readiness(&self) -> String {
+        crate::support::get(self.admin(), "/readyz").await.body
+    }
+
+    /// One of its metrics.
+    pub(crate) async fn metric(&self, series: &str) -> Option<u64> {
+        let metrics = self.metrics.expect("a metrics port on the first screen");
+        crate::support::get(metrics, "/metrics").await.metric(series)
     }
 
     /// A connection to it.

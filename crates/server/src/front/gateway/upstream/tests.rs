@@ -22,7 +22,7 @@ async fn http2() -> (Shared, DuplexStream) {
 
 fn upstream() -> Upstream {
     let upstream = settings::Upstream { is_tls: false, host: "127.0.0.1".into(), port: 1 };
-    Upstream::new(Address { upstream, http2: false, ca: None }, 1).unwrap()
+    Upstream::new(Address { upstream, http2: false, ca: None }, &Trust::default(), 1).unwrap()
 }
 
 #[tokio::test]
