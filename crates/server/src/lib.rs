@@ -17,6 +17,7 @@ mod reload;
 mod replay;
 mod ruleset;
 mod secrets;
+mod seldom;
 mod service;
 mod storage;
 mod telemetry;

@@ -39,6 +39,8 @@ pub(crate) struct Front {
     pub(crate) tls: Option<Tls>,
     /// `gateway.max_connections`.
     pub(crate) max_connections: NonZeroUsize,
+    /// `gateway.max_connections_per_client`; none: a quarter of all, and none for those on this machine.
+    pub(crate) max_connections_per_client: Option<NonZeroUsize>,
     /// `gateway.header_timeout`: for a TLS handshake, and for the head of a request once it began.
     pub(crate) header_timeout: Duration,
     /// `gateway.idle_timeout`: how long a connection may be silent between requests or within a body.

@@ -44,7 +44,7 @@ macro_rules! problem {
 }
 
 impl Failure {
-    const fn status(self) -> StatusCode {
+    pub(super) const fn status(self) -> StatusCode {
         match self {
             Self::BadTarget | Self::Unreadable => StatusCode::BAD_REQUEST,
             Self::NoService => StatusCode::NOT_FOUND,

@@ -1,7 +1,7 @@
 //! A request's way through the gateway: routed, limited, forwarded, answered.
 
 use super::access_log::Line;
-use super::exchange::{Exchange, exchange};
+use super::exchange::{Exchange, exchange, is_conversation};
 use super::failure::Failure;
 use super::hop_by_hop;
 use super::reply::{Content, Relayed, Reply};
@@ -126,7 +126,8 @@ impl Way<'_> {
             return Err(Failure::OverLimit);
         }
         let timeouts = &service.timeouts;
-        let (body, upload) = RequestBody::of(body, service.max_body, timeouts.idle)?;
+        let is_conversation = is_conversation(&parts.headers);
+        let (body, upload) = RequestBody::of(body, service.max_body, timeouts.idle, is_conversation)?;
         self.prepare(&mut parts);
         let request = Request::from_parts(parts, body);
         let with = Exchange { way: self, upload, began: timeouts.total.map(|_| super::now()) };
