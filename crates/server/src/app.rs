@@ -19,6 +19,7 @@ use crate::secrets;
 use crate::service::{HeaderNames, Options, Service};
 use crate::storage::{self, Storage};
 use crate::telemetry::{Stats, exposition};
+use crate::tls::Certificates;
 use anyhow::Context;
 use axum::http::header;
 use axum::routing::get;
@@ -204,7 +205,7 @@ async fn serve(
 /// What of a gateway follows files.
 struct Followed {
     gateway: Arc<front::gateway::Gateway>,
-    certificates: Option<gateway::Loaded>,
+    certificates: Option<Arc<Certificates>>,
 }
 
 /// The gateway, where one is configured.

@@ -23,8 +23,7 @@ impl Seldom {
         self.since.fetch_add(1, Ordering::Relaxed);
         let (next, order) = (self.next.load(Ordering::Relaxed), Ordering::Relaxed);
         let after = now.saturating_add(BETWEEN).as_nanos();
-        let is_due =
-            next <= now.as_nanos() && self.next.compare_exchange(next, after, order, order).is_ok();
+        let is_due = next <= now.as_nanos() && self.next.compare_exchange(next, after, order, order).is_ok();
         is_due.then(|| self.since.swap(0, Ordering::Relaxed))
     }
 }

@@ -89,10 +89,7 @@ pub(crate) fn server_config(
 }
 
 /// How somebody is called whose certificate one of these CAs has to have signed.
-fn client_config(
-    roots: Arc<RootCertStore>,
-    protocols: &[Protocol],
-) -> Result<Arc<ClientConfig>, TlsError> {
+fn client_config(roots: Arc<RootCertStore>, protocols: &[Protocol]) -> Result<Arc<ClientConfig>, TlsError> {
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])?
         .with_root_certificates(roots)

@@ -1,10 +1,10 @@
 //! What is followed while it runs: the rules, the configuration, and certificates.
 
-use super::gateway::Loaded;
 use super::{Followed, Origin, Shared};
 use crate::config::Settings;
 use crate::front::gateway::Gateway;
 use crate::reload::{ConfigurationFile, Follower, PutInForce, Reloads, Request, RuleFiles, TlsFiles};
+use crate::tls::Certificates;
 use std::sync::Arc;
 use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
@@ -69,15 +69,16 @@ fn follow_tls(
     settings: &Settings,
     shared: &Shared,
     gateway: &Gateway,
-    loaded: Option<Loaded>,
+    certificates: Option<Arc<Certificates>>,
     hangups: Signal,
     requests: mpsc::Receiver<Request>,
 ) {
-    let (certificates, refused) = loaded.map(|of| (of.certificates, of.refused)).unzip();
     let trust = Arc::clone(gateway.trust());
     let (service, health) = (Arc::clone(&shared.service), Arc::clone(&shared.health));
-    let followed = TlsFiles::new(certificates, refused.unwrap_or_default(), trust, service, health);
-    let loaded = Some(followed.fingerprint());
+    let followed = TlsFiles::new(certificates, trust, service, health);
+    // Whatever they are now may be other than what was loaded a moment ago: the first look loads them again, and
+    // tells of those that cannot be used.
+    let loaded = None;
     let interval = settings.rate_limiting.config_reload_interval;
     tokio::spawn(Follower { followed, loaded, interval, hangups, requests }.run());
 }

@@ -2,15 +2,13 @@
 
 mod certificates;
 
-pub(super) use certificates::Loaded;
-
 use super::bounded::Bounded;
 use super::listeners::Tcp;
 use super::until;
 use crate::config::gateway as settings;
 use crate::front::gateway::{Arrival, Crowd, Gateway, Limiting};
 use crate::front::workers::{Ended, Workers};
-use crate::tls;
+use crate::tls::{self, Certificates};
 use anyhow::Context;
 use std::num::NonZeroUsize;
 use std::pin::pin;
@@ -59,7 +57,7 @@ pub(super) async fn redirect(mut listener: Bounded<Tcp>, https_port: u16, stoppe
 pub(super) struct Running {
     pub(super) gateway: Arc<Gateway>,
     /// None where TLS is not spoken.
-    pub(super) certificates: Option<Loaded>,
+    pub(super) certificates: Option<Arc<Certificates>>,
     workers: Workers<Arrival>,
     listener: Bounded<Tcp>,
     crowd: Crowd,

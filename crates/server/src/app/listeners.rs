@@ -2,8 +2,8 @@
 
 use super::bounded::Bounded;
 use crate::config::Settings;
-use anyhow::{Context, bail};
 use crate::seldom::Seldom;
+use anyhow::{Context, bail};
 use axum::serve::Listener;
 use hivemind_core::{Clock, MonotonicClock};
 use std::io;
@@ -104,7 +104,8 @@ impl Listener for Tcp {
                     return (stream, peer);
                 }
                 // Whoever has gone before it was let in is nobody's trouble.
-                Err(error) if [ConnectionAborted, ConnectionRefused, ConnectionReset].contains(&error.kind()) => {}
+                Err(error)
+                    if [ConnectionAborted, ConnectionRefused, ConnectionReset].contains(&error.kind()) => {}
                 Err(error) => self.pause(&error).await,
             }
         }

@@ -11,6 +11,7 @@ mod dial;
 mod exchange;
 mod failure;
 mod forwarding;
+mod framing;
 mod hop_by_hop;
 mod limits;
 mod line;
@@ -27,6 +28,7 @@ mod rewound;
 mod route;
 mod streams;
 mod target;
+mod unanswered;
 mod upgrade;
 mod upstream;
 mod visitor;
@@ -38,8 +40,8 @@ use access_log::AccessLog;
 use arc_swap::ArcSwap;
 use connection::Manner;
 pub(crate) use crowd::{Crowd, Seat};
-use hivemind_core::{Clock, MonotonicClock, Timestamp};
 use dial::{DialError, Outside};
+use hivemind_core::{Clock, MonotonicClock, Timestamp};
 use hivemind_tower::error::LimitsError;
 use hivemind_tower::{RateLimiter, RefusalLog};
 pub(crate) use limits::{Limiting, limiter};
@@ -171,7 +173,9 @@ pub(crate) enum GatewayError {
     Upstream(#[from] DialError),
     #[error(transparent)]
     Limits(#[from] LimitsError),
-    #[error("gateway.access_log: cannot be appended to; make its folder, and let this process write there: {0}")]
+    #[error(
+        "gateway.access_log: cannot be appended to; make its folder, and let this process write there: {0}"
+    )]
     AccessLog(#[source] io::Error),
     #[error("the threads of the gateway cannot be started; allow this process more of them: {0}")]
     Threads(#[source] io::Error),

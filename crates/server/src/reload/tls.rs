@@ -39,25 +39,18 @@ impl fmt::Display for Unusable {
 }
 
 impl TlsFiles {
-    /// What is in force, and what could not be put in force as it started.
     pub(crate) fn new(
         certificates: Option<Arc<Certificates>>,
-        refused: Vec<TlsError>,
         trust: Arc<Trust>,
         service: Arc<Service>,
         health: Arc<Health>,
     ) -> Self {
         let (trouble, reminders) = (Vec::new(), Reminders::default());
-        let mut files = Self { certificates, trust, service, health, trouble, reminders };
-        if !refused.is_empty() {
-            files.refuse(&Unusable(refused));
-        }
-        files.passes(SystemClock.now());
-        files
+        Self { certificates, trust, service, health, trouble, reminders }
     }
 
     /// What the files are at the moment.
-    pub(crate) fn fingerprint(&self) -> u64 {
+    fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         if let Some(certificates) = &self.certificates {
             certificates.fingerprint(&mut hasher);
@@ -117,11 +110,11 @@ impl Followed for TlsFiles {
     }
 
     fn refuse(&mut self, unusable: &Unusable) {
+        self.trouble = unusable.0.iter().map(ToString::to_string).collect();
+        self.tell(SystemClock.now());
         for error in &unusable.0 {
             tracing::error!("what was in force before, if anything was, is kept: {error}");
         }
-        self.trouble = unusable.0.iter().map(ToString::to_string).collect();
-        self.tell(SystemClock.now());
     }
 
     fn passes(&mut self, now: Timestamp) {

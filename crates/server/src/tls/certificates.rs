@@ -40,19 +40,16 @@ pub(crate) struct Renewal {
 }
 
 impl Certificates {
-    /// Loads the files, the first of which is for whoever asks for no name that is known. Also gives what is
-    /// wrong with those that cannot be used.
+    /// Loads the files, the first of which is for whoever asks for no name that is known. Whoever follows them
+    /// finds at its first look what is wrong with those that cannot be used.
     ///
     /// # Errors
     /// If none of them can be: then nobody could be served.
-    pub(crate) fn load(
-        files: Vec<CertificateFiles>,
-        now: Timestamp,
-    ) -> Result<(Self, Vec<TlsError>), TlsError> {
+    pub(crate) fn load(files: Vec<CertificateFiles>, now: Timestamp) -> Result<Self, TlsError> {
         let certificates = Self { files, in_force: ArcSwap::default() };
         let mut refused = certificates.reload(now).refused;
         if certificates.in_force.load().each.iter().any(Option::is_some) {
-            return Ok((certificates, refused));
+            return Ok(certificates);
         }
         Err(if refused.is_empty() { TlsError::Empty } else { refused.swap_remove(0) })
     }

@@ -117,7 +117,10 @@ enum Sink {
     /// Written to under the process's own lock, a whole line at a time: whoever else writes there so never finds
     /// itself in the middle of one.
     Stdout,
-    File { path: PathBuf, file: Option<File> },
+    File {
+        path: PathBuf,
+        file: Option<File>,
+    },
 }
 
 #[derive(Clone, Copy)]

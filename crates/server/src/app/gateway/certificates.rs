@@ -6,17 +6,10 @@ use hivemind_core::{Clock, SystemClock};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-/// Certificates in force, and what is wrong with those that are not.
-pub(crate) struct Loaded {
-    pub(crate) certificates: Arc<Certificates>,
-    pub(crate) refused: Vec<TlsError>,
-}
-
 /// What TLS is spoken with, and the certificates that it shows.
-pub(super) fn load(tls: &settings::Tls) -> Result<(TlsAcceptor, Loaded), TlsError> {
-    let (certificates, refused) = Certificates::load(tls.certificates.clone(), SystemClock.now())?;
-    let certificates = Arc::new(certificates);
+pub(super) fn load(tls: &settings::Tls) -> Result<(TlsAcceptor, Arc<Certificates>), TlsError> {
+    let certificates = Arc::new(Certificates::load(tls.certificates.clone(), SystemClock.now())?);
     let protocols = [Protocol::Http2, Protocol::Http1];
     let config = server_config(Arc::clone(&certificates), &protocols, tls.only_tls13, None)?;
-    Ok((config.into(), Loaded { certificates, refused }))
+    Ok((config.into(), certificates))
 }

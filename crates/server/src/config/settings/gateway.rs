@@ -269,7 +269,8 @@ pub(super) fn read(root: &mut Section<'_, '_>, server: &Server) -> Option<Gatewa
     let is_sound = limits::check_platform(&mut section, &platform);
     // Each of them would only repeat what is wrong with all.
     let services = service::read_all(&mut section, is_sound.then_some(&platform));
-    if is_there && !section.has("services") {
+    let is_list_of_none = section.is_empty_list("services");
+    if is_there && (!section.has("services") || is_list_of_none) {
         let remedy = "name one, as in `services: [{id: app, upstream: \"http://127.0.0.1:3000\"}]`";
         root.refuse(
             "gateway",

@@ -10,9 +10,9 @@ use crate::tls::{TlsError, Trust, Trusted};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::pki_types::ServerName;
+use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -108,7 +108,14 @@ impl Dialler {
         let of = &address.upstream;
         let fixed = of.host.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, of.port));
         let tls = of.is_tls.then(|| Tls::new(address, &outside.trust)).transpose()?;
-        Ok(Self { host: of.host.clone(), port: of.port, fixed, names: Arc::clone(&outside.names), is_http2: address.http2, tls })
+        Ok(Self {
+            host: of.host.clone(),
+            port: of.port,
+            fixed,
+            names: Arc::clone(&outside.names),
+            is_http2: address.http2,
+            tls,
+        })
     }
 
     /// A connection that speaks whichever HTTP the upstream wants.

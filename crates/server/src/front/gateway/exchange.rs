@@ -6,7 +6,8 @@ use super::failure::Failure;
 use super::proxy::Way;
 use super::reply::Waiting;
 use super::request_body::{RequestBody, Upload};
-use super::upstream::{Lease, Unanswered, Upstream};
+use super::unanswered::Unanswered;
+use super::upstream::{Lease, Upstream};
 use hivemind_core::Timestamp;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Request, Response};
@@ -118,8 +119,8 @@ impl Exchange<'_> {
             let again = again.filter(|_| failed.may_be_repeated);
             request = match (failed.unsent.or(again), lease.is_fresh()) {
                 (Some(request), false) => request,
-                (Some(request), true) => return Attempt::Unsent(request, Failure::UpstreamFailed),
-                (None, _) => return Attempt::Failed(Failure::UpstreamFailed),
+                (Some(request), true) => return Attempt::Unsent(request, upstream.fails(&failed.why)),
+                (None, _) => return Attempt::Failed(upstream.fails(&failed.why)),
             };
             may_be_kept = false;
         }

@@ -5,8 +5,8 @@
 use super::forwarding::{is_ambiguous, tells_of_clients};
 use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, COOKIE, EXPECT,
-    HOST, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
-    TRAILER, TRANSFER_ENCODING, UPGRADE,
+    HOST, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
+    SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use smallvec::SmallVec;
 
@@ -75,14 +75,14 @@ fn is_identity(name: &HeaderName) -> bool {
     [HOST, AUTHORIZATION, COOKIE, X_SESSION_ID, X_API_KEY_ID].contains(name)
 }
 
-/// Removes of a request's trailers what means something only where it was looked for: in the head. There it
+/// Removes of trailers what means something only where it was looked for: in the head. There it
 /// was checked and counted; behind, trailers may be put beside the head as if they had been in it.
 pub(super) fn remove_from_trailers(trailers: &mut HeaderMap) {
     let is_of_the_head = |name: &&HeaderName| {
         is_hop_by_hop(name)
             || is_end_to_end(name)
             || is_ambiguous(name)
-            || [CONTENT_ENCODING, CONTENT_RANGE, TRAILER, EXPECT, MAX_FORWARDS].contains(*name)
+            || [CONTENT_ENCODING, CONTENT_RANGE, TRAILER, EXPECT, MAX_FORWARDS, SET_COOKIE].contains(*name)
     };
     let found: SmallVec<[HeaderName; 4]> = trailers.keys().filter(is_of_the_head).cloned().collect();
     for name in &found {

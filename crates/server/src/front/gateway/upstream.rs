@@ -1,16 +1,18 @@
 //! An upstream, and the connections to it that are kept. Each thread has its own: none is ever handed from
 //! core to core, and the lock around them is only ever taken by their own thread.
 
-use super::dial::{DialError, Dialler, Outside, Fresh, NoLine};
+use super::dial::{DialError, Dialler, Fresh, NoLine, Outside};
 use super::failure::Failure;
 use super::request_body::RequestBody;
+use super::unanswered::{Unanswered, is_untouched};
 use crate::config::gateway as settings;
 use crate::seldom::Seldom;
 use hivemind_core::Timestamp;
 use http::header::HeaderValue;
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper::client::conn::{TrySendError, http1, http2};
+use hyper::client::conn::{http1, http2};
+use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -52,6 +54,8 @@ pub(super) struct Upstream {
     left_out_until: AtomicU64,
     /// How many times in a row it could not be reached.
     misses: AtomicU32,
+    /// Answers that were none.
+    failures: Seldom,
 }
 
 /// What one thread keeps.
@@ -103,6 +107,7 @@ impl Upstream {
             under_way: AtomicUsize::new(0),
             left_out_until: AtomicU64::new(0),
             misses: AtomicU32::new(0),
+            failures: Seldom::new(),
         })
     }
 
@@ -118,7 +123,10 @@ impl Upstream {
     pub(super) fn leave_out(&self, why: &NoLine) {
         if why.is_ours() {
             if let Some(times) = OUT_OF_DESCRIPTORS.happens(super::now()) {
-                tracing::error!(times, "no connection to an upstream: {why}; raise `ulimit -n` or LimitNOFILE");
+                tracing::error!(
+                    times,
+                    "no connection to an upstream: {why}; raise `ulimit -n` or LimitNOFILE"
+                );
             }
             return;
         }
@@ -128,6 +136,15 @@ impl Upstream {
             let authority = self.authority.to_str().unwrap_or_default();
             tracing::warn!("the upstream {authority} cannot be reached: {why}");
         }
+    }
+
+    /// It was reached, and what it says is no answer. That is told now and then, with what a client is told.
+    pub(super) fn fails(&self, why: &dyn fmt::Display) -> Failure {
+        if let Some(times) = self.failures.happens(super::now()) {
+            let authority = self.authority.to_str().unwrap_or_default();
+            tracing::warn!(times, "the upstream {authority} gave no valid answer: {why}");
+        }
+        Failure::UpstreamFailed
     }
 
     /// It was reached.
@@ -287,7 +304,7 @@ impl Lease {
                 let sent = shared.sender.try_send_request(request);
                 sent.await.map_err(|error| Unanswered::new(error, is_untouched))
             }
-            None => Err(Unanswered { unsent: Some(request), may_be_repeated: true }),
+            None => Err(Unanswered { unsent: Some(request), may_be_repeated: true, why: String::new() }),
         };
         if answered.is_ok() {
             self.upstream.is_reached();
@@ -304,39 +321,6 @@ impl Lease {
             lane.put(sender, super::now());
         }
     }
-}
-
-/// A request that was not answered.
-pub(super) struct Unanswered {
-    /// The request, where nothing of it was sent.
-    pub(super) unsent: Option<Request<RequestBody>>,
-    /// Whether another that does the same may be sent, if doing it twice does no harm.
-    pub(super) may_be_repeated: bool,
-}
-
-impl Unanswered {
-    fn new(
-        mut error: TrySendError<Request<RequestBody>>,
-        may_be_repeated: impl Fn(&hyper::Error) -> bool,
-    ) -> Self {
-        let unsent = error.take_message();
-        let error = error.into_error();
-        tracing::debug!("an upstream did not answer: {error}");
-        Self { unsent, may_be_repeated: may_be_repeated(&error) }
-    }
-}
-
-/// Whether an upstream says, by HTTP/2, that it has not looked at a request. What it resets otherwise it may
-/// have found wanting, and would again.
-fn is_untouched(error: &hyper::Error) -> bool {
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<h2::Error>() {
-            return error.reason() == Some(h2::Reason::REFUSED_STREAM) || error.is_go_away() || error.is_io();
-        }
-        cause = error.source();
-    }
-    error.is_closed() || error.is_canceled()
 }
 
 impl Drop for Lease {

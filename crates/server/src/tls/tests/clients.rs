@@ -21,7 +21,8 @@ pub(super) async fn connect(
     name: &'static str,
     protocols: &[Protocol],
 ) -> std::io::Result<TlsStream<TcpStream>> {
-    let connector = TlsConnector::from(client_config(roots_of(&ca.file()).unwrap().into(), protocols).unwrap());
+    let connector =
+        TlsConnector::from(client_config(roots_of(&ca.file()).unwrap().into(), protocols).unwrap());
     let io = TcpStream::connect(address).await?;
     connector.connect(ServerName::try_from(name).unwrap(), io).await
 }

@@ -77,11 +77,6 @@ impl Ca {
 }
 
 pub(super) fn load(files: &[&CertificateFiles]) -> Result<Certificates, TlsError> {
-    Ok(load_some(files)?.0)
-}
-
-/// With what is wrong with those that cannot be used.
-pub(super) fn load_some(files: &[&CertificateFiles]) -> Result<(Certificates, Vec<TlsError>), TlsError> {
     Certificates::load(files.iter().map(|files| (*files).clone()).collect(), SystemClock.now())
 }
 
