@@ -9,6 +9,7 @@ use crate::client::Client;
 use crate::limiter::Shared;
 use crate::open_connections::OpenConnection;
 use crate::refusal_log::Exceeded;
+use crate::tokens::has_token;
 use crate::retry_after::RetryAfter;
 use hivemind_core::Cost;
 use hivemind_core::algorithm::{Action, State, step};
@@ -193,10 +194,4 @@ pub(crate) fn is_handshake(parts: &Parts) -> bool {
         Method::CONNECT => headers.contains_key(SEC_WEBSOCKET_VERSION),
         _ => false,
     }
-}
-
-fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
-    let lines = headers.get_all(name).iter();
-    let mut tokens = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
-    tokens.any(|of| of.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }

@@ -3,6 +3,7 @@
 //! have nothing, and nothing is looked up for them.
 
 use super::forwarding::{is_ambiguous, tells_of_clients};
+use hivemind_tower::tokens::has_token;
 use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, COOKIE, EXPECT,
     HOST, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
@@ -48,7 +49,7 @@ pub(super) fn remove(headers: &mut HeaderMap) {
         headers.remove(CONNECTION);
         return;
     }
-    let takes_trailers = headers.get_all(TE).iter().any(|value| has_token(value, b"trailers"));
+    let takes_trailers = has_token(headers, &TE, "trailers");
     let named: SmallVec<[HeaderName; 4]> = headers
         .get_all(CONNECTION)
         .iter()
@@ -88,15 +89,6 @@ pub(super) fn remove_from_trailers(trailers: &mut HeaderMap) {
     for name in &found {
         trailers.remove(name);
     }
-}
-
-/// Whether a list of tokens has this one.
-pub(super) fn has_token(value: &HeaderValue, token: &[u8]) -> bool {
-    let mut tokens = value.as_bytes().split(|byte| *byte == b',');
-    tokens.any(|of| {
-        let of = of.split(|byte| *byte == b';').next().unwrap_or_default();
-        of.trim_ascii().eq_ignore_ascii_case(token)
-    })
 }
 
 #[cfg(test)]

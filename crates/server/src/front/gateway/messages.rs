@@ -44,7 +44,7 @@ impl Messages {
 mod tests {
     use super::*;
 
-    // Seen failing on: a prefix that has to come in one piece; a flag that is a part of the length.
+    // Seen failing on: a message that is a byte longer than its length.
     #[test]
     fn messages_end_where_their_lengths_say_however_they_are_cut() {
         let mut body = Vec::new();

@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    // Seen failing on: a look-up for each who asks; no bound; an answer that whoever began it takes with it.
+    // Seen failing on: a look-up for each who asks; no bound.
     #[tokio::test]
     async fn a_name_is_looked_up_once_for_all_who_wait_and_few_names_at_once() {
         let slow = Arc::<Slow>::default();

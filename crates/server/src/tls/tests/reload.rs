@@ -119,7 +119,7 @@ async fn it_starts_with_those_that_can_be_shown_and_not_with_none() {
     connect(&ca, address, "a.example.org", &BOTH).await.unwrap();
 }
 
-// Seen failing on: CAs that are read once for ever; a broken file that takes them out of force.
+// Seen failing on: CAs that are read once for ever.
 #[tokio::test]
 async fn the_ca_of_upstreams_follows_its_file_and_is_read_once_for_all() {
     let (ours, theirs) = (Ca::new(), Ca::new());
