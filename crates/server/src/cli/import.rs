@@ -72,7 +72,10 @@ impl Nginx {
             None => std::io::stdout().write_all(imported.yaml.as_bytes())?,
         }
         if imported.is_weaker {
-            writeln!(log, "a limit, TLS or a restriction of access was not carried over: see above what to do before you switch")?;
+            writeln!(
+                log,
+                "a limit, TLS or a restriction of access was not carried over: see above what to do before you switch"
+            )?;
             return Ok(ExitCode::from(2));
         }
         Ok(ExitCode::SUCCESS)

@@ -70,10 +70,10 @@ async fn descriptors_that_run_out_are_told_once_and_served_again_when_they_are_b
 async fn the_limit_on_open_files_is_raised_and_told_where_it_is_too_low() {
     let upstream = Echo::start().await;
     let services = json!({"services": [{"id": "app", "upstream": url(upstream.address)}]});
-    let gateway = Setup::new(&services).with_files(256, 100_000).start().await;
+    let gateway = Setup::new(&services).with_files(256, 4_000).start().await;
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", gateway.id())).unwrap();
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
-    assert!(line.split_whitespace().any(|word| word == "100000") && !line.contains(" 256 "), "{line}");
+    assert!(line.split_whitespace().any(|word| word == "4000") && !line.contains(" 256 "), "{line}");
     let mut gateway = Setup::new(&services).with_files(256, 300).start().await;
     let told = gateway.log.next("may have 300 files and connections open").await;
     assert!(told.contains("ulimit -n") && told.contains("WARN"), "{told}");

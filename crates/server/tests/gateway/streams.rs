@@ -19,7 +19,7 @@ async fn before(upstream: SocketAddr) -> Gateway {
     .await
 }
 
-/// An upstream that takes two streams on a connection, and answers none before so many are there.
+/// An upstream that takes two streams on a connection, and answers none before so many are there; but `/warm` at once.
 async fn narrow(requests: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -31,10 +31,12 @@ async fn narrow(requests: usize) -> SocketAddr {
                 let mut builder = h2::server::Builder::new();
                 let mut connection =
                     builder.max_concurrent_streams(2).handshake::<_, Bytes>(socket).await.unwrap();
-                while let Some(Ok((_, mut respond))) = connection.accept().await {
+                while let Some(Ok((request, mut respond))) = connection.accept().await {
                     let all_there = Arc::clone(&all_there);
                     tokio::spawn(async move {
-                        all_there.wait().await;
+                        if request.uri().path() != "/warm" {
+                            all_there.wait().await;
+                        }
                         let _ = respond.send_response(Response::new(()), true);
                     });
                 }
@@ -49,7 +51,10 @@ async fn narrow(requests: usize) -> SocketAddr {
 async fn an_upstream_gets_as_many_streams_as_it_takes_and_the_others_on_further_connections() {
     let gateway = before(narrow(5).await).await;
     let mut client = Connection::open_at(gateway.listen, &[]).await;
-    // Twice: as the first that it is asked, and when it is known what it takes.
+    // With one connection, on which it has said what it takes; and again with all that were opened for it.
+    let warm = client.stream();
+    client.send(&[headers("GET", "/warm").frame(warm).end()]).await;
+    assert_eq!(client.answer(warm).await.value(":status"), Some("200"));
     for _ in 0..2 {
         let mut streams = Vec::new();
         for _ in 0..5 {

@@ -47,7 +47,10 @@ enum Piece {
     One,
     Letter(char),
     /// One letter that is within one of these, or within none of them.
-    Class { is_inverse: bool, ranges: Vec<(char, char)> },
+    Class {
+        is_inverse: bool,
+        ranges: Vec<(char, char)>,
+    },
 }
 
 impl Piece {

@@ -20,7 +20,13 @@ const LOST: &[(&[&str], &str)] = &[
         "the gateway restricts nobody's access: before you switch, do it in the app or by a firewall",
     ),
     (
-        &["ssl_verify_client", "ssl_client_certificate", "ssl_trusted_certificate", "ssl_crl", "ssl_verify_depth"],
+        &[
+            "ssl_verify_client",
+            "ssl_client_certificate",
+            "ssl_trusted_certificate",
+            "ssl_crl",
+            "ssl_verify_depth",
+        ],
         "the gateway asks clients for no certificates, and so restricts nobody's access by them: before you switch, \
          do it in the app",
     ),

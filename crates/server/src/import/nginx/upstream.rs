@@ -100,7 +100,8 @@ fn servers(block: &Directive, scheme: &str, report: &mut Report) -> Vec<String> 
         if Upstream::parse(&url).is_some() {
             servers.push(url);
         } else {
-            report.note(directive, "the gateway reaches upstreams by a host and a port alone; it is left out");
+            report
+                .note(directive, "the gateway reaches upstreams by a host and a port alone; it is left out");
         }
     }
     servers

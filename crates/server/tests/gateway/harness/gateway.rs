@@ -110,6 +110,7 @@ impl Setup {
         };
         let listen = address("gateway").unwrap_or_else(|| panic!("no gateway in:\n{}", lines.join("\n")));
         let (admin, metrics) = (address("admin"), address("metrics"));
+        let redirect = address("redirect to https");
         Gateway {
             folder: self.folder,
             config: self.config,
@@ -117,6 +118,7 @@ impl Setup {
             listen,
             admin,
             metrics,
+            redirect,
             log,
             screen,
         }
@@ -143,6 +145,8 @@ pub(crate) struct Gateway {
     pub(crate) listen: SocketAddr,
     admin: Option<SocketAddr>,
     metrics: Option<SocketAddr>,
+    /// Where plain HTTP is sent to HTTPS.
+    pub(crate) redirect: Option<SocketAddr>,
     pub(crate) log: Log,
     /// Read to its end: a full pipe would stop the gateway.
     pub(crate) screen: Log,

@@ -129,18 +129,16 @@ fn told(error: &LimitsError) -> (String, &'static str) {
             format!("the limit of {place}: only a token bucket can delay"),
             "leave out `delay` or the algorithm",
         ),
-        LimitsError::Undelayable { place, .. } => (
-            format!("the limit of {place} can only refuse, since nothing waits for it"),
-            "leave out `delay`",
-        ),
+        LimitsError::Undelayable { place, .. } => {
+            (format!("the limit of {place} can only refuse, since nothing waits for it"), "leave out `delay`")
+        }
         LimitsError::ServiceName { name } => (
             format!("`{name}` cannot name a service"),
             "use 1 to 64 ASCII letters, digits, `-`, `_` and `.`, since it is told in headers",
         ),
-        LimitsError::EndpointName { service, name, reason } => (
-            format!("`{name}` cannot name an endpoint of `{service}`"),
-            reason,
-        ),
+        LimitsError::EndpointName { service, name, reason } => {
+            (format!("`{name}` cannot name an endpoint of `{service}`"), reason)
+        }
         LimitsError::Pattern { service, pattern, reason } => (
             format!("the endpoint `{pattern}` of `{service}`: {reason}"),
             "write it like `/users/{id}` or `POST /login`",

@@ -70,8 +70,18 @@ const CASES: &[(&str, &str, &str, &str)] = &[
         "1: limit_req_zone $http_authorization",
         "such as `Basic`, by its address",
     ),
-    ("", "proxy_set_header X-Forwarded-Proto https;", "1: proxy_set_header X-Forwarded-Proto", "`https` over TLS"),
-    ("", "proxy_set_header X-Forwarded-For $http_x;", "1: proxy_set_header X-Forwarded-For", "not with this value"),
+    (
+        "",
+        "proxy_set_header X-Forwarded-Proto https;",
+        "1: proxy_set_header X-Forwarded-Proto",
+        "`https` over TLS",
+    ),
+    (
+        "",
+        "proxy_set_header X-Forwarded-For $http_x;",
+        "1: proxy_set_header X-Forwarded-For",
+        "not with this value",
+    ),
     (
         "upstream u { server unix:/a; server b:1; } server { listen 9000; location /x { proxy_pass http://u; } }",
         "",

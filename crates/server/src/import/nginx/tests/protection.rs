@@ -93,7 +93,9 @@ fn a_restriction_of_access_that_is_lost_is_more_than_a_note() {
     assert!(!is_weaker(&server("")));
     assert!(is_weaker(&server("ssl_verify_client on; ssl_client_certificate /ca;")));
     assert!(!is_weaker(&server("ssl_verify_client off;")));
-    for (inside, weaker) in [("return 403;", true), ("return 301 /x;", false), ("root /x;", false), ("internal;", true)] {
+    for (inside, weaker) in
+        [("return 403;", true), ("return 301 /x;", false), ("root /x;", false), ("internal;", true)]
+    {
         assert_eq!(is_weaker(&server(&format!("location /no {{ {inside} }}"))), weaker, "{inside}");
     }
     let made = imported(&server("location /no { return 403; }"), &[]).unwrap();
