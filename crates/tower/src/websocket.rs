@@ -14,7 +14,7 @@ use crate::tokens::has_token;
 use hivemind_core::Cost;
 use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::store::Key;
-use http::header::{CONNECTION, HeaderMap, HeaderName, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::header::{CONNECTION, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
 use http::request::Parts;
 use http::{Method, Version};
 use std::borrow::Cow;

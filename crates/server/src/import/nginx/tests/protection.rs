@@ -107,7 +107,7 @@ fn a_restriction_of_access_that_is_lost_is_more_than_a_note() {
 #[test]
 fn two_servers_that_are_one_to_the_gateway_are_told_and_one_is_written() {
     let text = "server { listen 80; location / { proxy_pass http://a; } } \
-                server { listen 127.0.0.1:8081; location / { proxy_pass http://b; } location /x { proxy_pass http://c; } } \
+                server { listen 192.0.2.1:8081; location / { proxy_pass http://b; } location /x { proxy_pass http://c; } } \
                 server { listen 80; server_name n; location / { proxy_pass http://d; } } \
                 server { listen 81; server_name n m; location / { proxy_pass http://e; } }";
     assert!(is_weaker(text));
