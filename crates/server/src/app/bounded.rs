@@ -43,13 +43,12 @@ impl<L: Listener> Bounded<L> {
 
     /// The next connection, its place and who it comes from.
     pub(super) async fn next(&mut self) -> Option<(L::Io, OwnedSemaphorePermit, L::Addr)> {
-        let place = match Arc::clone(&self.places).try_acquire_owned() {
-            Ok(place) => place,
-            Err(_) => {
-                self.tell_full();
-                // Only a closed semaphore fails, and nobody closes it.
-                Arc::clone(&self.places).acquire_owned().await.ok()?
-            }
+        let place = if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            place
+        } else {
+            self.tell_full();
+            // Only a closed semaphore fails, and nobody closes it.
+            Arc::clone(&self.places).acquire_owned().await.ok()?
         };
         let (io, address) = self.listener.accept().await;
         Some((io, place, address))

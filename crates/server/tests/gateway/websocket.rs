@@ -272,6 +272,7 @@ async fn an_idle_websocket_is_given_up() {
 // Seen failing on: an upgrade that is let through to be closed though no WebSocket is there.
 #[tokio::test]
 async fn an_upgrade_where_none_is_allowed_is_refused_with_429_as_any_request() {
+    const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
     let upstream = crate::harness::Echo::start().await;
     let mut limits = plenty();
     limits["paths"] = json!(["/ws"]);
@@ -290,7 +291,6 @@ async fn an_upgrade_where_none_is_allowed_is_refused_with_429_as_any_request() {
         .await;
         wire.answer().await
     };
-    const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
     assert_eq!(ask("/other", KEY).await.code(), 200);
     assert_eq!(upstream.only().header("upgrade"), None, "it went on as a plain request");
     let refused = ask("/other", KEY).await;

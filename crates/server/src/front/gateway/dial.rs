@@ -147,12 +147,11 @@ impl Dialler {
     }
 
     async fn connect(&self) -> io::Result<TcpStream> {
-        let stream = match self.fixed {
-            Some(address) => TcpStream::connect(address).await?,
-            None => {
-                let found = self.names.addresses(&self.host, self.port).await?;
-                TcpStream::connect(&*found).await?
-            }
+        let stream = if let Some(address) = self.fixed {
+            TcpStream::connect(address).await?
+        } else {
+            let found = self.names.addresses(&self.host, self.port).await?;
+            TcpStream::connect(&*found).await?
         };
         // A request's last part must not wait to fill a packet.
         stream.set_nodelay(true)?;

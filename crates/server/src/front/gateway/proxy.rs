@@ -147,8 +147,8 @@ impl Way<'_> {
             return Err(upstream.fails(&"it switches to a protocol that it was not asked for"));
         }
         let (mut head, body) = response.into_parts();
-        let related = relay(head.status, &mut head.headers);
-        related.map_err(|_| upstream.fails(&"its answer's length can be read in two ways"))?;
+        let outcome = relay(head.status, &mut head.headers);
+        outcome.map_err(|_| upstream.fails(&"its answer's length can be read in two ways"))?;
         head.version = Version::HTTP_11;
         let relayed = Relayed::begun(body, lease, waiting).await;
         let relayed = relayed.map_err(|error| upstream.fails(&error))?;

@@ -3,6 +3,7 @@
 use super::request_body::RequestBody;
 use http::Request;
 use hyper::client::conn::TrySendError;
+use std::fmt::Write;
 
 /// A request that was not answered.
 pub(super) struct Unanswered {
@@ -30,7 +31,8 @@ fn told(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        text += &format!(": {error}");
+        // Into memory, which does not fail.
+        let _ = write!(text, ": {error}");
         cause = error.source();
     }
     text
