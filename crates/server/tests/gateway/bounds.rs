@@ -39,7 +39,7 @@ fn open_files(gateway: &Gateway) -> usize {
     std::fs::read_dir(format!("/proc/{}/fd", gateway.id())).unwrap().count()
 }
 
-// Seen failing on: nothing logged; an upstream that is left out for it.
+// Seen failing on: nothing logged.
 #[tokio::test]
 async fn descriptors_that_run_out_are_told_once_and_served_again_when_they_are_back() {
     let upstream = Echo::start().await;
