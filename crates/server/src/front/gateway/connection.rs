@@ -2,6 +2,7 @@
 //! silent, and how it is shown out.
 
 use super::Arrival;
+use super::failure::Failure;
 use super::forwarding::Origin;
 use super::line::Line;
 use super::presence::{Limits, Order, Presence};
@@ -62,10 +63,11 @@ pub(super) struct Manner {
 
 /// Serves a connection to its end.
 pub(super) async fn serve(arrival: Arrival, desk: Rc<Desk>, manner: Rc<Manner>) -> io::Result<()> {
-    let stream = TcpStream::from_std(arrival.stream)?;
+    let Arrival { stream, peer, seat: _seat } = arrival;
+    let stream = TcpStream::from_std(stream)?;
     let presence = desk.roll.enter();
-    let is_trusted = desk.shared.clients.believes(Some(arrival.peer.ip()));
-    let origin = Origin::new(arrival.peer.ip(), is_trusted, manner.tls.is_some());
+    let is_trusted = desk.shared.clients.believes(Some(peer.ip()));
+    let origin = Origin::new(peer.ip(), is_trusted, manner.tls.is_some());
     let visitor = Rc::new(Visitor { desk, presence, origin, ticket: None.into() });
     match &manner.tls {
         None => speak(stream, false, visitor, &manner).await,
@@ -94,11 +96,11 @@ where
     };
     // Each in a box of its size: else every connection would have room for the largest of them.
     if is_http2 {
-        let line = TokioIo::new(Line::new(io, &first, presence));
+        let line = TokioIo::new(Line::new(io, &first, presence, None));
         return Box::pin(http2(line, visitor, manner)).await;
     }
     loop {
-        let line = TokioIo::new(Line::new(io, &first, Rc::clone(&presence)));
+        let line = TokioIo::new(Line::new(io, &first, Rc::clone(&presence), visitor.unheard()));
         let Some(resting) = Box::pin(http1(line, Rc::clone(&visitor), manner)).await else { return };
         (io, first) = (resting.io, resting.ahead);
         // What is said next is HTTP/1.1 as before, whatever it looks like.
@@ -179,7 +181,12 @@ where
     })
     .await;
     let ended = match outcome {
-        Outcome::Cut => return None,
+        Outcome::Cut => {
+            if presence.is_within_head() {
+                visitor.was_unheard(Failure::ClientTooSlow);
+            }
+            return None;
+        }
         Outcome::Rests => {
             let parts = connection.into_parts();
             return Some(Resting { io: parts.io.into_inner().into_inner(), ahead: parts.read_buf.to_vec() });

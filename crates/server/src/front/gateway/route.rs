@@ -1,7 +1,7 @@
 //! Which service a request is for: by its host, then by the longest prefix of its path. A table does not
 //! change; a reload swaps it whole, and a request keeps the service that it found.
 
-use super::dial::DialError;
+use super::dial::{DialError, Outside};
 use super::failure::Failure;
 use super::upstream::{Address, Upstream};
 use crate::config::gateway::{ForwardedHeaders, HostHeader, Routing, ServiceSettings, Timeouts};
@@ -52,6 +52,7 @@ impl Table {
         routing: &Routing,
         limiter: &RateLimiter,
         before: Option<&Self>,
+        outside: &Outside,
         lanes: usize,
     ) -> Result<Self, DialError> {
         let known = before.map_or(&[] as &[_], |before| &before.upstreams);
@@ -65,7 +66,7 @@ impl Table {
                 let same = |of: &&Arc<Upstream>| of.address == address;
                 let upstream = match known.iter().chain(&upstreams).find(same) {
                     Some(upstream) => Arc::clone(upstream),
-                    None => Arc::new(Upstream::new(address, lanes)?),
+                    None => Arc::new(Upstream::new(address, outside, lanes)?),
                 };
                 if !upstreams.iter().any(|of| Arc::ptr_eq(of, &upstream)) {
                     upstreams.push(Arc::clone(&upstream));
