@@ -122,7 +122,7 @@ fn refuse(section: &mut Section<'_, '_>, key: &str, error: &LimitsError) {
 fn told(error: &LimitsError) -> (String, &'static str) {
     match error {
         LimitsError::Limit { place, error, .. } => {
-            let (cause, remedy) = told_of_number(error);
+            let (cause, remedy) = told_of_number(*error);
             (format!("the limit of {place}: {cause}"), remedy)
         }
         LimitsError::DelayedWindow { place, .. } => (
@@ -154,7 +154,7 @@ fn told(error: &LimitsError) -> (String, &'static str) {
     }
 }
 
-fn told_of_number(error: &LimitError) -> (String, &'static str) {
+fn told_of_number(error: LimitError) -> (String, &'static str) {
     let cause = match error {
         LimitError::ZeroRate => "a rate must be at least 1 request",
         LimitError::ZeroBurst => "`burst` must be at least 1",
