@@ -1,7 +1,7 @@
 //! The access log: a line for each request, whole, whatever becomes of the request and of the process.
 
 use crate::harness::{Echo, Gateway, Raw, Setup, request, url};
-use crate::support::within;
+use crate::support::{Log, within};
 use serde_json::{Value, json};
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader};
@@ -134,4 +134,18 @@ async fn both_logs_on_standard_output_are_lines_of_one_kind_each() {
     let requests =
         others.map(|line| serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("{line}")));
     assert_eq!((requests.count(), of_refusals), (300, refused));
+}
+
+// Seen failing on: a log that says on standard error that it could not write there, and panics.
+#[tokio::test]
+async fn a_log_that_nobody_reads_any_more_ends_nothing() {
+    let upstream = Echo::start().await;
+    let mut gateway = Gateway::before(upstream.address).await;
+    // The pipe is closed when the next line comes, and every line after that is lost.
+    gateway.log = Log::of(tokio::io::empty());
+    for requests in 101..106 {
+        gateway.rewrite(&json!({"gateway": {"platform": {"requests": requests}}}));
+        assert!(gateway.reload().await.body.contains("true"), "a reload is told in the log, and done");
+    }
+    assert_eq!(gateway.get("/").await.code(), 200);
 }

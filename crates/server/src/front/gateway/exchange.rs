@@ -1,6 +1,7 @@
 //! A request and its answer, with an upstream that may be slow, gone or not there. What was sent is sent
 //! again only where that cannot do anything twice: nothing of it had left, or it is safe to repeat, has no
-//! body, and went over a connection that had been kept for too long.
+//! body, and not a byte of an answer came. Then a connection that had been kept was too old, or another
+//! upstream may have what this one has not.
 
 use super::failure::Failure;
 use super::proxy::Way;
@@ -106,8 +107,9 @@ impl Exchange<'_> {
             if let Err(failure) = self.way.address(&mut request, upstream, lease.is_http2()) {
                 return Attempt::Failed(failure);
             }
-            // Only a kept connection fails by being old; and only then is there something to repeat.
-            let again = if lease.is_fresh() { None } else { copy(&request) };
+            // A kept connection may fail by being old; of a new one only another upstream can do better.
+            let is_last = lease.is_fresh() && self.way.service.has_one_upstream();
+            let again = if is_last { None } else { copy(&request) };
             let failed = match self.wait_for(&mut lease, request).await {
                 Ok(response) => return Attempt::Done((response, lease)),
                 Err(Waited::Failed(unanswered)) => unanswered,

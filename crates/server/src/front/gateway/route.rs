@@ -161,6 +161,10 @@ impl Service {
         if self.strips_prefix { target.strip_prefix(&*self.prefix).unwrap_or(target) } else { target }
     }
 
+    pub(super) fn has_one_upstream(&self) -> bool {
+        self.upstreams.len() == 1
+    }
+
     /// The less loaded of two upstreams at random. Those that could not be reached a moment ago are asked
     /// only if all are so, and one that was tried already never again.
     pub(super) fn choose(&self, dice: &Dice, tried: &[Arc<Upstream>]) -> Option<&Arc<Upstream>> {

@@ -107,10 +107,7 @@ pub(super) async fn open(
             Err(failure) => return Attempt::Unsent(parts, failure),
         };
         match upstream.dialler().dial_http1(shorter(way.service.timeouts.connect, left)).await {
-            Ok(stream) => {
-                upstream.is_reached();
-                Attempt::Done((stream, lease, parts))
-            }
+            Ok(stream) => Attempt::Done((stream, lease, parts)),
             Err(why) => {
                 upstream.leave_out(&why);
                 Attempt::Unsent(parts, why.failure())
@@ -151,6 +148,7 @@ async fn agree(
     let answered = timeout(most, sender.send_request(request)).await;
     let response = answered.map_err(|_| Failure::UpstreamTooSlow)?;
     let response = response.map_err(|error| lease.upstream().fails(&error))?;
+    lease.upstream().answers();
     let has_agreed = response.status() == StatusCode::SWITCHING_PROTOCOLS;
     let (mut head, body) = response.into_parts();
     relay(head.status, &mut head.headers)?;

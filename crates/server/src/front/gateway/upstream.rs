@@ -13,7 +13,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use std::fmt;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const MOST_HTTP2: usize = 8;
 /// Requests under way at one upstream. Over HTTP/1.1 each has a connection, and there are 28,000 ports
 /// to connect from; an upstream that is that far behind is not helped by more.
 const MOST_UNDER_WAY: usize = 8_192;
-/// How long an upstream that could not be reached is left out, as long as there are others: twice as long
+/// How long an upstream that could not be reached, or gave no answer, is left out, as long as there are others: twice as long
 /// each time, and after each one request finds out whether it is there again.
 const LEFT_OUT: Duration = Duration::from_secs(1);
 const LONGEST_LEFT_OUT: Duration = Duration::from_secs(30);
@@ -52,8 +52,10 @@ pub(super) struct Upstream {
     lanes: Box<[Mutex<Lane>]>,
     under_way: AtomicUsize,
     left_out_until: AtomicU64,
-    /// How many times in a row it could not be reached.
+    /// How many times in a row it could not be reached, or gave no answer.
     misses: AtomicU32,
+    /// Whether it was told that it cannot be reached.
+    is_told: AtomicBool,
     /// Answers that were none.
     failures: Seldom,
 }
@@ -107,6 +109,7 @@ impl Upstream {
             under_way: AtomicUsize::new(0),
             left_out_until: AtomicU64::new(0),
             misses: AtomicU32::new(0),
+            is_told: AtomicBool::new(false),
             failures: Seldom::new(),
         })
     }
@@ -130,16 +133,24 @@ impl Upstream {
             }
             return;
         }
-        let misses = self.misses.fetch_add(1, Ordering::Relaxed);
-        let until = super::now().saturating_add(left_out_for(misses));
-        if self.left_out_until.swap(until.as_nanos(), Ordering::Relaxed) == 0 {
+        self.set_aside();
+        if !self.is_told.swap(true, Ordering::Relaxed) {
             let authority = self.authority.to_str().unwrap_or_default();
             tracing::warn!("the upstream {authority} cannot be reached: {why}");
         }
     }
 
-    /// It was reached, and what it says is no answer. That is told now and then, with what a client is told.
+    /// Others are asked for a while, as long as there are any.
+    fn set_aside(&self) {
+        let misses = self.misses.fetch_add(1, Ordering::Relaxed);
+        let until = super::now().saturating_add(left_out_for(misses));
+        self.left_out_until.store(until.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// It was reached, and what it says is no answer. That is told now and then, with what a client is told. It is
+    /// set aside, too: one that fails at once has always the least to do, and would be chosen by everybody.
     pub(super) fn fails(&self, why: &dyn fmt::Display) -> Failure {
+        self.set_aside();
         if let Some(times) = self.failures.happens(super::now()) {
             let authority = self.authority.to_str().unwrap_or_default();
             tracing::warn!(times, "the upstream {authority} gave no valid answer: {why}");
@@ -147,11 +158,14 @@ impl Upstream {
         Failure::UpstreamFailed
     }
 
-    /// It was reached.
-    pub(super) fn is_reached(&self) {
-        if self.left_out_until.load(Ordering::Relaxed) != 0 {
-            self.left_out_until.store(0, Ordering::Relaxed);
-            self.misses.store(0, Ordering::Relaxed);
+    /// It has answered.
+    pub(super) fn answers(&self) {
+        if self.left_out_until.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        self.left_out_until.store(0, Ordering::Relaxed);
+        self.misses.store(0, Ordering::Relaxed);
+        if self.is_told.swap(false, Ordering::Relaxed) {
             tracing::info!("the upstream {} is reached again", self.authority.to_str().unwrap_or_default());
         }
     }
@@ -269,7 +283,6 @@ impl Lease {
     pub(super) async fn open(&mut self, most: Duration) -> Result<(), NoLine> {
         self.is_fresh = true;
         let fresh = self.upstream.dialler.dial(most).await?;
-        self.upstream.is_reached();
         match fresh {
             Fresh::Http1(sender) => self.line = Some(Line::Http1(sender)),
             Fresh::Http2(sender, most) => {
@@ -307,7 +320,7 @@ impl Lease {
             None => Err(Unanswered { unsent: Some(request), may_be_repeated: true, why: String::new() }),
         };
         if answered.is_ok() {
-            self.upstream.is_reached();
+            self.upstream.answers();
         }
         answered
     }

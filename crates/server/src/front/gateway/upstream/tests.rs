@@ -93,6 +93,6 @@ fn who_is_not_reached_is_left_out_for_longer_each_time_and_then_one_request_asks
     assert!(!upstream.is_left_out(now));
     let _probe = upstream.lease(0).unwrap();
     assert!(upstream.is_left_out(now), "one asks, others go elsewhere");
-    upstream.is_reached();
+    upstream.answers();
     assert!(!upstream.is_left_out(now));
 }
