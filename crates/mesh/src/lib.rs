@@ -14,6 +14,17 @@
 //! assert_eq!(here.owner(key), there.owner(key));
 //! ```
 
+mod chain;
+mod council;
+mod member;
+mod motion;
 mod owner;
+mod peers;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
+mod view;
 
+pub use council::CouncilOptions;
+pub use member::{Generation, Member};
 pub use owner::{Members, NodeId};
+pub use view::{View, ViewId};
