@@ -167,7 +167,13 @@ impl Council {
         let index = match known {
             Some(index) => index,
             None if self.motions.len() < MOST_MOTIONS => {
-                self.motions.push(Motion::new(view, &Arc::clone(head), now));
+                let mut motion = Motion::new(view, &Arc::clone(head), now);
+                if self.floor.as_ref().is_some_and(|floor| motion.view.round <= *floor) {
+                    // Either never heard of, or given up and dropped. What this node said then is
+                    // forgotten, so it must not say now that it has seen anything.
+                    motion.released |= motion.bit(&self.me);
+                }
+                self.motions.push(motion);
                 self.motions.len() - 1
             }
             None => return false,
@@ -395,5 +401,7 @@ impl Council {
     }
 }
 
+#[cfg(test)]
+mod rivals;
 #[cfg(test)]
 mod tests;
