@@ -31,11 +31,16 @@ pub struct State {
 }
 
 impl State {
-    /// A state of any 16 bytes, to show that no bytes make a decision panic.
-    #[cfg(feature = "testing")]
+    /// A state of these 16 bytes, for stores that get it from a peer. No bytes make a decision panic.
     #[must_use]
     pub const fn from_bits(since: u64, count: u64) -> Self {
         Self { since, count }
+    }
+
+    /// Its 16 bytes.
+    #[must_use]
+    pub const fn bits(self) -> (u64, u64) {
+        (self.since, self.count)
     }
 
     fn from_halves(since: u64, high: u32, low: u32) -> Self {

@@ -10,7 +10,6 @@
 use crate::chain::{Chain, Root};
 use crate::member::Member;
 use crate::motion::{Fate, Motion, Voters};
-use crate::owner::NodeId;
 use crate::peers::Peers;
 use crate::view::{Round, View, ViewId};
 use hivemind_core::Timestamp;
@@ -134,6 +133,43 @@ impl Council {
         let view = Arc::clone(view);
         self.latest_begun = self.latest_begun.max(Some(start));
         Begun::In(view)
+    }
+
+    /// The view that holds now, for what has no windows; none while the vote on one that would hold is open.
+    pub(crate) fn settled(&self, now: Timestamp) -> Option<&Arc<View>> {
+        let undecided = self.motion_bound().is_some_and(|motion| motion.view.fence <= now);
+        self.chain.as_ref().filter(|_| !undecided)?.at(now)
+    }
+
+    /// The newest view whose fence has passed.
+    pub(crate) fn current(&self, now: Timestamp) -> Option<&Arc<View>> {
+        self.chain.as_ref()?.at(now)
+    }
+
+    /// Until when [`Council::current`] stays what it is at `now`, if nothing is heard.
+    pub(crate) fn stays_until(&self, now: Timestamp) -> Timestamp {
+        let later =
+            self.chain.iter().flat_map(Chain::iter).map(|view| view.fence).filter(|fence| *fence > now);
+        later.min().unwrap_or(Timestamp::MAX)
+    }
+
+    /// Whether this run has owned `key` since that moment, as far back as is known.
+    pub(crate) fn owned_since(
+        &self,
+        key: hivemind_core::store::Key,
+        since: Timestamp,
+        now: Timestamp,
+    ) -> bool {
+        let Some(chain) = &self.chain else { return false };
+        for view in chain.iter().rev().filter(|view| view.fence <= now) {
+            if view.owner(key) != Some(&self.me) {
+                return false;
+            }
+            if view.fence <= since {
+                return true;
+            }
+        }
+        false
     }
 
     fn motion_bound(&self) -> Option<&Motion> {

@@ -14,17 +14,31 @@
 //! assert_eq!(here.owner(key), there.owner(key));
 //! ```
 
+mod batch;
+mod book;
 mod chain;
+mod codec;
 mod council;
+mod dictionary;
+mod frame;
 mod member;
 mod motion;
+mod node;
+mod options;
 mod owner;
+mod page;
 mod peers;
+mod purse;
+mod shelf;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
+mod till;
 mod view;
+mod wire;
 
 pub use council::CouncilOptions;
 pub use member::{Generation, Member};
+pub use node::{Decided, Lane, Node, Output, Standing, Ticket};
+pub use options::{Consistency, MeshOptions, OnUnreachable};
 pub use owner::{Members, NodeId};
 pub use view::{View, ViewId};

@@ -60,6 +60,10 @@ impl Peers {
         true
     }
 
+    pub(crate) fn get(&self, id: &NodeId) -> Option<&Peer> {
+        self.all.get(id)
+    }
+
     pub(crate) fn get_mut(&mut self, id: &NodeId) -> Option<&mut Peer> {
         self.all.get_mut(id)
     }

@@ -2,6 +2,7 @@
 //! order, twice or never. Short runs and many: what they may never do is take two ways.
 
 use super::*;
+use crate::owner::NodeId;
 use crate::sim::Random;
 
 const MS: u64 = 1_000_000;

@@ -2,6 +2,7 @@
 //! No codec here and no rights, so that thousands of schedules fit into a second.
 
 use super::*;
+use crate::owner::NodeId;
 use crate::sim::Random;
 use std::collections::BTreeMap;
 

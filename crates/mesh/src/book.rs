@@ -1,0 +1,81 @@
+//! All pages of one counter: the window that runs, the one that begins, the one that ends.
+
+use crate::page::Page;
+use hivemind_core::{Limit, Timestamp};
+use smallvec::SmallVec;
+use std::time::Duration;
+
+/// Pages that are kept of one counter: the last window, this one and the next.
+const MOST_PAGES: usize = 3;
+
+/// One counter, as this node has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Book {
+    pub(crate) limit: Limit,
+    /// Whether the limit is this node's own, or one that a peer told.
+    pub(crate) own: bool,
+    pub(crate) pages: SmallVec<[Page; 1]>,
+    pub(crate) demand: Demand,
+    /// The ask for rights that is under way.
+    pub(crate) asked: Option<u64>,
+    pub(crate) used: Timestamp,
+    /// Whether it is on the list of those that have something to tell.
+    pub(crate) listed: bool,
+}
+
+impl Book {
+    pub(crate) fn new(limit: Limit, now: Timestamp) -> Self {
+        let demand = Demand { rate: 0.0, at: now };
+        Self { limit, own: false, pages: SmallVec::new(), demand, asked: None, used: now, listed: false }
+    }
+
+    #[inline]
+    pub(crate) fn page(&mut self, tag: u64) -> Option<&mut Page> {
+        self.pages.iter_mut().rev().find(|page| page.tag == tag)
+    }
+
+    /// Adds a page, and drops the oldest where there are too many.
+    pub(crate) fn add(&mut self, page: Page) {
+        let place = self.pages.iter().position(|other| other.tag > page.tag).unwrap_or(self.pages.len());
+        self.pages.insert(place, page);
+        if self.pages.len() > MOST_PAGES {
+            self.pages.remove(0);
+        }
+    }
+}
+
+/// How much is asked for here, in a second: a mean that forgets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Demand {
+    rate: f32,
+    at: Timestamp,
+}
+
+impl Demand {
+    /// Half a second forgets two thirds: an ask ahead is for the next moments, not for the window.
+    const MEMORY: f32 = 0.5;
+
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub(crate) fn note(&mut self, cost: u64, now: Timestamp) {
+        let kept = self.kept(now);
+        self.rate = self.rate * kept + cost.min(1 << 20) as f32 / Self::MEMORY;
+        if kept < 1.0 {
+            self.at = self.at.max(now);
+        }
+    }
+
+    fn kept(&self, now: Timestamp) -> f32 {
+        let elapsed = now.since(self.at);
+        if elapsed < Duration::from_micros(100) { 1.0 } else { (-elapsed.as_secs_f32() / Self::MEMORY).exp() }
+    }
+
+    /// What is expected within `span`.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an estimate, never negative"
+    )]
+    pub(crate) fn within(&self, span: Duration, now: Timestamp) -> u64 {
+        (self.rate * self.kept(now) * span.as_secs_f32()) as u64
+    }
+}

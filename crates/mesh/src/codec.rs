@@ -1,0 +1,339 @@
+//! Frames to bytes and back. What is read is bounded in every direction: names, members,
+//! views, entries of the dictionary, and the length of the whole; nothing is allocated
+//! for a number before the bytes that it counts are there.
+
+use crate::chain::{MOST_VIEWS, Root};
+use crate::dictionary::{Heard, Spoken, Subject};
+use crate::frame::{Header, Item, LONGEST_FRAME, LONGEST_NAME, Place, Reply, Report, VERSION, Want, Word};
+use crate::member::{Generation, Member};
+use crate::owner::NodeId;
+use crate::view::{Round, View, ViewId};
+use crate::wire::{Reader, Unreadable, Writer};
+use hivemind_core::algorithm::Action;
+use hivemind_core::store::{Outcome, Verdict};
+use hivemind_core::{Limit, Timestamp};
+use std::time::Duration;
+
+/// The number of the window of `limit` at `time`; 0 for a bucket, which has none.
+pub(crate) fn tag_at(limit: &Limit, time: Timestamp) -> u64 {
+    match limit {
+        Limit::TokenBucket(_) => 0,
+        _ => time.as_nanos() / period_nanos(limit),
+    }
+}
+
+pub(crate) fn period_nanos(limit: &Limit) -> u64 {
+    u64::try_from(limit.period().length().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A frame being written: its header, then items until it is full.
+pub(crate) struct Encoder<'a> {
+    writer: Writer,
+    header: Header,
+    spoken: &'a mut Spoken,
+}
+
+impl<'a> Encoder<'a> {
+    pub(crate) fn new(header: Header, spoken: &'a mut Spoken) -> Self {
+        let mut writer = Writer::default();
+        writer.byte(VERSION);
+        writer.byte(u8::from(header.leaving) | u8::from(header.head.is_some()) << 1);
+        writer.number(header.generation.0);
+        writer.number(header.to.0);
+        writer.number(header.time.as_nanos() / 1_000);
+        writer.number(u64::from(header.known));
+        if let Some(head) = header.head {
+            writer.fixed(head.0);
+        }
+        // Tags are told relative to the time as the other side reads it.
+        let time = Timestamp::from_nanos(header.time.as_nanos() / 1_000 * 1_000);
+        Self { writer, header: Header { time, ..header }, spoken }
+    }
+
+    pub(crate) fn length(&self) -> usize {
+        self.writer.0.len()
+    }
+
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.writer.0
+    }
+
+    pub(crate) fn push(&mut self, item: &Item) {
+        match item {
+            Item::Chain { root, views } => {
+                self.writer.byte(1);
+                self.writer.number(root.founded.as_nanos());
+                self.writer.fixed(root.id.0);
+                self.writer.number(views.len() as u64);
+                views.iter().for_each(|view| write_view(&mut self.writer, view));
+            }
+            Item::Motion { view, votes: (consents, seen, released) } => {
+                self.writer.byte(2);
+                write_view(&mut self.writer, view);
+                [*consents, *seen, *released].map(|votes| self.writer.wide(votes));
+            }
+            Item::Report(place, report) => {
+                self.place(3, place);
+                write_report(&mut self.writer, report);
+            }
+            Item::Word(place, word) => {
+                self.place(4, place);
+                write_word(&mut self.writer, word);
+            }
+            Item::Ask { id, place, report, want } => {
+                self.place(5, place);
+                self.writer.number(*id);
+                write_report(&mut self.writer, report);
+                write_want(&mut self.writer, want);
+            }
+            Item::Answer { id, place, word, reply } => {
+                self.place(6, place);
+                self.writer.number(*id);
+                write_word(&mut self.writer, word);
+                write_reply(&mut self.writer, reply);
+            }
+        }
+    }
+
+    /// The kind of an item, and where it belongs: mostly the newest view and the present window.
+    fn place(&mut self, kind: u8, place: &Place) {
+        let is_head = self.header.head == Some(place.view);
+        self.writer.byte(kind | u8::from(!is_head) << 4);
+        if !is_head {
+            self.writer.fixed(place.view.0);
+        }
+        self.spoken.write(&place.subject, &mut self.writer);
+        let present = tag_at(&place.subject.limit, self.header.time);
+        self.writer.signed(place.tag.wrapping_sub(present).cast_signed());
+    }
+}
+
+/// Reads a frame's header. The rest is for [`Items`].
+pub(crate) fn read_header(bytes: &[u8]) -> Result<(Header, Reader<'_>), Unreadable> {
+    if bytes.len() > LONGEST_FRAME {
+        return Err(Unreadable);
+    }
+    let mut reader = Reader(bytes);
+    if reader.byte()? != VERSION {
+        return Err(Unreadable);
+    }
+    let flags = reader.byte()?;
+    let generation = Generation(reader.number()?);
+    let to = Generation(reader.number()?);
+    let time = Timestamp::from_nanos(reader.number()?.checked_mul(1_000).ok_or(Unreadable)?);
+    let known = u32::try_from(reader.number()?).map_err(|_| Unreadable)?;
+    let head = if flags & 2 == 0 { None } else { Some(ViewId(reader.fixed()?)) };
+    let leaving = flags & 1 == 1;
+    Ok((Header { generation, time, head, leaving, known, to }, reader))
+}
+
+/// The items of a frame, one after the other.
+pub(crate) struct Items<'a> {
+    pub(crate) reader: Reader<'a>,
+    pub(crate) header: &'a Header,
+    pub(crate) heard: &'a mut Heard,
+}
+
+impl Items<'_> {
+    /// The next item; none at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<Item>, Unreadable> {
+        if self.reader.is_empty() {
+            return Ok(None);
+        }
+        let kind = self.reader.byte()?;
+        let item = match kind & 0x0f {
+            1 => {
+                let founded = Timestamp::from_nanos(self.reader.number()?);
+                let root = Root { founded, id: ViewId(self.reader.fixed()?) };
+                let count = self.reader.count(MOST_VIEWS)?;
+                let views = (0..count).map(|_| read_view(&mut self.reader)).collect::<Result<_, _>>()?;
+                Item::Chain { root, views }
+            }
+            2 => {
+                let view = read_view(&mut self.reader)?;
+                let votes = (self.reader.wide()?, self.reader.wide()?, self.reader.wide()?);
+                Item::Motion { view, votes }
+            }
+            3 => Item::Report(self.place(kind)?, read_report(&mut self.reader)?),
+            4 => Item::Word(self.place(kind)?, read_word(&mut self.reader)?),
+            5 => {
+                let (place, id) = (self.place(kind)?, self.reader.number()?);
+                let report = read_report(&mut self.reader)?;
+                Item::Ask { id, place, report, want: read_want(&mut self.reader)? }
+            }
+            6 => {
+                let (place, id) = (self.place(kind)?, self.reader.number()?);
+                let word = read_word(&mut self.reader)?;
+                Item::Answer { id, place, word, reply: read_reply(&mut self.reader)? }
+            }
+            _ => return Err(Unreadable),
+        };
+        Ok(Some(item))
+    }
+
+    fn place(&mut self, kind: u8) -> Result<Place, Unreadable> {
+        let view = match kind >> 4 {
+            0 => self.header.head.ok_or(Unreadable)?,
+            1 => ViewId(self.reader.fixed()?),
+            _ => return Err(Unreadable),
+        };
+        let subject: Subject = self.heard.read(&mut self.reader)?;
+        let present = tag_at(&subject.limit, self.header.time);
+        let tag = present.wrapping_add(self.reader.signed()?.cast_unsigned());
+        Ok(Place { subject, view, tag })
+    }
+}
+
+fn write_member(writer: &mut Writer, member: &Member) {
+    writer.text(member.id.as_str());
+    writer.number(member.generation.0);
+}
+
+fn read_member(reader: &mut Reader<'_>) -> Result<Member, Unreadable> {
+    let id = NodeId::new(reader.text(LONGEST_NAME)?);
+    Ok(Member { id, generation: Generation(reader.number()?) })
+}
+
+fn write_view(writer: &mut Writer, view: &View) {
+    writer.fixed(view.id().0);
+    writer.byte(u8::from(view.base.is_some()));
+    writer.fixed(view.base.map_or(0, |base| base.0));
+    writer.number(view.fence.as_nanos());
+    writer.number(u64::from(view.round.number));
+    writer.text(view.round.proposer.as_str());
+    for members in [&view.members, &view.gone] {
+        writer.number(members.len() as u64);
+        members.iter().for_each(|member| write_member(writer, member));
+    }
+}
+
+fn read_view(reader: &mut Reader<'_>) -> Result<View, Unreadable> {
+    let id = ViewId(reader.fixed()?);
+    let (has_base, base) = (reader.byte()?, ViewId(reader.fixed()?));
+    let fence = Timestamp::from_nanos(reader.number()?);
+    let number = u32::try_from(reader.number()?).map_err(|_| Unreadable)?;
+    let round = Round { number, proposer: NodeId::new(reader.text(LONGEST_NAME)?) };
+    let mut list = || -> Result<Vec<Member>, Unreadable> {
+        let count = reader.count(View::MOST_MEMBERS)?;
+        (0..count).map(|_| read_member(reader)).collect()
+    };
+    let (members, gone) = (list()?, list()?);
+    let base = (has_base == 1).then_some(base);
+    View::new(base, fence, round, members, gone).told(id).ok_or(Unreadable)
+}
+
+fn write_report(writer: &mut Writer, report: &Report) {
+    writer.number(report.spent);
+    writer.number(report.returned);
+    // Most refuse nothing, so that number is left out where it is 0.
+    writer.number(report.granted_seen << 1 | u64::from(report.refused > 0));
+    if report.refused > 0 {
+        writer.number(report.refused);
+    }
+}
+
+fn read_report(reader: &mut Reader<'_>) -> Result<Report, Unreadable> {
+    let (spent, returned, seen) = (reader.number()?, reader.number()?, reader.number()?);
+    let refused = if seen & 1 == 1 { reader.number()? } else { 0 };
+    Ok(Report { spent, returned, granted_seen: seen >> 1, refused })
+}
+
+fn write_word(writer: &mut Writer, word: &Word) {
+    writer.number(word.granted << 1 | u64::from(word.recall));
+    writer.number(word.returned_seen);
+    writer.signed(word.left);
+    writer.number(word.others);
+}
+
+fn read_word(reader: &mut Reader<'_>) -> Result<Word, Unreadable> {
+    let granted = reader.number()?;
+    let (returned_seen, left, others) = (reader.number()?, reader.signed()?, reader.number()?);
+    Ok(Word { granted: granted >> 1, recall: granted & 1 == 1, returned_seen, left, others })
+}
+
+const ACTIONS: [Action; 6] = [
+    Action::Spend { count_refusal: false },
+    Action::Spend { count_refusal: true },
+    Action::Peek,
+    Action::Refund,
+    Action::Debit,
+    Action::Count,
+];
+
+fn write_want(writer: &mut Writer, want: &Want) {
+    match want {
+        Want::Lend { need, ahead } => {
+            writer.byte(0);
+            writer.number(*need);
+            writer.number(*ahead);
+        }
+        Want::Do { action, cost } => {
+            let place = ACTIONS.iter().position(|known| known == action).unwrap_or(0);
+            writer.byte(1);
+            writer.byte(u8::try_from(place).unwrap_or(0));
+            writer.number(*cost);
+        }
+        Want::Look => writer.byte(2),
+    }
+}
+
+fn read_want(reader: &mut Reader<'_>) -> Result<Want, Unreadable> {
+    Ok(match reader.byte()? {
+        0 => Want::Lend { need: reader.number()?, ahead: reader.number()? },
+        1 => {
+            let action = *ACTIONS.get(usize::from(reader.byte()?)).ok_or(Unreadable)?;
+            Want::Do { action, cost: reader.number()? }
+        }
+        2 => Want::Look,
+        _ => return Err(Unreadable),
+    })
+}
+
+fn write_reply(writer: &mut Writer, reply: &Reply) {
+    match reply {
+        Reply::Lent => writer.byte(0),
+        Reply::Exhausted => writer.byte(1),
+        Reply::Elsewhere => writer.byte(2),
+        Reply::Seen(None) => writer.byte(3),
+        Reply::Seen(Some((since, count))) => {
+            writer.byte(4);
+            writer.fixed(*since);
+            writer.fixed(*count);
+        }
+        Reply::Done(verdict) => {
+            let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+            let (how, wait) = match verdict.outcome {
+                Outcome::Admitted => (5, 0),
+                Outcome::Refused { retry_after: None } => (6, 0),
+                Outcome::Refused { retry_after: Some(wait) } => (7, nanos(wait)),
+            };
+            writer.byte(how);
+            writer.number(verdict.available);
+            writer.number(verdict.remaining);
+            writer.number(nanos(verdict.reset_after));
+            writer.number(wait);
+        }
+    }
+}
+
+fn read_reply(reader: &mut Reader<'_>) -> Result<Reply, Unreadable> {
+    Ok(match reader.byte()? {
+        0 => Reply::Lent,
+        1 => Reply::Exhausted,
+        2 => Reply::Elsewhere,
+        3 => Reply::Seen(None),
+        4 => Reply::Seen(Some((reader.fixed()?, reader.fixed()?))),
+        how @ 5..=7 => {
+            let (available, remaining) = (reader.number()?, reader.number()?);
+            let reset_after = Duration::from_nanos(reader.number()?);
+            let wait = Duration::from_nanos(reader.number()?);
+            let outcome = match how {
+                5 => Outcome::Admitted,
+                6 => Outcome::Refused { retry_after: None },
+                _ => Outcome::Refused { retry_after: Some(wait) },
+            };
+            Reply::Done(Verdict { outcome, available, remaining, reset_after })
+        }
+        _ => return Err(Unreadable),
+    })
+}

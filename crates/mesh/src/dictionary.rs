@@ -1,0 +1,131 @@
+//! Short names for what frames speak of: a key and its limit are 20 bytes and more, a number
+//! in a dictionary is one to three. Each direction between two runs has a dictionary of its
+//! own. An entry is spelt out until the other side says that it has it, so frames may be lost
+//! and overtake each other.
+
+use crate::wire::{Reader, Unreadable, Writer};
+use hivemind_core::store::Key;
+use hivemind_core::{Limit, Period, Rate};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// The most entries of a dictionary; what comes after them is spelt out each time.
+pub(crate) const MOST_ENTRIES: u32 = 65_536;
+
+/// What a frame speaks of: a counter and what it may admit, as the sender has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Subject {
+    pub(crate) key: Key,
+    pub(crate) limit: Limit,
+}
+
+impl Subject {
+    fn write(&self, writer: &mut Writer) {
+        let (high, low) = self.key.bits();
+        writer.fixed(high);
+        writer.fixed(low);
+        let nanos = u64::try_from(self.limit.period().length().as_nanos()).unwrap_or(u64::MAX);
+        let whole = nanos.is_multiple_of(1_000_000_000);
+        let kind = match self.limit {
+            Limit::TokenBucket(_) => 0,
+            Limit::SlidingWindow(_) => 2,
+            _ => 1,
+        };
+        writer.byte(kind << 1 | u8::from(whole));
+        writer.number(u64::from(self.limit.requests()));
+        writer.number(if whole { nanos / 1_000_000_000 } else { nanos });
+        if kind == 0 {
+            writer.number(u64::from(self.limit.burst()));
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Unreadable> {
+        let key = Key::from_bits(reader.fixed()?, reader.fixed()?);
+        let kind = reader.byte()?;
+        let requests = u32::try_from(reader.number()?).map_err(|_| Unreadable)?;
+        let unit = if kind & 1 == 1 { 1_000_000_000 } else { 1 };
+        let nanos = reader.number()?.checked_mul(unit).ok_or(Unreadable)?;
+        let period = Period::new(Duration::from_nanos(nanos)).map_err(|_| Unreadable)?;
+        let limit = match kind >> 1 {
+            0 => {
+                let burst = u32::try_from(reader.number()?).map_err(|_| Unreadable)?;
+                let rate = Rate::new(requests, period).map_err(|_| Unreadable)?;
+                Limit::token_bucket(rate, burst).map_err(|_| Unreadable)?
+            }
+            1 => Limit::fixed_window(requests, period),
+            2 => Limit::sliding_window(requests, period),
+            _ => return Err(Unreadable),
+        };
+        Ok(Self { key, limit })
+    }
+}
+
+/// What this node calls things towards one peer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spoken {
+    entries: HashMap<Subject, u32>,
+    /// All entries below this one are known to the peer.
+    known: u32,
+}
+
+impl Spoken {
+    /// The peer says that it has all entries below `known`.
+    pub(crate) fn acknowledge(&mut self, known: u32) {
+        let all = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
+        self.known = self.known.max(known.min(all));
+    }
+
+    pub(crate) fn write(&mut self, subject: &Subject, writer: &mut Writer) {
+        let next = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
+        let entry = match self.entries.get(subject) {
+            Some(entry) => *entry,
+            None if next < MOST_ENTRIES => {
+                self.entries.insert(*subject, next);
+                next
+            }
+            None => {
+                writer.number(0);
+                return subject.write(writer);
+            }
+        };
+        let spelt_out = entry >= self.known;
+        writer.number((u64::from(entry) << 1 | u64::from(spelt_out)) + 1);
+        if spelt_out {
+            subject.write(writer);
+        }
+    }
+}
+
+/// What one peer calls things.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Heard {
+    entries: HashMap<u32, Subject>,
+    known: u32,
+}
+
+impl Heard {
+    /// All entries below this one have come.
+    pub(crate) fn known(&self) -> u32 {
+        self.known
+    }
+
+    pub(crate) fn read(&mut self, reader: &mut Reader<'_>) -> Result<Subject, Unreadable> {
+        let Some(name) = reader.number()?.checked_sub(1) else { return Subject::read(reader) };
+        let entry = u32::try_from(name >> 1).map_err(|_| Unreadable)?;
+        if name & 1 == 0 {
+            return self.entries.get(&entry).copied().ok_or(Unreadable);
+        }
+        let subject = Subject::read(reader)?;
+        if entry >= MOST_ENTRIES {
+            return Err(Unreadable);
+        }
+        // The first word stands: a peer that gives one name to two things is not believed the second time.
+        if *self.entries.entry(entry).or_insert(subject) != subject {
+            return Err(Unreadable);
+        }
+        while self.entries.contains_key(&self.known) {
+            self.known += 1;
+        }
+        Ok(subject)
+    }
+}

@@ -1,0 +1,108 @@
+//! What peers say to each other. A frame begins with who speaks and when; then come items
+//! in any number, up to its size. Items about counters are a handful of small numbers,
+//! because all of them are totals within one window: a later one replaces an earlier one,
+//! and one that is lost or comes twice does no harm.
+
+use crate::chain::Root;
+use crate::dictionary::Subject;
+use crate::member::Generation;
+use crate::motion::Voters;
+use crate::view::{View, ViewId};
+use hivemind_core::Timestamp;
+use hivemind_core::algorithm::Action;
+use hivemind_core::store::Verdict;
+
+/// The version of the protocol; a frame of another one is not read.
+pub(crate) const VERSION: u8 = 1;
+/// The longest frame that is read or written.
+pub(crate) const LONGEST_FRAME: usize = 60_000;
+/// What a frame may hold of items before it is sent and another one begun.
+pub(crate) const FRAME_BUDGET: usize = 16_000;
+/// The longest name of a node.
+pub(crate) const LONGEST_NAME: usize = 128;
+
+/// Who speaks, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) generation: Generation,
+    /// The speaker's mesh clock.
+    pub(crate) time: Timestamp,
+    /// Its newest view.
+    pub(crate) head: Option<ViewId>,
+    pub(crate) leaving: bool,
+    /// How much of the listener's dictionary the speaker has.
+    pub(crate) known: u32,
+    /// The run of the listener whose dictionary that is.
+    pub(crate) to: Generation,
+}
+
+/// Which page of which counter: equal ones meet, others are dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) subject: Subject,
+    pub(crate) view: ViewId,
+    /// The number of the window; 0 for buckets.
+    pub(crate) tag: u64,
+}
+
+/// What a member tells the owner of a counter, in totals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Report {
+    pub(crate) spent: u64,
+    pub(crate) returned: u64,
+    /// How much of what was granted has arrived.
+    pub(crate) granted_seen: u64,
+    /// Hits that were refused, for those who count them.
+    pub(crate) refused: u64,
+}
+
+/// What the owner of a counter tells a member, in totals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Word {
+    pub(crate) granted: u64,
+    /// How much of what was returned has arrived.
+    pub(crate) returned_seen: u64,
+    /// What the owner could still grant; below zero after debits.
+    pub(crate) left: i64,
+    /// What members have spent, this one aside: all that `eventual` needs.
+    pub(crate) others: u64,
+    /// The owner has nothing left and others ask: return what you hold.
+    pub(crate) recall: bool,
+}
+
+/// What an ask wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// Rights: `need` for what waits, and `ahead` more if there is plenty.
+    Lend { need: u64, ahead: u64 },
+    /// The charge itself, decided by the owner.
+    Do { action: Action, cost: u64 },
+    /// The state of the counter.
+    Look,
+}
+
+/// What came of an ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// Rights were granted; the word says how many.
+    Lent,
+    /// There are none for now.
+    Exhausted,
+    /// This is what the owner decided.
+    Done(Verdict),
+    /// The counter's state, as two words; nothing if it was never seen.
+    Seen(Option<(u64, u64)>),
+    /// Not mine, or not in this view.
+    Elsewhere,
+}
+
+/// One thing that is said.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Item {
+    Chain { root: Root, views: Vec<View> },
+    Motion { view: View, votes: (Voters, Voters, Voters) },
+    Report(Place, Report),
+    Word(Place, Word),
+    Ask { id: u64, place: Place, report: Report, want: Want },
+    Answer { id: u64, place: Place, word: Word, reply: Reply },
+}

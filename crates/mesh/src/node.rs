@@ -1,0 +1,231 @@
+//! A node of the mesh, as a state machine without I/O: requests, frames and ticks go in, with
+//! the time; decisions and frames come out. Whoever drives it carries the frames, and brings
+//! the time and the news of discovery. Nothing here reads a clock or draws a random number,
+//! so a run can be played again.
+
+mod asks;
+mod decide;
+mod hear;
+mod remote;
+mod tell;
+
+use crate::batch::Owed;
+use crate::council::Council;
+use crate::dictionary::{Heard, Spoken};
+use crate::frame::Item;
+use crate::member::{Generation, Member};
+use crate::options::MeshOptions;
+use crate::owner::NodeId;
+use crate::peers::Peers;
+use crate::shelf::Shelf;
+use crate::view::View;
+use asks::{Ask, Parked};
+use hivemind_core::Timestamp;
+use hivemind_core::store::{Context, Key, MemoryStore, StoreOptions, Verdicts};
+use std::collections::BTreeMap;
+
+/// How often at most rights are told early, and how often what waits is looked at.
+pub(crate) const EARLY: std::time::Duration = std::time::Duration::from_millis(10);
+
+/// A decision that waits for the owner of a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub(crate) u64);
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decided {
+    /// It is decided.
+    Now(Verdicts),
+    /// It will be among the outputs under this number, at the latest at the end of its time.
+    Later(Ticket),
+}
+
+/// Which way a frame is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Somebody waits for it.
+    Ask,
+    /// It has time.
+    Sync,
+}
+
+/// What a node wants done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// A frame for a peer.
+    Send {
+        /// Whom it is for.
+        to: NodeId,
+        /// Which way.
+        lane: Lane,
+        /// The frame.
+        frame: Vec<u8>,
+    },
+    /// A decision that was waited for.
+    Decided(Ticket, Verdicts),
+}
+
+/// One direction each of what two runs tell each other.
+#[derive(Debug, Default)]
+struct Link {
+    generation: Generation,
+    spoken: Spoken,
+    heard: Heard,
+    urgent: Vec<Item>,
+    items: Vec<Item>,
+}
+
+/// A request that waits.
+#[derive(Debug)]
+struct Waiting {
+    batch: Vec<Owed>,
+    context: Context,
+    until: Timestamp,
+    stage: remote::Stage,
+}
+
+/// A node of the mesh.
+#[derive(Debug)]
+pub struct Node {
+    options: MeshOptions,
+    council: Council,
+    peers: Peers,
+    shelf: Shelf,
+    links: BTreeMap<NodeId, Link>,
+    asks: BTreeMap<u64, Ask>,
+    waiting: BTreeMap<Ticket, Waiting>,
+    parked: Vec<Parked>,
+    /// Books that have something to tell at the next tick.
+    listed: Vec<Key>,
+    outputs: Vec<Output>,
+    local: LocalCounters,
+    next_number: u64,
+    synced: Timestamp,
+    swept: Timestamp,
+    upheavals: u64,
+    version: u64,
+    /// What was admitted past the rights held, as `on_unreachable` allows.
+    beyond_rights: u64,
+    unreadable: u64,
+}
+
+struct LocalCounters(MemoryStore);
+
+impl std::fmt::Debug for LocalCounters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LocalCounters(..)")
+    }
+}
+
+impl Node {
+    /// A node that knows nobody yet. `generation` is larger than that of all its runs before.
+    #[must_use]
+    pub fn new(id: NodeId, generation: u64, options: MeshOptions, now: Timestamp) -> Self {
+        let me = Member::new(id, generation);
+        let local = MemoryStore::new(StoreOptions::default());
+        Self {
+            council: Council::new(me, options.council.clone(), now),
+            peers: Peers::new(options.council.staleness, 4 * View::MOST_MEMBERS),
+            shelf: Shelf::new(),
+            links: BTreeMap::new(),
+            asks: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            parked: Vec::new(),
+            listed: Vec::new(),
+            outputs: Vec::new(),
+            local: LocalCounters(local),
+            next_number: 0,
+            synced: Timestamp::EPOCH,
+            swept: now,
+            upheavals: 0,
+            version: 0,
+            beyond_rights: 0,
+            unreadable: 0,
+            options,
+        }
+    }
+
+    /// A peer that can be spoken to: discovery named it, or it called.
+    pub fn meet(&mut self, peer: NodeId) {
+        if peer != self.council.me.id && self.links.len() < 4 * View::MOST_MEMBERS {
+            self.links.entry(peer).or_default();
+        }
+    }
+
+    /// The names that discovery knows now: who is silent and not among them is dead.
+    pub fn discover(&mut self, names: impl IntoIterator<Item = NodeId>) {
+        self.peers.discover(names);
+    }
+
+    /// Leaves: the next view is without this node, and what it holds goes back.
+    pub fn leave(&mut self) {
+        self.council.leaving = true;
+    }
+
+    /// What is to be done, in order.
+    pub fn outputs(&mut self) -> std::vec::Drain<'_, Output> {
+        self.outputs.drain(..)
+    }
+
+    /// The newest view.
+    #[must_use]
+    pub fn view(&self) -> Option<&View> {
+        self.council.head().map(AsRef::as_ref)
+    }
+
+    /// Whether it may serve: it is in the view, or a guest of one.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.council.chain().is_some()
+    }
+
+    /// How the mesh stands, as this node sees it.
+    #[must_use]
+    pub fn standing(&self, now: Timestamp) -> Standing {
+        let ages = self.peers.iter().map(|(id, peer)| (id.clone(), now.since(peer.heard)));
+        Standing {
+            is_member: self.council.is_member(),
+            overlaps: self.council.overlaps,
+            keys: self.shelf.books.len(),
+            unshared: self.shelf.unshared,
+            beyond_rights: self.beyond_rights,
+            unreadable: self.unreadable,
+            ages: ages.collect(),
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number
+    }
+
+    /// Remembers to tell the owner, or the members, of what changed.
+    fn list(&mut self, key: Key) {
+        if let Some(book) = self.shelf.books.get_mut(&key)
+            && !book.listed
+        {
+            book.listed = true;
+            self.listed.push(key);
+        }
+    }
+}
+
+/// How the mesh stands, as one node sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Standing {
+    /// Whether this run is in the newest view.
+    pub is_member: bool,
+    /// How often two views were found for the same windows: each such time a limit may have been admitted twice.
+    pub overlaps: u64,
+    /// Counters that are shared.
+    pub keys: usize,
+    /// Decisions made alone because too many counters were shared already.
+    pub unshared: u64,
+    /// What was admitted past the rights held, because an owner could not be reached.
+    pub beyond_rights: u64,
+    /// Frames that could not be read.
+    pub unreadable: u64,
+    /// How long ago each peer was heard.
+    pub ages: Vec<(NodeId, std::time::Duration)>,
+}

@@ -1,0 +1,171 @@
+//! What time brings: votes and views are told until all know them, changed totals at every
+//! interval, unconfirmed ones again, and a word to everybody so that silence means something.
+
+use super::{Lane, Node};
+use crate::dictionary::Subject;
+use crate::frame::{Item, Place};
+use crate::motion::Fate;
+use crate::owner::NodeId;
+use crate::page::{Page, Side};
+use hivemind_core::Timestamp;
+use hivemind_core::store::Key;
+use std::time::Duration;
+
+/// How long a peer may hear nothing: well below the time after which silence counts.
+const LONGEST_SILENCE: Duration = Duration::from_millis(150);
+
+impl Node {
+    /// Time has passed; every few milliseconds will do.
+    pub fn on_tick(&mut self, now: Timestamp) {
+        self.expire(now);
+        if self.council.on_tick(now, &self.peers) {
+            self.tell_views(now);
+        }
+        self.views_may_have_changed(now);
+        if now.since(self.synced) >= self.options.sync_interval {
+            self.synced = now;
+            self.return_all_if_leaving(now);
+            self.tell_books(now);
+            self.tell_views(now);
+            self.break_silence(now);
+        }
+        if now.since(self.swept) >= Duration::from_secs(1) {
+            self.swept = now;
+            self.shelf.sweep(now);
+        }
+        self.flush_urgent(now);
+    }
+
+    /// Tells motions to those whom they concern, and views to those that have others.
+    pub(super) fn tell_views(&mut self, now: Timestamp) {
+        let mut items: Vec<(NodeId, Item)> = Vec::new();
+        let me = &self.council.me;
+        for motion in self.council.motions() {
+            let votes = (motion.consents, motion.seen, motion.released);
+            let given_up = motion.fate() == Fate::GivenUp && now.since(motion.since) > Duration::from_secs(5);
+            for voter in motion.voters.iter().filter(|voter| *voter != me && !given_up) {
+                items.push((voter.id.clone(), Item::Motion { view: motion.view.clone(), votes }));
+            }
+        }
+        if let Some(chain) = self.council.chain() {
+            let head = chain.head().id();
+            let views: Vec<_> = chain.iter().map(|view| crate::view::View::clone(view)).collect();
+            let root = chain.root().clone();
+            for (peer, _) in self.peers.heard(now).filter(|(_, peer)| peer.head != Some(head)) {
+                items.push((peer.clone(), Item::Chain { root: root.clone(), views: views.clone() }));
+            }
+        }
+        for (to, item) in items {
+            self.send(&to, Lane::Sync, std::slice::from_ref(&item), now);
+        }
+    }
+
+    /// Tells what changed, to each peer what concerns it.
+    fn tell_books(&mut self, now: Timestamp) {
+        for key in std::mem::take(&mut self.listed) {
+            if self.tell_book(key, now) {
+                self.listed.push(key);
+            } else if let Some(book) = self.shelf.books.get_mut(&key) {
+                book.listed = false;
+            }
+        }
+        let peers: Vec<NodeId> =
+            self.links.iter().filter(|(_, link)| !link.items.is_empty()).map(|(id, _)| id.clone()).collect();
+        for peer in peers {
+            let items =
+                self.links.get_mut(&peer).map(|link| std::mem::take(&mut link.items)).unwrap_or_default();
+            self.send(&peer, Lane::Sync, &items, now);
+        }
+    }
+
+    /// Says whether there is more to tell later.
+    fn tell_book(&mut self, key: Key, now: Timestamp) -> bool {
+        let Self { shelf, links, peers, options, .. } = self;
+        let Some(book) = shelf.books.get_mut(&key) else { return false };
+        let limit = book.limit;
+        let again = options.sync_interval * 3;
+        let mut more = false;
+        for page in &mut book.pages {
+            let place = Place { subject: Subject { key, limit }, view: page.view.id(), tag: page.tag };
+            let moment = Page::moment(page.tag, &limit, now);
+            match &mut page.side {
+                Side::Purse(purse) => {
+                    let owner = page.view.owner(key).map(|owner| owner.id.clone());
+                    let repeats = purse.is_unconfirmed() && now.since(purse.reported) >= again;
+                    if (purse.has_news() || repeats)
+                        && let Some(link) = owner.and_then(|owner| links.get_mut(&owner))
+                    {
+                        link.items.push(Item::Report(place, purse.report()));
+                        purse.told(now);
+                    }
+                    more |= purse.is_unconfirmed();
+                }
+                Side::Till(till) => {
+                    let members: Vec<_> = till
+                        .accounts()
+                        .iter()
+                        .filter(|account| {
+                            let repeats = account.is_unconfirmed() && now.since(account.told) >= again;
+                            (account.has_news || repeats) && peers.is_heard(&account.member, now)
+                        })
+                        .map(|account| account.member.clone())
+                        .collect();
+                    for member in members {
+                        let word = till.word(&limit, &member, moment);
+                        if let Some(link) = links.get_mut(&member.id) {
+                            link.items.push(Item::Word(place, word));
+                        }
+                    }
+                    more |= till.accounts().iter().any(|account| account.is_unconfirmed());
+                }
+            }
+        }
+        more
+    }
+
+    fn break_silence(&mut self, now: Timestamp) {
+        let quiet: Vec<NodeId> = self
+            .links
+            .keys()
+            .filter(|id| {
+                let sent = self.peers.get(id).map_or(Timestamp::EPOCH, |peer| peer.sent);
+                now.since(sent) >= LONGEST_SILENCE
+            })
+            .cloned()
+            .collect();
+        for peer in quiet {
+            self.send(&peer, Lane::Sync, &[], now);
+        }
+    }
+
+    /// A node that is out of the view gives back all it holds before it goes.
+    fn return_all_if_leaving(&mut self, now: Timestamp) {
+        let out = self.council.current(now).is_some_and(|view| !view.has(&self.council.me));
+        if !self.council.leaving || !out {
+            return;
+        }
+        let Self { shelf, council, options, .. } = self;
+        let pages: Vec<_> = shelf
+            .books
+            .iter()
+            .flat_map(|(key, book)| book.pages.iter().map(|page| (*key, book.limit, page.tag)))
+            .collect();
+        let mut listed = Vec::new();
+        for (key, limit, tag) in pages {
+            let Ok(book) = shelf.open(council, options, (key, &limit, tag), now) else { continue };
+            if let Some(Page { side: Side::Purse(purse), .. }) = book.page(tag)
+                && purse.give_up(0) > 0
+            {
+                listed.push(key);
+            }
+        }
+        listed.into_iter().for_each(|key| self.list(key));
+    }
+
+    /// Whether a node that leaves has nothing left to give back, and is out of the view.
+    #[must_use]
+    pub fn has_left(&self, now: Timestamp) -> bool {
+        let out = self.council.current(now).is_some_and(|view| !view.has(&self.council.me));
+        self.council.leaving && out && self.listed.is_empty()
+    }
+}

@@ -1,0 +1,72 @@
+//! What a node of the mesh can be told.
+
+use crate::council::CouncilOptions;
+use std::time::Duration;
+
+/// How exactly a limit is shared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Consistency {
+    /// Never above the limit and hardly ever below: where this node holds no rights it asks the owner.
+    #[default]
+    Exact,
+    /// Never above the limit, and never waits: where this node holds no rights it refuses, and asks for the next one.
+    Bounded,
+    /// Never below the limit: what others have admitted counts once it is heard of.
+    Eventual,
+    /// Not shared.
+    Local,
+}
+
+/// What to do while the owner of a counter cannot be reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnUnreachable {
+    /// Up to an even share of the window, what is held included.
+    #[default]
+    Share,
+    /// Nothing past what is held.
+    Refuse,
+    /// Everything.
+    Admit,
+}
+
+/// What a node of the mesh can be told.
+#[derive(Clone, Debug)]
+pub struct MeshOptions {
+    /// How limits are shared.
+    pub consistency: Consistency,
+    /// What to do while an owner cannot be reached.
+    pub on_unreachable: OnUnreachable,
+    /// How often changes are told.
+    pub sync_interval: Duration,
+    /// How long a decision waits for the owner.
+    pub ask_timeout: Duration,
+    /// The most keys that are shared; those past it are counted by this node alone.
+    pub max_keys: usize,
+    /// Whether an owner lends more than is needed at once. Without it every decision is the owner's.
+    pub lend_ahead: bool,
+    /// From how many requests for each member on a window is split at its start.
+    pub split_from: u32,
+    /// Whether an owner that has nothing left recalls what members hold.
+    pub recall: bool,
+    /// How far ahead of its start a window is open to asks.
+    pub early: Duration,
+    /// How views come about.
+    pub council: CouncilOptions,
+}
+
+impl Default for MeshOptions {
+    fn default() -> Self {
+        Self {
+            consistency: Consistency::Exact,
+            on_unreachable: OnUnreachable::Share,
+            sync_interval: Duration::from_millis(50),
+            ask_timeout: Duration::from_millis(15),
+            max_keys: 100_000,
+            lend_ahead: true,
+            split_from: 10,
+            recall: true,
+            early: Duration::from_secs(1),
+            council: CouncilOptions::default(),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! One window of one counter on this node: a till if this node owns it, a purse if not.
+//! A page belongs to one view. When the view changes, what a node holds stays with it under
+//! the new name, and what was in flight under the old one is lost: never more than the limit.
+
+use crate::codec::period_nanos;
+use crate::member::Member;
+use crate::options::MeshOptions;
+use crate::purse::Purse;
+use crate::till::Till;
+use crate::view::View;
+use hivemind_core::store::Key;
+use hivemind_core::{Limit, Timestamp};
+use std::sync::Arc;
+
+/// This node's side of a page.
+#[derive(Clone, Debug)]
+pub(crate) enum Side {
+    Till(Box<Till>),
+    Purse(Purse),
+}
+
+/// One window of one counter; for a bucket, all of its life.
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    pub(crate) tag: u64,
+    pub(crate) view: Arc<View>,
+    /// The version of the views it was last compared with.
+    pub(crate) version: u64,
+    pub(crate) side: Side,
+}
+
+/// How a counter is shared in a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Regime {
+    /// Rights are lent, and each member starts a window with so many.
+    Lends { share: u64 },
+    /// The owner decides every charge itself.
+    Decides,
+}
+
+impl Regime {
+    pub(crate) fn of(limit: &Limit, members: usize, options: &MeshOptions) -> Self {
+        let members = u32::try_from(members.max(1)).unwrap_or(u32::MAX);
+        match limit {
+            _ if !options.lend_ahead || members == 1 => Self::Decides,
+            // Too few tokens to lend some to each: nearly all of them would be where nobody asks.
+            Limit::TokenBucket(_) if limit.burst() / members < 3 => Self::Decides,
+            Limit::FixedWindow(_) if limit.requests() / members >= options.split_from => {
+                Self::Lends { share: u64::from(limit.requests() / members) }
+            }
+            _ => Self::Lends { share: 0 },
+        }
+    }
+
+    pub(crate) fn share(self) -> u64 {
+        match self {
+            Self::Lends { share } => share,
+            Self::Decides => 0,
+        }
+    }
+}
+
+impl Page {
+    /// The moment of a decision, held within the page's window: a clock may be a little off.
+    pub(crate) fn moment(tag: u64, limit: &Limit, now: Timestamp) -> Timestamp {
+        if matches!(limit, Limit::TokenBucket(_)) {
+            return now;
+        }
+        let period = period_nanos(limit);
+        let start = tag.saturating_mul(period);
+        let last = start.saturating_add(period - 1);
+        Timestamp::from_nanos(now.as_nanos().clamp(start, last))
+    }
+
+    /// What a node begins with in a page that begins in `view`.
+    pub(crate) fn begun(
+        tag: u64,
+        view: Arc<View>,
+        (me, key, limit): (&Member, Key, &Limit),
+        options: &MeshOptions,
+        now: Timestamp,
+    ) -> Self {
+        let share = Regime::of(limit, view.members().len(), options).share();
+        let side = if view.owner(key) == Some(me) {
+            let shares = view.members().len() as u64 - 1;
+            let moment = Self::moment(tag, limit, now);
+            Side::Till(Box::new(Till::begun(limit, share, shares, moment)))
+        } else {
+            Side::Purse(Purse::new(if view.has(me) { share } else { 0 }))
+        };
+        Self { tag, view, version: 0, side }
+    }
+
+    /// What this node could spend now, by itself.
+    pub(crate) fn unspent(&self, limit: &Limit, now: Timestamp) -> i64 {
+        match &self.side {
+            Side::Till(till) => crate::purse::signed(till.left(limit, Self::moment(self.tag, limit, now))),
+            Side::Purse(purse) => purse.unspent(),
+        }
+    }
+
+    /// Moves what this node holds into `view`, a later one than the page's.
+    pub(crate) fn move_to(
+        &mut self,
+        view: &Arc<View>,
+        (me, key, limit): (&Member, Key, &Limit),
+        now: Timestamp,
+    ) {
+        let moment = Self::moment(self.tag, limit, now);
+        let owner = view.owner(key);
+        let is_bucket = matches!(limit, Limit::TokenBucket(_));
+        if !(is_bucket && owner == self.view.owner(key)) {
+            // A bucket that changes hands begins empty: what others hold of it is not known.
+            let held = u64::try_from(self.unspent(limit, now)).unwrap_or(0);
+            let held = if is_bucket { 0 } else { held };
+            self.side = if owner == Some(me) {
+                Side::Till(Box::new(Till::inherited(limit, held, moment)))
+            } else {
+                Side::Purse(Purse::new(held))
+            };
+        }
+        self.view = Arc::clone(view);
+    }
+
+    /// A reload: what members start with is another share now, and the counter knows it.
+    pub(crate) fn change_limit(
+        &mut self,
+        (old, new): (&Limit, &Limit),
+        (me, key): (&Member, Key),
+        options: &MeshOptions,
+        now: Timestamp,
+    ) {
+        let members = self.view.members().len();
+        let (was, is) =
+            (Regime::of(old, members, options).share(), Regime::of(new, members, options).share());
+        let moment = Self::moment(self.tag, new, now);
+        match &mut self.side {
+            Side::Till(till) => till.change_share(new, is, moment),
+            // A larger share is only for windows that begin with it: the owner may not know of it yet.
+            Side::Purse(purse) => purse.lower_start(was.saturating_sub(is)),
+        }
+        let _ = (me, key);
+    }
+}

@@ -1,0 +1,215 @@
+//! The books of a node, and how a page comes to be opened: by the view its window began in,
+//! and by the view that holds now. Bounded: a counter past the cap is not shared.
+
+use crate::book::Book;
+use crate::codec::{period_nanos, tag_at};
+use crate::council::{Begun, Council};
+use crate::member::Member;
+use crate::options::MeshOptions;
+use crate::page::{Page, Side};
+use crate::till::Till;
+use hashbrown::HashMap;
+use hivemind_core::algorithm::Action;
+use hivemind_core::store::Key;
+use hivemind_core::{Limit, Timestamp};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+/// A key's low half is a hash already (docs/decisions/006).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
+
+pub(crate) type KeyMap<V> = HashMap<Key, V, BuildHasherDefault<KeyHasher>>;
+
+/// All books of this node.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    pub(crate) books: KeyMap<Book>,
+    /// Until when pages that were compared with the present views need not be compared again.
+    fresh_until: Timestamp,
+    /// Decisions on counters past the cap.
+    pub(crate) unshared: u64,
+}
+
+/// Why there is no page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoPage {
+    /// Too many counters are shared already.
+    Full,
+    /// No view is known for it, or none is decided yet, or its window is not open.
+    NoView,
+}
+
+impl Shelf {
+    pub(crate) fn new() -> Self {
+        Self { books: KeyMap::default(), fresh_until: Timestamp::EPOCH, unshared: 0 }
+    }
+
+    /// The book of a counter, with the page of this window open in the view that holds now.
+    pub(crate) fn open(
+        &mut self,
+        council: &mut Council,
+        options: &MeshOptions,
+        (key, limit, tag): (Key, &Limit, u64),
+        now: Timestamp,
+    ) -> Result<&mut Book, NoPage> {
+        if now >= self.fresh_until {
+            self.fresh_until = council.stays_until(now);
+        }
+        let version = council.version;
+        // The usual case first: a page that was opened in the present views.
+        let has_book = match self.books.get_mut(&key) {
+            Some(book) if book.limit == *limit && self.fresh_until > now => {
+                if book.page(tag).is_some_and(|page| page.version == version) {
+                    // Asked for once more, since a borrow that is returned early cannot be given up.
+                    return self.books.get_mut(&key).ok_or(NoPage::Full);
+                }
+                true
+            }
+            Some(_) => true,
+            None => false,
+        };
+        if !has_book {
+            if self.books.len() >= options.max_keys {
+                self.unshared += 1;
+                return Err(NoPage::Full);
+            }
+            self.books.insert(key, Book::new(*limit, now));
+        }
+        let book = self.books.get_mut(&key).ok_or(NoPage::Full)?;
+        book.used = now;
+        if book.limit != *limit {
+            book.change_limit(limit, (&council.me, key), options, now);
+        }
+        if book.page(tag).is_none() {
+            let page = begin(book, council, options, (key, limit, tag), now)?;
+            book.add(page);
+        }
+        keep_up(book, council, (key, limit, tag), now)?;
+        Ok(book)
+    }
+
+    /// Views changed, so every page is to be compared anew.
+    pub(crate) fn views_changed(&mut self) {
+        self.fresh_until = Timestamp::EPOCH;
+    }
+
+    /// Drops windows that are over, and counters that nobody used for long.
+    pub(crate) fn sweep(&mut self, now: Timestamp) {
+        self.books.retain(|_, book| {
+            let (limit, used) = (book.limit, book.used);
+            if !matches!(limit, Limit::TokenBucket(_)) {
+                // The last window is kept: slow clocks still ask for it, and a sliding one weighs it.
+                let present = tag_at(&limit, now);
+                book.pages.retain(|page| page.tag.saturating_add(2) > present);
+            }
+            let memory = limit.longest_memory();
+            book.listed || book.asked.is_some() || !book.pages.is_empty() && now.since(used) <= memory
+        });
+    }
+}
+
+fn begin(
+    book: &mut Book,
+    council: &mut Council,
+    options: &MeshOptions,
+    (key, limit, tag): (Key, &Limit, u64),
+    now: Timestamp,
+) -> Result<Page, NoPage> {
+    let me = council.me.clone();
+    if matches!(limit, Limit::TokenBucket(_)) {
+        let view = Arc::clone(council.settled(now).ok_or(NoPage::NoView)?);
+        let mut page = Page::begun(0, view, (&me, key, limit), options, now);
+        let since = Timestamp::from_nanos(now.as_nanos().saturating_sub(nanos(limit.longest_memory())));
+        if let Side::Till(till) = &mut page.side
+            && !council.owned_since(key, since, now)
+        {
+            // Another may have spent what it holds: it begins empty.
+            till.apply(limit, Action::Debit, u64::from(limit.burst()), now);
+        }
+        return Ok(page);
+    }
+    let period = period_nanos(limit);
+    let start = Timestamp::from_nanos(tag.saturating_mul(period));
+    let over = start.saturating_add(limit.period().length()).saturating_add(options.early);
+    if start > now.saturating_add(options.early) || over < now {
+        return Err(NoPage::NoView);
+    }
+    let Begun::In(view) = council.begin(start) else { return Err(NoPage::NoView) };
+    let mut page = Page::begun(tag, view, (&me, key, limit), options, now);
+    if let (Limit::SlidingWindow(_), Side::Till(till)) = (limit, &mut page.side) {
+        carry_on(book, till, council, (key, limit, tag), now);
+    }
+    Ok(page)
+}
+
+/// A sliding window weighs the one before it: what its owner knows of that, or that it was full.
+fn carry_on(
+    book: &Book,
+    till: &mut Till,
+    council: &Council,
+    (key, limit, tag): (Key, &Limit, u64),
+    now: Timestamp,
+) {
+    let Some(before) = tag.checked_sub(1) else { return };
+    let last = book.pages.iter().find(|page| page.tag == before);
+    let start = Timestamp::from_nanos(before.saturating_mul(period_nanos(limit)));
+    match last.map(|page| &page.side) {
+        Some(Side::Till(last)) => till.state = last.state,
+        None if council.owned_since(key, start, now.max(start)) => {}
+        _ => {
+            till.apply(limit, Action::Debit, u64::from(limit.requests()), start);
+        }
+    }
+}
+
+/// Moves a page into the view that holds now, if it is not there.
+fn keep_up(
+    book: &mut Book,
+    council: &Council,
+    (key, limit, tag): (Key, &Limit, u64),
+    now: Timestamp,
+) -> Result<(), NoPage> {
+    let (me, version) = (council.me.clone(), council.version);
+    let is_bucket = matches!(limit, Limit::TokenBucket(_));
+    let current = if is_bucket { council.settled(now) } else { council.current(now) };
+    let current = current.ok_or(NoPage::NoView)?;
+    let page = book.page(tag).ok_or(NoPage::NoView)?;
+    if page.view.fence() < current.fence() {
+        page.move_to(current, (&me, key, limit), now);
+    }
+    page.version = version;
+    Ok(())
+}
+
+fn nanos(span: std::time::Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Book {
+    /// A reload gave the counter another limit: shares are reckoned with it from now on.
+    fn change_limit(
+        &mut self,
+        limit: &Limit,
+        (me, key): (&Member, Key),
+        options: &MeshOptions,
+        now: Timestamp,
+    ) {
+        let old = std::mem::replace(&mut self.limit, *limit);
+        for page in &mut self.pages {
+            page.change_limit((&old, limit), (me, key), options, now);
+        }
+    }
+}
