@@ -52,7 +52,6 @@ pub(crate) struct Trial {
     pub(crate) verdict: Verdict,
     /// What the counter would be.
     pub(crate) after: Known,
-    pub(crate) chained: bool,
     /// How much is missing here that the owner might have.
     pub(crate) lacks: u64,
 }
@@ -70,7 +69,7 @@ impl Known {
                 };
                 let Step { verdict, state, .. } = step(&limit, state, action, Cost::new(charge.cost), moment);
                 let after = Self::Counter { state: Some(state), limit, moment, counts_refusals };
-                Trial { verdict, after, chained: false, lacks: 0 }
+                Trial { verdict, after, lacks: 0 }
             }
             Self::Rights { can, left, own, ends, final_word } => {
                 let cost = crate::purse::signed(charge.cost);
@@ -115,7 +114,7 @@ impl Known {
                     ends,
                     final_word,
                 };
-                Trial { verdict, after, chained: false, lacks }
+                Trial { verdict, after, lacks }
             }
         }
     }
@@ -136,9 +135,8 @@ pub(crate) fn try_all(batch: &[Owed], known: &[Known], context: Context) -> Smal
     let mut trials: SmallVec<[Trial; 2]> = SmallVec::with_capacity(batch.len());
     for (charge, known) in batch.iter().zip(known) {
         let earlier = batch.iter().zip(&trials).rev().find(|(earlier, _)| earlier.key == charge.key);
-        let (known, chained) = earlier.map_or((*known, false), |(_, trial)| (trial.after, true));
-        let trial = known.attempt(charge, action(charge.op, context.on_refusal), context.now);
-        trials.push(Trial { chained, ..trial });
+        let known = earlier.map_or(*known, |(_, trial)| trial.after);
+        trials.push(known.attempt(charge, action(charge.op, context.on_refusal), context.now));
     }
     trials
 }

@@ -70,7 +70,7 @@ impl<'a> Encoder<'a> {
             Item::Motion { view, votes: (consents, seen, released) } => {
                 self.writer.byte(2);
                 write_view(&mut self.writer, view);
-                [*consents, *seen, *released].map(|votes| self.writer.wide(votes));
+                [consents, seen, released].iter().for_each(|votes| self.writer.wide(**votes));
             }
             Item::Report(place, report) => {
                 self.place(3, place);

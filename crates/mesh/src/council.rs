@@ -7,7 +7,9 @@
 //! cut off in the middle of a vote has nothing to begin a window with, and one that is
 //! cut off at another time stops the others from changing the view, and keeps its share.
 
-use crate::chain::{Chain, Root};
+use crate::chain::Chain;
+#[cfg(test)]
+use crate::chain::Root;
 use crate::member::Member;
 use crate::motion::{Fate, Motion, Voters};
 use crate::peers::Peers;
@@ -432,6 +434,7 @@ impl Council {
         true
     }
 
+    #[cfg(test)]
     pub(crate) fn root(&self) -> Option<&Root> {
         self.chain.as_ref().map(Chain::root)
     }

@@ -194,6 +194,27 @@ impl Node {
         }
     }
 
+    /// This run of this node.
+    #[must_use]
+    pub fn member(&self) -> &Member {
+        &self.council.me
+    }
+
+    /// Puts it into a view without a vote: for simulations that are not about votes.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn seat(&mut self, chain: crate::chain::Chain, members: &[Member], now: Timestamp) {
+        let head = chain.head().id();
+        self.council.on_chain(chain);
+        let others: Vec<&Member> = members.iter().filter(|member| **member != self.council.me).collect();
+        for member in others {
+            self.meet(member.id.clone());
+            self.peers.hear(member, now, Some(head), false);
+            if let Some(link) = self.links.get_mut(&member.id) {
+                link.generation = member.generation;
+            }
+        }
+    }
+
     fn number(&mut self) -> u64 {
         self.next_number += 1;
         self.next_number

@@ -1,6 +1,19 @@
 //! A mesh of many nodes in one process: the real state machine and the real codec, a network
-//! that loses, delays, repeats and reorders, clocks that are off, and a count of everything admitted.
+//! that loses, delays, repeats and reorders, clocks that are off, and a count of everything
+//! admitted. A seed decides a run, bit for bit.
 
+mod cell;
+mod network;
 mod random;
+mod scenario;
+mod tally;
+mod traffic;
+mod world;
 
+pub use cell::{Cell, Outcome, grid};
+pub use network::Network;
 pub use random::Random;
+pub use scenario::{Scenario, scenarios};
+pub use tally::Tally;
+pub use traffic::Shape;
+pub use world::{World, options_for_a_grid};

@@ -17,11 +17,11 @@ pub struct ViewId(pub u64);
 
 /// Who proposed a view, and which of its attempts it was. Of two attempts the later one is larger.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Round {
+pub(crate) struct Round {
     /// Counts up for each view that could not be agreed on.
-    pub number: u32,
+    pub(crate) number: u32,
     /// Whose it is: no two nodes have one round.
-    pub proposer: NodeId,
+    pub(crate) proposer: NodeId,
 }
 
 /// The members that share keys from a fence on.

@@ -3,7 +3,7 @@
 
 /// Bytes that are no frame, or a frame past its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unreadable;
+pub(crate) struct Unreadable;
 
 /// Bytes in the making.
 #[derive(Clone, Debug, Default)]

@@ -11,9 +11,6 @@ use hivemind_core::Timestamp;
 use hivemind_core::store::Key;
 use std::time::Duration;
 
-/// How long a peer may hear nothing: well below the time after which silence counts.
-const LONGEST_SILENCE: Duration = Duration::from_millis(150);
-
 impl Node {
     /// Time has passed; every few milliseconds will do.
     pub fn on_tick(&mut self, now: Timestamp) {
@@ -124,12 +121,14 @@ impl Node {
     }
 
     fn break_silence(&mut self, now: Timestamp) {
+        // Well below the time after which silence counts.
+        let longest = self.options.council.staleness / 3;
         let quiet: Vec<NodeId> = self
             .links
             .keys()
             .filter(|id| {
                 let sent = self.peers.get(id).map_or(Timestamp::EPOCH, |peer| peer.sent);
-                now.since(sent) >= LONGEST_SILENCE
+                now.since(sent) >= longest
             })
             .cloned()
             .collect();
