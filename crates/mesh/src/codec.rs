@@ -74,22 +74,22 @@ impl<'a> Encoder<'a> {
             }
             Item::Report(place, report) => {
                 self.place(3, place);
-                write_report(&mut self.writer, report);
+                write_report(&mut self.writer, place, report);
             }
             Item::Word(place, word) => {
                 self.place(4, place);
-                write_word(&mut self.writer, word);
+                write_word(&mut self.writer, place, word);
             }
             Item::Ask { id, place, report, want } => {
                 self.place(5, place);
                 self.writer.number(*id);
-                write_report(&mut self.writer, report);
+                write_report(&mut self.writer, place, report);
                 write_want(&mut self.writer, want);
             }
             Item::Answer { id, place, word, reply } => {
                 self.place(6, place);
                 self.writer.number(*id);
-                write_word(&mut self.writer, word);
+                write_word(&mut self.writer, place, word);
                 write_reply(&mut self.writer, reply);
             }
         }
@@ -154,16 +154,22 @@ impl Items<'_> {
                 let votes = (self.reader.wide()?, self.reader.wide()?, self.reader.wide()?);
                 Item::Motion { view, votes }
             }
-            3 => Item::Report(self.place(kind)?, read_report(&mut self.reader)?),
-            4 => Item::Word(self.place(kind)?, read_word(&mut self.reader)?),
+            3 => {
+                let place = self.place(kind)?;
+                Item::Report(place, read_report(&mut self.reader, &place)?)
+            }
+            4 => {
+                let place = self.place(kind)?;
+                Item::Word(place, read_word(&mut self.reader, &place)?)
+            }
             5 => {
                 let (place, id) = (self.place(kind)?, self.reader.number()?);
-                let report = read_report(&mut self.reader)?;
+                let report = read_report(&mut self.reader, &place)?;
                 Item::Ask { id, place, report, want: read_want(&mut self.reader)? }
             }
             6 => {
                 let (place, id) = (self.place(kind)?, self.reader.number()?);
-                let word = read_word(&mut self.reader)?;
+                let word = read_word(&mut self.reader, &place)?;
                 Item::Answer { id, place, word, reply: read_reply(&mut self.reader)? }
             }
             _ => return Err(Unreadable),
@@ -222,7 +228,15 @@ fn read_view(reader: &mut Reader<'_>) -> Result<View, Unreadable> {
     View::new(base, fence, round, members, gone).told(id).ok_or(Unreadable)
 }
 
-fn write_report(writer: &mut Writer, report: &Report) {
+/// Only buckets have accounts that end before their page does.
+fn has_serial(place: &Place) -> bool {
+    matches!(place.subject.limit, Limit::TokenBucket(_))
+}
+
+fn write_report(writer: &mut Writer, place: &Place, report: &Report) {
+    if has_serial(place) {
+        writer.number(report.serial);
+    }
     writer.number(report.spent);
     writer.number(report.returned);
     // Most refuse nothing, so that number is left out where it is 0.
@@ -232,23 +246,28 @@ fn write_report(writer: &mut Writer, report: &Report) {
     }
 }
 
-fn read_report(reader: &mut Reader<'_>) -> Result<Report, Unreadable> {
+fn read_report(reader: &mut Reader<'_>, place: &Place) -> Result<Report, Unreadable> {
+    let serial = if has_serial(place) { reader.number()? } else { 0 };
     let (spent, returned, seen) = (reader.number()?, reader.number()?, reader.number()?);
     let refused = if seen & 1 == 1 { reader.number()? } else { 0 };
-    Ok(Report { spent, returned, granted_seen: seen >> 1, refused })
+    Ok(Report { serial, spent, returned, granted_seen: seen >> 1, refused })
 }
 
-fn write_word(writer: &mut Writer, word: &Word) {
+fn write_word(writer: &mut Writer, place: &Place, word: &Word) {
+    if has_serial(place) {
+        writer.number(word.serial);
+    }
     writer.number(word.granted << 1 | u64::from(word.recall));
     writer.number(word.returned_seen);
     writer.signed(word.left);
     writer.number(word.others);
 }
 
-fn read_word(reader: &mut Reader<'_>) -> Result<Word, Unreadable> {
+fn read_word(reader: &mut Reader<'_>, place: &Place) -> Result<Word, Unreadable> {
+    let serial = if has_serial(place) { reader.number()? } else { 0 };
     let granted = reader.number()?;
     let (returned_seen, left, others) = (reader.number()?, reader.signed()?, reader.number()?);
-    Ok(Word { granted: granted >> 1, recall: granted & 1 == 1, returned_seen, left, others })
+    Ok(Word { serial, granted: granted >> 1, recall: granted & 1 == 1, returned_seen, left, others })
 }
 
 const ACTIONS: [Action; 6] = [

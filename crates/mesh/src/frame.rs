@@ -48,6 +48,8 @@ pub(crate) struct Place {
 /// What a member tells the owner of a counter, in totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
+    /// For buckets, whose pages have no end: which of the accounts that this member had these totals are of.
+    pub(crate) serial: u64,
     pub(crate) spent: u64,
     pub(crate) returned: u64,
     /// How much of what was granted has arrived.
@@ -59,6 +61,8 @@ pub(crate) struct Report {
 /// What the owner of a counter tells a member, in totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Word {
+    /// For buckets: which account these totals are of.
+    pub(crate) serial: u64,
     pub(crate) granted: u64,
     /// How much of what was returned has arrived.
     pub(crate) returned_seen: u64,

@@ -24,8 +24,8 @@ pub(crate) enum Side {
 pub(crate) struct Page {
     pub(crate) tag: u64,
     pub(crate) view: Arc<View>,
-    /// The version of the views it was last compared with.
-    pub(crate) version: u64,
+    /// When it was last compared with the view that holds.
+    pub(crate) epoch: u64,
     pub(crate) side: Side,
 }
 
@@ -88,7 +88,7 @@ impl Page {
         } else {
             Side::Purse(Purse::new(if view.has(me) { share } else { 0 }))
         };
-        Self { tag, view, version: 0, side }
+        Self { tag, view, epoch: 0, side }
     }
 
     /// What this node could spend now, by itself.
@@ -97,6 +97,11 @@ impl Page {
             Side::Till(till) => crate::purse::signed(till.left(limit, Self::moment(self.tag, limit, now))),
             Side::Purse(purse) => purse.unspent(),
         }
+    }
+
+    /// Whether members hold tokens of it, as far as this node knows.
+    pub(crate) fn is_lent(&self) -> bool {
+        matches!(&self.side, Side::Till(till) if till.held() > 0)
     }
 
     /// Moves what this node holds into `view`, a later one than the page's.

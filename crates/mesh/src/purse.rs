@@ -9,6 +9,8 @@ use hivemind_core::Timestamp;
 /// A member's side of a page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Purse {
+    /// Which account of the owner's this is, where there may be several one after the other; 0 before the first.
+    pub(crate) serial: u64,
     /// What it began with: a share of the window, or what it held when the view changed.
     pub(crate) start: u64,
     granted: u64,
@@ -78,6 +80,7 @@ impl Purse {
 
     pub(crate) fn report(&self) -> Report {
         Report {
+            serial: self.serial,
             spent: self.spent,
             returned: self.returned,
             granted_seen: self.granted,
@@ -99,8 +102,18 @@ impl Purse {
         self.reported = now;
     }
 
-    /// Hears the owner.
+    /// The owner opened an account for this very purse.
+    pub(crate) fn adopt(&mut self, serial: u64) {
+        if self.serial == 0 {
+            self.serial = serial;
+        }
+    }
+
+    /// Hears the owner, if it speaks of this purse and not of one that was here before.
     pub(crate) fn hear(&mut self, word: &Word, now: Timestamp) {
+        if word.serial != self.serial {
+            return;
+        }
         self.granted = self.granted.max(word.granted);
         self.returned_seen = self.returned_seen.max(word.returned_seen);
         self.left = word.left;

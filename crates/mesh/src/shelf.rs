@@ -39,6 +39,11 @@ pub(crate) struct Shelf {
     pub(crate) books: KeyMap<Book>,
     /// Until when pages that were compared with the present views need not be compared again.
     fresh_until: Timestamp,
+    /// Counts up whenever the view that holds may have become another.
+    epoch: u64,
+    /// The latest moment that was seen. A window that is over by it is not opened again, since its page
+    /// may be gone: a clock that steps back finds no second limit there.
+    latest: Timestamp,
     /// Decisions on counters past the cap.
     pub(crate) unshared: u64,
 }
@@ -54,7 +59,13 @@ pub(crate) enum NoPage {
 
 impl Shelf {
     pub(crate) fn new() -> Self {
-        Self { books: KeyMap::default(), fresh_until: Timestamp::EPOCH, unshared: 0 }
+        Self {
+            books: KeyMap::default(),
+            fresh_until: Timestamp::EPOCH,
+            epoch: 0,
+            latest: Timestamp::EPOCH,
+            unshared: 0,
+        }
     }
 
     /// The book of a counter, with the page of this window open in the view that holds now.
@@ -65,14 +76,17 @@ impl Shelf {
         (key, limit, tag): (Key, &Limit, u64),
         now: Timestamp,
     ) -> Result<&mut Book, NoPage> {
+        self.latest = self.latest.max(now);
         if now >= self.fresh_until {
             self.fresh_until = council.stays_until(now);
+            self.epoch += 1;
         }
-        let version = council.version;
+        let epoch = self.epoch;
         // The usual case first: a page that was opened in the present views.
         let has_book = match self.books.get_mut(&key) {
-            Some(book) if book.limit == *limit && self.fresh_until > now => {
-                if book.page(tag).is_some_and(|page| page.version == version) {
+            Some(book) if book.limit == *limit => {
+                if book.page(tag).is_some_and(|page| page.epoch == epoch) {
+                    book.used = now;
                     // Asked for once more, since a borrow that is returned early cannot be given up.
                     return self.books.get_mut(&key).ok_or(NoPage::Full);
                 }
@@ -94,10 +108,16 @@ impl Shelf {
             book.change_limit(limit, (&council.me, key), options, now);
         }
         if book.page(tag).is_none() {
+            if tag.saturating_add(1) < tag_at(limit, self.latest) {
+                return Err(NoPage::NoView);
+            }
             let page = begin(book, council, options, (key, limit, tag), now)?;
             book.add(page);
         }
         keep_up(book, council, (key, limit, tag), now)?;
+        if let Some(page) = book.page(tag) {
+            page.epoch = epoch;
+        }
         Ok(book)
     }
 
@@ -106,17 +126,20 @@ impl Shelf {
         self.fresh_until = Timestamp::EPOCH;
     }
 
-    /// Drops windows that are over, and counters that nobody used for long.
+    /// Drops windows that are over, and buckets that nobody used until they were full again.
     pub(crate) fn sweep(&mut self, now: Timestamp) {
+        self.latest = self.latest.max(now);
+        let latest = self.latest;
         self.books.retain(|_, book| {
-            let (limit, used) = (book.limit, book.used);
-            if !matches!(limit, Limit::TokenBucket(_)) {
-                // The last window is kept: slow clocks still ask for it, and a sliding one weighs it.
-                let present = tag_at(&limit, now);
-                book.pages.retain(|page| page.tag.saturating_add(2) > present);
+            let limit = book.limit;
+            if matches!(limit, Limit::TokenBucket(_)) {
+                let idle = latest.since(book.used) > limit.longest_memory();
+                return !idle || book.listed || book.pages.iter().any(Page::is_lent);
             }
-            let memory = limit.longest_memory();
-            book.listed || book.asked.is_some() || !book.pages.is_empty() && now.since(used) <= memory
+            // The last window is kept: slow clocks still ask for it, and a sliding one weighs it.
+            let present = tag_at(&limit, latest);
+            book.pages.retain(|page| page.tag.saturating_add(2) > present);
+            !book.pages.is_empty()
         });
     }
 }
@@ -143,8 +166,7 @@ fn begin(
     }
     let period = period_nanos(limit);
     let start = Timestamp::from_nanos(tag.saturating_mul(period));
-    let over = start.saturating_add(limit.period().length()).saturating_add(options.early);
-    if start > now.saturating_add(options.early) || over < now {
+    if start > now.saturating_add(options.early) {
         return Err(NoPage::NoView);
     }
     let Begun::In(view) = council.begin(start) else { return Err(NoPage::NoView) };
@@ -182,7 +204,7 @@ fn keep_up(
     (key, limit, tag): (Key, &Limit, u64),
     now: Timestamp,
 ) -> Result<(), NoPage> {
-    let (me, version) = (council.me.clone(), council.version);
+    let me = council.me.clone();
     let is_bucket = matches!(limit, Limit::TokenBucket(_));
     let current = if is_bucket { council.settled(now) } else { council.current(now) };
     let current = current.ok_or(NoPage::NoView)?;
@@ -190,7 +212,6 @@ fn keep_up(
     if page.view.fence() < current.fence() {
         page.move_to(current, (&me, key, limit), now);
     }
-    page.version = version;
     Ok(())
 }
 

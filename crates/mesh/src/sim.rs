@@ -13,7 +13,7 @@ mod world;
 pub use cell::{Cell, Outcome, grid};
 pub use network::Network;
 pub use random::Random;
-pub use scenario::{Scenario, scenarios};
+pub use scenario::{Played, Scenario, limits, scenarios};
 pub use tally::Tally;
 pub use traffic::Shape;
 pub use world::{World, options_for_a_grid};

@@ -17,6 +17,10 @@ use std::time::Duration;
 
 /// How long ago an account may have spoken to count among those that share what is left.
 const ACTIVE: Duration = Duration::from_secs(1);
+/// So many asks of a member are remembered, so that one that comes twice is served once.
+const REMEMBERED_ASKS: usize = 32;
+/// The most accounts of a page: two runs of every node there may be.
+const MOST_ACCOUNTS: usize = 256;
 
 /// The owner's side of a page.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +35,8 @@ pub(crate) struct Till {
     shares: u64,
     /// Whether members may return what they held under an earlier view.
     inherited: bool,
+    /// The last number of an account.
+    serials: u64,
     /// When it last asked for what is unspent, and what it then knew members to hold.
     pub(crate) recalled: Option<Timestamp>,
 }
@@ -39,6 +45,12 @@ pub(crate) struct Till {
 #[derive(Clone, Debug)]
 pub(crate) struct Account {
     pub(crate) member: Member,
+    /// 0 for windows; for a bucket, the number of this account among those the member had.
+    serial: u64,
+    /// What the member may hold of the account before this one, until it speaks of this one.
+    stale: u64,
+    /// The asks that were served last: the network may bring one twice.
+    served: Vec<u64>,
     granted: u64,
     heard: Report,
     /// Returns that the member knows to have arrived.
@@ -52,6 +64,9 @@ impl Account {
     fn new(member: Member, now: Timestamp) -> Self {
         Self {
             member,
+            serial: 0,
+            stale: 0,
+            served: Vec::new(),
             granted: 0,
             heard: Report::default(),
             returned_told: 0,
@@ -69,7 +84,7 @@ impl Account {
     /// What it may still spend, at most, of what it was granted and of its share.
     fn held(&self, share: u64) -> u64 {
         let had = self.granted.saturating_add(share);
-        had.saturating_sub(self.heard.returned.saturating_add(self.heard.spent))
+        had.saturating_sub(self.heard.returned.saturating_add(self.heard.spent)).saturating_add(self.stale)
     }
 }
 
@@ -150,14 +165,57 @@ impl Till {
         account
     }
 
+    /// A member asks that has no account, or has forgotten it: a bucket's purse does not outlive long silence.
+    /// What it may still hold of the last one takes up room until it speaks of the new one.
+    pub(crate) fn open_account(&mut self, limit: &Limit, member: &Member, report: &Report, now: Timestamp) {
+        if report.serial != 0 || !matches!(limit, Limit::TokenBucket(_)) {
+            return;
+        }
+        self.serials = self.serials.max(now.as_nanos()).saturating_add(1);
+        let serial = self.serials;
+        let account = self.account(member, now);
+        let stale = account.held(0);
+        let served = std::mem::take(&mut account.served);
+        *account = Account { serial, stale, served, ..Account::new(member.clone(), now) };
+    }
+
+    /// Whether an ask is served for the first time.
+    pub(crate) fn is_new(&mut self, member: &Member, id: u64, now: Timestamp) -> bool {
+        if self.accounts.len() >= MOST_ACCOUNTS && !self.knows(member) {
+            return false;
+        }
+        let served = &mut self.account(member, now).served;
+        let is_new = !served.contains(&id);
+        if is_new {
+            if served.len() >= REMEMBERED_ASKS {
+                served.remove(0);
+            }
+            served.push(id);
+        }
+        is_new
+    }
+
+    /// Whether a member speaks of the account that it has.
+    pub(crate) fn is_of(&self, member: &Member, report: &Report) -> bool {
+        self.accounts.iter().any(|account| account.member == *member && account.serial == report.serial)
+    }
+
     /// Hears a member: what it returned is back from now on.
     pub(crate) fn hear(&mut self, limit: &Limit, member: &Member, report: &Report, now: Timestamp) {
         let share = if self.inherited { u64::from(limit.burst()) } else { self.share };
+        if self.accounts.len() >= MOST_ACCOUNTS && !self.knows(member) {
+            return;
+        }
         let account = self.account(member, now);
+        if report.serial != account.serial {
+            return; // Of an account that is over.
+        }
+        account.stale = 0;
         // Nobody returns more than it ever had, whatever it says.
         let returned = report.returned.min(account.granted.saturating_add(share));
         let back = returned.saturating_sub(account.heard.returned);
         let heard = Report {
+            serial: report.serial,
             spent: account.heard.spent.max(report.spent),
             returned: account.heard.returned.max(returned),
             granted_seen: account.heard.granted_seen.max(report.granted_seen),
@@ -170,6 +228,10 @@ impl Till {
         }
     }
 
+    fn knows(&self, member: &Member) -> bool {
+        self.accounts.iter().any(|account| account.member == *member)
+    }
+
     /// Grants `need`, and up to `ahead` more where there is plenty. Says whether it could.
     pub(crate) fn lend(
         &mut self,
@@ -179,6 +241,9 @@ impl Till {
         ahead: u64,
         now: Timestamp,
     ) -> bool {
+        if self.accounts.len() >= MOST_ACCOUNTS && !self.knows(member) {
+            return false;
+        }
         let left = self.left(limit, now);
         // One token of room is always left to a bucket: with none it could not be told from a full one.
         let is_bucket = matches!(limit, Limit::TokenBucket(_));
@@ -224,7 +289,15 @@ impl Till {
         account.returned_told = account.heard.returned;
         (account.has_news, account.told) = (false, now);
         let (granted, returned_seen) = (account.granted, account.heard.returned);
-        Word { granted, returned_seen, left, others: all.saturating_sub(account.heard.spent), recall: false }
+        let serial = account.serial;
+        Word {
+            serial,
+            granted,
+            returned_seen,
+            left,
+            others: all.saturating_sub(account.heard.spent),
+            recall: false,
+        }
     }
 
     /// Everybody is to hear what all have spent.

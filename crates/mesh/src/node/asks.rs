@@ -37,6 +37,8 @@ pub(super) struct Ask {
     pub(super) tag: u64,
     pub(super) kind: Kind,
     pub(super) least: u64,
+    /// Of which account the asker spoke.
+    serial: u64,
     pub(super) sent: Timestamp,
     pub(super) tickets: Vec<Ticket>,
 }
@@ -74,13 +76,14 @@ impl Node {
         purse.told(now);
         let subject = Subject { key: counter.key, limit: counter.limit };
         let place = Place { subject, view: page.view.id(), tag: counter.tag };
+        let serial = purse.serial;
         let item = Item::Ask { id, place, report: purse.report(), want };
         let least = match want {
             Want::Lend { need, .. } => need,
             _ => 0,
         };
         self.urge(&owner, item);
-        let ask = Ask { key: counter.key, tag: counter.tag, kind, least, sent: now, tickets };
+        let ask = Ask { key: counter.key, tag: counter.tag, kind, least, serial, sent: now, tickets };
         self.asks.insert(id, ask);
         Some(id)
     }
@@ -250,7 +253,16 @@ impl Node {
         let moment = Page::moment(place.tag, limit, now);
         let page = self.shelf.books.get_mut(&key).and_then(|book| book.page(place.tag));
         let Some(Side::Till(till)) = page.map(|page| &mut page.side) else { return Some(Reply::Elsewhere) };
+        if !till.is_new(from, id, moment) {
+            return None;
+        }
+        if matches!(want, Want::Lend { .. }) {
+            till.open_account(limit, from, report, moment);
+        }
         till.hear(limit, from, report, moment);
+        if matches!(want, Want::Lend { .. }) && !till.is_of(from, report) && report.serial != 0 {
+            return Some(Reply::Exhausted); // The word says which account it has; it begins anew.
+        }
         Some(match want {
             Want::Look => Reply::Seen(till.state.map(hivemind_core::algorithm::State::bits)),
             Want::Do { action, cost } => {
@@ -332,6 +344,12 @@ impl Node {
                 && let Side::Purse(purse) = &mut page.side
                 && *reply != Reply::Elsewhere
             {
+                if ask.as_ref().is_some_and(|ask| ask.kind == Kind::Lend && ask.serial == 0) {
+                    purse.adopt(word.serial);
+                }
+                if word.serial > purse.serial {
+                    *purse = crate::purse::Purse::new(0); // What it spoke of is over.
+                }
                 purse.hear(word, now);
                 if let (Reply::Exhausted, Some(ask)) = (reply, &ask) {
                     let until = now.saturating_add(self.options.sync_interval / 2);

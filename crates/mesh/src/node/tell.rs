@@ -60,6 +60,9 @@ impl Node {
     /// Tells what changed, to each peer what concerns it.
     fn tell_books(&mut self, now: Timestamp) {
         for key in std::mem::take(&mut self.listed) {
+            if !self.shelf.books.contains_key(&key) {
+                continue; // Its windows are over.
+            }
             if self.tell_book(key, now) {
                 self.listed.push(key);
             } else if let Some(book) = self.shelf.books.get_mut(&key) {

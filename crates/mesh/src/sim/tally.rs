@@ -11,10 +11,8 @@ use std::collections::BTreeMap;
 pub struct Tally {
     limit: Limit,
     windows: BTreeMap<u64, (u64, u64)>,
-    /// The one bucket that everything admitted is taken from.
-    central: Option<State>,
-    /// What was admitted although the one bucket did not have it.
-    pub overdrawn: u64,
+    /// For buckets: when each admission was asked for, when it was known, and its cost.
+    admissions: Vec<(u64, u64, u64)>,
     /// What one bucket alone would have admitted of the same requests, and what was admitted.
     alone: Option<State>,
     /// Admitted by one bucket alone.
@@ -26,7 +24,7 @@ pub struct Tally {
 impl Tally {
     pub(super) fn new(limit: Limit) -> Self {
         let windows = BTreeMap::new();
-        Self { limit, windows, central: None, overdrawn: 0, alone: None, by_one: 0, admitted: 0 }
+        Self { limit, windows, admissions: Vec::new(), alone: None, by_one: 0, admitted: 0 }
     }
 
     /// A request came; times are the node's for windows, and the true ones for buckets.
@@ -40,22 +38,42 @@ impl Tally {
         }
     }
 
-    pub(super) fn admit(&mut self, cost: u64, at: Timestamp, truly: Timestamp) {
+    /// A request was admitted that came at `asked` and was answered at `truly`.
+    pub(super) fn admit(&mut self, cost: u64, at: Timestamp, asked: Timestamp, truly: Timestamp) {
         self.windows.entry(tag_at(&self.limit, at)).or_default().1 += cost;
         self.admitted += cost;
         if matches!(self.limit, Limit::TokenBucket(_)) {
-            let action = Action::Spend { count_refusal: false };
-            let one = step(&self.limit, self.central, action, Cost::new(cost), truly);
-            self.central = Some(one.state);
-            self.overdrawn += if one.verdict.is_admitted() { 0 } else { cost };
+            self.admissions.push((asked.as_nanos(), truly.as_nanos(), cost));
         }
+    }
+
+    /// The most that any span admitted beyond a burst and what the span earns. A decision that was
+    /// waited for was made somewhere between question and answer, so it counts for the spans that have both.
+    fn most_over_in_a_span(&self) -> u64 {
+        let mut ends = self.admissions.clone();
+        ends.sort_unstable_by_key(|admission| admission.1);
+        let period = self.limit.period().length().as_nanos();
+        let mut most = 0;
+        for (start, _, _) in &self.admissions {
+            let mut sum = 0;
+            for (asked, known, cost) in &ends {
+                if asked >= start {
+                    sum += cost;
+                    let earned = u128::from(known - start) * u128::from(self.limit.requests()) / period;
+                    let fits = u64::from(self.limit.burst())
+                        .saturating_add(u64::try_from(earned).unwrap_or(u64::MAX));
+                    most = most.max(sum.saturating_sub(fits));
+                }
+            }
+        }
+        most
     }
 
     /// The most that any window admitted beyond its limit.
     #[must_use]
     pub fn most_over(&self) -> u64 {
         if matches!(self.limit, Limit::TokenBucket(_)) {
-            return self.overdrawn;
+            return self.most_over_in_a_span();
         }
         let limit = u64::from(self.limit.requests());
         self.windows.values().map(|(_, admitted)| admitted.saturating_sub(limit)).max().unwrap_or(0)

@@ -40,7 +40,7 @@ struct Seat {
     skew: i64,
     alive: bool,
     run: u64,
-    open: BTreeMap<Ticket, (usize, u64)>,
+    open: BTreeMap<Ticket, (usize, u64, Timestamp)>,
 }
 
 struct Counter {
@@ -271,12 +271,12 @@ impl World {
         match decided {
             Decided::Now(verdicts) => {
                 if let Some(counter) = self.counters.get_mut(index).filter(|_| verdicts.committed) {
-                    counter.tally.admit(cost, local, truly);
+                    counter.tally.admit(cost, local, truly, truly);
                 }
             }
             Decided::Later(ticket) => {
                 self.sent.3 += 1;
-                seat.open.insert(ticket, (index, cost));
+                seat.open.insert(ticket, (index, cost, truly));
             }
         }
         self.carry_out(node);
@@ -294,10 +294,10 @@ impl World {
                         .get_mut(from)
                         .and_then(Option::as_mut)
                         .and_then(|seat| seat.open.remove(&ticket));
-                    let Some((index, cost)) = open else { continue };
+                    let Some((index, cost, asked)) = open else { continue };
                     let truly = at(self.now, 0);
                     if let Some(counter) = self.counters.get_mut(index).filter(|_| verdicts.committed) {
-                        counter.tally.admit(cost, local, truly);
+                        counter.tally.admit(cost, local, asked, truly);
                     }
                 }
                 Output::Send { to, lane, frame } => self.post(from, &to, lane, frame),
