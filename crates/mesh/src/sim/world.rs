@@ -265,11 +265,11 @@ impl World {
             Charge { key, parts, limit: &limit, cost: Cost::new(cost), op: Op::Spend, mode: Mode::Enforce };
         let decided = seat.node.decide(&[charge], Context::at(local));
         self.sent.2 += 1;
-        if let Some(counter) = self.counters.get_mut(index) {
-            counter.tally.offer(cost, local, truly);
-        }
         match decided {
             Decided::Now(verdicts) => {
+                if let Some(counter) = self.counters.get_mut(index) {
+                    counter.tally.offer(cost, local, truly);
+                }
                 if let Some(counter) = self.counters.get_mut(index).filter(|_| verdicts.committed) {
                     counter.tally.admit(cost, local, truly, truly);
                 }
@@ -296,6 +296,10 @@ impl World {
                         .and_then(|seat| seat.open.remove(&ticket));
                     let Some((index, cost, asked)) = open else { continue };
                     let truly = at(self.now, 0);
+                    // It belongs to the window that it was decided in.
+                    if let Some(counter) = self.counters.get_mut(index) {
+                        counter.tally.offer(cost, local, asked);
+                    }
                     if let Some(counter) = self.counters.get_mut(index).filter(|_| verdicts.committed) {
                         counter.tally.admit(cost, local, asked, truly);
                     }
