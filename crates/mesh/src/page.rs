@@ -61,6 +61,16 @@ impl Regime {
 }
 
 impl Page {
+    /// The moment of a decision on this page. Before its window, a counter that has reached it says
+    /// so itself; after it, time stands still at its end.
+    pub(crate) fn moment_of(&self, limit: &Limit, now: Timestamp) -> Timestamp {
+        let held = Self::moment(self.tag, limit, now);
+        match &self.side {
+            Side::Till(till) if till.state.is_some() && now < held => now,
+            _ => held,
+        }
+    }
+
     /// The moment of a decision, held within the page's window: a clock may be a little off.
     pub(crate) fn moment(tag: u64, limit: &Limit, now: Timestamp) -> Timestamp {
         if matches!(limit, Limit::TokenBucket(_)) {

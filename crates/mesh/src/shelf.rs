@@ -6,10 +6,11 @@ use crate::codec::{period_nanos, tag_at};
 use crate::council::{Begun, Council};
 use crate::member::Member;
 use crate::options::MeshOptions;
-use crate::page::{Page, Side};
+use crate::page::{Page, Regime, Side};
 use crate::till::Till;
+use crate::view::View;
 use hashbrown::HashMap;
-use hivemind_core::algorithm::Action;
+use hivemind_core::algorithm::{Action, STEP_BACK};
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -76,7 +77,7 @@ impl Shelf {
         (key, limit, tag): (Key, &Limit, u64),
         now: Timestamp,
     ) -> Result<&mut Book, NoPage> {
-        self.latest = self.latest.max(now);
+        self.see(now);
         if now >= self.fresh_until {
             self.fresh_until = council.stays_until(now);
             self.epoch += 1;
@@ -108,7 +109,8 @@ impl Shelf {
             book.change_limit(limit, (&council.me, key), options, now);
         }
         if book.page(tag).is_none() {
-            if tag.saturating_add(1) < tag_at(limit, self.latest) {
+            let decides = council.current(now).is_some_and(|view| decides(limit, view, options));
+            if !decides && tag.saturating_add(1) < tag_at(limit, self.latest) {
                 return Err(NoPage::NoView);
             }
             let page = begin(book, council, options, (key, limit, tag), now)?;
@@ -121,6 +123,34 @@ impl Shelf {
         Ok(book)
     }
 
+    /// The number of the window that a charge belongs to. Where the owner decides everything, a clock that
+    /// stepped back stays in the window that the counter has reached, and one that was set takes it along.
+    pub(crate) fn tag(
+        &mut self,
+        council: &Council,
+        options: &MeshOptions,
+        (key, limit): (Key, &Limit),
+        now: Timestamp,
+    ) -> u64 {
+        let present = tag_at(limit, now);
+        let Some(book) = self.books.get_mut(&key) else { return present };
+        let Some(page) = book.pages.last_mut().filter(|page| page.tag > present) else { return present };
+        if !decides(limit, &page.view, options) || council.head().is_none() {
+            return present;
+        }
+        let start = Timestamp::from_nanos(page.tag.saturating_mul(period_nanos(limit)));
+        if start.since(now) > STEP_BACK {
+            page.tag = present;
+        }
+        page.tag
+    }
+
+    /// A clock that was set back is followed; one that only stepped back is not.
+    fn see(&mut self, now: Timestamp) {
+        let was_set = self.latest.since(now) > STEP_BACK;
+        self.latest = if was_set { now } else { self.latest.max(now) };
+    }
+
     /// Views changed, so every page is to be compared anew.
     pub(crate) fn views_changed(&mut self) {
         self.fresh_until = Timestamp::EPOCH;
@@ -128,7 +158,7 @@ impl Shelf {
 
     /// Drops windows that are over, and buckets that nobody used until they were full again.
     pub(crate) fn sweep(&mut self, now: Timestamp) {
-        self.latest = self.latest.max(now);
+        self.see(now);
         let latest = self.latest;
         self.books.retain(|_, book| {
             let limit = book.limit;
@@ -142,6 +172,10 @@ impl Shelf {
             !book.pages.is_empty()
         });
     }
+}
+
+fn decides(limit: &Limit, view: &View, options: &MeshOptions) -> bool {
+    Regime::of(limit, view.members().len(), options) == Regime::Decides
 }
 
 fn begin(
@@ -171,8 +205,17 @@ fn begin(
     }
     let Begun::In(view) = council.begin(start) else { return Err(NoPage::NoView) };
     let mut page = Page::begun(tag, view, (&me, key, limit), options, now);
-    if let (Limit::SlidingWindow(_), Side::Till(till)) = (limit, &mut page.side) {
-        carry_on(book, till, council, (key, limit, tag), now);
+    if let Side::Till(till) = &mut page.side {
+        let last = book.pages.iter().rev().find(|page| page.tag < tag).map(|page| &page.side);
+        if let (true, Some(Side::Till(last))) = (decides(limit, &page.view, options), last) {
+            till.state = last.state; // The algorithm knows best what a new window takes over.
+        } else if matches!(limit, Limit::SlidingWindow(_)) {
+            carry_on(book, till, council, (key, limit, tag), now);
+        }
+        if till.state.is_some() {
+            // It has reached this window from now on, even if a fast clock opened it early.
+            till.apply(limit, Action::Peek, 0, Page::moment(tag, limit, now));
+        }
     }
     Ok(page)
 }

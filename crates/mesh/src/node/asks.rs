@@ -2,6 +2,7 @@
 //! or recalls what lies unspent elsewhere and lets the ask wait for it a moment, or says that
 //! there is nothing; that is remembered, so a flood of refusals is no flood of asks.
 
+use super::decide::{Attempt, Try};
 use super::remote::{Stage, Unseen};
 use super::{EARLY, Lane, Node, Output, Ticket};
 use crate::batch::{Owed, Trial};
@@ -170,6 +171,22 @@ impl Node {
         waits
     }
 
+    /// Whether a recall might bring what a batch lacks of this node's own counters.
+    pub(super) fn could_recall(&mut self, batch: &[Owed], trials: &[Trial], context: Context) -> bool {
+        let Self { options, shelf, .. } = self;
+        let recalls = options.recall && options.consistency == Consistency::Exact;
+        recalls
+            && batch.iter().zip(trials).any(|(charge, trial)| {
+                let lacks = charge.op == Op::Spend && !trial.verdict.is_admitted();
+                let tag = tag_at(&charge.limit, context.now);
+                let page = shelf.books.get_mut(&charge.key).filter(|_| lacks).and_then(|book| book.page(tag));
+                page.is_some_and(|page| {
+                    let regime = Regime::of(&charge.limit, page.view.members().len(), options);
+                    matches!(&page.side, Side::Till(till) if regime != Regime::Decides && (till.held() > 0 || till.is_inherited()))
+                })
+            })
+    }
+
     fn park(&mut self, parked: Parked) -> bool {
         let has_room = self.parked.len() < MOST_PARKED;
         if has_room {
@@ -229,12 +246,19 @@ impl Node {
         report: &Report,
         want: Want,
     ) {
-        let reply = match self.open_told(now, place) {
-            Some(limit) => self.serve(now, from, id, place, report, want, &limit),
+        let mut place = *place;
+        if !matches!(want, Want::Lend { .. }) {
+            // Where the owner decides everything, it also decides which window it is.
+            let (key, limit) = (place.subject.key, place.subject.limit);
+            place.tag =
+                self.shelf.tag(&self.council, &self.options, (key, &limit), now).max(tag_at(&limit, now));
+        }
+        let reply = match self.open_told(now, &place) {
+            Some(limit) => self.serve(now, from, id, &place, report, want, &limit),
             None => Some(Reply::Elsewhere),
         };
         if let Some(reply) = reply {
-            self.answer(now, from, id, place, reply);
+            self.answer(now, from, id, &place, reply);
         }
     }
 
@@ -250,9 +274,10 @@ impl Node {
         limit: &Limit,
     ) -> Option<Reply> {
         let key = place.subject.key;
-        let moment = Page::moment(place.tag, limit, now);
         let page = self.shelf.books.get_mut(&key).and_then(|book| book.page(place.tag));
-        let Some(Side::Till(till)) = page.map(|page| &mut page.side) else { return Some(Reply::Elsewhere) };
+        let Some(page) = page else { return Some(Reply::Elsewhere) };
+        let moment = page.moment_of(limit, now);
+        let Side::Till(till) = &mut page.side else { return Some(Reply::Elsewhere) };
         if !till.is_new(from, id, moment) {
             return None;
         }
@@ -384,12 +409,13 @@ impl Node {
 
     fn try_again(&mut self, ticket: Ticket, now: Timestamp, last: bool) {
         let Some(mut waiting) = self.waiting.remove(&ticket) else { return };
-        let stage = if last { Stage::Fresh } else { waiting.stage.clone() };
+        let (stage, how) = if last { (Stage::Fresh, Try::Last) } else { (waiting.stage.clone(), Try::Ask) };
         // The moment of the decision is now: a window may have begun meanwhile.
         waiting.context.now = waiting.context.now.max(now);
-        match self.attempt(ticket, &waiting.batch, waiting.context, &stage, last) {
-            super::decide::Attempt::Done(verdicts) => self.outputs.push(Output::Decided(ticket, verdicts)),
-            super::decide::Attempt::Wait(stage) => {
+        match self.attempt(ticket, &waiting.batch, waiting.context, &stage, how) {
+            Attempt::Done(verdicts) => self.outputs.push(Output::Decided(ticket, verdicts)),
+            Attempt::WouldWait => {}
+            Attempt::Wait(stage) => {
                 self.waiting.insert(ticket, super::Waiting { stage, ..waiting });
             }
         }

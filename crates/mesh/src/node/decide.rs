@@ -14,9 +14,22 @@ use hivemind_core::store::{Charge, Context, LocalStore, Mode, Op, Parts, Verdict
 use hivemind_core::{Cost, Limit, Rate, Timestamp};
 use smallvec::SmallVec;
 
+/// How far to go for a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Try {
+    /// Only with what is here.
+    Probe,
+    /// By asking, if need be.
+    Ask,
+    /// With what is here, for there is no more time.
+    Last,
+}
+
 /// What came of trying a batch.
 pub(super) enum Attempt {
     Done(Verdicts),
+    /// It cannot be decided with what is here.
+    WouldWait,
     /// Asks are under way.
     Wait(Stage),
 }
@@ -43,8 +56,9 @@ impl Node {
             }
         }
         let ticket = Ticket(self.number());
-        match self.attempt(ticket, &owed, context, &Stage::Fresh, false) {
+        match self.attempt(ticket, &owed, context, &Stage::Fresh, Try::Ask) {
             Attempt::Done(verdicts) => Decided::Now(verdicts),
+            Attempt::WouldWait => Decided::Later(ticket),
             Attempt::Wait(stage) => {
                 let timeout = context.now.saturating_add(self.options.ask_timeout);
                 let until = context.deadline.map_or(timeout, |deadline| deadline.min(timeout));
@@ -55,21 +69,34 @@ impl Node {
         }
     }
 
+    /// Decides them if that needs no waiting. If not, nothing was recorded and nobody asked.
+    pub fn try_decide(&mut self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+        if self.options.consistency == Consistency::Local {
+            return Some(self.local.0.decide_now(batch, context));
+        }
+        let owed = Owed::list(batch);
+        match self.attempt(Ticket(0), &owed, context, &Stage::Fresh, Try::Probe) {
+            Attempt::Done(verdicts) => Some(verdicts),
+            Attempt::Wait(_) | Attempt::WouldWait => None,
+        }
+    }
+
     /// Forgets one counter.
     pub fn forget(&mut self, key: hivemind_core::store::Key) {
         self.local.0.forget_now(key);
         self.shelf.books.remove(&key);
     }
 
-    /// Tries a batch. `last` says that there is no time to ask any more.
+    /// Tries a batch.
     pub(super) fn attempt(
         &mut self,
         ticket: Ticket,
         batch: &[Owed],
         context: Context,
         stage: &Stage,
-        last: bool,
+        how: Try,
     ) -> Attempt {
+        let last = how == Try::Last;
         let mut known: SmallVec<[Known; 2]> = SmallVec::new();
         let mut unseen: SmallVec<[Unseen; 2]> = SmallVec::new();
         for charge in batch {
@@ -89,6 +116,9 @@ impl Node {
                 }
             }
         }
+        if how == Try::Probe && !unseen.is_empty() {
+            return Attempt::WouldWait;
+        }
         if !unseen.is_empty() {
             return Attempt::Wait(self.ask_remote(ticket, batch, unseen, context));
         }
@@ -100,10 +130,16 @@ impl Node {
                 && trial.lacks == 0
         };
         let doomed = batch.iter().zip(&trials).any(refuses);
-        if !last && !doomed && self.ask_for_rights(ticket, batch, &trials, context) {
+        if how == Try::Probe {
+            let lacks = !doomed && trials.iter().any(|trial| trial.lacks > 0);
+            if lacks || self.could_recall(batch, &trials, context) || self.needs_owner(batch, &trials) {
+                return Attempt::WouldWait;
+            }
+        }
+        if how == Try::Ask && !doomed && self.ask_for_rights(ticket, batch, &trials, context) {
             return Attempt::Wait(Stage::Fresh);
         }
-        if !last && self.recall_for(ticket, batch, &trials, context) {
+        if how == Try::Ask && self.recall_for(ticket, batch, &trials, context) {
             return Attempt::Wait(Stage::Fresh);
         }
         self.conclude(ticket, batch, &known, &trials, context)
@@ -112,7 +148,7 @@ impl Node {
     fn find(&mut self, charge: &Owed, now: Timestamp, stage: &Stage, last: bool) -> Result<Found, NoPage> {
         let Self { shelf, council, options, peers, .. } = self;
         let limit = &charge.limit;
-        let tag = tag_at(limit, now);
+        let tag = shelf.tag(council, options, (charge.key, limit), now);
         let book = shelf.open(council, options, (charge.key, limit, tag), now)?;
         book.own = true;
         let page = book.page(tag).ok_or(NoPage::NoView)?;
@@ -126,7 +162,7 @@ impl Node {
                 Found::Here(Known::Rights { can, left: 0, own: 0, ends, final_word: true })
             }
             Side::Till(till) => {
-                let moment = Page::moment(tag, limit, now);
+                let moment = page.moment_of(limit, now);
                 let counts_refusals = regime == Regime::Decides;
                 Found::Here(Known::Counter {
                     state: till.state,
@@ -141,7 +177,7 @@ impl Node {
                 if regime == Regime::Decides && heard && !eventual {
                     return Ok(match stage.seen(charge.key) {
                         Some(state) => {
-                            let moment = Page::moment(tag, limit, now);
+                            let moment = if state.is_some() { now } else { Page::moment(tag, limit, now) };
                             Found::Here(Known::Counter {
                                 state,
                                 limit: *limit,
@@ -174,6 +210,17 @@ impl Node {
                 Found::Here(Known::Rights { can, left, own: purse.spent(), ends, final_word })
             }
         })
+    }
+
+    /// Whether something of a batch is for an owner to do, so that it cannot be done without a word.
+    fn needs_owner(&mut self, batch: &[Owed], trials: &[Trial]) -> bool {
+        let here = |charge: &Owed| {
+            let book = self.shelf.books.get(&charge.key);
+            book.is_some_and(|book| book.pages.iter().any(|page| matches!(page.side, Side::Till(_))))
+        };
+        let is_counter = |trial: &Trial| matches!(trial.after, Known::Counter { .. });
+        let gives = |charge: &Owed| matches!(charge.op, Op::Refund | Op::Debit);
+        batch.iter().zip(trials).any(|(charge, trial)| !here(charge) && (is_counter(trial) || gives(charge)))
     }
 
     /// Keeps the batch or leaves what a refusal leaves, and says so.
@@ -221,7 +268,7 @@ impl Node {
 
     /// Writes down what a charge did here. Says how much of it is for the owner to do.
     fn record(&mut self, charge: &Owed, action: Action, after: &Known, trial: &Trial, now: Timestamp) -> u64 {
-        let tag = tag_at(&charge.limit, now);
+        let tag = self.shelf.tag(&self.council, &self.options, (charge.key, &charge.limit), now);
         let eventual = self.options.consistency == Consistency::Eventual;
         let Some(book) = self.shelf.books.get_mut(&charge.key) else { return 0 };
         let Some(page) = book.page(tag) else { return 0 };

@@ -6,7 +6,6 @@ use super::asks::{Ask, Kind};
 use super::decide::Attempt;
 use super::{Node, Output, Ticket};
 use crate::batch::{self, Owed};
-use crate::codec::tag_at;
 use crate::frame::{Reply, Want};
 use hivemind_core::algorithm::{Action, State};
 use hivemind_core::store::{Context, Key, Mode, Op, Outcome, Verdict, Verdicts};
@@ -66,6 +65,11 @@ impl Node {
         Stage::Looking { seen: Vec::new(), open: looked.len() }
     }
 
+    fn counter(&mut self, charge: &Owed, now: Timestamp) -> Unseen {
+        let tag = self.shelf.tag(&self.council, &self.options, (charge.key, &charge.limit), now);
+        Unseen { key: charge.key, limit: charge.limit, tag }
+    }
+
     /// Has owners do what was decided here. What can be refused is waited for.
     pub(super) fn do_remote(
         &mut self,
@@ -79,8 +83,7 @@ impl Node {
         for (charge, action) in remote {
             let waits = matches!(action, Action::Spend { .. }) && verdicts.committed;
             let tickets = if waits { vec![ticket] } else { Vec::new() };
-            let counter =
-                Unseen { key: charge.key, limit: charge.limit, tag: tag_at(&charge.limit, context.now) };
+            let counter = self.counter(charge, context.now);
             self.ask(
                 &counter,
                 Kind::Do,
@@ -153,7 +156,7 @@ impl Node {
         }
         // Somebody was faster: what the others took is given back.
         for charge in &done {
-            let counter = Unseen { key: charge.key, limit: charge.limit, tag: tag_at(&charge.limit, now) };
+            let counter = self.counter(charge, now);
             let want = Want::Do { action: Action::Refund, cost: charge.cost };
             self.ask(&counter, Kind::Do, Vec::new(), want, now);
         }
