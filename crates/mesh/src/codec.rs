@@ -293,6 +293,7 @@ fn write_want(writer: &mut Writer, want: &Want) {
             writer.number(*cost);
         }
         Want::Look => writer.byte(2),
+        Want::Forget => writer.byte(3),
     }
 }
 
@@ -304,6 +305,7 @@ fn read_want(reader: &mut Reader<'_>) -> Result<Want, Unreadable> {
             Want::Do { action, cost: reader.number()? }
         }
         2 => Want::Look,
+        3 => Want::Forget,
         _ => return Err(Unreadable),
     })
 }

@@ -366,6 +366,13 @@ impl Council {
         // Of those that look for a mesh together, the first by name founds it.
         let first = peers.heard(now).all(|(id, _)| self.me.id < *id);
         if first {
+            self.found(now);
+        }
+    }
+
+    /// Founds a mesh of this node alone, if it knows of none.
+    pub(crate) fn found(&mut self, now: Timestamp) {
+        if self.chain.is_none() {
             let view = View::founded(self.me.clone(), now);
             self.chain = Some(Chain::founded(view, now));
             self.version += 1;

@@ -83,6 +83,8 @@ pub(crate) enum Want {
     Do { action: Action, cost: u64 },
     /// The state of the counter.
     Look,
+    /// The counter's end: an operator reset it, or a connection was closed.
+    Forget,
 }
 
 /// What came of an ask.

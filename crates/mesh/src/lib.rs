@@ -32,6 +32,7 @@ mod purse;
 mod shelf;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
+mod store;
 mod till;
 mod view;
 mod wire;
@@ -41,4 +42,5 @@ pub use member::{Generation, Member};
 pub use node::{Decided, Lane, Node, Output, Standing, Ticket};
 pub use options::{Consistency, MeshOptions, OnUnreachable};
 pub use owner::{Members, NodeId};
+pub use store::{Carrier, MeshStore};
 pub use view::{View, ViewId};

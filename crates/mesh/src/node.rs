@@ -145,6 +145,11 @@ impl Node {
         }
     }
 
+    /// Founds a mesh at once, of which this node is the only member: for one that has no peers.
+    pub fn found(&mut self, now: Timestamp) {
+        self.council.found(now);
+    }
+
     /// A peer that can be spoken to: discovery named it, or it called.
     pub fn meet(&mut self, peer: NodeId) {
         if peer != self.council.me.id && self.links.len() < 4 * View::MOST_MEMBERS {

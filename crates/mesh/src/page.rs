@@ -61,13 +61,23 @@ impl Regime {
 }
 
 impl Page {
-    /// The moment of a decision on this page. Before its window, a counter that has reached it says
-    /// so itself; after it, time stands still at its end.
-    pub(crate) fn moment_of(&self, limit: &Limit, now: Timestamp) -> Timestamp {
-        let held = Self::moment(self.tag, limit, now);
-        match &self.side {
-            Side::Till(till) if till.state.is_some() && now < held => now,
-            _ => held,
+    /// The moment of a decision on this page. Where the owner decides everything it is now, whatever
+    /// window that is; else it is held within the page's window.
+    pub(crate) fn moment_of(&self, limit: &Limit, options: &MeshOptions, now: Timestamp) -> Timestamp {
+        match Regime::of(limit, self.view.members().len(), options) {
+            Regime::Decides => now,
+            Regime::Lends { .. } => Self::moment(self.tag, limit, now),
+        }
+    }
+
+    /// The page of a counter that its owner decides is that of the window it has reached.
+    pub(crate) fn follow_state(&mut self, limit: &Limit, options: &MeshOptions) {
+        if let Side::Till(till) = &self.side
+            && let Some(state) = till.state
+            && !matches!(limit, Limit::TokenBucket(_))
+            && Regime::of(limit, self.view.members().len(), options) == Regime::Decides
+        {
+            self.tag = state.bits().0;
         }
     }
 

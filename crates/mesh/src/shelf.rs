@@ -34,6 +34,9 @@ impl Hasher for KeyHasher {
 
 pub(crate) type KeyMap<V> = HashMap<Key, V, BuildHasherDefault<KeyHasher>>;
 
+/// How long what says nothing any more is kept, as the memory store does: a clock may step back several times.
+const IDLE: std::time::Duration = std::time::Duration::from_secs(300);
+
 /// All books of this node.
 #[derive(Debug)]
 pub(crate) struct Shelf {
@@ -87,7 +90,7 @@ impl Shelf {
         let has_book = match self.books.get_mut(&key) {
             Some(book) if book.limit == *limit => {
                 if book.page(tag).is_some_and(|page| page.epoch == epoch) {
-                    book.used = now;
+                    book.used = book.used.max(now);
                     // Asked for once more, since a borrow that is returned early cannot be given up.
                     return self.books.get_mut(&key).ok_or(NoPage::Full);
                 }
@@ -104,7 +107,7 @@ impl Shelf {
             self.books.insert(key, Book::new(*limit, now));
         }
         let book = self.books.get_mut(&key).ok_or(NoPage::Full)?;
-        book.used = now;
+        book.used = book.used.max(now);
         if book.limit != *limit {
             book.change_limit(limit, (&council.me, key), options, now);
         }
@@ -123,8 +126,8 @@ impl Shelf {
         Ok(book)
     }
 
-    /// The number of the window that a charge belongs to. Where the owner decides everything, a clock that
-    /// stepped back stays in the window that the counter has reached, and one that was set takes it along.
+    /// The number of the page that a charge belongs to: that of its window. Where the owner decides everything
+    /// there is one page, and the algorithm knows which window it is in.
     pub(crate) fn tag(
         &mut self,
         council: &Council,
@@ -133,16 +136,9 @@ impl Shelf {
         now: Timestamp,
     ) -> u64 {
         let present = tag_at(limit, now);
-        let Some(book) = self.books.get_mut(&key) else { return present };
-        let Some(page) = book.pages.last_mut().filter(|page| page.tag > present) else { return present };
-        if !decides(limit, &page.view, options) || council.head().is_none() {
-            return present;
-        }
-        let start = Timestamp::from_nanos(page.tag.saturating_mul(period_nanos(limit)));
-        if start.since(now) > STEP_BACK {
-            page.tag = present;
-        }
-        page.tag
+        let decided = council.current(now).is_some_and(|view| decides(limit, view, options));
+        let page = self.books.get(&key).filter(|_| decided).and_then(|book| book.pages.last());
+        page.filter(|page| decides(limit, &page.view, options)).map_or(present, |page| page.tag)
     }
 
     /// A clock that was set back is followed; one that only stepped back is not.
@@ -157,18 +153,23 @@ impl Shelf {
     }
 
     /// Drops windows that are over, and buckets that nobody used until they were full again.
-    pub(crate) fn sweep(&mut self, now: Timestamp) {
+    pub(crate) fn sweep(&mut self, options: &MeshOptions, now: Timestamp) {
         self.see(now);
         let latest = self.latest;
         self.books.retain(|_, book| {
             let limit = book.limit;
             if matches!(limit, Limit::TokenBucket(_)) {
-                let idle = latest.since(book.used) > limit.longest_memory();
+                let idle = latest.since(book.used) > limit.longest_memory().saturating_add(IDLE);
                 return !idle || book.listed || book.pages.iter().any(Page::is_lent);
             }
             // The last window is kept: slow clocks still ask for it, and a sliding one weighs it.
             let present = tag_at(&limit, latest);
-            book.pages.retain(|page| page.tag.saturating_add(2) > present);
+            book.pages.retain(|page| {
+                let start = Timestamp::from_nanos(page.tag.saturating_mul(period_nanos(&limit)));
+                let stays = decides(&limit, &page.view, options);
+                let until = start.saturating_add(limit.longest_memory()).saturating_add(IDLE);
+                page.tag.saturating_add(2) > present || stays && until > latest
+            });
             !book.pages.is_empty()
         });
     }
@@ -206,10 +207,7 @@ fn begin(
     let Begun::In(view) = council.begin(start) else { return Err(NoPage::NoView) };
     let mut page = Page::begun(tag, view, (&me, key, limit), options, now);
     if let Side::Till(till) = &mut page.side {
-        let last = book.pages.iter().rev().find(|page| page.tag < tag).map(|page| &page.side);
-        if let (true, Some(Side::Till(last))) = (decides(limit, &page.view, options), last) {
-            till.state = last.state; // The algorithm knows best what a new window takes over.
-        } else if matches!(limit, Limit::SlidingWindow(_)) {
+        if matches!(limit, Limit::SlidingWindow(_)) {
             carry_on(book, till, council, (key, limit, tag), now);
         }
         if till.state.is_some() {

@@ -16,4 +16,4 @@ pub use random::Random;
 pub use scenario::{Played, Scenario, limits, scenarios};
 pub use tally::Tally;
 pub use traffic::Shape;
-pub use world::{World, options_for_a_grid};
+pub use world::{World, options_for_a_grid, seated};

@@ -89,7 +89,7 @@ impl Node {
         Some(id)
     }
 
-    fn urge(&mut self, to: &NodeId, item: Item) {
+    pub(super) fn urge(&mut self, to: &NodeId, item: Item) {
         if let Some(link) = self.links.get_mut(to) {
             link.urgent.push(item);
         }
@@ -247,11 +247,14 @@ impl Node {
         want: Want,
     ) {
         let mut place = *place;
+        if want == Want::Forget {
+            self.shelf.books.remove(&place.subject.key);
+            return;
+        }
         if !matches!(want, Want::Lend { .. }) {
             // Where the owner decides everything, it also decides which window it is.
             let (key, limit) = (place.subject.key, place.subject.limit);
-            place.tag =
-                self.shelf.tag(&self.council, &self.options, (key, &limit), now).max(tag_at(&limit, now));
+            place.tag = self.shelf.tag(&self.council, &self.options, (key, &limit), now);
         }
         let reply = match self.open_told(now, &place) {
             Some(limit) => self.serve(now, from, id, &place, report, want, &limit),
@@ -276,7 +279,7 @@ impl Node {
         let key = place.subject.key;
         let page = self.shelf.books.get_mut(&key).and_then(|book| book.page(place.tag));
         let Some(page) = page else { return Some(Reply::Elsewhere) };
-        let moment = page.moment_of(limit, now);
+        let moment = page.moment_of(limit, &self.options, now);
         let Side::Till(till) = &mut page.side else { return Some(Reply::Elsewhere) };
         if !till.is_new(from, id, moment) {
             return None;
@@ -289,13 +292,18 @@ impl Node {
             return Some(Reply::Exhausted); // The word says which account it has; it begins anew.
         }
         Some(match want {
-            Want::Look => Reply::Seen(till.state.map(hivemind_core::algorithm::State::bits)),
+            Want::Look | Want::Forget => Reply::Seen(till.state.map(hivemind_core::algorithm::State::bits)),
             Want::Do { action, cost } => {
-                let verdict = till.apply(limit, action, cost, moment).verdict;
+                let step = match action {
+                    Action::Peek => till.peek(limit, cost, moment),
+                    _ => till.apply(limit, action, cost, moment),
+                };
+                let verdict = step.verdict;
                 if verdict.is_admitted() && matches!(action, Action::Spend { .. }) || action == Action::Debit
                 {
                     till.note_spent(cost);
                 }
+                page.follow_state(limit, &self.options);
                 Reply::Done(verdict)
             }
             Want::Lend { need, ahead } if till.lend(limit, from, need, ahead, moment) => Reply::Lent,

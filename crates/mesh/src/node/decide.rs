@@ -5,12 +5,14 @@ use super::remote::{Stage, Unseen};
 use super::{Decided, Node, Ticket, Waiting};
 use crate::batch::{self, Known, Owed, Trial};
 use crate::codec::{period_nanos, tag_at};
+use crate::dictionary::Subject;
+use crate::frame::{Item, Place, Report, Want};
 use crate::options::{Consistency, OnUnreachable};
 use crate::page::{Page, Regime, Side};
 use crate::purse::signed;
 use crate::shelf::NoPage;
 use hivemind_core::algorithm::Action;
-use hivemind_core::store::{Charge, Context, LocalStore, Mode, Op, Parts, Verdict, Verdicts};
+use hivemind_core::store::{Charge, Context, Key, LocalStore, Mode, Op, Parts, Verdict, Verdicts};
 use hivemind_core::{Cost, Limit, Rate, Timestamp};
 use smallvec::SmallVec;
 
@@ -81,10 +83,20 @@ impl Node {
         }
     }
 
-    /// Forgets one counter.
-    pub fn forget(&mut self, key: hivemind_core::store::Key) {
+    /// Forgets one counter, here and at its owner.
+    pub fn forget(&mut self, key: Key, now: Timestamp) {
         self.local.0.forget_now(key);
-        self.shelf.books.remove(&key);
+        let Some(mut book) = self.shelf.books.remove(&key) else { return };
+        let limit = book.limit;
+        if let Some(Page { tag, view, side: Side::Purse(_), .. }) = book.pages.pop()
+            && let Some(owner) = view.owner(key)
+        {
+            let place = Place { subject: Subject { key, limit }, view: view.id(), tag };
+            let (id, to) = (self.number(), owner.id.clone());
+            let item = Item::Ask { id, place, report: Report::default(), want: Want::Forget };
+            self.urge(&to, item);
+            self.flush_urgent(now);
+        }
     }
 
     /// Tries a batch.
@@ -162,7 +174,7 @@ impl Node {
                 Found::Here(Known::Rights { can, left: 0, own: 0, ends, final_word: true })
             }
             Side::Till(till) => {
-                let moment = page.moment_of(limit, now);
+                let moment = page.moment_of(limit, options, now);
                 let counts_refusals = regime == Regime::Decides;
                 Found::Here(Known::Counter {
                     state: till.state,
@@ -177,7 +189,7 @@ impl Node {
                 if regime == Regime::Decides && heard && !eventual {
                     return Ok(match stage.seen(charge.key) {
                         Some(state) => {
-                            let moment = if state.is_some() { now } else { Page::moment(tag, limit, now) };
+                            let moment = now;
                             Found::Here(Known::Counter {
                                 state,
                                 limit: *limit,
@@ -238,7 +250,18 @@ impl Node {
         let mut left: SmallVec<[Known; 2]> = SmallVec::from_slice(known);
         for (index, (charge, trial)) in batch.iter().zip(trials).enumerate() {
             let (action, after, verdict) = if committed {
-                (batch::action(charge.op, context.on_refusal), trial.after, trial.verdict)
+                let action = match batch::action(charge.op, context.on_refusal) {
+                    // It was refused, which here means nothing, and is counted at most.
+                    Action::Spend { count_refusal } if !trial.verdict.is_admitted() => {
+                        if count_refusal {
+                            Action::Count
+                        } else {
+                            Action::Peek
+                        }
+                    }
+                    action => action,
+                };
+                (action, trial.after, trial.verdict)
             } else {
                 let action = batch::left_behind(charge, trial, context.on_refusal);
                 let now_known = left.get(index).copied().unwrap_or(trial.after);
@@ -281,6 +304,7 @@ impl Node {
                 if spends || action == Action::Debit {
                     till.note_spent(charge.cost);
                 }
+                page.follow_state(&charge.limit, &self.options);
                 return 0;
             }
             (Side::Purse(_), Known::Counter { .. }) => return charge.cost,

@@ -28,7 +28,7 @@ impl Node {
         }
         if now.since(self.swept) >= Duration::from_secs(1) {
             self.swept = now;
-            self.shelf.sweep(now);
+            self.shelf.sweep(&self.options, now);
         }
         self.flush_urgent(now);
     }

@@ -124,18 +124,11 @@ impl World {
     /// Starts so many nodes that are members of one view from the first moment on.
     pub fn start_together(&mut self, count: usize) {
         (0..count).for_each(|index| self.start(index));
-        let members: Vec<Member> =
-            self.seats.iter().flatten().map(|seat| seat.node.member().clone()).collect();
-        let Some(first) = members.first().cloned() else { return };
-        let founded = View::founded(first.clone(), Timestamp::EPOCH);
-        let round = Round { number: 1, proposer: first.id };
-        let view = View::new(Some(founded.id()), Timestamp::from_nanos(1), round, members.clone(), []);
-        let mut chain = Chain::founded(founded, Timestamp::EPOCH);
-        chain.append(view);
+        let mut nodes: Vec<(&mut Node, Timestamp)> = Vec::new();
         for seat in self.seats.iter_mut().flatten() {
-            let now = at(self.now, seat.skew);
-            seat.node.seat(chain.clone(), &members, now);
+            nodes.push((&mut seat.node, at(self.now, seat.skew)));
         }
+        seat(&mut nodes);
     }
 
     /// A node stops without a word.
@@ -324,4 +317,26 @@ impl World {
 /// A true time as a clock that is so far off shows it.
 fn at(us: u64, skew: i64) -> Timestamp {
     Timestamp::from_nanos(us.saturating_add_signed(skew).saturating_mul(1_000))
+}
+
+/// Makes nodes the members of one view.
+fn seat(nodes: &mut [(&mut Node, Timestamp)]) {
+    let members: Vec<Member> = nodes.iter().map(|(node, _)| node.member().clone()).collect();
+    let Some(first) = members.first() else { return };
+    let round = Round { number: 1, proposer: first.id.clone() };
+    let view = View::new(None, Timestamp::EPOCH, round, members.clone(), []);
+    let chain = Chain::founded(view, Timestamp::EPOCH);
+    for (node, now) in nodes {
+        node.seat(chain.clone(), &members, *now);
+    }
+}
+
+/// So many nodes that are members of one view.
+#[must_use]
+pub fn seated(count: usize, options: &MeshOptions, now: Timestamp) -> Vec<Node> {
+    let mut nodes: Vec<Node> =
+        (0..count).map(|index| Node::new(name(index), 1, options.clone(), now)).collect();
+    let mut seats: Vec<_> = nodes.iter_mut().map(|node| (node, now)).collect();
+    seat(&mut seats);
+    nodes
 }
