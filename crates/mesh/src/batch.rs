@@ -23,12 +23,12 @@ impl Owed {
     pub(crate) fn list(batch: &[Charge<'_>]) -> SmallVec<[Self; 2]> {
         let mut list = SmallVec::with_capacity(batch.len());
         let mut descriptor = 0;
-        let mut last = None;
+        let mut group = None;
         for charge in batch {
             // Only quotas are grouped, and what stands between them does not part them.
             if charge.mode == Mode::Quota {
-                descriptor += u32::from(last.is_some_and(|last| last != charge.parts));
-                last = Some(charge.parts);
+                descriptor += u32::from(group.is_some_and(|group| group != charge.parts));
+                group = Some(charge.parts);
             }
             let Charge { key, limit, cost, op, mode, .. } = *charge;
             list.push(Self { key, limit: *limit, cost: cost.get(), op, mode, descriptor });

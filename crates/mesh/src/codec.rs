@@ -34,7 +34,7 @@ pub(crate) struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    pub(crate) fn new(header: Header, spoken: &'a mut Spoken) -> Self {
+    pub(crate) fn new(header: &Header, spoken: &'a mut Spoken) -> Self {
         let mut writer = Writer::default();
         writer.byte(VERSION);
         writer.byte(u8::from(header.leaving) | u8::from(header.head.is_some()) << 1);
@@ -47,7 +47,7 @@ impl<'a> Encoder<'a> {
         }
         // Tags are told relative to the time as the other side reads it.
         let time = Timestamp::from_nanos(header.time.as_nanos() / 1_000 * 1_000);
-        Self { writer, header: Header { time, ..header }, spoken }
+        Self { writer, header: Header { time, ..header.clone() }, spoken }
     }
 
     pub(crate) fn length(&self) -> usize {
@@ -65,12 +65,16 @@ impl<'a> Encoder<'a> {
                 self.writer.number(root.founded.as_nanos());
                 self.writer.fixed(root.id.0);
                 self.writer.number(views.len() as u64);
-                views.iter().for_each(|view| write_view(&mut self.writer, view));
+                for view in views {
+                    write_view(&mut self.writer, view);
+                }
             }
             Item::Motion { view, votes: (consents, seen, released) } => {
                 self.writer.byte(2);
                 write_view(&mut self.writer, view);
-                [consents, seen, released].iter().for_each(|votes| self.writer.wide(**votes));
+                for votes in [consents, seen, released] {
+                    self.writer.wide(*votes);
+                }
             }
             Item::Report(place, report) => {
                 self.place(3, place);

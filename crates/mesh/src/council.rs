@@ -219,8 +219,8 @@ impl Council {
         let (consents, seen, released) = votes;
         let Some(motion) = self.motions.get_mut(index) else { return false };
         let news = motion.merge(consents, seen, released);
-        let voted = self.vote(index, now, peers);
-        self.settle() || voted || news
+        let told_more = self.vote(index, now, peers);
+        self.settle() || told_more || news
     }
 
     /// Says to one motion what this node has to say, once it can. Says whether it did.
@@ -324,7 +324,9 @@ impl Council {
         let later: Vec<View> =
             told.iter().skip_while(|view| view.id() != head).skip(1).map(|view| View::clone(view)).collect();
         let news = !later.is_empty();
-        later.into_iter().for_each(|view| self.adopt(view));
+        for view in later {
+            self.adopt(view);
+        }
         news
     }
 

@@ -83,7 +83,9 @@ impl<C: Carrier> MeshStore<C> {
             }
         }
         drop(inside);
-        sends.into_iter().for_each(|(to, lane, frame)| self.carrier.carry(&to, lane, frame));
+        for (to, lane, frame) in sends {
+            self.carrier.carry(&to, lane, frame);
+        }
         wakers.into_iter().for_each(Waker::wake);
     }
 
@@ -93,12 +95,11 @@ impl<C: Carrier> MeshStore<C> {
         poll_fn(|context| {
             let mut inside = self.lock();
             let answer = inside.open.entry(ticket).or_default();
-            match answer.verdicts.take() {
-                Some(verdicts) => Poll::Ready(verdicts),
-                None => {
-                    answer.waker = Some(context.waker().clone());
-                    Poll::Pending
-                }
+            if let Some(verdicts) = answer.verdicts.take() {
+                Poll::Ready(verdicts)
+            } else {
+                answer.waker = Some(context.waker().clone());
+                Poll::Pending
             }
         })
         .await

@@ -153,12 +153,11 @@ impl Till {
 
     #[expect(clippy::indexing_slicing, reason = "the place was just found or made")]
     fn account(&mut self, member: &Member, now: Timestamp) -> &mut Account {
-        let index = match self.accounts.iter().position(|account| account.member == *member) {
-            Some(index) => index,
-            None => {
-                self.accounts.push(Account::new(member.clone(), now));
-                self.accounts.len() - 1
-            }
+        let index = if let Some(index) = self.accounts.iter().position(|account| account.member == *member) {
+            index
+        } else {
+            self.accounts.push(Account::new(member.clone(), now));
+            self.accounts.len() - 1
         };
         let account = &mut self.accounts[index];
         account.active = account.active.max(now);
@@ -257,15 +256,15 @@ impl Till {
             1 + self.accounts.iter().filter(|account| now.since(account.active) < ACTIVE).count() as u64;
         let plenty = (left - need) / (2 * active);
         let amount = need + ahead.min(plenty).min(most - need);
-        let lent = amount == 0
+        let granted = amount == 0
             || self.apply(limit, Action::Spend { count_refusal: false }, amount, now).verdict.outcome
                 == Outcome::Admitted;
         let account = self.account(member, now);
-        if lent {
+        if granted {
             account.granted = account.granted.saturating_add(amount);
             account.has_news = true;
         }
-        lent
+        granted
     }
 
     /// What members hold, at most, as far as this node knows.

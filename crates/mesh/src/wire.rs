@@ -33,9 +33,8 @@ impl Writer {
 
     pub(crate) fn wide(&mut self, number: u128) {
         // Votes of few members are small numbers.
-        let (high, low) = ((number >> 64) as u64, number as u64);
-        self.number(low);
-        self.number(high);
+        self.number(u64::try_from(number & u128::from(u64::MAX)).unwrap_or(0));
+        self.number(u64::try_from(number >> 64).unwrap_or(0));
     }
 
     pub(crate) fn text(&mut self, text: &str) {

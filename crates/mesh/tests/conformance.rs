@@ -93,7 +93,7 @@ impl Store for Three {
     async fn decide(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
         self.settle(context.now);
         let index = self.next.fetch_add(1, Ordering::Relaxed) % self.stores.len();
-        let mut decision = pin!(self.stores[index].1.decide(batch, context));
+        let mut decision = pin!(self.stores.get(index).expect("one of three").1.decide(batch, context));
         let mut polling = std::task::Context::from_waker(Waker::noop());
         loop {
             if let Poll::Ready(verdicts) = decision.as_mut().poll(&mut polling) {

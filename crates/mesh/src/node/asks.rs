@@ -437,7 +437,9 @@ impl Node {
             .filter(|(_, waiting)| waiting.until <= now)
             .map(|(ticket, _)| *ticket)
             .collect();
-        late.into_iter().for_each(|ticket| self.give_up(ticket, now));
+        for ticket in late {
+            self.give_up(ticket, now);
+        }
         let patience = self.options.ask_timeout * 4;
         let Self { asks, shelf, .. } = self;
         asks.retain(|id, ask| {
@@ -453,7 +455,9 @@ impl Node {
         let (over, rest): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.parked).into_iter().partition(|parked| parked.until <= now);
         self.parked = rest;
-        over.into_iter().for_each(|parked| self.serve_one(now, parked, true));
+        for parked in over {
+            self.serve_one(now, parked, true);
+        }
     }
 
     pub(super) fn flush_urgent(&mut self, now: Timestamp) {

@@ -132,7 +132,7 @@ impl Node {
             return Attempt::WouldWait;
         }
         if !unseen.is_empty() {
-            return Attempt::Wait(self.ask_remote(ticket, batch, unseen, context));
+            return Attempt::Wait(self.ask_remote(ticket, batch, &unseen, context));
         }
         let trials = batch::try_all(batch, &known, context);
         let refuses = |(charge, trial): (&Owed, &Trial)| {
@@ -188,10 +188,10 @@ impl Node {
                 let heard = owner.is_some_and(|owner| peers.is_heard(owner, now));
                 if regime == Regime::Decides && heard && !eventual {
                     return Ok(match stage.seen(charge.key) {
-                        Some(state) => {
+                        Some(seen) => {
                             let moment = now;
                             Found::Here(Known::Counter {
-                                state,
+                                state: seen.0,
                                 limit: *limit,
                                 moment,
                                 counts_refusals: true,

@@ -176,7 +176,9 @@ impl Node {
             self.asks.clear();
             self.parked.clear();
             let waiting: Vec<_> = self.waiting.keys().copied().collect();
-            waiting.into_iter().for_each(|ticket| self.give_up(ticket, now));
+            for ticket in waiting {
+                self.give_up(ticket, now);
+            }
         }
         self.tell_views(now);
     }
@@ -195,7 +197,7 @@ impl Node {
         let header = Header { known: link.heard.known(), to: link.generation, ..header };
         let mut rest = items;
         loop {
-            let mut encoder = Encoder::new(header.clone(), &mut link.spoken);
+            let mut encoder = Encoder::new(&header, &mut link.spoken);
             while let Some((item, later)) = rest.split_first() {
                 encoder.push(item);
                 rest = later;

@@ -10,7 +10,6 @@ use crate::frame::{Reply, Want};
 use hivemind_core::algorithm::{Action, State};
 use hivemind_core::store::{Context, Key, Mode, Op, Outcome, Verdict, Verdicts};
 use hivemind_core::{Limit, Timestamp};
-use smallvec::SmallVec;
 
 /// A counter that its owner decides, and whose state was not seen.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +18,10 @@ pub(super) struct Unseen {
     pub(super) limit: Limit,
     pub(super) tag: u64,
 }
+
+/// A counter's state as its owner told it; none if it was never touched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen(pub(super) Option<State>);
 
 /// How far a request that waits has come.
 #[derive(Clone, Debug)]
@@ -35,9 +38,9 @@ pub(super) enum Stage {
 
 impl Stage {
     /// The state of a counter that was looked at.
-    pub(super) fn seen(&self, key: Key) -> Option<Option<State>> {
+    pub(super) fn seen(&self, key: Key) -> Option<Seen> {
         let Self::Looking { seen, open: 0 } = self else { return None };
-        seen.iter().find(|(looked, _)| *looked == key).map(|(_, state)| *state)
+        seen.iter().find(|(looked, _)| *looked == key).map(|(_, state)| Seen(*state))
     }
 }
 
@@ -47,16 +50,16 @@ impl Node {
         &mut self,
         ticket: Ticket,
         batch: &[Owed],
-        unseen: SmallVec<[Unseen; 2]>,
+        unseen: &[Unseen],
         context: Context,
     ) -> Stage {
-        if let ([charge], [counter]) = (batch, unseen.as_slice()) {
+        if let ([charge], [counter]) = (batch, unseen) {
             let action = batch::action(charge.op, context.on_refusal);
             self.ask(counter, Kind::Do, vec![ticket], Want::Do { action, cost: charge.cost }, context.now);
             return Stage::Alone;
         }
         let mut looked: Vec<Key> = Vec::new();
-        for counter in &unseen {
+        for counter in unseen {
             if !looked.contains(&counter.key) {
                 looked.push(counter.key);
                 self.ask(counter, Kind::Look, vec![ticket], Want::Look, context.now);

@@ -116,7 +116,7 @@ impl Node {
                             link.items.push(Item::Word(place, word));
                         }
                     }
-                    more |= till.accounts().iter().any(|account| account.is_unconfirmed());
+                    more |= till.accounts().iter().any(super::super::till::Account::is_unconfirmed);
                 }
             }
         }
@@ -161,7 +161,9 @@ impl Node {
                 listed.push(key);
             }
         }
-        listed.into_iter().for_each(|key| self.list(key));
+        for key in listed {
+            self.list(key);
+        }
     }
 
     /// Whether a node that leaves has nothing left to give back, and is out of the view.

@@ -111,7 +111,7 @@ impl Cell {
         let mean_cost = (self.most_cost + 1) as f64 / 2.0;
         let rate = self.load * f64::from(self.limit) / f64::from(self.seconds) / mean_cost;
         let window_us = u64::from(self.seconds) * 1_000_000;
-        let key = Key::from_bits(random.next(), random.next());
+        let key = Key::from_bits(random.draw(), random.draw());
         let traffic = Traffic::new(self.shape, rate, self.nodes, window_us, self.most_cost, random);
         world.add_counter(key, limit, traffic);
         world

@@ -61,8 +61,8 @@ impl Network {
         (0..copies)
             .filter_map(|_| {
                 let lost = random.chance(self.loss) || crosses;
-                let late = if random.chance(self.stragglers) { 10 } else { 1 };
-                let delay = (mean / 2 + random.below(mean + 1)) * late;
+                let times = if random.chance(self.stragglers) { 10 } else { 1 };
+                let delay = (mean / 2 + random.below(mean + 1)) * times;
                 (!lost).then_some(delay.max(1))
             })
             .collect()

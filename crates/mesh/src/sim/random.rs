@@ -12,7 +12,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,14 +22,14 @@ impl Random {
 
     /// A number below `bound`; 0 if that is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        let scaled = u128::from(self.next()) * u128::from(bound);
+        let scaled = u128::from(self.draw()) * u128::from(bound);
         u64::try_from(scaled >> 64).unwrap_or(0)
     }
 
     /// A number from 0 to 1.
     #[expect(clippy::cast_precision_loss, reason = "53 bits are all that a float holds")]
     pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        (self.draw() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// True so often out of a thousand times.

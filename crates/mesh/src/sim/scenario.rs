@@ -44,15 +44,15 @@ impl Scenario {
         let mut options = MeshOptions { on_unreachable: OnUnreachable::Refuse, ..MeshOptions::default() };
         // A node that founds a mesh of its own while it is cut off is another story.
         options.council.found_after = None;
-        let network = if seed % 3 == 0 { Network::default() } else { Network::bad() };
+        let network = if seed.is_multiple_of(3) { Network::default() } else { Network::bad() };
         let mut world = World::new(seed, network, options, 30_000);
         world.start_together(self.nodes);
         let shapes = [Shape::Uniform, Shape::Zipf, Shape::Single, Shape::Moving, Shape::OnOff, Shape::Spike];
         let shape = shapes.get(usize::try_from(random.below(6)).unwrap_or(0)).copied().unwrap_or(Shape::Zipf);
         let window_us = u64::try_from(limit.period().length().as_micros()).unwrap_or(u64::MAX);
         let rate = load * f64::from(limit.requests()) / limit.period().length().as_secs_f64();
-        let key = Key::from_bits(random.next(), random.next());
-        let most_cost = [1, 1, 5][usize::try_from(random.below(3)).unwrap_or(0).min(2)];
+        let key = Key::from_bits(random.draw(), random.draw());
+        let most_cost = if random.chance(333) { 5 } else { 1 };
         let traffic = Traffic::new(shape, rate, self.nodes, window_us, most_cost, random.clone());
         world.add_counter(key, limit, traffic);
         world.discover(&(0..self.nodes + 3).collect::<Vec<_>>());
@@ -70,6 +70,9 @@ impl Scenario {
 }
 
 /// Limits of all kinds, small and large.
+///
+/// # Panics
+/// Never: these can be made.
 #[must_use]
 #[expect(clippy::unwrap_used, reason = "these can be made")]
 pub fn limits() -> Vec<Limit> {

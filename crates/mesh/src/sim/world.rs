@@ -297,19 +297,19 @@ impl World {
                         counter.tally.admit(cost, local, asked, truly);
                     }
                 }
-                Output::Send { to, lane, frame } => self.post(from, &to, lane, frame),
+                Output::Send { to, lane, frame } => self.post(from, &to, lane, &frame),
             }
         }
     }
 
-    fn post(&mut self, from: usize, to: &NodeId, lane: Lane, frame: Vec<u8>) {
+    fn post(&mut self, from: usize, to: &NodeId, lane: Lane, frame: &[u8]) {
         let Some(to) = to.as_str().strip_prefix('n').and_then(|index| index.parse::<usize>().ok()) else {
             return;
         };
         self.sent.0 += frame.len() as u64;
         self.sent.1 += 1;
         for delay in self.network.arrivals(&mut self.random, lane, from, to) {
-            self.push(self.now + delay, Event::Mail { to, from, frame: frame.clone() });
+            self.push(self.now + delay, Event::Mail { to, from, frame: frame.to_vec() });
         }
     }
 }
