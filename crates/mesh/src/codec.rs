@@ -362,3 +362,6 @@ fn read_reply(reader: &mut Reader<'_>) -> Result<Reply, Unreadable> {
         _ => return Err(Unreadable),
     })
 }
+
+#[cfg(test)]
+mod tests;

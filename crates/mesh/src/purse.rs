@@ -54,6 +54,11 @@ impl Purse {
         self.spent
     }
 
+    /// What was spent here and not given back.
+    pub(crate) fn net_spent(&self) -> i64 {
+        signed(self.spent.saturating_sub(self.refunded))
+    }
+
     #[inline]
     pub(crate) fn spend(&mut self, cost: u64) {
         self.spent = self.spent.saturating_add(cost);

@@ -205,7 +205,11 @@ impl Node {
                 let can = if eventual {
                     i64::from(limit.burst()).saturating_sub(spent).saturating_sub(signed(purse.others))
                 } else if heard {
-                    purse.unspent()
+                    // Whatever an owner grants, no node alone admits more than the limit.
+                    let full = i64::from(limit.burst());
+                    let most =
+                        if matches!(limit, Limit::TokenBucket(_)) { full } else { full - purse.net_spent() };
+                    purse.unspent().min(most)
                 } else {
                     let even = u64::from(limit.burst()).div_ceil(members.max(1) as u64);
                     match options.on_unreachable {

@@ -11,6 +11,10 @@ use std::collections::BTreeMap;
 pub struct Tally {
     limit: Limit,
     windows: BTreeMap<u64, (u64, u64)>,
+    /// For sliding windows: the one counter that everything admitted goes through.
+    central: Option<State>,
+    /// What was admitted although the one sliding window had no room; clocks that differ may cause some.
+    pub beyond_estimate: u64,
     /// For buckets: when each admission was asked for, when it was known, and its cost.
     admissions: Vec<(u64, u64, u64)>,
     /// What one bucket alone would have admitted of the same requests, and what was admitted.
@@ -24,7 +28,16 @@ pub struct Tally {
 impl Tally {
     pub(super) fn new(limit: Limit) -> Self {
         let windows = BTreeMap::new();
-        Self { limit, windows, admissions: Vec::new(), alone: None, by_one: 0, admitted: 0 }
+        Self {
+            limit,
+            windows,
+            central: None,
+            beyond_estimate: 0,
+            admissions: Vec::new(),
+            alone: None,
+            by_one: 0,
+            admitted: 0,
+        }
     }
 
     /// A request came; times are the node's for windows, and the true ones for buckets.
@@ -44,6 +57,14 @@ impl Tally {
         self.admitted += cost;
         if matches!(self.limit, Limit::TokenBucket(_)) {
             self.admissions.push((asked.as_nanos(), truly.as_nanos(), cost));
+        }
+        if matches!(self.limit, Limit::SlidingWindow(_)) {
+            let action = Action::Spend { count_refusal: false };
+            let one = step(&self.limit, self.central, action, Cost::new(cost), truly);
+            let passed = one.verdict.is_admitted();
+            self.beyond_estimate += if passed { 0 } else { cost };
+            let counted = step(&self.limit, self.central, Action::Debit, Cost::new(cost), truly);
+            self.central = Some(counted.state);
         }
     }
 

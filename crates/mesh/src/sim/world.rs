@@ -237,7 +237,6 @@ impl World {
         let elapsed = self.elapsed_us();
         let Some(counter) = self.counters.get_mut(index) else { return };
         let (mut node, cost) = counter.traffic.request(elapsed);
-        let (key, limit) = (counter.key, counter.limit);
         let next = counter.traffic.next(elapsed);
         self.push(START_US + next, Event::Request { counter: index });
         // What comes to a dead node goes to the next that lives.
@@ -247,6 +246,20 @@ impl World {
             }
             node = (node + 1) % self.seats.len();
         }
+        self.hit(node, index, cost);
+    }
+
+    /// A counter without traffic of its own, for requests made by hand. Says its index.
+    pub fn add_limit(&mut self, key: Key, limit: Limit) -> usize {
+        let traffic = Traffic::new(super::Shape::Uniform, 0.0, 1, 1, 1, Random::new(0));
+        self.counters.push(Counter { key, limit, traffic, tally: Tally::new(limit) });
+        self.counters.len() - 1
+    }
+
+    /// A request comes to a node.
+    pub fn hit(&mut self, node: usize, index: usize, cost: u64) {
+        let Some(counter) = self.counters.get(index) else { return };
+        let (key, limit) = (counter.key, counter.limit);
         let (now, truly) = (self.now, at(self.now, 0));
         let Some(Some(seat)) = self.seats.get_mut(node) else { return };
         if !seat.alive {
