@@ -4,7 +4,9 @@
 
 mod cell;
 mod network;
+pub mod plot;
 mod random;
+pub mod rivals;
 mod scenario;
 mod tally;
 mod traffic;

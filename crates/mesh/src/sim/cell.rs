@@ -44,7 +44,7 @@ pub struct Outcome {
 }
 
 impl Cell {
-    fn windows(&self) -> u64 {
+    pub(super) fn windows(&self) -> u64 {
         let small = self.limit <= 100;
         let most: u64 = match (self.seconds > 10, small) {
             (true, true) => 8,
