@@ -1,6 +1,5 @@
 //! A peer that has a certificate and means harm: bytes of all kinds, frames that were changed on
 //! their way, an owner that grants what there is not, a member that returns what it never had.
-#![expect(clippy::expect_used, reason = "a helper of a test may fail it")]
 
 use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts};
 use hivemind_core::{Cost, Limit, Period, Timestamp};
@@ -58,7 +57,9 @@ fn a_hostile_peer_neither_breaks_a_node_nor_makes_it_admit_more_than_the_limit()
             if hit(&mut nodes[index], key, &limit, now) {
                 *admitted[index].entry(key).or_default() += 1;
             }
-            nodes.iter_mut().for_each(|node| node.on_tick(now));
+            for node in &mut nodes {
+                node.on_tick(now);
+            }
             for from in 0..3 {
                 let (later, frames) = drain(&mut nodes[from]);
                 // Which key it was for does not matter to the bound that is checked: the sum over keys.

@@ -150,7 +150,9 @@ proptest! {
         let (mut spoken, mut heard) = (Spoken::default(), Heard::default());
         for (header, items) in frames {
             let mut encoder = Encoder::new(&header, &mut spoken);
-            items.iter().for_each(|item| encoder.push(item));
+            for item in &items {
+                encoder.push(item);
+            }
             let bytes = encoder.finish();
             if bytes.len() > LONGEST_FRAME {
                 continue;
@@ -168,7 +170,9 @@ proptest! {
         let _ = read_all(&bytes, &mut Heard::default());
         let mut spoken = Spoken::default();
         let mut encoder = Encoder::new(&header, &mut spoken);
-        items.iter().for_each(|item| encoder.push(item));
+        for item in &items {
+            encoder.push(item);
+        }
         let mut bytes = encoder.finish();
         for (place, byte) in flips {
             let place = place.index(bytes.len());
@@ -213,7 +217,9 @@ fn an_update_takes_8_to_12_bytes() {
     for round in 0..2 {
         for part in items.chunks(1_000) {
             let mut encoder = Encoder::new(&header, &mut spoken);
-            part.iter().for_each(|item| encoder.push(item));
+            for item in part {
+                encoder.push(item);
+            }
             let bytes = encoder.finish();
             size = if round == 1 { bytes.len() } else { 0 };
             assert!(read_all(&bytes, &mut heard).is_ok());
