@@ -144,8 +144,8 @@ fn memory() {
     }
     exchange(&mut nodes, Timestamp::from_nanos(start.as_nanos() + 1_000_000_000));
     let after = region.change();
-    let held = (after.bytes_allocated - before.bytes_allocated) as i64 - (after.bytes_deallocated - before.bytes_deallocated) as i64
-        + (after.bytes_reallocated - before.bytes_reallocated) as i64;
+    let held = (after.bytes_allocated - before.bytes_allocated) as i64
+        - (after.bytes_deallocated - before.bytes_deallocated) as i64;
     println!("memory: {:.1} MB a node with 100,000 keys on 10 nodes", held as f64 / 10.0 / 1e6);
 }
 

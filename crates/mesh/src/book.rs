@@ -66,7 +66,7 @@ impl Demand {
 
     fn kept(&self, now: Timestamp) -> f32 {
         let elapsed = now.since(self.at);
-        if elapsed < Duration::from_micros(100) { 1.0 } else { (-elapsed.as_secs_f32() / Self::MEMORY).exp() }
+        if elapsed < Duration::from_millis(2) { 1.0 } else { (-elapsed.as_secs_f32() / Self::MEMORY).exp() }
     }
 
     /// What is expected within `span`.

@@ -3,14 +3,19 @@
 //! own. An entry is spelt out until the other side says that it has it, so frames may be lost
 //! and overtake each other.
 
+use crate::shelf::KeyMap;
 use crate::wire::{Reader, Unreadable, Writer};
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Rate};
-use std::collections::HashMap;
+use siphasher::sip::SipHasher13;
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 /// The most entries of a dictionary; what comes after them is spelt out each time.
 pub(crate) const MOST_ENTRIES: u32 = 65_536;
+
+/// So many entries may be missing between two that have come, since frames overtake each other.
+const MOST_GAP: usize = 4_096;
 
 /// What a frame speaks of: a counter and what it may admit, as the sender has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,6 +25,13 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
+    fn limit_hash(&self) -> u32 {
+        let mut hasher = SipHasher13::new();
+        self.limit.hash(&mut hasher);
+        let hash = hasher.finish();
+        u32::try_from(hash >> 32).unwrap_or(0)
+    }
+
     fn write(&self, writer: &mut Writer) {
         let (high, low) = self.key.bits();
         writer.fixed(high);
@@ -63,7 +75,9 @@ impl Subject {
 /// What this node calls things towards one peer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spoken {
-    entries: HashMap<Subject, u32>,
+    /// The entry of a key, and a hash of the limit that it was made with: another limit is another entry.
+    entries: KeyMap<(u32, u32)>,
+    next: u32,
     /// All entries below this one are known to the peer.
     known: u32,
 }
@@ -71,17 +85,18 @@ pub(crate) struct Spoken {
 impl Spoken {
     /// The peer says that it has all entries below `known`.
     pub(crate) fn acknowledge(&mut self, known: u32) {
-        let all = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
-        self.known = self.known.max(known.min(all));
+        self.known = self.known.max(known.min(self.next));
     }
 
     pub(crate) fn write(&mut self, subject: &Subject, writer: &mut Writer) {
-        let next = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
-        let entry = match self.entries.get(subject) {
-            Some(entry) => *entry,
-            None if next < MOST_ENTRIES => {
-                self.entries.insert(*subject, next);
-                next
+        let limit = subject.limit_hash();
+        let known = self.entries.get(&subject.key).filter(|(_, made_with)| *made_with == limit);
+        let entry = match known {
+            Some((entry, _)) => *entry,
+            None if self.next < MOST_ENTRIES => {
+                self.entries.insert(subject.key, (self.next, limit));
+                self.next += 1;
+                self.next - 1
             }
             None => {
                 writer.number(0);
@@ -99,7 +114,8 @@ impl Spoken {
 /// What one peer calls things.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heard {
-    entries: HashMap<u32, Subject>,
+    /// In the order of their numbers; those that have not come are not there.
+    entries: Vec<Option<Subject>>,
     known: u32,
 }
 
@@ -112,18 +128,30 @@ impl Heard {
     pub(crate) fn read(&mut self, reader: &mut Reader<'_>) -> Result<Subject, Unreadable> {
         let Some(name) = reader.number()?.checked_sub(1) else { return Subject::read(reader) };
         let entry = u32::try_from(name >> 1).map_err(|_| Unreadable)?;
+        let place = usize::try_from(entry).map_err(|_| Unreadable)?;
         if name & 1 == 0 {
-            return self.entries.get(&entry).copied().ok_or(Unreadable);
+            return self.entries.get(place).copied().flatten().ok_or(Unreadable);
         }
         let subject = Subject::read(reader)?;
         if entry >= MOST_ENTRIES {
             return Err(Unreadable);
         }
         // The first word stands: a peer that gives one name to two things is not believed the second time.
-        if *self.entries.entry(entry).or_insert(subject) != subject {
+        if place > self.entries.len() + MOST_GAP {
+            return Ok(subject); // Spelt out, so it is understood; it is not worth the room between.
+        }
+        if self.entries.len() <= place {
+            self.entries.resize(place + 1, None);
+        }
+        let known = self.entries.get_mut(place).ok_or(Unreadable)?;
+        if *known.get_or_insert(subject) != subject {
             return Err(Unreadable);
         }
-        while self.entries.contains_key(&self.known) {
+        while usize::try_from(self.known)
+            .ok()
+            .and_then(|next| self.entries.get(next))
+            .is_some_and(Option::is_some)
+        {
             self.known += 1;
         }
         Ok(subject)

@@ -6,6 +6,7 @@
 mod asks;
 mod decide;
 mod hear;
+mod held;
 mod remote;
 mod tell;
 

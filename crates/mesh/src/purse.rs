@@ -19,15 +19,15 @@ pub(crate) struct Purse {
     refused: u64,
     /// What was spent here and given back.
     refunded: u64,
-    /// What the owner has heard of the above.
-    told: Report,
+    /// The sum of all totals when the owner last heard of them: they only grow, so an equal sum is no news.
+    told: u64,
     returned_seen: u64,
-    /// What the owner said was left, and when, and what the others had spent.
+    /// What the owner said was left, and what the others had spent.
     pub(crate) left: i64,
-    pub(crate) left_at: Option<Timestamp>,
     pub(crate) others: u64,
     /// Until then the owner need not be asked again for this much or more: it does not have it.
-    pub(crate) exhausted: Option<(Timestamp, u64)>,
+    exhausted_until: Timestamp,
+    exhausted_from: u64,
     /// When it last reported.
     pub(crate) reported: Timestamp,
 }
@@ -64,6 +64,15 @@ impl Purse {
         self.spent = self.spent.saturating_add(cost);
     }
 
+    /// The owner does not have `cost` or more, and is not asked for it before `until`.
+    pub(crate) fn remember_exhausted(&mut self, cost: u64, until: Timestamp) {
+        (self.exhausted_from, self.exhausted_until) = (cost, until);
+    }
+
+    pub(crate) fn is_exhausted(&self, cost: u64, now: Timestamp) -> bool {
+        now < self.exhausted_until && cost >= self.exhausted_from
+    }
+
     /// Takes back what this node spent itself; says how much of it that is.
     pub(crate) fn give_back(&mut self, cost: u64) -> u64 {
         // A total of its own: a smaller `spent` would be lost in a maximum.
@@ -93,9 +102,14 @@ impl Purse {
         }
     }
 
+    fn sum(&self) -> u64 {
+        let totals = [self.spent, self.returned, self.granted, self.refused];
+        totals.iter().fold(0, |sum: u64, total| sum.wrapping_add(*total))
+    }
+
     /// Whether the owner has to hear of something: news, or returns that it has not confirmed.
     pub(crate) fn has_news(&self) -> bool {
-        self.report() != self.told
+        self.sum() != self.told
     }
 
     pub(crate) fn is_unconfirmed(&self) -> bool {
@@ -103,7 +117,7 @@ impl Purse {
     }
 
     pub(crate) fn told(&mut self, now: Timestamp) {
-        self.told = self.report();
+        self.told = self.sum();
         self.reported = now;
     }
 
@@ -115,14 +129,13 @@ impl Purse {
     }
 
     /// Hears the owner, if it speaks of this purse and not of one that was here before.
-    pub(crate) fn hear(&mut self, word: &Word, now: Timestamp) {
+    pub(crate) fn hear(&mut self, word: &Word) {
         if word.serial != self.serial {
             return;
         }
         self.granted = self.granted.max(word.granted);
         self.returned_seen = self.returned_seen.max(word.returned_seen);
         self.left = word.left;
-        self.left_at = Some(now);
         self.others = self.others.max(word.others);
     }
 }

@@ -149,6 +149,20 @@ impl Shelf {
         self.latest = if was_set { now } else { self.latest.max(now) };
     }
 
+    /// A book that is known under this limit, and the epoch that its pages must be of to be up to date;
+    /// nothing if the views have to be looked at first.
+    #[inline]
+    pub(crate) fn fresh(&mut self, key: Key, limit: &Limit, now: Timestamp) -> Option<(u64, &mut Book)> {
+        if now >= self.fresh_until || now < self.latest {
+            return None;
+        }
+        self.latest = now;
+        let epoch = self.epoch;
+        let book = self.books.get_mut(&key).filter(|book| book.limit == *limit)?;
+        book.used = now;
+        Some((epoch, book))
+    }
+
     /// Views changed, so every page is to be compared anew.
     pub(crate) fn views_changed(&mut self) {
         self.fresh_until = Timestamp::EPOCH;

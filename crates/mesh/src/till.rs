@@ -11,7 +11,7 @@ use crate::frame::{Report, Word};
 use crate::member::Member;
 use crate::purse::signed;
 use hivemind_core::algorithm::{Action, State, Step, step};
-use hivemind_core::store::Outcome;
+use hivemind_core::store::{Outcome, Verdict};
 use hivemind_core::{Cost, Limit, Rate, Timestamp};
 use std::time::Duration;
 
@@ -136,6 +136,19 @@ impl Till {
         let done = step(&self.room(limit), self.state, action, Cost::new(cost), now);
         self.state = Some(done.state);
         done
+    }
+
+    /// Spends here if it fits. `None` says that it does not, and that nothing was recorded.
+    #[inline]
+    pub(crate) fn spend(&mut self, limit: &Limit, cost: u64, now: Timestamp) -> Option<Verdict> {
+        let action = Action::Spend { count_refusal: false };
+        let done = step(&self.room(limit), self.state, action, Cost::new(cost), now);
+        if !done.verdict.is_admitted() {
+            return None;
+        }
+        self.state = Some(done.state);
+        self.spent = self.spent.saturating_add(cost);
+        Some(done.verdict)
     }
 
     pub(crate) fn peek(&self, limit: &Limit, cost: u64, now: Timestamp) -> Step {

@@ -132,7 +132,7 @@ impl Node {
         }
         let Some(page) = book.page(tag) else { return false };
         let Side::Purse(purse) = &page.side else { return false };
-        if purse.exhausted.is_some_and(|(until, least)| now < until && lacks >= least) {
+        if purse.is_exhausted(lacks, now) {
             return false;
         }
         let rest = super::super::codec::period_nanos(&charge.limit);
@@ -383,10 +383,10 @@ impl Node {
                 if word.serial > purse.serial {
                     *purse = crate::purse::Purse::new(0); // What it spoke of is over.
                 }
-                purse.hear(word, now);
+                purse.hear(word);
                 if let (Reply::Exhausted, Some(ask)) = (reply, &ask) {
                     let until = now.saturating_add(self.options.sync_interval / 2);
-                    purse.exhausted = Some((until, ask.least));
+                    purse.remember_exhausted(ask.least, until);
                 }
             }
         }

@@ -1,10 +1,11 @@
 //! A request: tried on what this node has. What it has not and the owner may have is asked
 //! for, once for all that wait; nothing is spent before everything fits.
 
+use super::held::ends;
 use super::remote::{Stage, Unseen};
 use super::{Decided, Node, Ticket, Waiting};
 use crate::batch::{self, Known, Owed, Trial};
-use crate::codec::{period_nanos, tag_at};
+use crate::codec::tag_at;
 use crate::dictionary::Subject;
 use crate::frame::{Item, Place, Report, Want};
 use crate::options::{Consistency, OnUnreachable};
@@ -49,6 +50,11 @@ impl Node {
         if self.options.consistency == Consistency::Local {
             return Decided::Now(self.local.0.decide_now(batch, context));
         }
+        if let [charge] = batch
+            && let Some(verdict) = self.decide_held(charge, context)
+        {
+            return Decided::Now(Verdicts::new(true, [verdict]));
+        }
         let owed = Owed::list(batch);
         for charge in &owed {
             if charge.op == Op::Spend
@@ -75,6 +81,11 @@ impl Node {
     pub fn try_decide(&mut self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
         if self.options.consistency == Consistency::Local {
             return Some(self.local.0.decide_now(batch, context));
+        }
+        if let [charge] = batch
+            && let Some(verdict) = self.decide_held(charge, context)
+        {
+            return Some(Verdicts::new(true, [verdict]));
         }
         let owed = Owed::list(batch);
         match self.attempt(Ticket(0), &owed, context, &Stage::Fresh, Try::Probe) {
@@ -218,8 +229,7 @@ impl Node {
                         OnUnreachable::Admit => i64::MAX / 2,
                     }
                 };
-                let exhausted =
-                    purse.exhausted.is_some_and(|(until, least)| now < until && charge.cost >= least);
+                let exhausted = purse.is_exhausted(charge.cost, now);
                 let bounded = options.consistency == Consistency::Bounded;
                 let final_word = last || !heard || exhausted || bounded || eventual;
                 let left = if heard { purse.left } else { 0 };
@@ -388,14 +398,6 @@ fn evenly(limit: &Limit, members: u32) -> Limit {
             .and_then(|rate| Limit::token_bucket(rate, share(limit.burst())))
             .unwrap_or(*limit),
         _ => Limit::fixed_window(share(limit.requests()), limit.period()),
-    }
-}
-
-/// When a window ends; for a bucket, when a burst is earned.
-fn ends(limit: &Limit, tag: u64, now: Timestamp) -> Timestamp {
-    match limit {
-        Limit::TokenBucket(_) => now.saturating_add(limit.period().length() / limit.requests().max(1)),
-        _ => Timestamp::from_nanos(tag.saturating_add(1).saturating_mul(period_nanos(limit))),
     }
 }
 

@@ -150,7 +150,7 @@ impl Node {
         }
         let (view, side) = (page.view.id(), &mut page.side);
         let Side::Purse(purse) = side else { return };
-        purse.hear(word, now);
+        purse.hear(word);
         if word.recall {
             purse.give_up(0);
             purse.told(now);
