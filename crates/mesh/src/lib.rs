@@ -1,8 +1,11 @@
-//! Limits shared by peers, with no central store. This crate will hold the mesh's
-//! state machine, which does no I/O, and the adapters that carry its frames.
+//! Limits shared by peers, with no central store: a state machine without I/O. Requests,
+//! frames and ticks go into a [`Node`], with the time; decisions and frames come out. A
+//! [`MeshStore`] is the same behind core's store port.
 //!
-//! There is one part of it yet: [`Members`], which tells every peer, without asking
-//! anybody, which of them owns a key. Rights, views, frames and transport are not there.
+//! A node decides alone while it holds rights to a key, and asks the key's owner when it does
+//! not. What all hold together is never more than the limit: an owner's grant is a spending on
+//! the counter it keeps, made before it is told. Who the members are is agreed before a window
+//! begins (docs/decisions/012 and 013).
 //!
 //! ```
 //! use hivemind_core::store::Key;

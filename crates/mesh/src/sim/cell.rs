@@ -62,6 +62,15 @@ impl Cell {
         }
     }
 
+    /// The windows that are counted, from the start of the run: the first ones and the last are not.
+    pub(super) fn counted(&self) -> std::ops::Range<u64> {
+        match self.shape {
+            Shape::Cold => 2..3,
+            _ if self.seconds > 10 => 1..self.windows() - 1,
+            _ => 4..self.windows() - 1,
+        }
+    }
+
     /// Runs it with this seed.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "figures to be read")]
@@ -80,11 +89,8 @@ impl Cell {
             world.run_until(windows * window_us);
             let Some(tally) = world.tally(0) else { continue };
             let first = super::world::START_US / window_us;
-            let counted = match self.shape {
-                Shape::Cold => first + 2..first + 3,
-                _ if self.seconds > 10 => first + 1..first + windows - 1,
-                _ => first + 4..first + windows - 1,
-            };
+            let counted = self.counted();
+            let counted = first + counted.start..first + counted.end;
             let (miss, can) = tally.under(counted);
             (missed, could) = (missed + miss, could + can);
             all.over = all.over.max(tally.most_over());

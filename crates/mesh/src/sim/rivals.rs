@@ -141,12 +141,10 @@ pub fn run(cell: &Cell, rival: Rival, seed: u64) -> Outcome {
     }
     let limit = u64::from(cell.limit);
     let over = counted.values().map(|(_, admitted)| admitted.saturating_sub(limit)).max().unwrap_or(0);
-    let first = if cell.seconds > 10 { 1 } else { 4 };
-    let (missed, could) =
-        counted.range(first..cell.windows() - 1).fold((0, 0), |sum, (_, (offered, admitted))| {
-            let could = (*offered).min(limit);
-            (sum.0 + could.saturating_sub(*admitted), sum.1 + could)
-        });
+    let (missed, could) = counted.range(cell.counted()).fold((0, 0), |sum, (_, (offered, admitted))| {
+        let could = (*offered).min(limit);
+        (sum.0 + could.saturating_sub(*admitted), sum.1 + could)
+    });
     Outcome { over, under: missed as f64 / could.max(1) as f64, ..Outcome::default() }
 }
 
