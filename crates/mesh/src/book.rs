@@ -5,8 +5,9 @@ use hivemind_core::{Limit, Timestamp};
 use smallvec::SmallVec;
 use std::time::Duration;
 
-/// Pages that are kept of one counter: the last window, this one and the next.
-const MOST_PAGES: usize = 3;
+/// Pages that are kept of one counter: the last window, this one and the next, and one more for a clock
+/// that stepped. A page that may still be asked for must not go: it would begin anew.
+const MOST_PAGES: usize = 4;
 
 /// One counter, as this node has it.
 #[derive(Clone, Debug)]

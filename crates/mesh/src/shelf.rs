@@ -217,7 +217,8 @@ fn begin(
     }
     let period = period_nanos(limit);
     let start = Timestamp::from_nanos(tag.saturating_mul(period));
-    if start > now.saturating_add(options.early) {
+    // One window ahead at most: there is room for so many pages.
+    if start > now.saturating_add(options.early.min(limit.period().length())) {
         return Err(NoPage::NoView);
     }
     let Begun::In(view) = council.begin(start) else { return Err(NoPage::NoView) };

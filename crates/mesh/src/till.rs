@@ -177,12 +177,21 @@ impl Till {
         account
     }
 
+    /// Brings a bucket up to now with the room it had until now. What becomes known to be spent makes
+    /// room from here on: earned before that, it would have been earned twice.
+    fn earn(&mut self, limit: &Limit, now: Timestamp) {
+        if matches!(limit, Limit::TokenBucket(_)) && self.state.is_some() {
+            self.apply(limit, Action::Peek, 0, now);
+        }
+    }
+
     /// A member asks that has no account, or has forgotten it: a bucket's purse does not outlive long silence.
     /// What it may still hold of the last one takes up room until it speaks of the new one.
     pub(crate) fn open_account(&mut self, limit: &Limit, member: &Member, report: &Report, now: Timestamp) {
         if report.serial != 0 || !matches!(limit, Limit::TokenBucket(_)) {
             return;
         }
+        self.earn(limit, now);
         self.serials = self.serials.max(now.as_nanos()).saturating_add(1);
         let serial = self.serials;
         let account = self.account(member, now);
@@ -215,6 +224,7 @@ impl Till {
     /// Hears a member: what it returned is back from now on.
     pub(crate) fn hear(&mut self, limit: &Limit, member: &Member, report: &Report, now: Timestamp) {
         let share = if self.inherited { u64::from(limit.burst()) } else { self.share };
+        self.earn(limit, now);
         if self.accounts.len() >= MOST_ACCOUNTS && !self.knows(member) {
             return;
         }

@@ -8,10 +8,19 @@ fn seeds(quick: u64) -> u64 {
     if std::env::var_os("HIVEMIND_LONG").is_some() { quick * 50 } else { quick }
 }
 
+/// Seeds that once found something: a bucket that earned in the room that tokens still took up (61, 237), a
+/// page that went while it could still be asked for (66, 130), a decision counted for another window (81).
+const FOUND: [u64; 5] = [61, 66, 81, 130, 237];
+
+/// Seen failing on: a return without its debit; a grant for the next window applied to this one, or carried over
+/// into the next; returns or grants added instead of the larger one taken; a return of the last window credited
+/// to this one; a new run that uses the old one's share, or opens the owner's till again; a page that moves to
+/// another view and begins anew there; views that are not compared; lent tokens that take up no room; pages
+/// that are swept while in use; and on all that `FOUND` tells of.
 #[test]
 fn no_window_and_no_bucket_admits_more_than_its_limit_whatever_happens() {
     for scenario in scenarios() {
-        for seed in 0..seeds(16) {
+        for seed in (0..seeds(16)).chain(FOUND) {
             let limits = limits();
             let limit = limits[usize::try_from(seed).unwrap() % limits.len()];
             if scenario.name == "clocks step" && matches!(limit, Limit::TokenBucket(_)) {

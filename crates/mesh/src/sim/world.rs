@@ -40,7 +40,7 @@ struct Seat {
     skew: i64,
     alive: bool,
     run: u64,
-    open: BTreeMap<Ticket, (usize, u64, Timestamp)>,
+    open: BTreeMap<Ticket, (usize, u64, Timestamp, Timestamp)>,
 }
 
 struct Counter {
@@ -282,7 +282,7 @@ impl World {
             }
             Decided::Later(ticket) => {
                 self.sent.3 += 1;
-                seat.open.insert(ticket, (index, cost, truly));
+                seat.open.insert(ticket, (index, cost, truly, local));
             }
         }
         self.carry_out(node);
@@ -300,7 +300,9 @@ impl World {
                         .get_mut(from)
                         .and_then(Option::as_mut)
                         .and_then(|seat| seat.open.remove(&ticket));
-                    let Some((index, cost, asked)) = open else { continue };
+                    let Some((index, cost, asked, then)) = open else { continue };
+                    // A clock that stepped back meanwhile does not take the decision along.
+                    let local = local.max(then);
                     let truly = at(self.now, 0);
                     // It belongs to the window that it was decided in.
                     if let Some(counter) = self.counters.get_mut(index) {
