@@ -3,6 +3,7 @@
 //! admitted. A seed decides a run, bit for bit.
 
 mod cell;
+mod hostile_frame;
 mod network;
 pub mod plot;
 mod random;
@@ -13,6 +14,7 @@ mod traffic;
 mod world;
 
 pub use cell::{Cell, Outcome, grid};
+pub use hostile_frame::hostile_frames;
 pub use network::Network;
 pub use random::Random;
 pub use scenario::{Played, Scenario, limits, scenarios};

@@ -3,7 +3,7 @@
 
 use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts};
 use hivemind_core::{Cost, Limit, Period, Timestamp};
-use hivemind_mesh::sim::{Random, seated};
+use hivemind_mesh::sim::{Random, hostile_frames, seated};
 use hivemind_mesh::{Decided, MeshOptions, Node, NodeId, Output};
 
 const MOST_KEYS: usize = 50;
@@ -109,4 +109,19 @@ fn noise_is_counted_and_nothing_else() {
     }
     let standing = nodes[0].standing(start());
     assert!(standing.unreadable > 19_000 && standing.keys == 0, "{standing:?}");
+}
+
+/// What `fuzz/fuzz_targets/mesh_frame.rs` does with better bytes than these.
+#[test]
+fn bytes_as_frames_of_a_peer_do_no_harm() {
+    let mut random = Random::new(3);
+    for _ in 0..2_000 {
+        let length = random.below(120);
+        // A version, flags and small numbers at first, so that some of it is read.
+        let mut bytes = vec![u8::try_from(length / 2).expect("small"), 1, 2, 1, 1];
+        bytes.extend((0..length).map(|_| {
+            u8::try_from(random.below(if length.is_multiple_of(2) { 256 } else { 8 })).expect("a byte")
+        }));
+        hostile_frames(&bytes);
+    }
 }
