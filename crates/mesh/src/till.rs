@@ -180,7 +180,7 @@ impl Till {
     /// Brings a bucket up to now with the room it had until now. What becomes known to be spent makes
     /// room from here on: earned before that, it would have been earned twice.
     fn earn(&mut self, limit: &Limit, now: Timestamp) {
-        if matches!(limit, Limit::TokenBucket(_)) && self.state.is_some() {
+        if matches!(limit, Limit::TokenBucket(_)) && self.held() > 0 {
             self.apply(limit, Action::Peek, 0, now);
         }
     }
