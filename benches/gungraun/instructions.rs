@@ -44,6 +44,7 @@ fn charges(limits: &[Limit]) -> Vec<Charge<'_>> {
         key: Key::new(&SEED, PARTS, limit, ordinal),
         parts: PARTS,
         limit,
+        ordinal,
         cost: Cost::ONE,
         op: Op::Spend,
         mode: Mode::Enforce,

@@ -27,7 +27,7 @@ fn key(index: u64) -> Key {
 
 fn charge(index: u64, limit: &Limit) -> Charge<'_> {
     let parts = Parts { domain: "", entries: &[] };
-    Charge { key: key(index), parts, limit, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce }
+    Charge { key: key(index), parts, limit, ordinal: 0, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce }
 }
 
 fn main() {

@@ -31,13 +31,14 @@ pub struct State {
 }
 
 impl State {
-    /// A state of these 16 bytes, for stores that get it from a peer. No bytes make a decision panic.
+    /// A state that was kept elsewhere. No bits make a decision panic.
     #[must_use]
     pub const fn from_bits(since: u64, count: u64) -> Self {
         Self { since, count }
     }
 
-    /// Its 16 bytes.
+    /// Its bits, for whoever keeps it elsewhere: the last earned token's time or the
+    /// window's number; then tokens and phase, a count, or the last and this window's counts.
     #[must_use]
     pub const fn bits(self) -> (u64, u64) {
         (self.since, self.count)

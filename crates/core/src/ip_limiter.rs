@@ -71,7 +71,7 @@ impl<C: Clock> IpLimiter<C> {
         let key = Key::of_address(&self.seed, client.into());
         let parts = Parts { domain: "", entries: &[] }; // Nobody reads a name here.
         let (limit, cost) = (&self.limit, Cost::ONE);
-        let charge = Charge { key, parts, limit, cost, op: Op::Spend, mode: Mode::Enforce };
+        let charge = Charge { key, parts, limit, ordinal: 0, cost, op: Op::Spend, mode: Mode::Enforce };
         self.store.decide_alone(&charge, Context::at(self.clock.now())).0
     }
 

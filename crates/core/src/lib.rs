@@ -24,5 +24,5 @@ pub use key::Entry;
 pub use limit::{Limit, LimitError, Period, Rate};
 pub use limiter::{Limiter, LimiterOptions, StartError};
 pub use rules::{Budget, Descriptor, Matcher, Rule, RuleError, Rules};
-pub use time::{Clock, ManualClock, SystemClock, Timestamp};
+pub use time::{Clock, ManualClock, MonotonicClock, SystemClock, Timestamp};
 pub use verdict::Cost;

@@ -144,13 +144,15 @@ impl TokenBucket {
         Ok(Self { rate, burst: capacity, earned, per_nanos })
     }
 
-    /// Tokens earned in every [`TokenBucket::per_nanos`].
-    pub(crate) const fn earned(&self) -> u32 {
+    /// Tokens earned in every [`TokenBucket::per_nanos`]: the rate in lowest terms.
+    #[must_use]
+    pub const fn earned(&self) -> u32 {
         self.earned.get()
     }
 
     /// Nanoseconds in which [`TokenBucket::earned`] tokens come back.
-    pub(crate) const fn per_nanos(&self) -> u64 {
+    #[must_use]
+    pub const fn per_nanos(&self) -> u64 {
         self.per_nanos.get()
     }
 

@@ -10,6 +10,7 @@ mod shard;
 pub use crate::key::{Key, KeyPrefix, KeySeed, Parts};
 pub use crate::sweeper::Sweeper;
 pub use crate::verdict::{Outcome, Verdict, Verdicts};
+pub use batch::{Counters, commits, decide_on, settle_on};
 pub use memory::{MemoryStore, Occupancy, StoreOptions};
 
 use crate::limit::Limit;
@@ -65,6 +66,8 @@ pub struct Charge<'a> {
     pub parts: Parts<'a>,
     /// What the counter may admit.
     pub limit: &'a Limit,
+    /// Which of the counters it is that one descriptor has of one kind; see [`Key::new`].
+    pub ordinal: u16,
     /// How much.
     pub cost: Cost,
     /// What to do.
@@ -128,8 +131,10 @@ pub trait Store: Send + Sync {
         None
     }
 
-    /// Forgets one counter: a connection was closed, or an operator reset a client.
-    fn forget(&self, key: Key) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// Forgets the counter of a charge: a connection was closed, or an operator reset a client.
+    /// What is charged does not matter; all of it is there because some stores name counters by
+    /// their readable parts.
+    fn forget(&self, charge: &Charge<'_>) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
 /// A store in this process: nothing to wait for, nothing to fail. It is a [`Store`] as well.
@@ -154,8 +159,8 @@ impl<L: LocalStore> Store for L {
         Some(self.decide_now(batch, context))
     }
 
-    fn forget(&self, key: Key) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.forget_now(key);
+    fn forget(&self, charge: &Charge<'_>) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.forget_now(charge.key);
         std::future::ready(Ok(()))
     }
 }

@@ -73,9 +73,9 @@ pub fn follows_the_model<S: Store>(store: &S, trace: &Trace) {
             assert_eq!(decided.as_ref(), Ok(&expected), "at {:?}: {batch:#?}", context.now);
             Some(expected)
         }
-        Call::Forget(key) => {
-            model.forget(key);
-            assert_eq!(block_on(store.forget(key)), Ok(()));
+        Call::Forget(charge) => {
+            model.forget(charge.key);
+            assert_eq!(block_on(store.forget(charge)), Ok(()));
             None
         }
     });

@@ -152,6 +152,20 @@ fn wall_clock() -> Timestamp {
     Timestamp::EPOCH.saturating_add(since_epoch)
 }
 
+/// A clock that only ever goes on: nobody sets it, and it is worth nothing beyond this process.
+///
+/// For how long something took or may take. Its zero is the first time that it was read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MonotonicClock;
+
+impl Clock for MonotonicClock {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads a clock")]
+    fn now(&self) -> Timestamp {
+        static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+        Timestamp::EPOCH.saturating_add(START.elapsed())
+    }
+}
+
 /// A clock that stands until it is told to move: for tests, of this crate and of yours.
 ///
 /// Clones share one time, so a test keeps one and hands the other to the limiter.
@@ -247,6 +261,17 @@ mod tests {
             machine.passes(CARRIED_NANOS);
             assert_eq!(machine.now(40), machine.wall);
         }
+    }
+
+    #[test]
+    fn a_clock_that_nobody_sets_never_goes_back() {
+        let mut before = MonotonicClock.now();
+        for _ in 0..10_000 {
+            let now = MonotonicClock.now();
+            assert!(now >= before, "{now:?} is before {before:?}");
+            before = now;
+        }
+        assert!(before < wall_clock(), "it does not begin at the epoch");
     }
 
     #[test]

@@ -20,7 +20,7 @@ fn charge(counter: usize, limit: &Limit, amount: Amount) -> Charge<'_> {
     // Counters in shards far apart.
     let key = Key::from_bits((counter as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15), counter as u64);
     let parts = Parts { domain: "", entries: &[] };
-    Charge { key, parts, limit, cost: amount.under(limit), op: Op::Spend, mode: Mode::Enforce }
+    Charge { key, parts, limit, ordinal: 0, cost: amount.under(limit), op: Op::Spend, mode: Mode::Enforce }
 }
 
 fn history() -> impl Strategy<Value = Vec<(Gap, usize, Amount)>> {

@@ -3,7 +3,7 @@
 #![expect(clippy::expect_used, reason = "a helper of a test may fail it")]
 
 use hivemind_core::store::{
-    Charge, Context, Key, LocalStore, MemoryStore, Store, StoreError, StoreOptions, Verdicts,
+    Charge, Context, LocalStore, MemoryStore, Store, StoreError, StoreOptions, Verdicts,
 };
 use hivemind_core::testing::conforms;
 use std::future::Future;
@@ -47,9 +47,9 @@ impl Store for Remote {
         Ok(self.store.decide_now(batch, context))
     }
 
-    async fn forget(&self, key: Key) -> Result<(), StoreError> {
+    async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
         self.answered().await;
-        self.store.forget_now(key);
+        self.store.forget_now(charge.key);
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ const NOBODY: Parts<'static> = Parts { domain: "", entries: &[] };
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 fn spend(key: Key, limit: &Limit, cost: Cost) -> Charge<'_> {
-    Charge { key, parts: NOBODY, limit, cost, op: Op::Spend, mode: Mode::Enforce }
+    Charge { key, parts: NOBODY, limit, ordinal: 0, cost, op: Op::Spend, mode: Mode::Enforce }
 }
 
 fn small(max_keys: usize) -> MemoryStore {
@@ -57,9 +57,9 @@ proptest! {
                 assert_eq!(store.decide_now(batch, context), expected);
                 Some(expected)
             }
-            Call::Forget(key) => {
-                model.forget(key);
-                store.forget_now(key);
+            Call::Forget(charge) => {
+                model.forget(charge.key);
+                store.forget_now(charge.key);
                 None
             }
         });
@@ -82,9 +82,9 @@ proptest! {
                 assert_eq!(store.decide_now(batch, context), expected);
                 Some(expected)
             }
-            Call::Forget(key) => {
-                model.forget(key);
-                store.forget_now(key);
+            Call::Forget(charge) => {
+                model.forget(charge.key);
+                store.forget_now(charge.key);
                 None
             }
         });

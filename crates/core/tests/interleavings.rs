@@ -33,7 +33,8 @@ fn bucket(requests: u32, period: Period, burst: u32) -> Limit {
 
 fn ask(store: &MemoryStore, keys: &[Key], limit: &Limit, op: Op, millis: u64) -> bool {
     let parts = Parts { domain: "", entries: &[] };
-    let charge = |key: &Key| Charge { key: *key, parts, limit, cost: Cost::ONE, op, mode: Mode::Enforce };
+    let charge =
+        |key: &Key| Charge { key: *key, parts, limit, ordinal: 0, cost: Cost::ONE, op, mode: Mode::Enforce };
     store.decide_now(&keys.iter().map(charge).collect::<Vec<_>>(), Context::at(at(millis))).committed
 }
 

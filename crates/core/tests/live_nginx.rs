@@ -148,7 +148,7 @@ impl Engine {
             .map(|((_, limit), entries)| {
                 let parts = Parts { domain: "nginx", entries };
                 let key = Key::new(&seed, parts, limit, 0);
-                Charge { key, parts, limit, cost: Cost::ONE, op, mode: Mode::Enforce }
+                Charge { key, parts, limit, ordinal: 0, cost: Cost::ONE, op, mode: Mode::Enforce }
             })
             .collect();
         self.0.decide_now(&charges, Context::at(now))

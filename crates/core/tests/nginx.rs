@@ -36,7 +36,7 @@ impl Place {
         let batch = limited.map(|((ordinal, limit), entries)| {
             let parts = Parts { domain: "nginx", entries };
             let key = Key::new(&seed, parts, limit, ordinal);
-            Charge { key, parts, limit, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce }
+            Charge { key, parts, limit, ordinal: 0, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce }
         });
         self.store.decide_now(&batch.collect::<Vec<_>>(), Context::at(Timestamp::from_millis(at_ms)))
     }

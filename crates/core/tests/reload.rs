@@ -56,7 +56,15 @@ fn pasts() -> impl Strategy<Value = Vec<(Gap, Amount, bool)>> {
 fn charge(limit: &Limit, amount: Amount, debit: bool) -> Charge<'_> {
     let op = if debit { Op::Debit } else { Op::Spend };
     let parts = Parts { domain: "", entries: &[] };
-    Charge { key: Key::from_bits(1, 2), parts, limit, cost: amount.under(limit), op, mode: Mode::Enforce }
+    Charge {
+        key: Key::from_bits(1, 2),
+        parts,
+        limit,
+        ordinal: 0,
+        cost: amount.under(limit),
+        op,
+        mode: Mode::Enforce,
+    }
 }
 
 proptest! {

@@ -15,7 +15,15 @@ const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 fn charge(key: u64, limit: &Limit) -> Charge<'_> {
     let key = Key::from_bits(key.wrapping_mul(0x9e37_79b9_7f4a_7c15), key);
     let parts = Parts { domain: "", entries: &[] };
-    Charge { key, parts, limit, cost: Amount::Units(1).under(limit), op: Op::Spend, mode: Mode::Enforce }
+    Charge {
+        key,
+        parts,
+        limit,
+        ordinal: 0,
+        cost: Amount::Units(1).under(limit),
+        op: Op::Spend,
+        mode: Mode::Enforce,
+    }
 }
 
 fn limits() -> [Limit; 3] {

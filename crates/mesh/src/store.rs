@@ -5,7 +5,7 @@
 use crate::node::{Decided, Lane, Node, Output, Ticket};
 use crate::owner::NodeId;
 use hivemind_core::Timestamp;
-use hivemind_core::store::{Charge, Context, Key, Store, StoreError, Verdicts};
+use hivemind_core::store::{Charge, Context, Store, StoreError, Verdicts};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -140,10 +140,10 @@ impl<C: Carrier> Store for MeshStore<C> {
         self.lock().node.try_decide(batch, context)
     }
 
-    async fn forget(&self, key: Key) -> Result<(), StoreError> {
+    async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
         let mut inside = self.lock();
         let now = inside.latest;
-        inside.node.forget(key, now);
+        inside.node.forget(charge.key, now);
         self.carry_out(inside);
         Ok(())
     }

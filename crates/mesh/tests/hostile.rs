@@ -20,7 +20,8 @@ fn nodes() -> Vec<Node> {
 fn hit(node: &mut Node, key: u64, limit: &Limit, now: Timestamp) -> bool {
     let parts = Parts { domain: "", entries: &[] };
     let key = Key::from_bits(key, key.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let charge = Charge { key, parts, limit, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce };
+    let charge =
+        Charge { key, parts, limit, ordinal: 0, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce };
     match node.decide(&[charge], Context::at(now)) {
         Decided::Now(verdicts) => verdicts.committed,
         Decided::Later(_) => false,

@@ -5,11 +5,14 @@
 //! hivemind:ratelimit:http:SERVICE:ENDPOINT:{CLIENT}:COUNTER
 //! hivemind:ratelimit:ws:conn:SERVICE:{CLIENT}:COUNTER
 //! hivemind:ratelimit:ws:msg:SERVICE:{CLIENT}:CONNECTION:COUNTER
+//! hivemind:ratelimit:ws:open:SERVICE:{CLIENT}:COUNTER
+//! hivemind:ratelimit:ip:{ADDRESS}:COUNTER
 //! ```
 //!
 //! Invariant: two different counters never have one name. Each part is
 //! percent-encoded, so none can hold a separator, a brace or a `*` (which stands for
-//! "no endpoint" here, and for "anything" in a pattern of Redis). COUNTER is the
+//! "no endpoint" here, and for "anything" in a pattern of Redis). A part of more than 256
+//! bytes is cut to 64, with 128 bits of its SHA-256 in place of the rest. COUNTER is the
 //! algorithm, for windows the period, and the ordinal where it is not 0: as in
 //! [`hivemind_core::store::Key`], requests, rate and burst are no part of it.
 //!
@@ -19,9 +22,9 @@
 //! which each may count something else, the domain. The price: one domain is as fast
 //! as one shard of the cluster.
 
-use hivemind_core::{Limit, Period};
-
 use hivemind_core::store::Parts;
+use hivemind_core::{Limit, Period};
+use sha2::{Digest, Sha256};
 use std::fmt::{self, Write};
 
 /// Why a prefix cannot be used, and what to write instead.
@@ -38,6 +41,11 @@ pub enum PrefixError {
         found: char,
     },
 }
+
+/// Bytes of a part that is written whole.
+const LONGEST_PART: usize = 256;
+/// Bytes of a longer one that can be read.
+const SHOWN_OF_A_LONG_PART: usize = 64;
 
 /// What every name begins with, so that others can use the same Redis.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -99,6 +107,40 @@ pub enum Counted<'a> {
         /// On which connection.
         connection: &'a str,
     },
+    /// WebSocket connections that a client has open at once.
+    OpenConnections {
+        /// The service that is called.
+        service: &'a str,
+        /// Who calls.
+        client: &'a str,
+    },
+    /// Requests from an address, under whatever names.
+    Address {
+        /// The address.
+        address: &'a str,
+    },
+}
+
+impl<'a> Counted<'a> {
+    /// What the counters of a charge with these parts count. Those of `hivemind-tower` have
+    /// domains that begin with a colon, as no domain of a rule file does.
+    #[must_use]
+    pub fn of(parts: Parts<'a>) -> Self {
+        let values = |index: usize| parts.entries.get(index).map_or("", |(_, value)| *value);
+        match (parts.domain, parts.entries.len()) {
+            (":http", 3) => {
+                let endpoint = Some(values(1)).filter(|endpoint| *endpoint != "*");
+                Self::Requests { service: values(0), endpoint, client: values(2) }
+            }
+            (":ws_connection", 2) => Self::Connections { service: values(0), client: values(1) },
+            (":ws_message", 3) => {
+                Self::Messages { service: values(0), client: values(1), connection: values(2) }
+            }
+            (":ws_open", 2) => Self::OpenConnections { service: values(0), client: values(1) },
+            (":ip_guard", 1) => Self::Address { address: values(0) },
+            _ => Self::Descriptor(parts),
+        }
+    }
 }
 
 /// How a counter counts, as far as its state depends on it.
@@ -143,6 +185,11 @@ impl KeyName {
         Self(name.0)
     }
 
+    /// What is written to see whether deciding works; by its number on one of many slots. No counter is called so.
+    pub(crate) fn probe(prefix: &Prefix, number: u16) -> Self {
+        Self(format!("{}:probe:{{{number}}}", prefix.0))
+    }
+
     /// The name, as Redis gets it.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -185,6 +232,15 @@ impl Writer {
                 self.part(service);
                 self.tag(client);
                 self.part(connection);
+            }
+            Counted::OpenConnections { service, client } => {
+                self.0.push_str(":ws:open");
+                self.part(service);
+                self.tag(client);
+            }
+            Counted::Address { address } => {
+                self.0.push_str(":ip");
+                self.tag(address);
             }
         }
     }
@@ -237,7 +293,20 @@ impl Writer {
         self.encoded(part);
     }
 
+    /// What is longer than any name needs to be is cut, and told apart by its hash: a client decides on it, and
+    /// Redis would keep it for each counter. No part that is whole holds a `%` before anything but two digits.
     fn encoded(&mut self, part: &str) {
+        if part.len() <= LONGEST_PART {
+            return self.whole(part);
+        }
+        self.whole(part.get(..part.floor_char_boundary(SHOWN_OF_A_LONG_PART)).unwrap_or_default());
+        self.0.push_str("%~");
+        for byte in Sha256::digest(part).into_iter().take(16) {
+            self.formatted(format_args!("{byte:02x}"));
+        }
+    }
+
+    fn whole(&mut self, part: &str) {
         for c in part.chars() {
             if stays(c) {
                 self.0.push(c);
@@ -307,6 +376,20 @@ mod tests {
         for (name, expected) in names {
             assert_eq!(name, expected);
         }
+    }
+
+    #[test]
+    fn a_long_part_is_cut_and_still_its_own() {
+        let named = |client: &str| name(Counted::Connections { service: "s", client }, Kind::Bucket, 0);
+        let whole = "a".repeat(256);
+        assert!(named(&whole).contains(&whole));
+        let (long, other) = ("é".repeat(4_000), "é".repeat(4_001));
+        assert!(named(&long).len() < 300 && named(&long) != named(&other));
+        let shown = named(&long);
+        assert!(shown.starts_with("hivemind:ratelimit:ws:conn:s:{%C3%A9"), "{shown}");
+        // Who writes what a long one is called gets another name.
+        let (_, tag) = shown.split_once('{').unwrap();
+        assert_ne!(named(tag.split_once('}').unwrap().0), shown);
     }
 
     #[test]

@@ -1,8 +1,20 @@
-//! Hivemind's counters in Redis or Valkey. This crate will hold the store that
-//! decides in a script, with one round trip for the whole batch.
+//! Hivemind's counters in Redis or Valkey: every node that shares one is exact.
 //!
-//! There is one part of it yet: [`KeyName`], what a counter is called there, so that
-//! an operator can read it and no two counters meet. Scripts and connections are not there.
+//! A request's whole batch is decided by one call of a script, in one round trip, all or
+//! nothing, by the same arithmetic as the algorithms of `hivemind-core`, to the last bit
+//! (docs/decisions/011). What the crate is made of, in the order of a decision:
+//!
+//! | | |
+//! |---|---|
+//! | `store` | [`RedisStore`]: asks, waits no longer than it may, and tells the verdicts |
+//! | `script` | charges as the script reads them, its answer; `scripts/decide.lua` |
+//! | `state` | 17 bytes of state, in limbs that Lua's numbers hold exactly |
+//! | `key_name` | what a counter is called: readable, and no two meet |
+//! | `wait` | how long a request waits, for all its commands together |
+//! | `lines`, `server` | a connection for each runtime that asks; one server, sentinels, a cluster |
+//! | `over_cache`, `lease`, `locally` | what is decided without asking: what is known to be over, and what was leased |
+//! | `slots` | a batch that spans slots of a cluster: in two steps, never too much |
+//! | `breaker`, `keeper` | a dead Redis costs nothing, and is found again in the background |
 //!
 //! ```
 //! use hivemind_core::Period;
@@ -18,6 +30,25 @@
 //! );
 //! ```
 
+mod breaker;
+mod figures;
+mod keeper;
 mod key_name;
+mod lease;
+mod lines;
+mod locally;
+mod options;
+mod over_cache;
+mod script;
+mod server;
+mod slots;
+mod state;
+mod store;
+mod table;
+mod wait;
 
+pub use breaker::Availability;
+pub use figures::Figures;
 pub use key_name::{Counted, KeyName, Kind, Prefix, PrefixError};
+pub use options::{Lease, Options, OptionsError, Password, Time, Tls, Topology};
+pub use store::RedisStore;

@@ -1,6 +1,7 @@
-//! The admin port: health, the service's JSON twin, and the rules in force.
+//! The admin port: health, the service's JSON twin, the rules in force, and loading them anew.
 
 mod json;
+mod reload;
 mod rlconfig;
 
 #[cfg(test)]
@@ -8,12 +9,13 @@ pub(crate) use json::request as request_of_json;
 
 use crate::front::rls::RateLimitService;
 use crate::health::Health;
+use crate::reload::Reloads;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get};
+use axum::routing::{any, get, post};
 use hivemind_core::{Clock, SystemClock};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +29,7 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) struct Admin {
     pub(crate) service: RateLimitService,
     pub(crate) health: Arc<Health>,
+    pub(crate) reloads: Reloads,
 }
 
 /// Everything that the admin port serves.
@@ -37,6 +40,7 @@ pub(crate) fn router(admin: Admin) -> Router {
         .route("/healthcheck", get(healthcheck))
         .route("/json", any(json))
         .route("/rlconfig", get(rlconfig))
+        .route("/api/v1/reload", post(reload))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(admin)
 }
@@ -81,6 +85,10 @@ fn bad_request(reason: &str) -> Response {
         response.headers_mut().insert("x-error", reason);
     }
     response
+}
+
+async fn reload(State(admin): State<Admin>) -> Response {
+    reload::answer(admin.reloads.all().await)
 }
 
 async fn rlconfig(State(admin): State<Admin>) -> String {

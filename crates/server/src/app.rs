@@ -1,74 +1,72 @@
 //! The running service: what is configured is started, told, and stopped in order.
 
 mod bounded;
+mod calls;
+mod follow;
+mod gateway;
 mod listeners;
 mod screen;
 
 use crate::admin::{self, Admin};
-use crate::config::{RuleTexts, Settings, demo_rules};
-use crate::front::grpc::{Ended, Patience, Socket, Workers};
+use crate::config::{Loaded, RuleTexts, Settings, demo_rules};
+use crate::front;
 use crate::front::rls::RateLimitService;
 use crate::health::Health;
-use crate::proto::DESCRIPTORS;
-use crate::reload::{Reloader, accepted, refused};
+use crate::reload::{Configuration, accepted, refused};
 use crate::ruleset::Ruleset;
+use crate::secrets;
 use crate::service::{HeaderNames, Options, Service};
+use crate::storage::{self, Storage};
 use crate::telemetry::{Stats, exposition};
 use anyhow::Context;
 use axum::http::header;
 use axum::routing::get;
 use axum::serve::Listener;
 use bounded::Bounded;
-use hivemind_core::store::{KeySeed, MemoryStore, StoreOptions};
+use hivemind_core::store::KeySeed;
 use hivemind_core::{Clock, SystemClock};
-use listeners::Listeners;
-use std::num::NonZeroUsize;
-use std::pin::pin;
+use listeners::{Listeners, Tcp};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tonic::service::Routes;
-use tonic_health::ServingStatus;
-use tonic_health::pb::health_server::HealthServer;
-use tonic_health::server::HealthReporter;
 
-/// A silent connection is asked whether its peer is there, and closed where it is not.
-const KEEPALIVE: Duration = Duration::from_secs(30);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Where the settings come from, and what they were at the start.
+pub(crate) struct Origin {
+    pub(crate) configuration: Configuration,
+    pub(crate) loaded: Loaded,
+}
+
+/// What all that runs has in common.
+struct Shared {
+    service: Arc<Service>,
+    storage: Arc<Storage>,
+    seed: KeySeed,
+    health: Arc<Health>,
+    /// The fingerprint of the rules that were loaded first.
+    rules: Option<u64>,
+}
 
 /// Runs until SIGTERM or SIGINT.
-pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
+pub(crate) async fn run(settings: &Settings, origin: Origin) -> anyhow::Result<()> {
     // Before anything else: a signal that comes during the start, or right after the screen, is heeded too.
     let signals = Signals::listen().context("listening for signals")?;
     let stats = Arc::new(Stats::default());
     let health = Arc::new(Health::default());
     let limiting = &settings.rate_limiting;
-    let store = Arc::new(MemoryStore::new(StoreOptions {
-        max_keys: limiting.max_keys.get(),
-        idle_ttl: limiting.idle_ttl,
-    }));
-    let service =
-        Service::new(Ruleset::default(), Arc::clone(&store), KeySeed::random(), options(settings), stats);
+    let seed = match &settings.security.key_seed_file {
+        Some(path) => secrets::key_seed(path)?,
+        None => KeySeed::random(),
+    };
+    let storage = storage::open(settings, &health).await?;
+    let service = Service::new(Ruleset::default(), Arc::clone(&storage), seed, options(settings), stats);
     let service = Arc::new(service);
-    let loaded = load_first(settings, &service, &health)?;
-    let listeners = Listeners::bind(&settings.server).await?;
-    tokio::spawn(sweep(Arc::clone(&store), limiting.sweep_interval));
-    if let Some(path) = limiting.config_path.clone() {
-        let reloader = Reloader {
-            path,
-            loaded,
-            merge_domains: limiting.merge_domains,
-            interval: limiting.config_reload_interval,
-            service: Arc::clone(&service),
-            health: Arc::clone(&health),
-        };
-        tokio::spawn(reloader.run(signals.hangup));
-    }
+    let rules = load_first(settings, &service, &health)?;
+    let listeners = Listeners::bind(settings).await?;
+    tokio::spawn(sweep(Arc::clone(&storage), limiting.sweep_interval));
     screen::show(&listeners, settings);
-    let terminated = terminated(signals.terminate, signals.interrupt);
-    serve(settings, listeners, service, store, health, terminated).await
+    serve(settings, origin, listeners, Shared { service, storage, seed, health, rules }, signals).await
 }
 
 /// The signals that the service knows. From here on none of them ends the process by itself, SIGHUP
@@ -76,7 +74,8 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<()> {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    hangup: Signal,
+    /// One for each that loads something anew.
+    hangups: [Signal; 2],
 }
 
 impl Signals {
@@ -84,7 +83,7 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
+            hangups: [signal(SignalKind::hangup())?, signal(SignalKind::hangup())?],
         })
     }
 }
@@ -126,55 +125,58 @@ fn load_first(settings: &Settings, service: &Service, health: &Health) -> anyhow
     Ok(fingerprint)
 }
 
-async fn sweep(store: Arc<MemoryStore>, interval: Duration) {
+async fn sweep(storage: Arc<Storage>, interval: Duration) {
     let mut ticks = tokio::time::interval(interval);
     loop {
         ticks.tick().await;
-        tokio::task::block_in_place(|| store.sweep(SystemClock.now()));
+        tokio::task::block_in_place(|| storage.memory().sweep(SystemClock.now()));
     }
 }
 
 /// Serves on all sockets until told to stop, and then no longer than the grace period.
 async fn serve(
     settings: &Settings,
+    origin: Origin,
     listeners: Listeners,
-    service: Arc<Service>,
-    store: Arc<MemoryStore>,
-    health: Arc<Health>,
-    terminated: impl Future<Output = ()>,
+    shared: Shared,
+    signals: Signals,
 ) -> anyhow::Result<()> {
     let (stop, stopped) = watch::channel(false);
     let (close, closed) = watch::channel(false);
-    let rls = RateLimitService(Arc::clone(&service));
-    let (reporter, health_service) = tonic_health::server::health_reporter();
-    report(&reporter, &health).await;
-    tokio::spawn(keep_reporting(reporter.clone(), Arc::clone(&health)));
-    let routes = routes(health_service)?;
-    let (workers, ended) = start_workers(settings, &rls, &routes, &stopped).await?;
-    let admin = admin::router(Admin { service: rls, health: Arc::clone(&health) });
-    let metrics = metrics(settings, service, store);
-    let Listeners { grpc, grpc_uds, admin: admin_tcp, admin_uds, metrics: metrics_tcp } = listeners;
+    let Listeners { grpc, grpc_uds, admin: admin_tcp, admin_uds, metrics: metrics_tcp, gateway, redirect } =
+        listeners;
+    let Signals { terminate, interrupt, hangups } = signals;
+    let rls = RateLimitService(Arc::clone(&shared.service));
+    let health = Arc::clone(&shared.health);
     let mut accepting = JoinSet::new();
-    accepting.spawn(accept(grpc, Arc::clone(&workers), stopped.clone()));
-    if let Some(socket) = grpc_uds {
-        accepting.spawn(accept(socket, Arc::clone(&workers), stopped.clone()));
-    }
-    drop(workers); // The threads end once nobody deals any more.
+    let calls = calls::start(settings, &rls, &health, grpc, grpc_uds, &stopped, &mut accepting).await?;
+    let gateway = start_gateway(settings, &shared, gateway, redirect, &stopped, &mut accepting).await?;
+    let reloads = follow::follow(settings, origin, &shared, gateway, hangups);
+    let admin = admin::router(Admin { service: rls, health: Arc::clone(&health), reloads });
+    let metrics = metrics(settings, shared.service, shared.storage);
     let mut pages = JoinSet::new();
     let closing = || until(closed.clone());
-    pages.spawn(axum::serve(admin_tcp, admin.clone()).with_graceful_shutdown(closing()).into_future());
-    pages.spawn(axum::serve(metrics_tcp, metrics).with_graceful_shutdown(closing()).into_future());
+    if let Some(socket) = admin_tcp {
+        pages.spawn(axum::serve(socket, admin.clone()).with_graceful_shutdown(closing()).into_future());
+    }
+    if let Some(socket) = metrics_tcp {
+        pages.spawn(axum::serve(socket, metrics).with_graceful_shutdown(closing()).into_future());
+    }
     if let Some(socket) = admin_uds {
         pages.spawn(axum::serve(socket, admin).with_graceful_shutdown(closing()).into_future());
     }
-    terminated.await;
+    terminated(terminate, interrupt).await;
     health.stopping();
-    report(&reporter, &health).await;
+    if let Some(calls) = &calls {
+        calls.report(&health).await;
+    }
     tracing::info!("stopping: calls in flight are answered, no new connections are taken");
     let _ = stop.send(true); // Nobody listens any more only if everything has ended already.
     let all = async {
         while accepting.join_next().await.is_some() {}
-        ended.wait().await;
+        if let Some(calls) = calls {
+            calls.ended().await;
+        }
         // Until the last call is answered, the pages tell that it is stopping.
         let _ = close.send(true);
         while pages.join_next().await.is_some() {}
@@ -185,73 +187,35 @@ async fn serve(
     Ok(())
 }
 
-/// Tells who asks for health, by the protocol's name, the reference's, and with none.
-async fn report(reporter: &HealthReporter, health: &Health) {
-    let status = if health.is_ready() { ServingStatus::Serving } else { ServingStatus::NotServing };
-    for name in ["", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"] {
-        reporter.set_service_status(name, status).await;
-    }
-}
-
-async fn keep_reporting(reporter: HealthReporter, health: Arc<Health>) {
-    let mut readiness = health.readiness();
-    while readiness.changed().await.is_ok() {
-        report(&reporter, &health).await;
-    }
-}
-
-/// What is served beside the calls for decisions, on the same connections.
-fn routes(health: HealthServer<impl tonic_health::pb::health_server::Health>) -> anyhow::Result<Routes> {
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()
-        .context("describing the services")?;
-    Ok(Routes::new(health).add_service(reflection))
-}
-
-async fn start_workers(
+/// The gateway, where one is configured.
+async fn start_gateway(
     settings: &Settings,
-    rls: &RateLimitService,
-    routes: &Routes,
+    shared: &Shared,
+    listener: Option<Bounded<Tcp>>,
+    redirect: Option<Bounded<Tcp>>,
     stopped: &watch::Receiver<bool>,
-) -> anyhow::Result<(Arc<Workers>, Ended)> {
-    let calls = &settings.server.calls;
-    let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let patience = Patience {
-        handshake: calls.handshake_timeout,
-        call: calls.call_timeout,
-        idle: calls.idle_timeout,
-        age: calls.max_connection_age,
-        ping: KEEPALIVE,
-        pong: KEEPALIVE_TIMEOUT,
-    };
-    let started = Workers::start(calls.workers.unwrap_or(cores), rls, routes, patience, stopped).await;
-    let (workers, ended) = started.context("starting the threads that answer calls")?;
-    Ok((Arc::new(workers), ended))
-}
-
-/// Deals out all connections that come, until told to stop.
-async fn accept<L: Listener>(mut listener: Bounded<L>, workers: Arc<Workers>, stopped: watch::Receiver<bool>)
-where
-    Socket: TryFrom<L::Io, Error = std::io::Error>,
-{
-    let mut stopped = pin!(until(stopped));
-    loop {
-        tokio::select! { biased;
-            () = &mut stopped => return,
-            Some((io, place, _)) = listener.next() => match Socket::try_from(io) {
-                Ok(socket) => workers.deal(socket, place),
-                Err(error) => tracing::warn!("a connection could not be dealt out: {error}"),
-            },
-        }
+    accepting: &mut JoinSet<()>,
+) -> anyhow::Result<Option<Arc<front::gateway::Gateway>>> {
+    let redis = settings.storage.redis.as_ref();
+    let (Some(settings), Some(listener)) = (&settings.gateway, listener) else { return Ok(None) };
+    if let Some(redirect) = redirect {
+        let https_port = listener.local_addr()?.port();
+        accepting.spawn(gateway::redirect(redirect, https_port, stopped.clone()));
     }
+    let limiter = front::gateway::limiter(settings, &shared.storage, redis, shared.seed)?;
+    let running = gateway::Running::start(settings, listener, limiter, stopped).await?;
+    let gateway = Arc::clone(&running.gateway);
+    accepting.spawn(running.serve(stopped.clone()));
+    Ok(Some(gateway))
 }
 
-fn metrics(settings: &Settings, service: Arc<Service>, store: Arc<MemoryStore>) -> axum::Router {
+fn metrics(settings: &Settings, service: Arc<Service>, storage: Arc<Storage>) -> axum::Router {
     let Some(path) = &settings.observability.prometheus_path else { return axum::Router::new() };
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    let page = async move || (kind, exposition(service.stats(), store.occupancy()));
+    let page = async move || {
+        let occupancy = storage.memory().occupancy();
+        (kind, exposition(service.stats(), occupancy, &storage::figures(&storage)))
+    };
     axum::Router::new().route(path.as_str(), get(page))
 }
 

@@ -3,6 +3,9 @@
 
 mod check;
 mod explain;
+mod gateway;
+mod import;
+mod rate;
 mod replay;
 mod serve;
 
@@ -22,17 +25,21 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Gateway(gateway::Gateway),
     Check(check::Check),
     Explain(explain::Explain),
     Replay(replay::Replay),
+    Import(import::Import),
 }
 
 pub(crate) fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(serve) => serve.run(),
+        Command::Gateway(gateway) => gateway.run(),
         Command::Check(check) => check.run(),
         Command::Explain(explain) => explain.run(),
         Command::Replay(replay) => replay.run(),
+        Command::Import(import) => import.run(),
     };
     match result {
         Ok(code) => code,

@@ -16,7 +16,9 @@ pub(crate) use problem::Problems;
 #[cfg(any(test, fuzzing))]
 pub(crate) use rule_files::parse_rules;
 pub(crate) use rule_files::{LoadedRules, RuleTexts, demo_rules, load_rules, read_bounded};
+/// The gateway's settings.
+pub(crate) use settings::gateway;
 pub(crate) use settings::{
-    LARGEST_CONFIGURATION, LogFormat, LogLevel, Observability, SECTIONS, Server, Settings, environment,
-    load_settings,
+    LARGEST_CONFIGURATION, Loaded, LogFormat, LogLevel, Observability, Redis, SECTIONS, Settings,
+    SettingsText, Topology, environment, load_settings,
 };

@@ -1,4 +1,8 @@
 //! What clients speak to.
 
+pub(crate) mod gateway;
 pub(crate) mod grpc;
 pub(crate) mod rls;
+pub(crate) mod socket;
+pub(crate) mod websocket;
+pub(crate) mod workers;

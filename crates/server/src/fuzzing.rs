@@ -14,13 +14,15 @@ mod tests;
 use crate::admin::answer_json;
 use crate::config::{Problem, parse_rules};
 use crate::front::rls::{RateLimitService, ReadRequest};
+use crate::front::websocket::scan;
 use crate::proto::envoy::service::ratelimit::v3::{
     RateLimitRequest, RateLimitResponse, rate_limit_response::Code,
 };
 use crate::replay::{AccessLog, Engine, Lines, Recorded};
 use crate::ruleset::Ruleset;
 use crate::service::{Asked, HeaderNames, Options, Service};
-use crate::telemetry::{Stats, exposition};
+use crate::storage::Storage;
+use crate::telemetry::{Stats, StoreFigures, exposition};
 use hivemind_core::store::{KeySeed, MemoryStore, OnRefusal, StoreOptions};
 use hivemind_core::{Clock, Descriptor, Matcher, SystemClock};
 use prost::Message;
@@ -75,7 +77,7 @@ fn ask_each_rule(ruleset: Ruleset) {
             assert_eq!(rules.explain(&domain, &entries).steps.len(), entries.len(), "{domain} {entries:?}");
         });
     }
-    assert!(exposition(service.0.stats(), store().occupancy()).ends_with('\n'));
+    assert!(exposition(service.0.stats(), store().occupancy(), &StoreFigures::default()).ends_with('\n'));
 }
 
 /// Bytes as a message: our codec and prost accept or refuse them alike, and read the same.
@@ -171,6 +173,17 @@ pub fn replay_line(bytes: &[u8]) {
     }
 }
 
+/// Bytes as what a client says over a WebSocket: however they are cut, the same passes, and it is
+/// what was said up to where the gate stops.
+pub fn websocket_frames(bytes: &[u8]) {
+    let whole = scan([bytes]);
+    assert!(bytes.starts_with(&whole.passed), "{bytes:02x?}");
+    for size in [1, 2, 3, 7, 13] {
+        assert_eq!(scan(bytes.chunks(size)), whole, "in pieces of {size}: {bytes:02x?}");
+    }
+    assert_eq!(scan([&*whole.passed]).messages, whole.messages, "{bytes:02x?}");
+}
+
 /// What a future says that never waits.
 fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
@@ -184,8 +197,8 @@ fn store() -> MemoryStore {
 }
 
 pub(crate) fn service(ruleset: Ruleset, options: Options) -> RateLimitService {
-    let stats = Arc::new(Stats::default());
-    RateLimitService(Arc::new(Service::new(ruleset, Arc::new(store()), KeySeed::random(), options, stats)))
+    let (storage, stats) = (Storage::in_memory(store()), Arc::new(Stats::default()));
+    RateLimitService(Arc::new(Service::new(ruleset, Arc::new(storage), KeySeed::random(), options, stats)))
 }
 
 /// Everything on that can be.

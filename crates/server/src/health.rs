@@ -12,6 +12,12 @@ pub(crate) struct Health {
     ready: watch::Sender<bool>,
     /// Why the rules on disk are not the rules in force.
     last_load_error: Mutex<Option<String>>,
+    /// Why the configuration on disk is not the one in force.
+    configuration_error: Mutex<Option<String>>,
+    /// Keys of it that say something else than is in force, until a restart.
+    restart: Mutex<Vec<String>>,
+    /// Why limits hold for this node alone, or not at all, though they are to be shared.
+    degraded: Mutex<Option<String>>,
 }
 
 impl Health {
@@ -23,6 +29,26 @@ impl Health {
 
     pub(crate) fn rules_refused(&self, why: String) {
         *self.last_load_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+
+    /// With the keys that cannot be followed.
+    pub(crate) fn configuration_loaded(&self, needing_restart: Vec<String>) {
+        *self.configuration_error.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.restart.lock().unwrap_or_else(PoisonError::into_inner) = needing_restart;
+    }
+
+    pub(crate) fn configuration_refused(&self, why: String) {
+        *self.configuration_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+
+    /// The store that limits are shared in cannot be reached; it is ready all the same, since
+    /// it answers every request by its policy, and so would every other node.
+    pub(crate) fn degraded(&self, why: String) {
+        *self.degraded.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+
+    pub(crate) fn whole(&self) {
+        *self.degraded.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     pub(crate) fn stopping(&self) {
@@ -48,9 +74,22 @@ impl Health {
         if !self.has_rules.load(Ordering::Relaxed) {
             lines.push("no rules have been loaded yet: every request is answered with an error".into());
         }
+        let degraded = self.degraded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(why) = &*degraded {
+            lines.push(format!("degraded: {why}"));
+        }
         let error = self.last_load_error.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = &*error {
             lines.push(format!("the rules on disk are refused, those from before are in force:\n{error}"));
+        }
+        let restart = self.restart.lock().unwrap_or_else(PoisonError::into_inner);
+        if !restart.is_empty() {
+            lines.push(format!("changed on disk, and needs a restart: {}", restart.join(", ")));
+        }
+        let error = self.configuration_error.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = &*error {
+            let text = "the configuration on disk is refused, that from before is in force";
+            lines.push(format!("{text}:\n{error}"));
         }
         lines.join("\n") + "\n"
     }

@@ -3,19 +3,25 @@
 
 mod admin;
 mod app;
+mod authority;
 mod cli;
 mod config;
 mod front;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod health;
+mod import;
 mod logging;
 mod proto;
 mod reload;
 mod replay;
 mod ruleset;
+mod secrets;
 mod service;
+mod storage;
 mod telemetry;
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the gateway uses it, once it is there"))]
+mod tls;
 
 use std::process::ExitCode;
 

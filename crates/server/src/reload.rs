@@ -1,14 +1,18 @@
-//! Rules follow their files: on a write, a rename, a `ConfigMap`'s swap, SIGHUP, and
-//! at an interval as a net where no event comes. A broken file changes nothing.
+//! What is configured follows its files: on a write, a rename, a `ConfigMap`'s swap, SIGHUP, a request to
+//! the admin port, and at an interval as a net where no event comes. A broken file changes nothing.
 
-use crate::config::{LoadedRules, Problems, RuleTexts};
-use crate::health::Health;
-use crate::service::Service;
+mod configuration;
+mod request;
+mod rules;
+
+pub(crate) use configuration::{Configuration, ConfigurationFile, PutInForce};
+pub(crate) use request::{Outcome, Reloads};
+pub(crate) use rules::{RuleFiles, accepted, refused};
+
+use crate::config::Problems;
 use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecursiveMode, Watcher};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::path::Path;
 use std::time::Duration;
 use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
@@ -18,77 +22,97 @@ const SETTLE: Duration = Duration::from_millis(50);
 /// Where something else writes into the same folder all the time, the swarm never ends.
 const SETTLE_AT_MOST: Duration = Duration::from_secs(1);
 
-/// Where rules come from and where they go.
-pub(crate) struct Reloader {
-    pub(crate) path: PathBuf,
-    /// The fingerprint of the rules that were loaded first; none if they could not be read.
-    pub(crate) loaded: Option<u64>,
-    pub(crate) merge_domains: bool,
-    pub(crate) interval: Duration,
-    pub(crate) service: Arc<Service>,
-    pub(crate) health: Arc<Health>,
+/// What is read from files and can be put in force while requests are decided.
+pub(crate) trait Followed: Send + 'static {
+    /// Everything on disk, read once: what is compared is what is loaded.
+    type Texts;
+
+    fn path(&self) -> &Path;
+
+    /// What is on disk, and a number that is equal for equal texts.
+    fn read(&self) -> Result<(u64, Self::Texts), Problems>;
+
+    /// Puts it in force, whole, and says what has to be known of it; or says why nothing changed.
+    fn load(&mut self, texts: Self::Texts) -> Result<Vec<String>, Problems>;
+
+    /// Says everywhere that what is on disk is not in force.
+    fn refuse(&mut self, problems: &Problems);
 }
 
-impl Reloader {
-    /// Follows the files for ever, and loads them anew at each of `hangups`.
-    pub(crate) async fn run(self, mut hangups: Signal) {
+/// Follows files, and loads them anew when it is told to.
+pub(crate) struct Follower<F> {
+    pub(crate) followed: F,
+    /// The fingerprint of what was loaded first; none if it could not be read.
+    pub(crate) loaded: Option<u64>,
+    pub(crate) interval: Duration,
+    pub(crate) hangups: Signal,
+    pub(crate) requests: mpsc::Receiver<request::Request>,
+}
+
+/// Why to look at the files.
+enum Reason {
+    Change,
+    Hangup,
+    Request(request::Request),
+}
+
+impl<F: Followed> Follower<F> {
+    /// Follows the files for ever.
+    pub(crate) async fn run(mut self) {
         let (tell, mut changes) = mpsc::channel(1);
-        let mut watcher = watch(&self.path, tell.clone());
+        let mut watcher = watch(self.followed.path(), tell.clone());
         let mut net = tokio::time::interval(self.interval);
-        net.tick().await; // The first comes at once, and the rules have just been loaded.
+        net.tick().await; // The first comes at once, and everything has just been loaded.
         let mut seen = Seen { fingerprint: self.loaded, trouble: None };
-        let mut asked = false;
+        let mut reason = Reason::Change;
         loop {
             // Files may be slow; the other tasks of this thread are not to wait for them.
             let was_in_trouble = seen.trouble.is_some();
-            tokio::task::block_in_place(|| self.look(&mut seen, asked));
+            tokio::task::block_in_place(|| self.look(&mut seen, reason));
             // A folder that was away is another one now, and nobody watches it.
             if was_in_trouble && seen.trouble.is_none() {
                 drop(watcher.take());
-                watcher = watch(&self.path, tell.clone());
+                watcher = watch(self.followed.path(), tell.clone());
             }
-            asked = tokio::select! {
-                _ = hangups.recv() => true,
+            reason = tokio::select! {
+                _ = self.hangups.recv() => Reason::Hangup,
+                Some(request) = self.requests.recv() => Reason::Request(request),
                 _ = net.tick() => {
                     // Nor where it was away for less than a look.
                     drop(watcher.take());
-                    watcher = watch(&self.path, tell.clone());
-                    false
+                    watcher = watch(self.followed.path(), tell.clone());
+                    Reason::Change
                 }
                 Some(()) = changes.recv() => {
                     let _ = tokio::time::timeout(SETTLE_AT_MOST, settled(&mut changes)).await;
-                    false
+                    Reason::Change
                 }
             };
         }
     }
 
-    /// Loads the rules if they are not those that were seen last, or if it was `asked` to.
-    fn look(&self, seen: &mut Seen, asked: bool) {
-        match RuleTexts::read(&self.path) {
-            Ok(texts) => {
-                let fingerprint = Some(texts.fingerprint());
-                if !asked && fingerprint == seen.fingerprint {
-                    return;
-                }
-                *seen = Seen { fingerprint, trouble: None };
-                match texts.parse(self.merge_domains) {
-                    Ok(loaded) => {
-                        accepted(&self.service, &self.health, loaded);
-                        tracing::info!(path = %self.path.display(), "rules loaded");
-                    }
-                    Err(problems) => refused(&self.service, &self.health, &problems),
-                }
+    /// Loads what is on disk if it is not what was seen last, or if it was asked to.
+    fn look(&mut self, seen: &mut Seen, reason: Reason) {
+        let asked = !matches!(reason, Reason::Change);
+        let outcome = match self.followed.read() {
+            Ok((fingerprint, _)) if !asked && Some(fingerprint) == seen.fingerprint => return,
+            Ok((fingerprint, texts)) => {
+                *seen = Seen { fingerprint: Some(fingerprint), trouble: None };
+                self.followed.load(texts).inspect_err(|problems| self.followed.refuse(problems))
             }
             // Files that cannot be read may be readable at the next look, so nothing counts as
             // seen; but what is the matter is told once, not at each look.
             Err(problems) => {
                 let trouble = Some(problems.to_string());
                 if asked || seen.trouble != trouble {
-                    refused(&self.service, &self.health, &problems);
+                    self.followed.refuse(&problems);
                 }
                 *seen = Seen { fingerprint: None, trouble };
+                Err(problems)
             }
+        };
+        if let Reason::Request(request) = reason {
+            request.answer(outcome.map_err(|problems| problems.to_string()));
         }
     }
 }
@@ -100,26 +124,9 @@ struct Seen {
     trouble: Option<String>,
 }
 
-/// Puts rules in force.
-pub(crate) fn accepted(service: &Service, health: &Health, loaded: LoadedRules) {
-    for warning in &loaded.warnings {
-        tracing::warn!("{warning}");
-    }
-    service.reload(loaded.ruleset);
-    health.rules_loaded();
-    service.stats().config_load_success.fetch_add(1, Ordering::Relaxed);
-}
-
 /// Returns when no event has come for a while.
 async fn settled(changes: &mut mpsc::Receiver<()>) {
     while tokio::time::timeout(SETTLE, changes.recv()).await.is_ok_and(|told| told.is_some()) {}
-}
-
-/// Says everywhere that the rules on disk are not in force.
-pub(crate) fn refused(service: &Service, health: &Health, problems: &Problems) {
-    service.stats().config_load_error.fetch_add(1, Ordering::Relaxed);
-    health.rules_refused(problems.to_string());
-    tracing::error!("the rules are refused, those from before stay in force:\n{problems}");
 }
 
 /// Tells of anything that happens beside the files. Without events the interval still finds changes.
@@ -139,8 +146,11 @@ fn watch(path: &Path, changed: mpsc::Sender<()>) -> Option<notify::RecommendedWa
         watcher.watch(folder, depth)?;
         Ok(watcher)
     });
+    let folder = folder.display();
     watcher
-        .map_err(|error| tracing::warn!(%error, "the rules' folder cannot be watched; changes are found at the interval"))
+        .map_err(
+            |error| tracing::warn!(%error, %folder, "the folder cannot be watched; changes are found at the interval"),
+        )
         .ok()
 }
 

@@ -1,6 +1,7 @@
 //! Rules as the service needs them: which limit answers is the core's business
 //! ([`Rules`]); what to count them under and what to say beside the verdict is here.
 
+use crate::storage::OnError;
 use hivemind_core::{Entry, Rules};
 use serde_json::Value;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(crate) struct Extras {
     /// What Envoy is told where the rule lets a request pass.
     pub(crate) metadata: Option<Value>,
     pub(crate) response: Response,
+    /// What it says where the shared store cannot; none: what is said for all.
+    pub(crate) on_error: Option<OnError>,
 }
 
 /// Where a rule is declared.

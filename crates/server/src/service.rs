@@ -3,18 +3,20 @@
 
 mod answer;
 mod decided;
+mod in_force;
 
 pub(crate) use answer::{Answer, Code, CurrentLimit, Grant, Status};
 
 use crate::ruleset::{Extras, Ruleset};
+use crate::storage::Storage;
 use crate::telemetry::{Charged, RuleCounters, StatName, Stats};
 use arc_swap::ArcSwap;
 use decided::{Decided, only_watches, status_of};
 use hivemind_core::rules::{Resolved, Ruling};
-use hivemind_core::store::{
-    Charge, Context, KeySeed, MemoryStore, Mode, OnRefusal, Op, Store, StoreError, Verdict,
-};
+use hivemind_core::store::{Charge, Context, KeySeed, Mode, OnRefusal, Op, Store, Verdict};
 use hivemind_core::{Clock, Descriptor, Rules, SystemClock, Timestamp};
+use hivemind_redis::RedisStore;
+use in_force::InForce;
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -44,15 +46,6 @@ pub(crate) struct HeaderNames {
     pub(crate) reset: String,
 }
 
-/// A ruleset with the counters that its rules are counted in.
-struct InForce {
-    /// Whether these are rules at all, and not what stands in for them until some are loaded.
-    loaded: bool,
-    ruleset: Ruleset,
-    /// By declaration; none where the name depends on the request.
-    counters: Vec<Option<Arc<RuleCounters>>>,
-}
-
 /// A request in the engine's words.
 pub(crate) struct Asked<'a> {
     pub(crate) domain: &'a str,
@@ -62,26 +55,30 @@ pub(crate) struct Asked<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// Decides by rules.
-pub(crate) struct Service<S = MemoryStore> {
+/// The most of a caller's time that is kept back, so that a policy's answer still reaches it
+/// where the store has used up the rest.
+const KEPT_BACK: Duration = Duration::from_millis(100);
+
+/// Decides by rules. `R` is the store that nodes share, where they share one.
+pub(crate) struct Service<R = RedisStore> {
     in_force: ArcSwap<InForce>,
-    store: Arc<S>,
+    storage: Arc<Storage<R>>,
     seed: KeySeed,
     clock: SystemClock,
     options: Options,
     stats: Arc<Stats>,
 }
 
-impl<S> Service<S> {
+impl<R> Service<R> {
     pub(crate) fn new(
         ruleset: Ruleset,
-        store: Arc<S>,
+        storage: Arc<Storage<R>>,
         seed: KeySeed,
         options: Options,
         stats: Arc<Stats>,
     ) -> Self {
         let in_force = ArcSwap::from_pointee(InForce { loaded: false, ..InForce::new(ruleset, &stats) });
-        Self { in_force, store, seed, clock: SystemClock, options, stats }
+        Self { in_force, storage, seed, clock: SystemClock, options, stats }
     }
 
     pub(crate) fn stats(&self) -> &Stats {
@@ -99,7 +96,7 @@ impl<S> Service<S> {
     }
 
     /// Puts other rules in force; says how long counters must be held that look idle to the new ones.
-    pub(crate) fn put_in_force(&self, ruleset: Ruleset) -> Option<Duration> {
+    fn put_in_force(&self, ruleset: Ruleset) -> Option<Duration> {
         let ruleset = Ruleset { rules: ruleset.rules.seeded(self.seed), ..ruleset };
         let next = Arc::new(InForce::new(ruleset, &self.stats));
         let before = self.in_force.swap(Arc::clone(&next));
@@ -108,19 +105,17 @@ impl<S> Service<S> {
         self.stats.drop_unused();
         memory
     }
-}
 
-impl Service {
     /// Puts other rules in force from the next request on; counters stay.
     pub(crate) fn reload(&self, ruleset: Ruleset) {
         if let Some(memory) = self.put_in_force(ruleset) {
             let now = self.clock.now();
-            self.store.hold(now, now.saturating_add(memory));
+            self.storage.memory().hold(now, now.saturating_add(memory));
         }
     }
 }
 
-impl<S: Store> Service<S> {
+impl<R: Store> Service<R> {
     /// Decides all descriptors of a request in one step and shows the answer. `None` where
     /// the store would have to wait: nothing was recorded, and nothing shown.
     pub(crate) fn decide_at_once<T>(
@@ -134,31 +129,51 @@ impl<S: Store> Service<S> {
         let in_force = self.in_force.load();
         let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
         let charges = self.charges(&resolved);
-        let verdicts = self.store.try_decide(&charges, self.context(asked, None))?;
-        let decided = Decided { resolved: &resolved, charges: &charges, verdicts };
+        let context = self.context(asked, None);
+        let is_shared = !self.storage.is_alone();
+        let (verdicts, is_counted) = if let Some(verdicts) = self.storage.ask_at_once(&charges, context) {
+            (verdicts, is_shared)
+        } else {
+            let error = self.storage.lost()?;
+            let policies = in_force.policies(&resolved, self.storage.on_error());
+            (self.storage.fall_back(&charges, &policies, context, &error), false)
+        };
+        let decided = Decided { resolved: &resolved, charges: &charges, verdicts, is_counted };
         Some(show(&self.answer(&in_force, asked, &decided)))
     }
 
-    /// The same, however long the store takes.
+    /// The same, however long the store takes. Where it cannot answer, the rules' policies do.
     pub(crate) async fn decide<T>(
         &self,
         asked: &Asked<'_>,
         deadline: Option<Timestamp>,
         show: impl FnOnce(&Answer<'_>) -> T,
-    ) -> Result<T, StoreError> {
+    ) -> T {
         if !self.options.enabled {
-            return Ok(show(&Answer::unlimited(asked.descriptors.len())));
+            return show(&Answer::unlimited(asked.descriptors.len()));
         }
         // Held while it waits, so it is a share of its own: what is only lent would slow every other load down.
         let in_force = self.in_force.load_full();
         let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
         let charges = self.charges(&resolved);
-        let verdicts = self.store.decide(&charges, self.context(asked, deadline)).await?;
-        let decided = Decided { resolved: &resolved, charges: &charges, verdicts };
-        Ok(show(&self.answer(&in_force, asked, &decided)))
+        let context = self.context(asked, deadline);
+        let is_shared = !self.storage.is_alone();
+        let (verdicts, is_counted) = match self.storage.ask(&charges, context).await {
+            Ok(verdicts) => (verdicts, is_shared),
+            Err(error) => {
+                let policies = in_force.policies(&resolved, self.storage.on_error());
+                (self.storage.fall_back(&charges, &policies, context, &error), false)
+            }
+        };
+        let decided = Decided { resolved: &resolved, charges: &charges, verdicts, is_counted };
+        show(&self.answer(&in_force, asked, &decided))
     }
 
     fn context(&self, asked: &Asked<'_>, deadline: Option<Timestamp>) -> Context {
+        let deadline = deadline.map(|deadline| {
+            let granted = deadline.since(asked.now);
+            asked.now.saturating_add(granted.saturating_sub(KEPT_BACK.min(granted / 4)))
+        });
         Context { now: asked.now, deadline, on_refusal: self.options.on_refusal }
     }
 
@@ -198,7 +213,7 @@ impl<S: Store> Service<S> {
         for (ruling, descriptor) in decided.resolved.rulings().zip(asked.descriptors) {
             let extras = ruling.declared.and_then(|number| in_force.ruleset.extras.get(number));
             let strictest = decided.strictest(&ruling);
-            let status = status_of(&ruling, strictest, extras, asked.now);
+            let status = status_of(&ruling, strictest, decided.quota(extras), asked.now);
             self.count(in_force, asked.domain, &ruling, descriptor, strictest, extras);
             would_refuse |= status.code == Code::OverLimit;
             let is_quota = strictest.is_some_and(|(charge, _)| charge.mode == Mode::Quota);
@@ -260,16 +275,5 @@ impl<S: Store> Service<S> {
             None => Charged { hits, limit: u64::MAX, available: u64::MAX, refused: false, shadow: false },
         };
         counters.count(charged, self.options.near_limit_ratio);
-    }
-}
-
-impl InForce {
-    fn new(ruleset: Ruleset, stats: &Stats) -> Self {
-        let declared = ruleset.rules.declarations().zip(&ruleset.extras);
-        let counters = declared.map(|((domain, _, rule), extras)| {
-            let fixed = rule.is_some() && extras.stat.is_fixed();
-            fixed.then(|| stats.of_rule(&StatName::new(domain, extras.stat.name(&[]))))
-        });
-        Self { loaded: true, counters: counters.collect(), ruleset }
     }
 }

@@ -2,6 +2,8 @@
 
 mod exposition;
 mod rule_stats;
+mod store_figures;
 
 pub(crate) use exposition::exposition;
 pub(crate) use rule_stats::{Charged, RuleCounters, StatName, Stats};
+pub(crate) use store_figures::StoreFigures;

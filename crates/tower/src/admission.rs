@@ -8,11 +8,13 @@ use crate::limiter::Shared;
 use crate::open_connections::OpenConnection;
 use crate::order::Order;
 use crate::refusal_log::{Exceeded, Refusal};
-use crate::websocket::{Connection, ConnectionGuard};
+use crate::resolved::Resolved;
+use crate::websocket::{Connection, ConnectionGuard, is_handshake};
 use hivemind_core::store::{Op, Outcome, StoreError, Verdict, Verdicts};
 use hivemind_core::{Cost, Timestamp};
+use http::header;
 use http::request::Parts;
-use http::{Method, header};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -62,28 +64,34 @@ pub(crate) enum Admission {
 
 impl Shared {
     /// What to ask the store for this request; none if limits are switched off. All of it comes from
-    /// one load of the limits, so that no request is in the old ones and the new at once.
+    /// one view of the limits, so that no request is in the old ones and the new at once.
     #[inline]
-    pub(crate) fn ask(self: &Arc<Self>, name: &Arc<str>, parts: &Parts) -> Asking {
-        let limits = self.limits.load();
+    pub(crate) fn ask(
+        self: &Arc<Self>,
+        limits: &Resolved,
+        name: &Arc<str>,
+        parts: &Parts,
+        peer: impl FnOnce() -> Option<IpAddr>,
+    ) -> Asking {
         if !limits.enabled {
             // A handler that asks for a guard gets one: it counts nothing until limits are switched on.
-            let connection = is_upgrade(parts).then(|| self.connection(name, self.client(parts)));
+            let connection = is_handshake(parts).then(|| self.connection(name, self.client(parts, peer())));
             return Asking::Nothing(connection.map(|connection| ConnectionGuard::new(connection, None)));
         }
-        let client = self.client(parts);
+        let client = self.client(parts, peer());
         let service = limits.service(name);
         let now = self.clock.now();
         let order = |bucket| Order::new(client, name, bucket, limits.guard.as_ref());
         // A header alone says nothing: it would take any request out of its limit.
-        if !is_upgrade(parts) || !service.websockets.has(parts.uri.path()) {
+        if !is_handshake(parts) || !service.websockets.has(parts.uri.path()) {
             let order = order(service.find(&parts.method, parts.uri.path()));
             return Asking::Store(Asked { order, upgrade: None, now });
         }
         let most = service.open.as_ref().map(|most| (Arc::clone(most), limits.open_per_address(most)));
         let connection = self.connection(name, client);
         let upgrade = Upgrade { connection, most, open: None, closes: service.close_4429 };
-        Asking::Store(Asked { order: order(&service.ws_connection), upgrade: Some(upgrade), now })
+        let order = order(service.find_connection(&parts.method, parts.uri.path()));
+        Asking::Store(Asked { order, upgrade: Some(upgrade), now })
     }
 
     pub(crate) fn decide(&self, asked: &Asked) -> Deciding {
@@ -190,15 +198,15 @@ impl Shared {
         }
     }
 
-    fn client(&self, parts: &Parts) -> Client {
-        self.identity.identify(parts, self.peer(parts))
+    fn client(&self, parts: &Parts, peer: Option<IpAddr>) -> Client {
+        self.identity.identify(parts, peer)
     }
 
     fn connection(self: &Arc<Self>, service: &Arc<str>, client: Client) -> Connection {
         Connection { shared: Arc::clone(self), service: Arc::clone(service), client }
     }
 
-    fn peer(&self, parts: &Parts) -> Option<std::net::IpAddr> {
+    pub(crate) fn peer(&self, parts: &Parts) -> Option<IpAddr> {
         let peer = (self.peer)(&parts.extensions);
         if peer.is_none() && !self.warned_of_peer.swap(true, Ordering::Relaxed) {
             tracing::warn!(
@@ -208,18 +216,5 @@ impl Shared {
             );
         }
         peer
-    }
-}
-
-/// Whether a request opens a WebSocket: an upgrade (RFC 6455), or HTTP/2's CONNECT (RFC 8441).
-fn is_upgrade(parts: &Parts) -> bool {
-    let names_websocket = |value: &http::HeaderValue| {
-        let mut names = value.as_bytes().split(|byte| *byte == b',');
-        names.any(|name| name.trim_ascii().eq_ignore_ascii_case(b"websocket"))
-    };
-    match parts.method {
-        Method::GET => parts.headers.get(header::UPGRADE).is_some_and(names_websocket),
-        Method::CONNECT => parts.headers.contains_key(header::SEC_WEBSOCKET_VERSION),
-        _ => false,
     }
 }

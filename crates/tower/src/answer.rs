@@ -3,7 +3,6 @@
 //! limit was; a refusal must cost no more than a pass.
 
 use crate::accept::prefers_text;
-use crate::answer_body::AnswerBody;
 use crate::bucket::LimitKind;
 use crate::decision::Decision;
 use crate::problem;
@@ -104,7 +103,7 @@ impl Answers {
     }
 
     /// The answer to a request that is refused.
-    pub(crate) fn refusal<B>(&self, request: &Parts, decision: &Decision) -> Response<AnswerBody<B>> {
+    pub(crate) fn refusal(&self, request: &Parts, decision: &Decision) -> Response<Bytes> {
         let mut response = if is_grpc(request) {
             grpc_refusal(decision)
         } else {
@@ -128,7 +127,7 @@ impl Answers {
             headers.insert(RETRY_AFTER, number(seconds.get()));
         }
         self.tell(headers, decision);
-        response.map(AnswerBody::refusal)
+        response
     }
 }
 
@@ -167,7 +166,7 @@ impl Answers {
     /// The usual refusal: a problem, with both families of headers. They are a copy of those made
     /// before, with the decision's values put in: no name is hashed, and the copy has no room to spare,
     /// which is dear beyond what malloc caches.
-    fn usual_refusal<B>(&self, decision: &Decision, wait: u64, body: Bytes) -> Response<AnswerBody<B>> {
+    fn usual_refusal(&self, decision: &Decision, wait: u64, body: Bytes) -> Response<Bytes> {
         let (policy, verdict) = (&decision.bucket().policy, decision.verdict());
         let mut headers = policy.refusal.clone();
         for value in headers.values_mut() {
@@ -180,7 +179,7 @@ impl Answers {
                 _ => continue,
             };
         }
-        let mut response = Response::new(AnswerBody::refusal(body));
+        let mut response = Response::new(body);
         *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
         *response.headers_mut() = headers;
         response
@@ -189,8 +188,8 @@ impl Answers {
 
 /// The answer where no decision could be made and the limiter fails closed: no refusal, since
 /// nothing says that the client did too much.
-pub(crate) fn undecided<B>() -> Response<AnswerBody<B>> {
-    let mut response = Response::new(AnswerBody::refusal(Bytes::from_static(b"Service Unavailable")));
+pub(crate) fn undecided() -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from_static(b"Service Unavailable"));
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));

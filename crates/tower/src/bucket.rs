@@ -127,11 +127,11 @@ impl Bucket {
         let undelayed = match (whole.excess, &limit) {
             (None | Some(Excess::Reject), _) => None,
             (Some(Excess::Delay { .. }), _) if !place.kind.delays() => {
-                return Err(LimitsError::Undelayable { place: place.to_string() });
+                return Err(LimitsError::Undelayable { place: place.to_string(), kind: place.kind });
             }
             (Some(Excess::Delay { after }), Limit::TokenBucket(_)) => Some(undelayed(&limit, after)),
             (Some(Excess::Delay { .. }), _) => {
-                return Err(LimitsError::DelayedWindow { place: place.to_string() });
+                return Err(LimitsError::DelayedWindow { place: place.to_string(), kind: place.kind });
             }
         };
         Ok(Self {

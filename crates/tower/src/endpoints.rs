@@ -110,6 +110,10 @@ impl Endpoints {
         router.at(path).ok().map(|found| found.value)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// The limit of the endpoint that is written so.
     pub(crate) fn named(&self, pattern: &str) -> Option<&Arc<Bucket>> {
         self.all.iter().find(|bucket| &*bucket.endpoint == pattern)
@@ -135,10 +139,13 @@ fn shape(path: &str) -> String {
 
 /// Where a service's WebSocket connections are opened.
 #[derive(Default)]
-pub(crate) struct WebSocketPaths(matchit::Router<()>);
+pub(crate) struct WebSocketPaths {
+    anywhere: bool,
+    router: matchit::Router<()>,
+}
 
 impl WebSocketPaths {
-    pub(crate) fn new(service: &str, paths: &[String]) -> Result<Self, LimitsError> {
+    pub(crate) fn new(service: &str, paths: &[String], anywhere: bool) -> Result<Self, LimitsError> {
         let mut router = matchit::Router::new();
         for text in paths {
             let wrong = |reason: String| LimitsError::Pattern {
@@ -152,12 +159,17 @@ impl WebSocketPaths {
             }
             router.insert(pattern.path, ()).map_err(|error| wrong(error.to_string()))?;
         }
-        Ok(Self(router))
+        Ok(Self { anywhere, router })
+    }
+
+    /// Whether they are no path in particular.
+    pub(crate) fn is_anywhere(&self) -> bool {
+        self.anywhere
     }
 
     /// Whether this is one of them however it is read: else it may be some other handler's.
     pub(crate) fn has(&self, path: &str) -> bool {
-        let has = |path: &str| self.0.at(path).is_ok();
-        has(path) && decoded(path).is_none_or(|decoded| has(&decoded))
+        let has = |path: &str| self.router.at(path).is_ok();
+        self.anywhere || (has(path) && decoded(path).is_none_or(|decoded| has(&decoded)))
     }
 }

@@ -210,6 +210,12 @@ impl Identity {
         Self { steps: [Step::session(), Step::bearer(), Step::api_key_id()].into(), address }
     }
 
+    /// How addresses are found, and who is believed about them.
+    #[must_use]
+    pub const fn address(&self) -> &ClientAddress {
+        &self.address
+    }
+
     /// Who this request comes from, given the address at the other end of its
     /// connection; none for one without, like a Unix socket's.
     #[must_use]

@@ -4,6 +4,7 @@
 use crate::answer::Answers;
 use crate::backend::{Backend, Later};
 use crate::effective_limit::EffectiveLimit;
+use crate::gate::Gate;
 use crate::identity::Identity;
 use crate::layer::RateLimitLayer;
 use crate::limiter_builder::RateLimiterBuilder;
@@ -90,6 +91,18 @@ impl RateLimiter {
     #[must_use]
     pub fn layer(&self, service: &str) -> RateLimitLayer {
         RateLimitLayer::of(self.clone(), service)
+    }
+
+    /// The gate before the service of this name, for who asks by hand instead of by a layer.
+    #[must_use]
+    pub fn gate(&self, service: &str) -> Gate {
+        Gate::new(self.clone(), service)
+    }
+
+    /// How clients are told apart here.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.0.identity
     }
 
     /// Puts other limits in force, from the next request on, under traffic and without a lock. Counters

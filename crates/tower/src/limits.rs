@@ -1,7 +1,11 @@
 //! The limits of all services, as they are configured: a value that is built once,
 //! resolved when it is put in force, and swapped whole.
 
+use crate::limits_error::LimitsError;
 use crate::partial_limit::PartialLimit;
+use crate::resolved::Resolved;
+use crate::service_limits::ServiceLimits;
+use hivemind_core::store::KeySeed;
 use std::time::Duration;
 
 /// The limits of everything behind one [`RateLimiter`](crate::RateLimiter).
@@ -26,6 +30,7 @@ pub struct Limits {
     pub(crate) default: PartialLimit,
     pub(crate) ws_connection: PartialLimit,
     pub(crate) ws_message: PartialLimit,
+    pub(crate) counts: CountedWebSockets,
     pub(crate) max_requests: Option<u32>,
     pub(crate) max_burst: Option<u32>,
     pub(crate) global_scope: bool,
@@ -42,6 +47,13 @@ pub(crate) enum IpGuard {
     Limit(PartialLimit),
 }
 
+/// What of WebSockets is counted, as far as one level says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CountedWebSockets {
+    pub(crate) connections: Option<bool>,
+    pub(crate) messages: Option<bool>,
+}
+
 impl IpGuard {
     pub(crate) const USUAL_TIMES: u32 = 10;
 }
@@ -53,6 +65,7 @@ impl Default for Limits {
             default: PartialLimit::new(),
             ws_connection: PartialLimit::new(),
             ws_message: PartialLimit::new(),
+            counts: CountedWebSockets::default(),
             max_requests: None,
             max_burst: None,
             global_scope: false,
@@ -91,6 +104,19 @@ impl Limits {
     /// it says nothing.
     pub fn ws_message(mut self, limit: PartialLimit) -> Self {
         self.ws_message = limit;
+        self
+    }
+
+    /// `connections.enabled`: whether WebSocket connections are counted apart. If not, a request that
+    /// opens one is charged like any other. A service may say otherwise.
+    pub fn count_ws_connections(mut self, count: bool) -> Self {
+        self.counts.connections = Some(count);
+        self
+    }
+
+    /// `messages.enabled`: whether messages of WebSockets are counted. A service may say otherwise.
+    pub fn count_ws_messages(mut self, count: bool) -> Self {
+        self.counts.messages = Some(count);
         self
     }
 
@@ -133,88 +159,17 @@ impl Limits {
         self
     }
 
+    /// Whether they could be put in force.
+    ///
+    /// # Errors
+    /// What makes no sense, the first of it.
+    pub fn check(&self) -> Result<(), LimitsError> {
+        Resolved::new(self, &KeySeed::new([0; 16])).map(drop)
+    }
+
     /// `enabled: false` passes everything and counts nothing.
     pub fn enabled(mut self, enabled: bool) -> Self {
         self.enabled = enabled;
-        self
-    }
-}
-
-/// The limits of one service, where they differ from the platform's.
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct ServiceLimits {
-    pub(crate) name: String,
-    pub(crate) limit: PartialLimit,
-    pub(crate) endpoints: Vec<(String, PartialLimit)>,
-    pub(crate) ws_connection: PartialLimit,
-    pub(crate) ws_message: PartialLimit,
-    pub(crate) websockets: Vec<String>,
-    pub(crate) max_open: Option<u32>,
-    pub(crate) close_4429: bool,
-}
-
-impl ServiceLimits {
-    /// A service of this name, limited as the platform says.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            limit: PartialLimit::new(),
-            endpoints: Vec::new(),
-            ws_connection: PartialLimit::new(),
-            ws_message: PartialLimit::new(),
-            websockets: Vec::new(),
-            max_open: None,
-            close_4429: false,
-        }
-    }
-
-    /// What a client may ask of it, where no endpoint says more.
-    pub fn limit(mut self, limit: PartialLimit) -> Self {
-        self.limit = limit;
-        self
-    }
-
-    /// What a client may ask of one endpoint: a path pattern as axum's, with or without a method
-    /// before it: `/users/{id}`, `POST /login`, `GET /files/{*path}`.
-    pub fn endpoint(mut self, pattern: impl Into<String>, limit: PartialLimit) -> Self {
-        self.endpoints.push((pattern.into(), limit));
-        self
-    }
-
-    /// A path where a WebSocket is opened: a pattern like an endpoint's, without a method. Only there
-    /// is an upgrade charged as a connection. Anywhere else its header is just what a client says, and the
-    /// request is charged like any other.
-    pub fn websocket(mut self, path: impl Into<String>) -> Self {
-        self.websockets.push(path.into());
-        self
-    }
-
-    /// How often a client may open a WebSocket, at whichever of its [paths](Self::websocket).
-    pub fn ws_connection(mut self, limit: PartialLimit) -> Self {
-        self.ws_connection = limit;
-        self
-    }
-
-    /// How many messages may come over one WebSocket.
-    pub fn ws_message(mut self, limit: PartialLimit) -> Self {
-        self.ws_message = limit;
-        self
-    }
-
-    /// How many WebSocket connections a client may have open at once, and an address ten times as many
-    /// under whatever names. Counted for handlers that [open](crate::websocket::ConnectionGuard::open)
-    /// their guard. An attempt beyond it is charged to `ws_connection` like any other.
-    pub fn max_open_connections(mut self, connections: u32) -> Self {
-        self.max_open = Some(connections);
-        self
-    }
-
-    /// `on_limit: close_4429`: a WebSocket over its limit reaches the handler, whose guard then says
-    /// to close it with 4429, since a browser's script cannot see a 429. Its handler is then asked for each
-    /// attempt; only what the guard of an address refuses is still answered with 429.
-    pub fn close_on_limit(mut self) -> Self {
-        self.close_4429 = true;
         self
     }
 }

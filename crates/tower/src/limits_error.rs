@@ -1,5 +1,6 @@
 //! Why limits cannot be put in force, where the mistake is, and what to write instead.
 
+use crate::bucket::LimitKind;
 use hivemind_core::LimitError;
 
 /// Limits that make no sense. Nothing of them is in force; what was before goes on.
@@ -11,6 +12,8 @@ pub enum LimitsError {
     Limit {
         /// Whose limit.
         place: String,
+        /// And of what.
+        kind: LimitKind,
         /// What is wrong with it.
         error: LimitError,
     },
@@ -19,12 +22,16 @@ pub enum LimitsError {
     DelayedWindow {
         /// Whose limit.
         place: String,
+        /// And of what.
+        kind: LimitKind,
     },
     /// A limit that shall delay what cannot be held back.
     #[error("the limit of {place} can only refuse, since nothing waits for it; leave out `delay`")]
     Undelayable {
         /// Whose limit.
         place: String,
+        /// And of what.
+        kind: LimitKind,
     },
     /// A name that cannot stand in a header.
     #[error(
@@ -33,6 +40,16 @@ pub enum LimitsError {
     ServiceName {
         /// What was given, at most 64 characters of it.
         name: String,
+    },
+    /// A name that an endpoint cannot have.
+    #[error("`{name}` cannot name an endpoint of `{service}`: {reason}")]
+    EndpointName {
+        /// Whose endpoint.
+        service: String,
+        /// What was given, at most 64 characters of it.
+        name: String,
+        /// Why not.
+        reason: &'static str,
     },
     /// A pattern that is none.
     #[error(
@@ -54,4 +71,20 @@ pub enum LimitsError {
         /// Whose limits.
         service: String,
     },
+}
+
+impl LimitsError {
+    /// What the limit is on that is wrong, if a limit is.
+    #[must_use]
+    pub const fn kind(&self) -> Option<LimitKind> {
+        match self {
+            Self::Limit { kind, .. } | Self::DelayedWindow { kind, .. } | Self::Undelayable { kind, .. } => {
+                Some(*kind)
+            }
+            Self::ServiceName { .. }
+            | Self::EndpointName { .. }
+            | Self::Pattern { .. }
+            | Self::GlobalScope { .. } => None,
+        }
+    }
 }

@@ -13,7 +13,8 @@ impl Order {
     /// What a connection is counted for: its client, which may have `most` open, and, where it names
     /// itself, its address.
     pub(crate) fn slots(&self, most: &Bucket, at_address: Option<u32>) -> impl Iterator<Item = (Key, u32)> {
-        let own = (self.key(), most.limit.requests());
+        // By a name of their own: what an upgrade is charged to may be another limit than connections'.
+        let own = (most.prefix.key([&*self.service, self.client.name()]), most.limit.requests());
         let address = self.client.address().filter(|_| !self.client.is_by_address());
         let address = at_address.zip(address).map(|(at_address, address)| {
             (most.prefix.key([&*self.service, &*address.to_string()]), at_address)

@@ -81,10 +81,6 @@ impl Order {
         Self { bucket: Arc::clone(bucket), guard: None, ..self }
     }
 
-    pub(crate) fn key(&self) -> Key {
-        self.key
-    }
-
     /// The readable parts of the names of its counters.
     pub(crate) fn names(&self) -> Names<'_> {
         let service = ("service", self.bucket.service.as_deref().unwrap_or(&self.service));
@@ -108,7 +104,7 @@ impl Order {
         let charge = |bucket: &'a Bucket, key, entries, cost| {
             let parts = Parts { domain: bucket.kind.domain(), entries };
             let mode = if bucket.dry_run { Mode::Shadow } else { Mode::Enforce };
-            Charge { key, parts, limit: &bucket.limit, cost, op, mode }
+            Charge { key, parts, limit: &bucket.limit, ordinal: 0, cost, op, mode }
         };
         let own = charge(&self.bucket, self.key, names.own.get(..names.count).unwrap_or_default(), own_cost);
         let guard = self.guard.as_ref();

@@ -69,8 +69,21 @@ impl RefusalLog {
     ///
     /// If the file cannot be opened to append, or the thread not be started.
     pub fn appending_to(path: impl Into<PathBuf>) -> Result<Self, LogError> {
+        Self::with_file(Some(path.into()))
+    }
+
+    /// Tells refusals as tracing events, and writes them to standard output. Starts the thread that writes.
+    ///
+    /// # Errors
+    ///
+    /// If there is no standard output, or the thread cannot be started.
+    pub fn standard_output() -> Result<Self, LogError> {
+        Self::with_file(None)
+    }
+
+    fn with_file(path: Option<PathBuf>) -> Result<Self, LogError> {
         let mut log = Self::events();
-        log.file = Some(LogFile::open(path.into())?);
+        log.file = Some(LogFile::open(path)?);
         Ok(log)
     }
 

@@ -4,13 +4,14 @@
 use crate::bucket::{Bucket, LimitKind, Place, by_rate, limit_of};
 use crate::effective_limit::EffectiveLimit;
 use crate::endpoints::{Endpoints, Pattern, WebSocketPaths};
-use crate::limits::{IpGuard, Limits, ServiceLimits};
+use crate::limits::{IpGuard, Limits};
 use crate::limits_error::LimitsError;
 use crate::partial_limit::{Algorithm, PartialLimit};
-use crate::path::decoded;
+use crate::path::{decoded, folded};
+use crate::service_limits::ServiceLimits;
 use hivemind_core::store::KeySeed;
 use http::Method;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,24 +30,43 @@ pub(crate) struct Service {
     endpoints: Endpoints,
     any: Arc<Bucket>,
     pub(crate) websockets: WebSocketPaths,
-    pub(crate) ws_connection: Arc<Bucket>,
-    pub(crate) ws_message: Arc<Bucket>,
+    /// None if they are not counted: who opens one is charged like any other.
+    pub(crate) ws_connection: Option<Arc<Bucket>>,
+    /// None if they are not counted.
+    pub(crate) ws_message: Option<Arc<Bucket>>,
     /// How many WebSocket connections of one client may be open at once.
     pub(crate) open: Option<Arc<Bucket>>,
     pub(crate) close_4429: bool,
 }
 
 impl Service {
-    /// The bucket of a request. Where its path can be read in two ways, only its server knows which is
-    /// right: the stricter one is charged, so that neither is a way around.
+    /// The bucket of a request. Where its path can be read in several ways, only its server knows which is
+    /// right: the stricter one is charged, so that none is a way around.
     #[inline]
     pub(crate) fn find(&self, method: &Method, path: &str) -> &Arc<Bucket> {
         let find = |path: &str| self.endpoints.find(method, path).unwrap_or(&self.any);
         let as_it_came = find(path);
-        match decoded(path).map(|path| find(&path)) {
-            Some(other) if other.is_stricter_than(as_it_came) => other,
-            _ => as_it_came,
+        if self.endpoints.is_empty() {
+            return as_it_came;
         }
+        let others = [decoded(path), folded(path)].into_iter().flatten().map(|path| find(&path));
+        others.fold(
+            as_it_came,
+            |strictest, other| {
+                if other.is_stricter_than(strictest) { other } else { strictest }
+            },
+        )
+    }
+
+    /// The bucket of a request that opens a WebSocket.
+    pub(crate) fn find_connection(&self, method: &Method, path: &str) -> &Arc<Bucket> {
+        let Some(connection) = &self.ws_connection else { return self.find(method, path) };
+        if !self.websockets.is_anywhere() {
+            return connection;
+        }
+        // That it is an upgrade is only what a client says: it must not be a way around a stricter limit.
+        let other = self.find(method, path);
+        if other.is_stricter_than(connection) { other } else { connection }
     }
 
     /// The bucket of this kind and endpoint that requests are charged to.
@@ -55,7 +75,7 @@ impl Service {
             LimitKind::Http if endpoint == "*" => Some(&self.any),
             LimitKind::Http => self.endpoints.named(endpoint),
             // Who has too many open was charged for one more connection; how many are open is no counter's.
-            LimitKind::WsConnection | LimitKind::WsOpen => Some(&self.ws_connection),
+            LimitKind::WsConnection | LimitKind::WsOpen => self.ws_connection.as_ref(),
             LimitKind::WsMessage | LimitKind::IpGuard => None,
         }
     }
@@ -123,10 +143,12 @@ impl Resolving<'_> {
         let any = Place { kind: LimitKind::Http, service: counted_for, endpoint: "*" };
         let any = self.bucket(&any, whole)?;
         let mut endpoints = Vec::new();
-        for (text, limit) in service.iter().flat_map(|service| &service.endpoints) {
-            let pattern = Pattern::parse(name.unwrap_or_default(), text)?;
-            let place = Place { kind: LimitKind::Http, service: name, endpoint: text };
-            endpoints.push((pattern, self.bucket(&place, limit.over(whole))?));
+        for endpoint in service.iter().flat_map(|service| &service.endpoints) {
+            let place = Place { kind: LimitKind::Http, service: name, endpoint: &endpoint.name };
+            let bucket = self.bucket(&place, endpoint.limit.over(whole))?;
+            for text in &endpoint.patterns {
+                endpoints.push((Pattern::parse(name.unwrap_or_default(), text)?, Arc::clone(&bucket)));
+            }
         }
         let of_kind = |kind| Place { kind, service: name, endpoint: "*" };
         let connection = level(|service| service.ws_connection);
@@ -137,12 +159,20 @@ impl Resolving<'_> {
         let most = most.map(|most| PartialLimit::per_second(most).algorithm(Algorithm::FixedWindow));
         let open = most.map(|most| self.bucket(&of_kind(LimitKind::WsOpen), most)).transpose()?;
         let paths = service.map_or(&[] as &[String], |service| &service.websockets);
+        let anywhere = service.is_some_and(|service| service.websocket_anywhere);
+        let counts = service.map(|service| service.counts).unwrap_or_default();
+        let is_counted = |own: Option<bool>, all: Option<bool>| own.or(all).unwrap_or(true);
+        let connection = is_counted(counts.connections, limits.counts.connections).then_some(connection);
+        let message = is_counted(counts.messages, limits.counts.messages).then_some(message);
+        let mut counted = |kind, limit: Option<PartialLimit>| {
+            limit.map(|limit| self.bucket(&of_kind(kind), limit)).transpose()
+        };
         Ok(Service {
             endpoints: Endpoints::new(name.unwrap_or_default(), &endpoints)?,
             any,
-            websockets: WebSocketPaths::new(name.unwrap_or_default(), paths)?,
-            ws_connection: self.bucket(&of_kind(LimitKind::WsConnection), connection)?,
-            ws_message: self.bucket(&of_kind(LimitKind::WsMessage), message)?,
+            websockets: WebSocketPaths::new(name.unwrap_or_default(), paths, anywhere)?,
+            ws_connection: counted(LimitKind::WsConnection, connection)?,
+            ws_message: counted(LimitKind::WsMessage, message)?,
             open,
             close_4429: service.is_some_and(|service| service.close_4429),
         })
@@ -150,9 +180,24 @@ impl Resolving<'_> {
 
     fn check(&self, service: &ServiceLimits) -> Result<(), LimitsError> {
         let name = service.name.as_str();
-        let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-        if name.is_empty() || name.len() > 64 || !name.bytes().all(is_plain) {
+        if !is_name(name) {
             return Err(LimitsError::ServiceName { name: name.chars().take(64).collect() });
+        }
+        let mut names = HashSet::new();
+        for endpoint in service.endpoints.iter().filter(|endpoint| endpoint.is_named) {
+            let wrong = |reason| LimitsError::EndpointName {
+                service: name.to_owned(),
+                name: endpoint.name.chars().take(64).collect(),
+                reason,
+            };
+            if !is_name(&endpoint.name) {
+                return Err(wrong(
+                    "use 1 to 64 ASCII letters, digits, `-`, `_` and `.`, since it is told in headers",
+                ));
+            }
+            if !names.insert(&endpoint.name) {
+                return Err(wrong("another one has it, and they would share their buckets"));
+            }
         }
         let has_own = service.limit != PartialLimit::new() || !service.endpoints.is_empty();
         if self.limits.global_scope && has_own {
@@ -162,7 +207,7 @@ impl Resolving<'_> {
     }
 
     fn bucket(&mut self, place: &Place<'_>, whole: PartialLimit) -> Result<Arc<Bucket>, LimitsError> {
-        let wrong = |error| LimitsError::Limit { place: place.to_string(), error };
+        let wrong = |error| LimitsError::Limit { place: place.to_string(), kind: place.kind, error };
         let configured = limit_of(whole).map_err(wrong)?;
         let within = |value: Option<u32>, max: Option<u32>| match (value, max) {
             (Some(value), Some(max)) => Some(value.min(max)),
@@ -186,8 +231,11 @@ impl Resolving<'_> {
             IpGuard::Times(times) => self.times_the_widest(times),
         };
         let place = Place { kind: LimitKind::IpGuard, service: None, endpoint: "*" };
-        let limit =
-            limit_of(whole).map_err(|error| LimitsError::Limit { place: place.to_string(), error })?;
+        let limit = limit_of(whole).map_err(|error| LimitsError::Limit {
+            place: place.to_string(),
+            kind: place.kind,
+            error,
+        })?;
         self.effective.push(EffectiveLimit::new(&place, limit, limit));
         Bucket::new(self.seed, &place, whole, limit).map(|guard| Some(Arc::new(guard)))
     }
@@ -205,4 +253,9 @@ impl Resolving<'_> {
             .burst(burst.saturating_mul(times).clamp(1, i32::MAX.cast_unsigned()))
             .algorithm(Algorithm::TokenBucket)
     }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    (1..=64).contains(&name.len()) && name.bytes().all(is_plain)
 }

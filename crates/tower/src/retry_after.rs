@@ -138,7 +138,15 @@ mod tests {
         let entries = [("client", "one")];
         let parts = Parts { domain: "api", entries: &entries };
         let key = Key::new(&KeySeed::from_cluster_id("test"), parts, limit, 0);
-        let charge = Charge { key, parts, limit, cost: Cost::new(cost), op: Op::Spend, mode: Mode::Enforce };
+        let charge = Charge {
+            key,
+            parts,
+            limit,
+            ordinal: 0,
+            cost: Cost::new(cost),
+            op: Op::Spend,
+            mode: Mode::Enforce,
+        };
         store.decide_now(&[charge], Context::at(now)).each()[0]
     }
 

@@ -63,7 +63,7 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let shared = &self.limiter.0;
         let (parts, body) = request.into_parts();
-        let asked = match shared.ask(&self.service, &parts) {
+        let asked = match shared.ask(&shared.limits.load(), &self.service, &parts, || shared.peer(&parts)) {
             Asking::Store(asked) => asked,
             Asking::Nothing(None) => {
                 return self.pass(Request::from_parts(parts, body), None, Duration::ZERO);
@@ -183,9 +183,10 @@ impl Admission {
         let (decision, guard) = match self {
             Self::Passed { decision, guard } => (decision, guard),
             Self::Refused(decision) => {
-                return Settled::Answer(shared.answers.refusal(&parts, &decision));
+                let answer = shared.answers.refusal(&parts, &decision);
+                return Settled::Answer(answer.map(AnswerBody::refusal));
             }
-            Self::Undecided => return Settled::Answer(answer::undecided()),
+            Self::Undecided => return Settled::Answer(answer::undecided().map(AnswerBody::refusal)),
         };
         let delay = decision.as_ref().map_or(Duration::ZERO, Decision::delay);
         if let Some(decision) = &decision {

@@ -103,11 +103,36 @@ impl ClientAddress {
         Self::of(Trust::Leftmost { header })
     }
 
+    /// The header that is read of those who are believed; none if nobody is.
+    #[must_use]
+    pub const fn header(&self) -> Option<ForwardingHeader> {
+        match &self.trust {
+            Trust::Peer => None,
+            Trust::Proxies { header, .. } | Trust::Hops { header, .. } | Trust::Leftmost { header } => {
+                Some(*header)
+            }
+        }
+    }
+
     /// The same, where an IPv6 client holds a block of this size instead of a /64.
     #[must_use]
     pub const fn with_ipv6_prefix(mut self, prefix: Ipv6Prefix) -> Self {
         self.prefix = prefix;
         self
+    }
+
+    /// Whether what this peer says of those before it is believed. Who forwards requests adds to what
+    /// such a peer wrote, and writes anew what any other did.
+    #[must_use]
+    pub fn believes(&self, peer: Option<IpAddr>) -> bool {
+        match &self.trust {
+            Trust::Peer => false,
+            Trust::Proxies { proxies, .. } => {
+                let peer = peer.map(|peer| peer.to_canonical());
+                peer.is_some_and(|peer| proxies.iter().any(|network| network.contains(&peer)))
+            }
+            Trust::Hops { .. } | Trust::Leftmost { .. } => true,
+        }
     }
 
     fn of(trust: Trust) -> Self {

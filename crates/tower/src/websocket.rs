@@ -13,6 +13,9 @@ use crate::retry_after::RetryAfter;
 use hivemind_core::Cost;
 use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::store::Key;
+use http::header::{CONNECTION, HeaderMap, HeaderName, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::request::Parts;
+use http::{Method, Version};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -107,6 +110,15 @@ pub struct MessageLimiter {
 }
 
 impl MessageLimiter {
+    /// Whether messages are counted by the limits that are in force now. Who only passes frames on need
+    /// not look into them if not, and then does not learn of limits that come into force later.
+    #[must_use]
+    pub fn is_counting(&self) -> bool {
+        let Connection { shared, service, .. } = &self.connection;
+        let limits = shared.limits.load();
+        limits.enabled && limits.service(service).ws_message.is_some()
+    }
+
     /// Charges one message from the client: a text or binary message, whole, however many
     /// fragments it came in. Do not call it for pings, pongs and closes, which are free.
     ///
@@ -118,7 +130,7 @@ impl MessageLimiter {
         if !limits.enabled {
             return Ok(());
         }
-        let bucket = &limits.service(service).ws_message;
+        let Some(bucket) = &limits.service(service).ws_message else { return Ok(()) };
         let (counter, now) = (bucket.prefix.key([""]), shared.clock.now());
         let state = self.counted.filter(|(by, _)| *by == counter).map(|(_, state)| state);
         let action = Action::Spend { count_refusal: false };
@@ -162,4 +174,29 @@ impl fmt::Debug for MessageLimiter {
             .field("client", client)
             .finish_non_exhaustive()
     }
+}
+
+/// Whether a request opens a WebSocket: a whole handshake (RFC 6455), or HTTP/2's CONNECT (RFC 8441). What a
+/// server would not accept is a request like any other, or a single header would have it closed with 4429
+/// where it should be refused. What is there twice counts all the same: some servers read the first line of
+/// it, and some the last.
+pub(crate) fn is_handshake(parts: &Parts) -> bool {
+    let headers = &parts.headers;
+    match parts.method {
+        Method::GET => {
+            parts.version == Version::HTTP_11
+                && has_token(headers, &UPGRADE, "websocket")
+                && has_token(headers, &CONNECTION, "upgrade")
+                && has_token(headers, &SEC_WEBSOCKET_VERSION, "13")
+                && headers.contains_key(SEC_WEBSOCKET_KEY)
+        }
+        Method::CONNECT => headers.contains_key(SEC_WEBSOCKET_VERSION),
+        _ => false,
+    }
+}
+
+fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+    let lines = headers.get_all(name).iter();
+    let mut tokens = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    tokens.any(|of| of.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }

@@ -4,12 +4,15 @@ use super::Declared;
 use crate::key::{KeyPrefix, KeySeed};
 use crate::limit::Limit;
 
+/// The prefix of a limit's keys, with the ordinal that went into it.
+pub(super) type Prefix = (KeyPrefix, u16);
+
 /// The prefixes of all limits of all rules, under one seed.
 #[derive(Clone, Debug)]
 pub(super) struct Prefixes {
     seed: KeySeed,
     /// By the number of the declaration, then in the order of its limits.
-    declared: Vec<Box<[KeyPrefix]>>,
+    declared: Vec<Box<[Prefix]>>,
 }
 
 impl Prefixes {
@@ -18,7 +21,7 @@ impl Prefixes {
     }
 
     /// The prefixes of a declaration's limits; none where they were made under another seed.
-    pub(super) fn under(&self, seed: &KeySeed, number: usize) -> &[KeyPrefix] {
+    pub(super) fn under(&self, seed: &KeySeed, number: usize) -> &[Prefix] {
         match self.declared.get(number) {
             Some(prefixes) if self.seed == *seed => prefixes,
             _ => &[],
@@ -26,11 +29,12 @@ impl Prefixes {
     }
 }
 
-fn of(seed: &KeySeed, declared: &Declared) -> Box<[KeyPrefix]> {
+fn of(seed: &KeySeed, declared: &Declared) -> Box<[Prefix]> {
     let limits = declared.rule.as_ref().and_then(|rule| rule.limits()).unwrap_or_default();
     let prefix = |(index, limit)| {
         let keys = declared.path.iter().map(|matcher| matcher.key.as_str());
-        KeyPrefix::new(seed, &declared.domain, keys, limit, ordinal(limits, index))
+        let ordinal = ordinal(limits, index);
+        (KeyPrefix::new(seed, &declared.domain, keys, limit, ordinal), ordinal)
     };
     limits.iter().enumerate().map(prefix).collect()
 }

@@ -1,8 +1,8 @@
 //! A request with its rules: what to charge for it, and what the answers mean.
 
-use super::prefixes::{Prefixes, ordinal};
+use super::prefixes::{Prefix, Prefixes, ordinal};
 use super::{Descriptor, Rule};
-use crate::key::{Entry, Key, KeyPrefix, KeySeed, Parts};
+use crate::key::{Entry, Key, KeySeed, Parts};
 use crate::limit::Limit;
 use crate::store::{Charge, Mode};
 use smallvec::SmallVec;
@@ -101,19 +101,21 @@ impl<'a> Resolved<'a> {
             let parts = matched.parts(self.domain);
             let prefixes = self.prefixes_of(matched, seed);
             for (index, limit) in matched.limits.iter().enumerate() {
-                let key = match prefixes.get(index) {
-                    Some(prefix) => prefix.key(parts.values()),
-                    None => Key::new(seed, parts, limit, ordinal(matched.limits, index)),
+                let (key, ordinal) = if let Some((prefix, ordinal)) = prefixes.get(index) {
+                    (prefix.key(parts.values()), *ordinal)
+                } else {
+                    let ordinal = ordinal(matched.limits, index);
+                    (Key::new(seed, parts, limit, ordinal), ordinal)
                 };
                 let Descriptor { cost, op, .. } = *descriptor;
-                charges.push(Charge { key, parts, limit, cost, op, mode: matched.mode });
+                charges.push(Charge { key, parts, limit, ordinal, cost, op, mode: matched.mode });
             }
         }
         charges
     }
 
     /// None for a limit that the request brought, and where the rules were told no seed, or another.
-    fn prefixes_of(&self, matched: &Matched<'_>, seed: &KeySeed) -> &'a [KeyPrefix] {
+    fn prefixes_of(&self, matched: &Matched<'_>, seed: &KeySeed) -> &'a [Prefix] {
         match (self.prefixes, matched.declared) {
             (Some(prefixes), Some(number)) => prefixes.under(seed, number),
             _ => &[],

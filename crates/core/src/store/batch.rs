@@ -9,8 +9,10 @@ use crate::verdict::{Verdict, Verdicts};
 use smallvec::SmallVec;
 
 /// The counters of one batch, held still while it is decided.
-pub(super) trait Counters {
+pub trait Counters {
+    /// What is remembered of a charge's counter.
     fn read(&mut self, charge: &Charge<'_>) -> Option<State>;
+    /// Remembers what became of it.
     fn write(&mut self, charge: &Charge<'_>, step: &Step);
 }
 
@@ -36,10 +38,32 @@ struct Trial {
     chained: bool,
 }
 
-pub(super) fn decide(batch: &[Charge<'_>], context: Context, counters: &mut impl Counters) -> Verdicts {
+/// Decides a batch on counters that the caller holds still: what a store is made of
+/// that keeps them elsewhere than in this process.
+pub fn decide_on(batch: &[Charge<'_>], context: Context, counters: &mut impl Counters) -> Verdicts {
     let trials = try_all(batch, context, counters);
-    let committed = commits(batch, &trials);
-    let charged = batch.iter().zip(&trials);
+    let committed = commits(batch, trials.iter().map(|trial| &trial.step.verdict));
+    settle(batch, context, counters, (&trials, committed))
+}
+
+/// The same for a part of a batch, of which the whole decides whether it commits: see [`commits`].
+pub fn settle_on(
+    batch: &[Charge<'_>],
+    context: Context,
+    counters: &mut impl Counters,
+    committed: bool,
+) -> Verdicts {
+    let trials = try_all(batch, context, counters);
+    settle(batch, context, counters, (&trials, committed))
+}
+
+fn settle(
+    batch: &[Charge<'_>],
+    context: Context,
+    counters: &mut impl Counters,
+    (trials, committed): (&[Trial], bool),
+) -> Verdicts {
+    let charged = batch.iter().zip(trials);
     if committed {
         for (charge, trial) in charged.clone() {
             if charge.op != Op::Peek {
@@ -66,11 +90,12 @@ fn try_all(batch: &[Charge<'_>], context: Context, counters: &mut impl Counters)
     trials
 }
 
-fn commits(batch: &[Charge<'_>], trials: &[Trial]) -> bool {
+/// Whether a batch commits whose charges, each tried, got these verdicts.
+pub fn commits<'v>(batch: &[Charge<'_>], tried: impl IntoIterator<Item = &'v Verdict>) -> bool {
     let (mut quotas, mut quotas_refused) = (0, 0);
     let mut quota: Option<(Parts<'_>, bool)> = None;
-    for (charge, trial) in batch.iter().zip(trials) {
-        let refused = charge.op != Op::Debit && !trial.step.verdict.is_admitted();
+    for (charge, verdict) in batch.iter().zip(tried) {
+        let refused = charge.op != Op::Debit && !verdict.is_admitted();
         match charge.mode {
             Mode::Enforce if refused => return false,
             Mode::Enforce | Mode::Shadow => {}

@@ -219,7 +219,7 @@ impl LocalStore for MemoryStore {
             let (committed, verdict) = self.decide_alone(charge, context);
             return Verdicts::of_one(committed, verdict);
         }
-        batch::decide(batch, context, &mut Held::hold(self, batch, context.now))
+        batch::decide_on(batch, context, &mut Held::hold(self, batch, context.now))
     }
 
     fn forget_now(&self, key: Key) {

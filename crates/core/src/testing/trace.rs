@@ -39,7 +39,7 @@ pub enum Call<'a> {
     /// To decide a request.
     Decide(&'a [Charge<'a>], Context),
     /// To forget a counter.
-    Forget(Key),
+    Forget(&'a Charge<'a>),
 }
 
 /// One charge of a request.
@@ -135,8 +135,8 @@ impl Trace {
                     wait = ask(Call::Decide(&batch, context)).as_ref().and_then(longest_wait).or(wait);
                 }
                 Event::Forget(counter) => {
-                    if let Some((key, ..)) = counters.get(counter % counters.len()) {
-                        ask(Call::Forget(*key));
+                    if let Some(counter) = counters.get(counter % counters.len()) {
+                        ask(Call::Forget(&Ask::LOOK.charge(counter)));
                     }
                 }
             }
@@ -145,11 +145,15 @@ impl Trace {
 }
 
 impl Ask {
+    /// A look at a counter, where nothing is asked of it.
+    const LOOK: Self = Self { counter: 0, amount: Amount::Units(0), op: Op::Peek, mode: Mode::Shadow };
+
     fn charge<'a>(&self, (key, parts, limit): &(Key, Parts<'a>, &'a Limit)) -> Charge<'a> {
         Charge {
             key: *key,
             parts: *parts,
             limit,
+            ordinal: 0,
             cost: self.amount.under(limit),
             op: self.op,
             mode: self.mode,

@@ -375,6 +375,7 @@ impl Node {
                 key: charge.key,
                 parts: Parts { domain: "", entries },
                 limit,
+                ordinal: 0,
                 cost: Cost::new(charge.cost),
                 op: charge.op,
                 mode: charge.mode,

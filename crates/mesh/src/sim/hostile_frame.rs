@@ -26,8 +26,15 @@ pub fn hostile_frames(mut bytes: &[u8]) {
         for _ in 0..12 {
             let parts = Parts { domain: "", entries: &[] };
             let key = Key::from_bits(1, 2);
-            let charge =
-                Charge { key, parts, limit: &limit, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce };
+            let charge = Charge {
+                key,
+                parts,
+                limit: &limit,
+                ordinal: 0,
+                cost: Cost::ONE,
+                op: Op::Spend,
+                mode: Mode::Enforce,
+            };
             let decided = node.decide(&[charge], Context::at(now));
             admitted += u32::from(matches!(decided, Decided::Now(verdicts) if verdicts.committed));
         }

@@ -267,8 +267,15 @@ impl World {
         }
         let local = at(now, seat.skew);
         let parts = Parts { domain: "sim", entries: &[] };
-        let charge =
-            Charge { key, parts, limit: &limit, cost: Cost::new(cost), op: Op::Spend, mode: Mode::Enforce };
+        let charge = Charge {
+            key,
+            parts,
+            limit: &limit,
+            ordinal: 0,
+            cost: Cost::new(cost),
+            op: Op::Spend,
+            mode: Mode::Enforce,
+        };
         let decided = seat.node.decide(&[charge], Context::at(local));
         self.sent.2 += 1;
         match decided {

@@ -1,33 +1,46 @@
 //! The sockets that the service listens on, all bound before anything is served.
 
 use super::bounded::Bounded;
-use crate::config::Server;
+use crate::config::Settings;
 use anyhow::{Context, bail};
 use axum::serve::{ListenerExt, TapIo};
 use std::net::SocketAddr;
 use std::path::Path;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-type Tcp = TapIo<TcpListener, fn(&mut TcpStream)>;
+pub(super) type Tcp = TapIo<TcpListener, fn(&mut TcpStream)>;
 
 /// Operators, probes and scrapers are few; idle strangers must not shut them out.
 const MOST_VISITORS: usize = 1_024;
 
 pub(super) struct Listeners {
-    pub(super) grpc: Bounded<Tcp>,
+    pub(super) grpc: Option<Bounded<Tcp>>,
     pub(super) grpc_uds: Option<Bounded<UnixListener>>,
-    pub(super) admin: Bounded<Tcp>,
+    pub(super) admin: Option<Bounded<Tcp>>,
     pub(super) admin_uds: Option<Bounded<UnixListener>>,
-    pub(super) metrics: Bounded<Tcp>,
+    pub(super) metrics: Option<Bounded<Tcp>>,
+    pub(super) gateway: Option<Bounded<Tcp>>,
+    /// Plain HTTP that is sent to HTTPS.
+    pub(super) redirect: Option<Bounded<Tcp>>,
 }
 
 impl Listeners {
-    pub(super) async fn bind(server: &Server) -> anyhow::Result<Self> {
+    pub(super) async fn bind(settings: &Settings) -> anyhow::Result<Self> {
+        let server = &settings.server;
         let most_callers = server.calls.max_connections.get();
+        let (gateway, redirect) = match &settings.gateway {
+            Some(of) => (
+                Some(super::gateway::bind(&of.front).await?),
+                super::gateway::bind_redirect(&of.front).await?,
+            ),
+            None => (None, None),
+        };
         Ok(Self {
-            grpc: Bounded::new(tcp(server.grpc, "grpc_port").await?, most_callers),
-            admin: Bounded::new(tcp(server.admin, "admin_port").await?, MOST_VISITORS),
-            metrics: Bounded::new(tcp(server.metrics, "metrics_port").await?, MOST_VISITORS),
+            gateway,
+            redirect,
+            grpc: tcp(server.grpc, "grpc_port", most_callers).await?,
+            admin: tcp(server.admin, "admin_port", MOST_VISITORS).await?,
+            metrics: tcp(server.metrics, "metrics_port", MOST_VISITORS).await?,
             grpc_uds: unix(server.grpc_uds.as_deref())
                 .await?
                 .map(|socket| Bounded::new(socket, most_callers)),
@@ -38,12 +51,17 @@ impl Listeners {
     }
 }
 
-async fn tcp(address: SocketAddr, key: &str) -> anyhow::Result<Tcp> {
+async fn tcp(address: Option<SocketAddr>, key: &str, most: usize) -> anyhow::Result<Option<Bounded<Tcp>>> {
+    let Some(address) = address else { return Ok(None) };
     let listener = TcpListener::bind(address).await.with_context(|| {
         format!("cannot listen on {address}; free it, or set server.{key} to another port, 0 for any")
     })?;
-    // An answer is small and final: waiting to fill a packet only delays it.
-    Ok(listener.tap_io(|stream| drop(stream.set_nodelay(true))))
+    Ok(Some(Bounded::new(without_delay(listener), most)))
+}
+
+/// An answer is small and final: waiting to fill a packet only delays it.
+pub(super) fn without_delay(listener: TcpListener) -> Tcp {
+    listener.tap_io(|stream| drop(stream.set_nodelay(true)))
 }
 
 async fn unix(path: Option<&Path>) -> anyhow::Result<Option<UnixListener>> {

@@ -2,8 +2,13 @@
 
 use super::listeners::Listeners;
 use crate::config::Settings;
+use crate::config::gateway::Gateway;
 use axum::serve::Listener;
 use std::io::Write;
+use std::net::SocketAddr;
+
+/// More than this are no first screen.
+const MOST_SERVICES: usize = 10;
 
 const TRY: &str =
     r#"{"domain":"demo","descriptors":[{"entries":[{"key":"remote_address","value":"203.0.113.9"}]}]}"#;
@@ -16,32 +21,75 @@ pub(super) fn show(listeners: &Listeners, settings: &Settings) {
 
 fn write(listeners: &Listeners, settings: &Settings) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    let admin = listeners.admin.local_addr()?;
     writeln!(out, "hivemind {}", env!("CARGO_PKG_VERSION"))?;
-    writeln!(out, "  rate limit service  grpc://{}", listeners.grpc.local_addr()?)?;
+    if let Some(grpc) = &listeners.grpc {
+        writeln!(out, "  rate limit service  grpc://{}", grpc.local_addr()?)?;
+    }
     if let Some(path) = &settings.server.grpc_uds {
-        writeln!(out, "                      unix:{}", path.display())?;
+        writeln!(out, "  rate limit service  unix:{}", path.display())?;
     }
-    writeln!(out, "  admin               http://{admin}  (/healthz, /readyz, /json, /rlconfig)")?;
+    if let (Some(listener), Some(gateway)) = (&listeners.gateway, &settings.gateway) {
+        protected(&mut out, listener.local_addr()?, gateway)?;
+    }
+    let admin = listeners.admin.as_ref().map(Listener::local_addr).transpose()?;
+    if let Some(admin) = admin {
+        writeln!(out, "  admin               http://{admin}  (/healthz, /readyz, /json, /rlconfig)")?;
+    }
     if let Some(path) = &settings.server.admin_uds {
-        writeln!(out, "                      unix:{}", path.display())?;
+        writeln!(out, "  admin               unix:{}", path.display())?;
     }
-    match &settings.observability.prometheus_path {
-        Some(path) => writeln!(
-            out,
-            "  metrics             http://{}{}",
-            listeners.metrics.local_addr()?,
-            path.as_str()
-        )?,
-        None => writeln!(out, "  metrics             off")?,
+    if let Some(metrics) = &listeners.metrics {
+        let metrics = metrics.local_addr()?;
+        match &settings.observability.prometheus_path {
+            Some(path) => writeln!(out, "  metrics             http://{metrics}{}", path.as_str())?,
+            None => writeln!(out, "  metrics             off")?,
+        }
     }
     if let Some(path) = &settings.rate_limiting.config_path {
         writeln!(out, "  rules               {}", path.display())?;
-    } else {
+    } else if let Some(admin) = admin.filter(|_| settings.server.has_calls()) {
         writeln!(out, "  rules               built-in demo rules; give yours with --rules PATH")?;
         writeln!(out, "\nTry it:\n\n  curl -s http://{admin}/json -d '{TRY}'\n")?;
         writeln!(out, "and it answers:\n\n  {ANSWER}\n")?;
     }
+    if let (Some(listener), Some(gateway), false) =
+        (&listeners.gateway, &settings.gateway, settings.server.has_calls())
+    {
+        try_gateway(&mut out, listener.local_addr()?, gateway)?;
+    }
     writeln!(out, "Stop it with Ctrl-C.")?;
     out.flush()
+}
+
+/// What the gateway protects, service by service.
+fn protected(out: &mut impl Write, at: SocketAddr, gateway: &Gateway) -> std::io::Result<()> {
+    writeln!(out, "  gateway             {}", url(at, gateway))?;
+    for service in gateway.routing.services.iter().take(MOST_SERVICES) {
+        let hosts = service.hosts.join(", ");
+        let upstreams: Vec<String> = service.upstreams.iter().map(ToString::to_string).collect();
+        writeln!(out, "    {:<17} {hosts}{} -> {}", service.id, service.path_prefix, upstreams.join(", "))?;
+    }
+    let more = gateway.routing.services.len().saturating_sub(MOST_SERVICES);
+    if more > 0 {
+        writeln!(out, "    and {more} services more")?;
+    }
+    Ok(())
+}
+
+/// A line that shows a limit at work.
+fn try_gateway(out: &mut impl Write, at: SocketAddr, gateway: &Gateway) -> std::io::Result<()> {
+    let Some(service) = gateway.routing.services.first() else { return Ok(()) };
+    let host = service.hosts.first().map(|host| format!(" -H 'Host: {}'", host.replace('*', "www")));
+    let (host, url) = (host.unwrap_or_default(), url(at, gateway));
+    writeln!(out, "\nTry it:\n\n  curl -i{host} {url}{}\n", service.path_prefix)?;
+    writeln!(
+        out,
+        "The headers RateLimit-Policy and RateLimit tell what is allowed and what is left; who asks for"
+    )?;
+    writeln!(out, "more gets 429 and Retry-After.\n")
+}
+
+fn url(at: SocketAddr, gateway: &Gateway) -> String {
+    let scheme = if gateway.front.tls.is_some() { "https" } else { "http" };
+    format!("{scheme}://{at}")
 }

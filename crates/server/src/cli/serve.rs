@@ -1,21 +1,24 @@
 //! `hivemind serve`: everything that is configured.
 
-use crate::config::{environment, load_settings};
-use crate::{app, logging};
+use crate::app::{self, Origin};
+use crate::config::Settings;
+use crate::logging;
+use crate::reload::Configuration;
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Run everything that is configured: the rate limit service for Envoy, its admin port and its metrics
+/// Run everything that is configured: the rate limit service for Envoy, the gateway, the admin port, metrics
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   hivemind serve                          built-in defaults and demo rules, to try it
   hivemind serve --rules rules/           your rules, everything else by default
-  hivemind serve --config hivemind.yaml   everything as configured
+  hivemind serve --config hivemind.yaml   everything as configured; with a `gateway` section the gateway, too
   HIVEMIND_SERVER__GRPC_PORT=9081 hivemind serve
 
 Every key of the configuration is also an environment variable, HIVEMIND_SECTION__KEY.
-SIGHUP loads the rules anew; SIGTERM and SIGINT end it within server.shutdown_grace.")]
+Rules, and the gateway's limits and services, follow their files; SIGHUP and `POST /api/v1/reload` on the
+admin port load them at once. `server.grpc_port: off` leaves the rate limit service for Envoy out. SIGTERM and SIGINT end it within server.shutdown_grace.")]
 pub(super) struct Serve {
     /// The configuration: YAML, or TOML if its name ends in .toml
     #[arg(long, value_name = "FILE")]
@@ -28,19 +31,26 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
-        let loaded = load_settings(self.config.as_deref(), environment())?;
-        let mut settings = loaded.settings;
+        let configuration = Configuration { path: self.config.clone(), over: Vec::new() };
+        let loaded = configuration.load()?;
+        let mut settings = loaded.settings.clone();
         if let Some(rules) = &self.rules {
             settings.rate_limiting.config_path = Some(rules.clone());
         }
-        logging::start(&settings.observability);
-        for warning in &loaded.warnings {
-            tracing::warn!("{warning}");
-        }
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        let ended = runtime.block_on(app::run(&settings));
-        // Whoever is still connected after the grace period is not waited for.
-        runtime.shutdown_background();
-        ended.map(|()| ExitCode::SUCCESS)
+        run(&settings, Origin { configuration, loaded })
     }
+}
+
+/// Runs what is configured until it is told to stop.
+pub(super) fn run(settings: &Settings, origin: Origin) -> anyhow::Result<ExitCode> {
+    // The gateway has a log of its own for refusals, and each is told once.
+    logging::start(&settings.observability, settings.gateway.is_none());
+    for warning in &origin.loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let ended = runtime.block_on(app::run(settings, origin));
+    // Whoever is still connected after the grace period is not waited for.
+    runtime.shutdown_background();
+    ended.map(|()| ExitCode::SUCCESS)
 }

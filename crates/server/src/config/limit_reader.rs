@@ -2,6 +2,7 @@
 
 use super::document::Node;
 use super::reader::{Fields, Reader};
+use crate::storage::OnError;
 use hivemind_core::{Budget, Limit, LimitError, Period, Rate, Rule};
 
 pub(super) const LIMIT_KEYS: &[&str] = &[
@@ -18,10 +19,9 @@ pub(super) const LIMIT_KEYS: &[&str] = &[
     "on_unreachable",
 ];
 pub(super) const REPLACES_KEYS: &[&str] = &["name"];
-/// What a limit says about stores that this version does not have.
-const FOR_SHARED_STORES: [(&str, &[&str]); 3] = [
+/// What a limit says about a mesh, which this version does not have.
+const FOR_SHARED_STORES: [(&str, &[&str]); 2] = [
     ("consistency", &["exact", "bounded", "eventual", "local"]),
-    ("on_error", &["open", "closed", "local"]),
     ("on_unreachable", &["share", "refuse", "admit"]),
 ];
 const UNITS: [(&str, Period); 7] = [
@@ -40,9 +40,10 @@ enum Algorithm {
     TokenBucket,
 }
 
-/// One rule of all these limits.
-pub(super) fn rule(reader: &mut Reader<'_>, nodes: &[Node]) -> Option<Rule> {
+/// One rule of all these limits, and what it says where the store cannot.
+pub(super) fn rule(reader: &mut Reader<'_>, nodes: &[Node]) -> Option<(Rule, Option<OnError>)> {
     let mut rule: Option<Rule> = None;
+    let mut policy = None;
     let mut sound = true;
     for node in nodes {
         let Some(fields) = reader.fields(node, "a rate limit", LIMIT_KEYS) else {
@@ -50,6 +51,7 @@ pub(super) fn rule(reader: &mut Reader<'_>, nodes: &[Node]) -> Option<Rule> {
             continue;
         };
         check_for_shared_stores(reader, &fields);
+        sound &= on_error(reader, &fields, &mut policy);
         let names = names(reader, &fields);
         let Some(budget) = budget(reader, node, &fields) else {
             sound = false;
@@ -72,7 +74,27 @@ pub(super) fn rule(reader: &mut Reader<'_>, nodes: &[Node]) -> Option<Rule> {
             }
         }
     }
-    rule.filter(|_| sound)
+    rule.filter(|_| sound).map(|rule| (rule, policy))
+}
+
+/// Reads a limit's policy into that of its rule; false if it cannot be.
+fn on_error(reader: &mut Reader<'_>, fields: &Fields<'_>, policy: &mut Option<OnError>) -> bool {
+    let Some(node) = fields.get("on_error") else { return true };
+    let Some(text) = reader.text(node, "on_error") else { return false };
+    let Some((_, chosen)) = OnError::CHOICES.iter().find(|(name, _)| *name == text) else {
+        let names: Vec<&str> = OnError::CHOICES.iter().map(|(name, _)| *name).collect();
+        let cause = format!("`{text}` is no value of `on_error`");
+        reader.problem(Some(node.span.clone()), cause, format!("one of: {}", names.join(", ")));
+        return false;
+    };
+    // All limits of a descriptor are decided in one step, so they fail in one way.
+    if policy.is_some_and(|earlier| earlier != *chosen) {
+        let cause = "the limits of one descriptor have different `on_error`";
+        reader.problem(Some(node.span.clone()), cause, "write it once, or the same in each");
+        return false;
+    }
+    *policy = Some(*chosen);
+    true
 }
 
 /// Checks these keys, so that a file that has them can be trusted later, and says that they do nothing yet.
@@ -81,12 +103,8 @@ fn check_for_shared_stores(reader: &mut Reader<'_>, fields: &Fields<'_>) {
         let Some(node) = fields.get(key) else { continue };
         let Some(text) = reader.text(node, key) else { continue };
         if choices.contains(&text.as_str()) {
-            let cause = format!("`{key}` has no effect while counters are kept in memory");
-            reader.warning(
-                node.span.clone(),
-                cause,
-                "it is for the mesh and for Redis, which are not there yet",
-            );
+            let cause = format!("`{key}` has no effect without a mesh");
+            reader.warning(node.span.clone(), cause, "it is for the mesh, which is not there yet");
         } else {
             let cause = format!("`{text}` is no value of `{key}`");
             reader.problem(Some(node.span.clone()), cause, format!("one of: {}", choices.join(", ")));

@@ -10,6 +10,7 @@ use super::problem::{Problem, Source};
 use super::reader::{Fields, Reader};
 use super::response_reader;
 use crate::ruleset::{Extras, Ruleset, StatPart, StatPath, joined};
+use crate::storage::OnError;
 use hivemind_core::store::Mode;
 use hivemind_core::{Matcher, Rule, RuleError};
 use std::sync::Arc;
@@ -123,7 +124,7 @@ impl Reader<'_> {
     fn descriptor(&mut self, node: &Node, tree: &mut Tree<'_>) {
         let Some(fields) = self.fields(node, "a descriptor", DESCRIPTOR_KEYS) else { return };
         let Some((matcher, level)) = self.matcher(node, &fields) else { return };
-        let rule = self.rule(&fields);
+        let (rule, on_error) = self.rule(&fields).unzip();
         tree.path.push(matcher);
         tree.stat.push(level);
         let extras = Extras {
@@ -134,6 +135,7 @@ impl Reader<'_> {
                 .get("response")
                 .map(|node| response_reader::read(self, node))
                 .unwrap_or_default(),
+            on_error: on_error.flatten(),
         };
         match tree.ruleset.rules.add(tree.domain, &tree.path, rule) {
             Ok(()) => tree.ruleset.extras.push(extras),
@@ -186,14 +188,14 @@ impl Reader<'_> {
         Some((matcher, level))
     }
 
-    fn rule(&mut self, fields: &Fields<'_>) -> Option<Rule> {
+    fn rule(&mut self, fields: &Fields<'_>) -> Option<(Rule, Option<OnError>)> {
         let mode = match (self.flag(fields, "shadow_mode"), self.flag(fields, "quota_mode")) {
             (true, _) => Mode::Shadow,
             (false, true) => Mode::Quota,
             (false, false) => Mode::Enforce,
         };
         let (one, several) = (fields.get("rate_limit"), fields.get("rate_limits"));
-        let mut rule = match (one, several) {
+        let (mut rule, on_error) = match (one, several) {
             (Some(_), Some(several)) => {
                 let cause = "a descriptor has `rate_limit` or `rate_limits`, not both";
                 self.problem(Some(several.span.clone()), cause, "put all its limits under `rate_limits`");
@@ -218,7 +220,7 @@ impl Reader<'_> {
             (None, None) => return None,
         };
         rule.mode = mode;
-        Some(rule)
+        Some((rule, on_error))
     }
 }
 

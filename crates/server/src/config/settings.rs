@@ -4,13 +4,18 @@
 //! values of it. Nothing is used of a file in which anything is wrong.
 
 mod environment;
+pub(crate) mod gateway;
 mod kind;
 mod later;
+mod leaves;
 mod observability;
 mod places;
 mod rate_limiting;
 mod reading;
+mod redis_url;
+mod security;
 mod server;
+mod storage;
 #[cfg(test)]
 mod tests;
 mod unknown;
@@ -19,14 +24,19 @@ use super::document::{self, Node, Value};
 use super::problem::{Problem, Problems, Source};
 use super::rule_files::read_bounded;
 use super::toml_document;
+use gateway::Gateway;
+use leaves::Leaves;
 use places::{Places, Syntax};
 use reading::Reading;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) use observability::{LogFormat, LogLevel, Observability};
 pub(crate) use rate_limiting::RateLimiting;
+pub(crate) use security::Security;
 pub(crate) use server::Server;
+pub(crate) use storage::{Redis, Storage, Topology};
 
 /// A configuration larger than this is refused unread.
 pub(crate) const LARGEST_CONFIGURATION: u64 = 4 << 20;
@@ -40,7 +50,11 @@ pub(crate) const SECTIONS: [&str; 7] =
 pub(crate) struct Settings {
     pub(crate) server: Server,
     pub(crate) rate_limiting: RateLimiting,
+    pub(crate) storage: Storage,
+    pub(crate) security: Security,
     pub(crate) observability: Observability,
+    /// None: no gateway runs.
+    pub(crate) gateway: Option<Gateway>,
 }
 
 /// Settings, and what the operator should know about where they came from.
@@ -48,6 +62,10 @@ pub(crate) struct Settings {
 pub(crate) struct Loaded {
     pub(crate) settings: Settings,
     pub(crate) warnings: Vec<Problem>,
+    /// What was written, to tell what has changed.
+    pub(crate) leaves: Leaves,
+    /// Of the file's text.
+    pub(crate) fingerprint: u64,
 }
 
 /// The variables of this process. Unlike [`std::env::vars`] it lives through any bytes.
@@ -62,18 +80,79 @@ pub(crate) fn load_settings(
     path: Option<&Path>,
     env: impl Iterator<Item = (String, String)>,
 ) -> Result<Loaded, Problems> {
-    let Some(path) = path else { return parse_settings("defaults", "", Syntax::Yaml, env) };
-    let is_toml = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"));
-    let syntax = if is_toml { Syntax::Toml } else { Syntax::Yaml };
-    let name = path.display().to_string();
-    match read_bounded(path, LARGEST_CONFIGURATION) {
-        Ok(text) => parse_settings(&name, &text, syntax, env),
-        Err(error) => {
-            let source = Arc::new(Source { name, text: String::new() });
-            let cause = format!("cannot be read: {error}");
-            Err(Problems(vec![Problem::new(&source, None, cause, "check the path and who may read it")]))
+    path.map_or_else(|| Ok(SettingsText::none()), SettingsText::read)?.load(env)
+}
+
+/// The text of a file of settings, read once: what is compared is what is parsed.
+pub(crate) struct SettingsText {
+    source: Arc<Source>,
+    syntax: Syntax,
+}
+
+impl SettingsText {
+    /// No file.
+    pub(crate) fn none() -> Self {
+        let source = Source { name: "defaults".to_owned(), text: String::new() };
+        Self { source: Arc::new(source), syntax: Syntax::Yaml }
+    }
+
+    pub(crate) fn read(path: &Path) -> Result<Self, Problems> {
+        let is_toml = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"));
+        let syntax = if is_toml { Syntax::Toml } else { Syntax::Yaml };
+        let name = path.display().to_string();
+        match read_bounded(path, LARGEST_CONFIGURATION) {
+            Ok(text) => Ok(Self { source: Arc::new(Source { name, text }), syntax }),
+            Err(error) => {
+                let source = Arc::new(Source { name, text: String::new() });
+                let cause = format!("cannot be read: {error}");
+                Err(Problems(vec![Problem::new(&source, None, cause, "check the path and who may read it")]))
+            }
         }
     }
+
+    /// Equal for equal texts.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        fingerprint(&self.source.text)
+    }
+
+    /// The settings of this text with `env` over it, or everything that is wrong.
+    pub(crate) fn load(&self, env: impl Iterator<Item = (String, String)>) -> Result<Loaded, Problems> {
+        parse_settings(&self.source.name, &self.source.text, self.syntax, env)
+    }
+
+    /// What is written in this text with `env` over it; nothing if it cannot be parsed.
+    pub(crate) fn leaves(&self, env: impl Iterator<Item = (String, String)>) -> Leaves {
+        let tree = tree(Arc::clone(&self.source), self.syntax, env);
+        tree.map(|(root, ..)| Leaves::of(&root)).unwrap_or_default()
+    }
+
+    /// What is wrong with what it says, though not with how it says it.
+    pub(crate) fn problem(&self, cause: &str) -> Problems {
+        Problems(vec![Problem::new(&self.source, None, cause, "see what it names, then load it anew")])
+    }
+}
+
+fn fingerprint(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The tree of a file with `env` over it, where everything in it was written, and the variables that
+/// are not for it.
+fn tree(
+    file: Arc<Source>,
+    syntax: Syntax,
+    env: impl Iterator<Item = (String, String)>,
+) -> Result<(Node, Places, Vec<String>), Problems> {
+    let mut root = match syntax {
+        Syntax::Yaml if file.text.trim().is_empty() => Node { value: Value::Null, span: 0..0 },
+        Syntax::Yaml => document::parse(&file).map_err(|problem| Problems(vec![problem]))?,
+        Syntax::Toml => toml_document::parse(&file).map_err(Problems)?,
+    };
+    let mut places = Places::new(file, syntax);
+    let ignored = environment::overlay(&mut root, &mut places, env);
+    Ok((root, places, ignored))
 }
 
 fn parse_settings(
@@ -83,33 +162,38 @@ fn parse_settings(
     env: impl Iterator<Item = (String, String)>,
 ) -> Result<Loaded, Problems> {
     let file = Arc::new(Source { name: name.to_owned(), text: text.to_owned() });
-    let mut root = match syntax {
-        Syntax::Yaml if text.trim().is_empty() => Node { value: Value::Null, span: 0..0 },
-        Syntax::Yaml => document::parse(&file).map_err(|problem| Problems(vec![problem]))?,
-        Syntax::Toml => toml_document::parse(&file).map_err(Problems)?,
-    };
-    let mut places = Places::new(file, syntax);
-    let ignored = environment::overlay(&mut root, &mut places, env);
+    let (root, places, ignored) = tree(file, syntax, env)?;
     let mut reading = Reading::new(&places);
     let settings = read(&mut reading, &root);
     reading.warn_of_lookalikes(&ignored);
     let (errors, warnings) = reading.finish();
-    if errors.is_empty() { Ok(Loaded { settings, warnings }) } else { Err(Problems(errors)) }
+    let leaves = Leaves::of(&root);
+    let fingerprint = fingerprint(text);
+    if errors.is_empty() {
+        Ok(Loaded { settings, warnings, leaves, fingerprint })
+    } else {
+        Err(Problems(errors))
+    }
 }
 
 /// The settings of a tree. If anything in it is wrong, `reading` knows, and the value is of no use.
 fn read<'n>(reading: &mut Reading<'n>, node: &'n Node) -> Settings {
     let mut root = reading.root(node);
     let (observability, older_metrics_port) = observability::read(root.section("observability"));
+    let server = server::read(root.section("server"), older_metrics_port);
+    if !server.has_calls() && !root.has("gateway") {
+        let cause = "`server.grpc_port` is off and there is no `gateway`, so there is nothing to run";
+        root.section("server").refuse("grpc_port", cause.to_owned(), "leave it out, or add a `gateway`");
+    }
     let settings = Settings {
-        server: server::read(root.section("server"), older_metrics_port),
         rate_limiting: rate_limiting::read(root.section("rate_limiting")),
+        storage: storage::read(root.section("storage")),
+        security: security::read(root.section("security")),
         observability,
+        gateway: gateway::read(&mut root, &server),
+        server,
     };
-    later::storage(root.section("storage"));
     later::mesh(&mut root);
-    later::gateway(&mut root);
-    later::security(root.section("security"));
     reading.report_unknown(node, "");
     settings
 }

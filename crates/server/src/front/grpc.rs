@@ -10,11 +10,9 @@ mod call;
 mod connection;
 mod deadline;
 mod message;
-mod socket;
 #[cfg(test)]
 mod tests;
 mod waits;
 mod workers;
 
-pub(crate) use socket::Socket;
-pub(crate) use workers::{Ended, Patience, Workers};
+pub(crate) use workers::{Patience, start_workers};

@@ -12,8 +12,9 @@ mod tests;
 pub(crate) use request::Request as ReadRequest;
 
 use crate::service::{Asked, Service};
-use hivemind_core::store::{MemoryStore, Store, StoreError};
+use hivemind_core::store::Store;
 use hivemind_core::{Clock, SystemClock, Timestamp};
+use hivemind_redis::RedisStore;
 use request::{Descriptors, MOST_DESCRIPTORS, Request};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,20 +36,18 @@ pub(crate) enum CallError {
         "descriptor {index} brings a limit with unit {unit}; known are SECOND 1, MINUTE 2, HOUR 3, DAY 4, MONTH 5, YEAR 6"
     )]
     UnknownUnit { index: usize, unit: i32 },
-    #[error(transparent)]
-    Undecided(StoreError),
 }
 
 /// The service behind its messages.
-pub(crate) struct RateLimitService<S = MemoryStore>(pub(crate) Arc<Service<S>>);
+pub(crate) struct RateLimitService<R = RedisStore>(pub(crate) Arc<Service<R>>);
 
-impl<S> Clone for RateLimitService<S> {
+impl<R> Clone for RateLimitService<R> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<S: Store> RateLimitService<S> {
+impl<R: Store> RateLimitService<R> {
     /// Appends the answer to a message, and counts it. `None` where the decision would have
     /// to wait: nothing was appended or counted then, and [`answer`](Self::answer) has to be awaited.
     pub(crate) fn answer_at_once(&self, message: &[u8], out: &mut Vec<u8>) -> Option<Result<(), CallError>> {
@@ -95,8 +94,8 @@ impl<S: Store> RateLimitService<S> {
         let descriptors = self.descriptors(&request)?;
         let told = || request.told();
         let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &told, now };
-        let decided = self.0.decide(&asked, deadline, |answer| response::write(answer, out));
-        decided.await.map_err(CallError::Undecided)
+        self.0.decide(&asked, deadline, |answer| response::write(answer, out)).await;
+        Ok(())
     }
 
     /// What is asked, unless there is nothing to decide it by.

@@ -1,6 +1,6 @@
 //! A short run of every fuzz target: any bytes, and good ones of which a little was changed.
 
-use super::{json_request, replay_line, rls_codec, rls_request, rule_file};
+use super::{json_request, replay_line, rls_codec, rls_request, rule_file, websocket_frames};
 use crate::admin::request_of_json;
 use hivemind_core::testing::cases;
 use proptest::collection::vec;
@@ -208,6 +208,13 @@ proptest! {
     #[test]
     fn a_recording_with_some_of_it_changed_is_decided_or_refused(bytes in near(seeds("replay_line"))) {
         replay_line(&bytes);
+    }
+
+    #[test]
+    fn frames_with_some_of_them_changed_pass_the_same_however_they_are_cut(
+        bytes in near(seeds("websocket_frames"))
+    ) {
+        websocket_frames(&bytes);
     }
 }
 

@@ -12,9 +12,17 @@ pub(super) struct Decided<'r, 'a> {
     pub(super) resolved: &'r Resolved<'a>,
     pub(super) charges: &'r [Charge<'r>],
     pub(super) verdicts: Verdicts,
+    /// Whether whoever keeps the counters has decided, and nobody in its place.
+    pub(super) is_counted: bool,
 }
 
 impl Decided<'_, '_> {
+    /// What may be granted of. Where a node decided alone there is nothing to grant: each node would grant
+    /// the whole limit, for longer than it is alone.
+    pub(super) fn quota<'r>(&self, extras: Option<&'r Extras>) -> Option<&'r Quota> {
+        extras.and_then(|extras| extras.response.quota.as_ref()).filter(|_| self.is_counted)
+    }
+
     /// The charge that speaks for a descriptor: one that refuses, the longest wait
     /// first; else the one with the least left.
     pub(super) fn strictest(&self, ruling: &Ruling<'_>) -> Option<(&Charge<'_>, &Verdict)> {
@@ -24,11 +32,11 @@ impl Decided<'_, '_> {
     }
 }
 
-/// What becomes of one descriptor, told by the strictest of its limits.
+/// What becomes of one descriptor, told by the strictest of its limits. Of a `quota` a part is granted.
 pub(super) fn status_of<'r>(
     ruling: &Ruling<'r>,
     strictest: Option<(&Charge<'_>, &Verdict)>,
-    extras: Option<&'r Extras>,
+    quota: Option<&'r Quota>,
     now: Timestamp,
 ) -> Status<'r> {
     let Some((charge, verdict)) = strictest else {
@@ -37,7 +45,6 @@ pub(super) fn status_of<'r>(
     };
     let over = !verdict.is_admitted();
     let remaining = if over { 0 } else { u32::try_from(verdict.remaining).unwrap_or(u32::MAX) };
-    let quota = extras.and_then(|extras| extras.response.quota.as_ref());
     Status {
         // A rule in shadow mode says OK; under the global one, the statuses tell the truth.
         code: if over && !only_watches(ruling) { Code::OverLimit } else { Code::Ok },

@@ -2,6 +2,7 @@
 //! dashboards ask for `..._total_hits`; the client libraries would append `_total`.
 
 use super::rule_stats::{BUCKETS_US, RuleCounters, StatName, Stats};
+use super::store_figures::StoreFigures;
 use hivemind_core::store::Occupancy;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,9 +19,11 @@ const BY_RULE: [(&str, &str, Field); 6] = [
 ];
 
 /// The whole page.
-pub(crate) fn exposition(stats: &Stats, occupancy: Occupancy) -> String {
+pub(crate) fn exposition(stats: &Stats, occupancy: Occupancy, store: &StoreFigures) -> String {
     let mut page = String::new();
-    let _ = write(&mut page, stats, occupancy); // Writing to a string cannot fail.
+    // Writing to a string cannot fail.
+    let _ = write(&mut page, stats, occupancy);
+    let _ = store.write(&mut page);
     page
 }
 
@@ -113,7 +116,7 @@ fn seconds(micros: u64) -> String {
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
-fn head(page: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {
+pub(super) fn head(page: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {
     writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}")
 }
 
@@ -135,7 +138,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Stats, exposition};
+    use super::{Stats, StoreFigures, exposition};
     use hivemind_core::store::{MemoryStore, StoreOptions};
     use std::collections::BTreeSet;
 
@@ -144,7 +147,8 @@ mod tests {
     // Seen failing on: a row left out, and one of a metric that is not there.
     #[test]
     fn every_metric_is_on_the_operators_page_with_its_type_and_no_other() {
-        let exposed = exposition(&Stats::default(), MemoryStore::new(StoreOptions::default()).occupancy());
+        let occupancy = MemoryStore::new(StoreOptions::default()).occupancy();
+        let exposed = exposition(&Stats::default(), occupancy, &StoreFigures::default());
         let types = exposed.lines().filter_map(|line| line.strip_prefix("# TYPE "));
         let exposed: BTreeSet<String> = types.map(str::to_owned).collect();
         let rows = PAGE.lines().filter_map(|line| line.strip_prefix("| `")).map(|row| row.replace('`', ""));

@@ -20,6 +20,7 @@ mod bad_requests;
 mod check;
 mod explain;
 mod first_load;
+mod gateway_reload;
 mod health;
 mod hits;
 mod limits;

@@ -52,11 +52,15 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    pub(super) fn open(path: PathBuf) -> Result<Self, LogError> {
+    /// The file at this path; none: standard output.
+    pub(super) fn open(path: Option<PathBuf>) -> Result<Self, LogError> {
         let lost = Arc::new(AtomicU64::new(0));
         let writer = match Writer::open(path.clone(), Arc::clone(&lost)) {
             Ok(writer) => writer,
-            Err(cause) => return Err(LogError::Open { path, cause }),
+            Err(cause) => {
+                let path = path.unwrap_or_else(|| PathBuf::from("standard output"));
+                return Err(LogError::Open { path, cause });
+            }
         };
         let (queue, messages) = sync_channel(QUEUE);
         let (alive, ended) = sync_channel::<()>(0);
@@ -102,7 +106,8 @@ impl Drop for LogFile {
 
 /// The end of the queue that the thread holds.
 struct Writer {
-    path: PathBuf,
+    /// None: standard output, which nobody renames.
+    path: Option<PathBuf>,
     file: Option<File>,
     /// Whether a line may have been written in part.
     is_torn: bool,
@@ -117,8 +122,8 @@ struct Warned {
 }
 
 impl Writer {
-    fn open(path: PathBuf, lost: Arc<AtomicU64>) -> io::Result<Self> {
-        let file = Some(open(&path)?);
+    fn open(path: Option<PathBuf>, lost: Arc<AtomicU64>) -> io::Result<Self> {
+        let file = Some(open(path.as_deref())?);
         Ok(Self { path, file, is_torn: false, lost, warned: None })
     }
 
@@ -139,10 +144,11 @@ impl Writer {
     }
 
     fn write(&mut self, mut line: String) -> io::Result<()> {
-        let current = self.file.take().filter(|file| is_at(&self.path, file));
+        let current =
+            self.file.take().filter(|file| self.path.as_deref().is_none_or(|path| is_at(path, file)));
         let mut file = match current {
             Some(file) => file,
-            None => open(&self.path)?,
+            None => open(self.path.as_deref())?,
         };
         if self.is_torn {
             line.insert(0, '\n');
@@ -161,20 +167,30 @@ impl Writer {
             self.warned.map_or(lost > 0, |last| lost > last.lost && now.since(last.at) >= BETWEEN_WARNINGS);
         if is_news {
             let cause = cause.map_or_else(|| "the disk is too slow".to_owned(), ToString::to_string);
-            let path = self.path.display();
+            let path = self.path.as_deref().unwrap_or(Path::new("standard output")).display();
             tracing::warn!(%path, lost, cause, "refusals are missing in the log; fail2ban does not see them");
             self.warned = Some(Warned { at: now, lost });
         }
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
+fn open(path: Option<&Path>) -> io::Result<File> {
+    let Some(path) = path else { return standard_output() };
     let mut options = OpenOptions::new();
     options.append(true).create(true);
     // It tells who visits what: not for everybody on the machine.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o640);
     options.open(path)
+}
+
+/// By its handle: by a name such as `/dev/stdout` no socket can be opened, and journald gives one.
+fn standard_output() -> io::Result<File> {
+    #[cfg(unix)]
+    let handle = std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned()?;
+    #[cfg(windows)]
+    let handle = std::os::windows::io::AsHandle::as_handle(&io::stdout()).try_clone_to_owned()?;
+    Ok(File::from(handle))
 }
 
 /// Whether the file at this path is the one that is open.
@@ -209,7 +225,7 @@ mod tests {
         let sink = Arc::new(File::create(&events).unwrap());
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(sink).finish();
         let lost = Arc::new(AtomicU64::new(0));
-        let mut writer = Writer::open(folder.path().join("log"), Arc::clone(&lost)).unwrap();
+        let mut writer = Writer::open(Some(folder.path().join("log")), Arc::clone(&lost)).unwrap();
         tracing::subscriber::with_default(subscriber, || {
             for (second, losses, warnings) in
                 [(0, 0, 0), (1, 1, 1), (2, 1, 1), (60, 500, 1), (61, 0, 2), (200, 0, 2), (201, 1, 3)]

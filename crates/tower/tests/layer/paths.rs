@@ -40,7 +40,8 @@ async fn an_encoded_slash_is_part_of_its_segment() {
     let requests =
         [("GET /users/7", 8), ("GET /users/a%2Fb", 7), ("GET /users/7%2favatar", 6), ("GET /users/%FF", 5)];
     are_charged(&server, &requests).await;
-    are_charged(&server, &[("GET /users/%2F/avatar", 19), ("GET /%75sers/%FF/%61vatar", 18)]).await;
+    // Whoever decodes it and takes several slashes for one reads `/users/avatar`, which is the stricter.
+    are_charged(&server, &[("GET /users/%2F/avatar", 4), ("GET /%75sers/%FF/%61vatar", 19)]).await;
 }
 
 /// One server reads a path as it comes, as axum does, another decodes it first. Seen failing with the decoded

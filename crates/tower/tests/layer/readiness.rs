@@ -1,7 +1,7 @@
 //! A service behind the layer that has room for so many at once.
 
 use crate::support::{api, bucket, builder, clock, hello, limiter, request_from};
-use hivemind_core::store::{Charge, Context, Key, KeySeed, Store, StoreError, Verdicts};
+use hivemind_core::store::{Charge, Context, KeySeed, Store, StoreError, Verdicts};
 use http::StatusCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Store for Silent {
         std::future::pending().await
     }
 
-    async fn forget(&self, _: Key) -> Result<(), StoreError> {
+    async fn forget(&self, _: &Charge<'_>) -> Result<(), StoreError> {
         Ok(())
     }
 }

@@ -46,8 +46,8 @@ impl Store for Distant {
         Ok(self.memory.decide_now(batch, context))
     }
 
-    async fn forget(&self, key: Key) -> Result<(), StoreError> {
-        self.memory.forget_now(key);
+    async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        self.memory.forget_now(charge.key);
         Ok(())
     }
 }
@@ -60,7 +60,7 @@ impl Store for Saying {
         Ok(self.0.clone())
     }
 
-    async fn forget(&self, _: Key) -> Result<(), StoreError> {
+    async fn forget(&self, _: &Charge<'_>) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -75,7 +75,7 @@ impl Store for Silent {
         std::future::pending().await
     }
 
-    async fn forget(&self, _: Key) -> Result<(), StoreError> {
+    async fn forget(&self, _: &Charge<'_>) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -94,7 +94,7 @@ impl Store for Leaving {
         Ok(Verdicts::new(true, [verdict]))
     }
 
-    async fn forget(&self, _: Key) -> Result<(), StoreError> {
+    async fn forget(&self, _: &Charge<'_>) -> Result<(), StoreError> {
         Ok(())
     }
 }

@@ -60,6 +60,14 @@ pub(crate) fn request_from(last: u8) -> Request<Empty<Bytes>> {
     request
 }
 
+/// What a client says to open a WebSocket, beside what every request has.
+pub(crate) const HANDSHAKE: [(&str, &str); 4] = [
+    ("Upgrade", "websocket"),
+    ("Connection", "Upgrade"),
+    ("Sec-WebSocket-Version", "13"),
+    ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+];
+
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     /// How often the service behind the layer was asked.

@@ -1,6 +1,6 @@
 //! Where a request may say that it opens a WebSocket, and what it gets by saying so.
 
-use crate::support::{Answer, Server, bucket, builder, clock, limiter};
+use crate::support::{Answer, HANDSHAKE, Server, bucket, builder, clock, limiter};
 use axum::{Extension, Router, routing::get};
 use hivemind_tower::{Decision, LimitKind, Limits, ServiceLimits};
 
@@ -13,7 +13,7 @@ async fn start(limits: Limits) -> Server {
 }
 
 async fn upgrade(server: &Server, path: &str, key: &str) -> Answer {
-    server.ask(&format!("GET {path}"), &[("Upgrade", "websocket"), ("X-API-Key-ID", key)]).await
+    server.ask(&format!("GET {path}"), &[&HANDSHAKE[..], &[("X-API-Key-ID", key)]].concat()).await
 }
 
 /// Seen failing with the header as what says it: every request passed, over every limit.
@@ -28,6 +28,22 @@ async fn an_upgrade_where_no_websocket_is_declared_is_a_request_like_any_other()
     assert_eq!(upgrade(&server, "/chat/7", "a").await.header("ratelimit-policy"), connection);
     let connect = server.ask("GET /chat/7", &[("X-API-Key-ID", "a")]).await;
     assert_eq!(connect.status, 429, "and without the header it is a request as well");
+}
+
+/// Seen failing with the first line of `Upgrade` as all that says it.
+#[tokio::test]
+async fn only_a_whole_handshake_is_one_however_many_lines_it_takes() {
+    let server = start(Limits::new().service(service().websocket("/"))).await;
+    assert_eq!(server.get("/").await.status, 200);
+    for left_out in 0..HANDSHAKE.len() {
+        let mut headers = HANDSHAKE.to_vec();
+        let (name, _) = headers.remove(left_out);
+        assert_eq!(server.ask("GET /", &headers).await.status, 429, "without {name}");
+    }
+    assert_eq!(server.ask("POST /", &HANDSHAKE).await.status, 429);
+    let twice = [&[("Upgrade", "h2c")], &HANDSHAKE[..]].concat();
+    let connection = Some(r#""api ws_connection";q=1;w=1"#);
+    assert_eq!(server.ask("GET /", &twice).await.header("ratelimit-policy"), connection);
 }
 
 /// Seen failing with every refusal passed on to be closed with 4429, the guard's too.

@@ -2,7 +2,7 @@
 //! sockets on this side and tungstenite's on the other.
 
 use crate::events::Heard;
-use crate::support::{Server, api, bucket, clock, limiter};
+use crate::support::{HANDSHAKE, Server, api, bucket, clock, limiter};
 use axum::Extension;
 use axum::Router;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
@@ -179,7 +179,7 @@ async fn a_guard_opens_one_connection_and_frames_are_charged_by_their_opcode() {
     };
     let limiter = limiter(limits, &clock());
     let server = Server::serve(Router::new().route("/", get(handler)).layer(limiter.layer("api"))).await;
-    let answer = server.ask("GET /", &[("Upgrade", "websocket")]).await;
+    let answer = server.ask("GET /", &HANDSHAKE).await;
     assert_eq!(answer.body, "4429: Rate limit exceeded. Retry after 1 second.");
 }
 

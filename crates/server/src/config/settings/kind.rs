@@ -19,11 +19,19 @@ pub(super) struct Kind<T> {
 }
 
 impl<T> Kind<T> {
-    const fn text(what: &'static str, example: &'static str, parse: fn(&str) -> Option<T>) -> Self {
+    pub(super) const fn text(
+        what: &'static str,
+        example: &'static str,
+        parse: fn(&str) -> Option<T>,
+    ) -> Self {
         Self { what, example, bare: false, secret: false, parse }
     }
 
-    const fn bare(what: &'static str, example: &'static str, parse: fn(&str) -> Option<T>) -> Self {
+    pub(super) const fn bare(
+        what: &'static str,
+        example: &'static str,
+        parse: fn(&str) -> Option<T>,
+    ) -> Self {
         Self { what, example, bare: true, secret: false, parse }
     }
 }
@@ -70,6 +78,10 @@ pub(super) const FLAG: Kind<bool> =
     );
 pub(super) const PORT: Kind<u16> =
     Kind::bare("a port from 1 to 65535, or 0 for any that is free", "8081", |text| text.parse().ok());
+pub(super) const PORT_OR_OFF: Kind<Option<u16>> =
+    Kind::bare("a port from 1 to 65535, 0 for any that is free, or off", "8081", |text| {
+        if text == "off" { Some(None) } else { text.parse().ok().map(Some) }
+    });
 pub(super) const COUNT: Kind<NonZeroUsize> =
     Kind::bare("a whole number of at least 1", "1000", |text| text.parse().ok());
 pub(super) const AMOUNT: Kind<NonZeroU32> =
@@ -83,9 +95,10 @@ pub(super) const MILLIS: Kind<Duration> =
 pub(super) const RATIO: Kind<f64> = Kind::bare("a number from 0 to 1", "0.8", |text| {
     text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio))
 });
-pub(super) const IPV6_PREFIX: Kind<u8> = Kind::bare("the length of an IPv6 prefix, 1 to 128", "64", |text| {
-    text.parse().ok().filter(|length| (1..=128).contains(length))
-});
+pub(super) const IPV6_PREFIX: Kind<u8> =
+    Kind::bare("the length of an IPv6 prefix, 48 to 128", "64", |text| {
+        text.parse().ok().filter(|length| (48..=128).contains(length))
+    });
 pub(super) const DURATION: Kind<Duration> =
     Kind::text("a duration with its unit (ms, s, m, h or d), at most 365d", "60s", duration);
 pub(super) const SPAN: Kind<Duration> =
@@ -102,11 +115,11 @@ pub(super) const HOST_PORT: Kind<()> = Kind::text("a host and a port", "peer1.ex
     let sound = !host.is_empty() && !host.contains(char::is_whitespace);
     (sound && port.parse::<u16>().is_ok()).then_some(())
 });
-pub(super) const NETWORK: Kind<()> = Kind::text("an IP network", "10.0.0.0/8", |text| {
+pub(super) const NETWORK: Kind<String> = Kind::text("an IP network", "10.0.0.0/8", |text| {
     let (address, length) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
     let longest: u8 = if address.parse::<IpAddr>().ok()?.is_ipv4() { 32 } else { 128 };
     let length: u8 = length.map_or(Some(longest), |length| length.parse().ok())?;
-    (length <= longest).then_some(())
+    (length <= longest).then(|| text.to_owned())
 });
 pub(super) const PATH: Kind<PathBuf> = Kind::text("the path of a file", "/etc/hivemind/file", |text| {
     (!text.is_empty() && !text.contains('\0')).then(|| PathBuf::from(text))
@@ -119,12 +132,6 @@ pub(super) const HEADER: Kind<HeaderName> =
 pub(super) const URL: Kind<()> = Kind::text("a URL of http or https", "http://127.0.0.1:4317", |text| {
     has_scheme(text, &["http", "https"])
 });
-pub(super) const REDIS_URL: Kind<()> = Kind {
-    secret: true,
-    ..Kind::text("a URL of redis, rediss or redis+unix", "redis://127.0.0.1:6379", |text| {
-        has_scheme(text, &["redis", "rediss", "redis+unix", "unix"])
-    })
-};
 pub(super) const BYTES: Kind<u64> =
     Kind::text("a size above 0 with its unit (B, kB, MB, GB, KiB, MiB or GiB)", "10MB", bytes);
 
@@ -136,7 +143,7 @@ fn has_scheme(text: &str, schemes: &[&str]) -> Option<()> {
 /// Far enough for any setting, and near enough that adding it to a clock cannot overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-fn duration(text: &str) -> Option<Duration> {
+pub(super) fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = number_and_unit(text)?;
     let millis = match unit {
         "ms" => 1,
@@ -150,7 +157,7 @@ fn duration(text: &str) -> Option<Duration> {
     (span <= LONGEST).then_some(span)
 }
 
-fn bytes(text: &str) -> Option<u64> {
+pub(super) fn bytes(text: &str) -> Option<u64> {
     let (number, unit) = number_and_unit(text)?;
     let factor = match unit {
         "B" => 1,

@@ -4,28 +4,8 @@
 //! What can be missing without harm is a warning. Where missing it would admit other
 //! requests than asked for, or leave open what was to be closed, it is an error.
 
-use super::kind::{
-    AMOUNT, BYTES, FLAG, HOST_PORT, IPV6_PREFIX, LISTEN, MILLIS, NETWORK, NUMBER, PATH, REDIS_URL, SPAN, URL,
-    WORD,
-};
+use super::kind::{AMOUNT, BYTES, FLAG, HOST_PORT, LISTEN, MILLIS, NUMBER, PATH, WORD};
 use super::reading::Section;
-
-const STORES: &[(&str, &str)] = &[("memory", "memory"), ("mesh", "mesh"), ("redis", "redis")];
-
-pub(super) fn storage(mut section: Section<'_, '_>) {
-    let kind = section.choice("kind", STORES).unwrap_or("memory");
-    section.choice("on_error", &[("open", ()), ("closed", ()), ("local", ())]);
-    let mut redis = section.section("redis");
-    redis.read("url", &REDIS_URL);
-    redis.read("timeout_ms", &MILLIS);
-    if kind != "memory" {
-        let cause = format!("`storage.kind: {kind}` is not there yet in this version");
-        let remedy = "write `memory`: each node then counts for itself, so a limit holds per node";
-        section.refuse("kind", cause, remedy);
-    } else if section.has("redis") {
-        section.not_yet("redis", "the Redis store is");
-    }
-}
 
 /// Takes the root, since it is the section as a whole that is not there yet.
 pub(super) fn mesh(root: &mut Section<'_, '_>) {
@@ -55,62 +35,7 @@ pub(super) fn mesh(root: &mut Section<'_, '_>) {
     }
 }
 
-/// As [`mesh`].
-pub(super) fn gateway(root: &mut Section<'_, '_>) {
-    let mut section = root.section("gateway");
-    section.read("listen", &LISTEN);
-    section.opaque("tls");
-    let mut client_ip = section.section("client_ip");
-    client_ip.list("trusted_proxies", &NETWORK);
-    client_ip.read("trusted_hops", &NUMBER);
-    client_ip.read("legacy_leftmost", &FLAG);
-    client_ip.read("header", &WORD);
-    client_ip.read("ipv6_prefix", &IPV6_PREFIX);
-    section.list("identity", &WORD);
-    section.read("max_body", &BYTES);
-    let mut platform = section.section("platform");
-    limits(&mut platform);
-    platform.read("max_requests", &AMOUNT);
-    platform.choice("scope", &[("service", ()), ("global", ())]);
-    websocket(&mut platform);
-    section.each("services", |service| {
-        service.read("id", &WORD);
-        service.read("host", &WORD);
-        service.read("path_prefix", &WORD);
-        service.one_or_list("upstream", &URL);
-        limits(&mut service.section("limits"));
-        websocket(service);
-        service.each("endpoints", |endpoint| {
-            endpoint.read("id", &WORD);
-            endpoint.read("path", &WORD);
-            endpoint.list("methods", &WORD);
-            limits(&mut endpoint.section("limits"));
-        });
-    });
-    if root.has("gateway") {
-        root.not_yet("gateway", "the gateway is");
-    }
-}
-
-fn limits(section: &mut Section<'_, '_>) {
-    section.read("requests", &AMOUNT);
-    section.read("requests_per_second", &AMOUNT);
-    section.read("window", &SPAN);
-    section.read("burst", &AMOUNT);
-    section.choice("algorithm", &[("token_bucket", ()), ("fixed_window", ()), ("sliding_window", ())]);
-}
-
-fn websocket(section: &mut Section<'_, '_>) {
-    let mut websocket = section.section("websocket");
-    for what in ["connections", "messages"] {
-        let mut section = websocket.section(what);
-        section.read("enabled", &FLAG);
-        limits(&mut section);
-    }
-    websocket.choice("on_limit", &[("http429", ()), ("close_4429", ())]);
-}
-
-pub(super) fn security(mut section: Section<'_, '_>) {
+pub(super) fn security(section: &mut Section<'_, '_>) {
     let mut grpc_tls = section.section("grpc_tls");
     for file in ["cert", "key", "client_ca"] {
         grpc_tls.read(file, &PATH);
@@ -130,8 +55,5 @@ pub(super) fn security(mut section: Section<'_, '_>) {
     }
     if section.read("api_keys_file", &PATH).is_some() {
         section.refuse("api_keys_file", "API keys are not there yet in this version".into(), unguarded);
-    }
-    if section.read("key_seed_file", &PATH).is_some() {
-        section.not_yet("key_seed_file", "sharing the seed of keys between nodes is");
     }
 }

@@ -3,6 +3,7 @@
 
 use super::super::document::{Node, Value};
 use super::super::problem::{Problem, Source};
+use super::super::reader::is_no;
 use super::kind::Kind;
 use super::places::Places;
 use std::collections::BTreeMap;
@@ -105,6 +106,20 @@ impl<'r, 'n> Section<'r, 'n> {
         self.pair(key).is_some()
     }
 
+    /// Whether anything is in it. The item of a list that only makes keys known has nothing.
+    pub(super) fn is_there(&self) -> bool {
+        !self.pairs.is_empty()
+    }
+
+    /// The section, and whether `off` stands in its place.
+    pub(super) fn section_or_off(&mut self, key: &str) -> (bool, Section<'_, 'n>) {
+        let node = self.ask(key, Known::Section);
+        let is_off = |node: &Node| matches!(&node.value, Value::Scalar { text, .. } if is_no(text));
+        let off = node.is_some_and(is_off);
+        let path = self.path(key);
+        (off, Section::new(self.reading, path, node.filter(|_| !off)))
+    }
+
     pub(super) fn section(&mut self, key: &str) -> Section<'_, 'n> {
         let node = self.ask(key, Known::Section);
         let path = self.path(key);
@@ -129,6 +144,20 @@ impl<'r, 'n> Section<'r, 'n> {
                 self.reading.error(&node.span, cause, "begin each item with `- `".into());
             }
         }
+    }
+
+    /// Goes over the items of a list once more, after [`each`](Self::each) has made their keys known.
+    pub(super) fn again(&mut self, key: &str, mut look: impl FnMut(&mut Section<'_, 'n>)) {
+        let path = self.path(&format!("{key}[]"));
+        let Some((_, Node { value: Value::List(items), .. })) = self.pair(key) else { return };
+        for item in items {
+            look(&mut Section::new(self.reading, path.clone(), Some(item)));
+        }
+    }
+
+    /// How many mistakes were found so far, in all of the file.
+    pub(super) fn mistakes(&self) -> usize {
+        self.reading.errors.len()
     }
 
     /// A key whose value is not looked at yet.
@@ -159,10 +188,14 @@ impl<'r, 'n> Section<'r, 'n> {
         }
     }
 
-    /// A single value, or a list of such.
+    /// A single value, or a list of such; the environment may write that with commas.
     pub(super) fn one_or_list<T>(&mut self, key: &str, kind: &Kind<T>) -> Vec<T> {
         match self.pair(key) {
-            Some((_, Node { value: Value::Scalar { .. }, .. })) => self.read(key, kind).into_iter().collect(),
+            Some((_, node @ Node { value: Value::Scalar { text, .. }, .. }))
+                if !(text.contains(',') && self.reading.places.is_variable(node)) =>
+            {
+                self.read(key, kind).into_iter().collect()
+            }
             _ => self.list(key, kind),
         }
     }
@@ -210,6 +243,20 @@ impl<'r, 'n> Section<'r, 'n> {
         );
     }
 
+    /// The same about a value that must not be shown.
+    pub(super) fn warn_hidden(&mut self, key: &str, cause: String, remedy: &str) {
+        let span = self.span(key);
+        let problem = self.reading.places.hidden(&span, cause, remedy.to_owned());
+        self.reading.warnings.push((span.start, problem.into_warning()));
+    }
+
+    /// As [`Section::refuse`], about a value that must not be shown.
+    pub(super) fn refuse_hidden(&mut self, key: &str, cause: String, remedy: &str) {
+        let span = self.span(key);
+        let problem = self.reading.places.hidden(&span, cause, remedy.to_owned());
+        self.reading.errors.push((span.start, problem));
+    }
+
     /// What is asked for and not there yet, and must not be missing in silence.
     pub(super) fn refuse(&mut self, key: &str, cause: String, remedy: &str) {
         let span = self.pair(key).map_or(self.span(key), |(_, value)| match value.value {
@@ -218,6 +265,18 @@ impl<'r, 'n> Section<'r, 'n> {
             _ => self.span(key),
         });
         self.reading.error(&span, cause, remedy.to_owned());
+    }
+
+    /// What is missing in this section: told at its first key.
+    pub(super) fn lacks(&mut self, cause: String, remedy: &str) {
+        let span = self.pairs.first().map_or(0..0, |(name, _)| name.span.clone());
+        self.reading.error(&span, cause, remedy.to_owned());
+    }
+
+    /// What does what it says, and should be known to whoever runs it.
+    pub(super) fn warn(&mut self, key: &str, cause: String, remedy: &str) {
+        let span = self.span(key);
+        self.reading.warn(&span, cause, remedy.to_owned());
     }
 
     fn span(&self, key: &str) -> Range<usize> {

@@ -1,22 +1,35 @@
 //! `server`: where it listens, and how it ends.
 
-use super::kind::{COUNT, DURATION, IP, PATH, PORT, SPAN};
+use super::kind::{COUNT, DURATION, IP, PATH, PORT_OR_OFF, SPAN};
 use super::reading::Section;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where it listens, and how it ends. A port of 0 is one that the kernel chooses.
+/// Where it listens, and how it ends. A port of 0 is one that the kernel chooses; none: it is off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
-    pub(crate) grpc: SocketAddr,
-    pub(crate) admin: SocketAddr,
-    pub(crate) metrics: SocketAddr,
+    pub(crate) grpc: Option<SocketAddr>,
+    pub(crate) admin: Option<SocketAddr>,
+    pub(crate) metrics: Option<SocketAddr>,
     pub(crate) grpc_uds: Option<PathBuf>,
     pub(crate) admin_uds: Option<PathBuf>,
     pub(crate) shutdown_grace: Duration,
     pub(crate) calls: Calls,
+}
+
+impl Server {
+    /// Its ports, by their keys.
+    pub(super) fn listeners(&self) -> Vec<(&'static str, SocketAddr)> {
+        let all = [("grpc_port", self.grpc), ("admin_port", self.admin), ("metrics_port", self.metrics)];
+        all.into_iter().filter_map(|(key, address)| Some((key, address?))).collect()
+    }
+
+    /// Whether calls for decisions are answered at all.
+    pub(crate) fn has_calls(&self) -> bool {
+        self.grpc.is_some() || self.grpc_uds.is_some()
+    }
 }
 
 /// Who may call the rate limit service, and how long it waits for them.
@@ -44,12 +57,28 @@ pub(super) fn read(mut section: Section<'_, '_>, older_metrics_port: Option<u16>
     let host = section.read("host", &IP).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let mut address = |host_key: &str, port_key: &str, default: u16| {
         let host = section.read(host_key, &IP).unwrap_or(host);
-        SocketAddr::new(host, section.read(port_key, &PORT).unwrap_or(default))
+        let port = section.read(port_key, &PORT_OR_OFF).unwrap_or(Some(default));
+        port.map(|port| SocketAddr::new(host, port))
     };
     let grpc = address("grpc_host", "grpc_port", 8081);
     let admin = address("admin_host", "admin_port", 8080);
     let metrics = address("metrics_host", "metrics_port", older_metrics_port.unwrap_or(9090));
-    let listeners = [("grpc_port", grpc), ("admin_port", admin), ("metrics_port", metrics)];
+    let grpc_uds = section.read("grpc_uds", &PATH);
+    let admin_uds = section.read("admin_uds", &PATH);
+    if grpc_uds.is_some() && grpc_uds == admin_uds {
+        let cause = "`server.grpc_uds` and `server.admin_uds` are the same".to_owned();
+        section.refuse("admin_uds", cause, "give each a socket of its own");
+    }
+    let shutdown_grace = section.read("shutdown_grace", &DURATION).unwrap_or(Duration::from_secs(10));
+    let calls = calls(&mut section);
+    let server = Server { grpc, admin, metrics, grpc_uds, admin_uds, shutdown_grace, calls };
+    check_ports(&mut section, &server);
+    server
+}
+
+/// Two listeners cannot have one port.
+fn check_ports(section: &mut Section<'_, '_>, server: &Server) {
+    let listeners = server.listeners();
     for (index, (key, address)) in listeners.iter().enumerate() {
         let earlier = listeners.iter().take(index).find(|(_, earlier)| clash(*earlier, *address));
         if let Some((other, _)) = earlier {
@@ -59,15 +88,6 @@ pub(super) fn read(mut section: Section<'_, '_>, older_metrics_port: Option<u16>
             section.refuse(place, cause, "give each its own port; 0 is any that is free");
         }
     }
-    let grpc_uds = section.read("grpc_uds", &PATH);
-    let admin_uds = section.read("admin_uds", &PATH);
-    if grpc_uds.is_some() && grpc_uds == admin_uds {
-        let cause = "`server.grpc_uds` and `server.admin_uds` are the same".to_owned();
-        section.refuse("admin_uds", cause, "give each a socket of its own");
-    }
-    let shutdown_grace = section.read("shutdown_grace", &DURATION).unwrap_or(Duration::from_secs(10));
-    let calls = calls(&mut section);
-    Server { grpc, admin, metrics, grpc_uds, admin_uds, shutdown_grace, calls }
 }
 
 fn calls(section: &mut Section<'_, '_>) -> Calls {
@@ -92,7 +112,8 @@ fn calls(section: &mut Section<'_, '_>) -> Calls {
     }
 }
 
-fn clash(a: SocketAddr, b: SocketAddr) -> bool {
+/// Whether two listeners cannot be there at once.
+pub(super) fn clash(a: SocketAddr, b: SocketAddr) -> bool {
     let same_host = a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified();
     same_host && a.port() == b.port() && a.port() != 0
 }

@@ -2,11 +2,15 @@
 
 mod environment;
 mod errors;
+mod gateway;
+mod gateway_errors;
 mod page;
 mod properties;
+mod storage;
 
 use super::places::Syntax;
 use super::{Loaded, LogFormat, LogLevel, Problems, Settings, load_settings, parse_settings};
+use crate::storage::OnError;
 use hivemind_core::store::OnRefusal;
 use std::path::Path;
 use std::time::Duration;
@@ -90,10 +94,11 @@ fn warnings(loaded: &Loaded) -> Vec<String> {
 
 #[test]
 fn without_a_file_everything_is_as_the_architecture_says() {
-    let Settings { server, rate_limiting, observability } = defaults();
-    assert_eq!(server.grpc.to_string(), "127.0.0.1:8081");
-    assert_eq!(server.admin.to_string(), "127.0.0.1:8080");
-    assert_eq!(server.metrics.to_string(), "127.0.0.1:9090");
+    let Settings { server, rate_limiting, storage, security, observability, gateway } = defaults();
+    assert_eq!(gateway, None);
+    assert_eq!(server.grpc.unwrap().to_string(), "127.0.0.1:8081");
+    assert_eq!(server.admin.unwrap().to_string(), "127.0.0.1:8080");
+    assert_eq!(server.metrics.unwrap().to_string(), "127.0.0.1:9090");
     assert_eq!((server.grpc_uds, server.admin_uds), (None, None));
     assert_eq!(server.shutdown_grace, Duration::from_secs(10));
     assert!(rate_limiting.enabled);
@@ -108,6 +113,8 @@ fn without_a_file_everything_is_as_the_architecture_says() {
     assert!(!(rate_limiting.merge_domains || rate_limiting.shadow_mode || rate_limiting.quota_mode));
     assert!(!(rate_limiting.force_start_without_initial_config || rate_limiting.dynamic_metadata));
     assert_eq!(rate_limiting.response_headers, None);
+    assert_eq!((storage.redis, storage.on_error), (None, OnError::Open));
+    assert_eq!(security.key_seed_file, None);
     assert_eq!(observability.log_level, LogLevel::Info);
     assert_eq!(observability.log_format, LogFormat::Auto);
     assert_eq!(observability.prometheus_path.unwrap().as_str(), "/metrics");
@@ -144,7 +151,7 @@ fn an_older_key_is_read_as_the_new_one_unless_both_are_there() {
     let keys = |text: &str| yaml(text).unwrap().settings.rate_limiting.max_keys.get();
     assert_eq!(keys("rate_limiting: {local_cache_size: 5}"), 5);
     assert_eq!(keys("rate_limiting: {local_cache_size: 5, max_keys: 7}"), 7);
-    let port = |text: &str| yaml(text).unwrap().settings.server.metrics.port();
+    let port = |text: &str| yaml(text).unwrap().settings.server.metrics.unwrap().port();
     assert_eq!(port("observability: {prometheus: {port: 9191}}"), 9191);
     assert_eq!(port("{observability: {prometheus: {port: 9191}}, server: {metrics_port: 9292}}"), 9292);
     let path = |text: &str| yaml(text).unwrap().settings.observability.prometheus_path;
@@ -191,8 +198,8 @@ prometheus = { enabled = false }
 "#;
     let settings = yaml(in_yaml).unwrap().settings;
     assert_eq!(settings, toml(in_toml).unwrap().settings);
-    assert_eq!(settings.server.grpc.to_string(), "[::1]:0");
-    assert_eq!(settings.server.admin.to_string(), "0.0.0.0:8080");
+    assert_eq!(settings.server.grpc.unwrap().to_string(), "[::1]:0");
+    assert_eq!(settings.server.admin.unwrap().to_string(), "0.0.0.0:8080");
     assert_eq!(settings.rate_limiting.idle_ttl, Duration::from_secs(300));
     assert_eq!(settings.rate_limiting.on_refusal, OnRefusal::CountAll);
     assert_eq!(settings.rate_limiting.response_headers.unwrap().limit.as_str(), "X-RateLimit-Limit");
@@ -206,7 +213,7 @@ fn a_file_is_toml_by_its_ending_and_yaml_otherwise() {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         let loaded = load_settings(Some(&path), no_variables()).unwrap();
-        assert_eq!(loaded.settings.server.grpc.port(), 7);
+        assert_eq!(loaded.settings.server.grpc.unwrap().port(), 7);
     }
     let missing = load_settings(Some(Path::new("/nowhere/hivemind.yaml")), no_variables()).unwrap_err();
     assert!(missing.to_string().starts_with("error: /nowhere/hivemind.yaml: cannot be read: No such file"));
@@ -224,27 +231,6 @@ fn an_empty_file_and_empty_sections_are_the_defaults() {
 
 #[test]
 fn what_is_not_there_yet_and_does_no_harm_is_one_warning_and_changes_nothing() {
-    let gateway = "gateway:
-  listen: 127.0.0.1:10080
-  tls: {anything: [1, 2]}
-  client_ip: {trusted_proxies: [10.0.0.0/8, '::1'], header: x-forwarded-for, ipv6_prefix: 64}
-  identity: [session, bearer, api_key, ip]
-  max_body: 10MB
-  platform: {requests: 100, window: 60s, burst: 100, algorithm: token_bucket, max_requests: 10000}
-  services:
-    - id: users
-      host: users.example.org
-      path_prefix: /users
-      upstream: http://127.0.0.1:3000
-      limits: {requests: 50}
-      endpoints:
-        - {id: export, path: '/users/{id}/export', methods: [POST], limits: {requests: 5, window: 1h, burst: 5}}
-      websocket:
-        connections: {requests: 10, window: 60s, burst: 5}
-        messages: {requests: 100, window: 1s, burst: 50}
-        on_limit: http429
-    - {id: b, upstream: ['http://10.0.0.1', 'https://10.0.0.2']}
-";
     let mesh = "mesh: {node_id: auto, cluster_id: default, bind: 0.0.0.0:7946, advertise: auto,
   bootstrap_peers: [peer:7946], dns: peers.local, mdns: false, gossip_interval_ms: 100, sync_interval_ms: 50,
   max_peers: 100, ask_timeout_ms: 15, on_unreachable: share, bandwidth_limit: 10MB,
@@ -252,10 +238,8 @@ fn what_is_not_there_yet_and_does_no_harm_is_one_warning_and_changes_nothing() {
 ";
     let otel =
         "observability: {otel: {metrics: {exporter: both, endpoint: 'http://c:4317', protocol: http}}}";
-    let redis = "storage: {kind: memory, on_error: closed, redis: {url: 'redis://h', timeout_ms: 50}}";
     let decisions = "observability: {log_decisions: true}";
-    let seed = "security: {key_seed_file: seed}";
-    for text in [gateway, mesh, otel, redis, decisions, seed] {
+    for text in [mesh, otel, decisions] {
         let loaded = yaml(text).unwrap();
         assert_eq!(loaded.settings, defaults(), "{text}");
         let warnings = warnings(&loaded);
@@ -267,7 +251,7 @@ fn what_is_not_there_yet_and_does_no_harm_is_one_warning_and_changes_nothing() {
         "observability: {otel: {metrics: {enabled: true}, resource: {service_name: a}}}",
         "observability: {otel: {metrics: {enabled: false, endpoint: 'http://c:4317'}}}",
         "observability: {otel: {metrics: {exporter: prometheus, endpoint: 'http://c:4317'}}, log_decisions: no}",
-        "storage: {kind: memory, on_error: local}",
+        "storage: {kind: memory}",
     ] {
         assert!(yaml(text).unwrap().warnings.is_empty(), "{text}");
     }

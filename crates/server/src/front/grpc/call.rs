@@ -10,7 +10,7 @@ use super::waits::Waits;
 use crate::front::rls::{CallError, RateLimitService};
 use bytes::{Bytes, BytesMut};
 use hivemind_core::Timestamp;
-use hivemind_core::store::{Store, StoreError};
+use hivemind_core::store::Store;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -89,8 +89,6 @@ fn status(error: &CallError) -> Status {
     let text = error.to_string();
     match error {
         CallError::Malformed => Status::internal(text),
-        CallError::Undecided(StoreError::DeadlinePassed) => Status::deadline_exceeded(text),
-        CallError::Undecided(_) => Status::unavailable(text),
         _ => Status::invalid_argument(text),
     }
 }

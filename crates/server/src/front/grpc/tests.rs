@@ -1,9 +1,11 @@
 //! The transport with a store that waits, fails and panics, over real sockets: what the
 //! memory store never does. What it does is in `tests/serve` and `tests/wire`.
 
-use super::{Patience, Socket, Workers};
+use super::{Patience, start_workers};
 use crate::config::parse_rules;
 use crate::front::rls::RateLimitService;
+use crate::front::socket::Socket;
+use crate::front::workers::Ended;
 use crate::fuzzing::options;
 use crate::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use crate::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
@@ -11,10 +13,12 @@ use crate::proto::envoy::service::ratelimit::v3::rate_limit_service_client::Rate
 use crate::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use crate::ruleset::Ruleset;
 use crate::service::Service;
+use crate::storage::{OnError, Storage};
 use crate::telemetry::Stats;
 use hivemind_core::store::{
-    Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Store, StoreError, StoreOptions, Verdicts,
+    Charge, Context, KeySeed, LocalStore, MemoryStore, Store, StoreError, StoreOptions, Verdicts,
 };
+use hivemind_core::{Clock, SystemClock};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -46,6 +50,12 @@ impl Store for Moody {
     async fn decide(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
         match Self::mood(batch) {
             "fails" => return Err(StoreError::Unreachable { reason: "no route".into() }),
+            // All that is granted is used up.
+            "late" => {
+                let granted = context.deadline.unwrap().since(SystemClock.now());
+                let _ = tokio::time::timeout(granted, std::future::pending::<()>()).await;
+                return Err(StoreError::DeadlinePassed);
+            }
             "waits" => {
                 self.waits.notify_one();
                 drop(self.permits.acquire().await);
@@ -68,7 +78,7 @@ impl Store for Moody {
         }
     }
 
-    async fn forget(&self, _: Key) -> Result<(), StoreError> {
+    async fn forget(&self, _: &Charge<'_>) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -77,7 +87,7 @@ struct Running {
     address: SocketAddr,
     store: Arc<Moody>,
     stop: watch::Sender<bool>,
-    ended: super::Ended,
+    ended: Ended,
 }
 
 impl Running {
@@ -91,14 +101,17 @@ impl Running {
         let store = Arc::new(Moody { memory, permits: Semaphore::new(0), waits: Notify::new() });
         let options = crate::service::Options { dynamic_metadata: false, ..options() };
         let seed = KeySeed::random();
+        let own = MemoryStore::new(StoreOptions::default());
+        let storage = Storage::shared(Arc::clone(&store), own, OnError::Closed);
+        storage.meet();
         let service =
-            Service::new(Ruleset::default(), Arc::clone(&store), seed, options, Arc::<Stats>::default());
-        service.put_in_force(parse_rules("rules", RULES).unwrap().ruleset);
+            Service::new(Ruleset::default(), Arc::new(storage), seed, options, Arc::<Stats>::default());
+        service.reload(parse_rules("rules", RULES).unwrap().ruleset);
         let service = RateLimitService(Arc::new(service));
         let (stop, stopped) = watch::channel(false);
         let patience = Patience { handshake: LONG, call, idle: LONG, age: LONG, ping, pong: ping };
         let routes = tonic::service::Routes::default();
-        let started = Workers::start(NonZeroUsize::MIN, &service, &routes, patience, &stopped).await;
+        let started = start_workers(NonZeroUsize::MIN, &service, &routes, patience, &stopped).await;
         let (workers, ended) = started.unwrap();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -170,11 +183,22 @@ async fn a_decision_that_waits_too_long_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_reached_is_an_error_and_no_refusal() {
+async fn where_a_store_cannot_be_reached_the_policy_answers() {
     let running = Running::start(LONG).await;
-    let error = ask(&running.client().await, "fails").await.unwrap_err();
-    assert_eq!(error.code(), Code::Unavailable);
-    assert!(error.message().contains("no route"), "{error}");
+    let answer = ask(&running.client().await, "fails").await.unwrap();
+    assert_eq!(answer.overall_code, 2, "OVER_LIMIT: {answer:?}");
+    assert_eq!(answer.statuses[0].duration_until_reset.unwrap().seconds, 1);
+}
+
+/// Seen failing with more than the caller's time granted to the store.
+#[tokio::test]
+async fn a_store_is_granted_a_little_less_than_the_caller_waits() {
+    let running = Running::start(LONG).await;
+    let mut request = tonic::Request::new(asked("late"));
+    request.set_timeout(Duration::from_secs(2));
+    let mut client = running.client().await;
+    let answer = client.should_rate_limit(request).await.expect("the policy's answer").into_inner();
+    assert_eq!(answer.overall_code, 2, "OVER_LIMIT: {answer:?}");
 }
 
 /// Seen failing (the second call) without either of the two nets.

@@ -2,12 +2,13 @@
 
 mod asked;
 mod http;
-mod log;
+pub(crate) mod log;
 mod server;
 mod shown;
 
 pub(crate) use asked::{peek, request};
 pub(crate) use http::{Page, exchange, get, post};
+pub(crate) use log::Log;
 pub(crate) use server::{Client, Server, Setup, hivemind};
 pub(crate) use shown::{headers, overall, shown, statuses};
 

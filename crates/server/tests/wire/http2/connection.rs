@@ -10,6 +10,7 @@ use crate::support::{Server, within};
 use httlib_hpack::Decoder;
 use prost::Message;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -56,7 +57,12 @@ pub(crate) enum Ended {
 impl Connection {
     /// A socket on which nothing was said yet.
     pub(crate) async fn silent(server: &Server) -> Self {
-        let socket = within("a connection", TcpStream::connect(server.grpc)).await.unwrap();
+        Self::silent_at(server.grpc).await
+    }
+
+    /// The same, to any server that speaks HTTP/2 from the first byte.
+    pub(crate) async fn silent_at(address: SocketAddr) -> Self {
+        let socket = within("a connection", TcpStream::connect(address)).await.unwrap();
         socket.set_nodelay(true).unwrap();
         Self {
             socket,
@@ -84,7 +90,11 @@ impl Connection {
 
     /// With settings of ours. Nothing is awaited: the server may be slow to accept.
     pub(crate) async fn open_with(server: &Server, settings: &[(u16, u32)]) -> Self {
-        let mut connection = Self { spoken: true, ..Self::silent(server).await };
+        Self::open_at(server.grpc, settings).await
+    }
+
+    pub(crate) async fn open_at(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
+        let mut connection = Self { spoken: true, ..Self::silent_at(address).await };
         connection.send_bytes(&[PREFACE, &Frame::settings(settings).bytes()].concat()).await;
         connection
     }

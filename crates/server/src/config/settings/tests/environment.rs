@@ -13,7 +13,7 @@ fn a_variable_wins_over_the_file_and_the_rest_of_the_section_stays() {
         ("HIVEMIND_OBSERVABILITY__LOG_LEVEL", "warn"),
     ];
     let settings = with_variables(file, &variables).unwrap().settings;
-    assert_eq!((settings.server.grpc.port(), settings.server.admin.port()), (7, 2));
+    assert_eq!((settings.server.grpc.unwrap().port(), settings.server.admin.unwrap().port()), (7, 2));
     assert_eq!(settings.rate_limiting.response_headers.unwrap().limit.as_str(), "L");
     assert_eq!(settings.rate_limiting.idle_ttl.as_secs(), 90);
 }
@@ -40,7 +40,7 @@ fn the_environment_of_this_process_is_one() {
 #[test]
 fn an_empty_variable_is_one_that_is_not_set() {
     let loaded = with_variables("server: {grpc_port: 1}", &[("HIVEMIND_SERVER__GRPC_PORT", "")]).unwrap();
-    assert_eq!(loaded.settings.server.grpc.port(), 1);
+    assert_eq!(loaded.settings.server.grpc.unwrap().port(), 1);
 }
 
 #[test]
@@ -91,7 +91,8 @@ fn a_problem_in_a_variable_names_the_variable() {
             "this key belongs elsewhere: `HIVEMIND_RATE_LIMITING__IDLE_TTL`",
         ),
         ("HIVEMIND_SERVER__HOST__X", "1", "and this is a map", "HIVEMIND_SERVER__HOST=127.0.0.1"),
-        ("HIVEMIND_STORAGE__KIND", "redis", "`storage.kind: redis` is not there yet", "write `memory`"),
+        ("HIVEMIND_STORAGE__KIND", "mesh", "`storage.kind: mesh` is not there yet", "write `memory`"),
+        ("HIVEMIND_STORAGE__KIND", "redis", "needs to know where Redis is", "add `redis: {url: "),
         ("HIVEMIND_MESH__BOOTSTRAP_PEERS", "a:1,b", "and `b` is not", "peer1.example.com:7946"),
         ("HIVEMIND_SECURITY__GRPC_TLS__CERT", "c.pem", "TLS on the gRPC port", "leave it out"),
     ] {

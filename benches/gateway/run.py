@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""What the gateway costs, beside an nginx that does the same.
+
+    ./run.py --quick                  a look, under a minute
+    ./run.py                          everything, some 4 minutes
+    ./run.py --only pass,refuse       some sections
+    ./run.py --server PATH            another binary
+
+It starts `hivemind serve` (target/release/hivemind of this repository unless told otherwise: build it first with
+`cargo build --release --locked`), an nginx that proxies and an nginx that both have as their upstream, all on free
+ports of loopback with one worker each; sends to the two proxies in turns with `wrk -t1 -c32`, ends everything by its
+process id, and prints Markdown: a table of targets, each PASS or FAIL, and the rounds. It writes nothing.
+
+Sections:
+  pass     a small answer, proxied and limited by a limit that is never reached: CPU of a request
+  refuse   a request over its limit: nginx with the line of its error log, the gateway with its problem and refusal log
+  idle     resident memory with 10,000 keep-alive connections that have had an answer and been silent for 5 s
+
+CPU is user + system from /proc/PID/stat, in ticks of 10 ms. Only ratios of one run mean something: wrk and the
+upstream share the cores, and so may strangers. Ends with 0 if all targets are met, 1 if one is missed, 2 if something
+did not work. It needs nginx and wrk; ./test installs them."""
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "rls"))
+from bench.process import ROOT, Broken, Process, answers, free_port  # noqa: E402  (found by the line above)
+from bench.report import Report, machine, said, table  # noqa: E402
+
+CONNECTIONS = 32
+IDLE = 10_000
+# A connection is idle once it has been silent for so many seconds.
+SILENT = 5
+PASS_RATIO, REFUSE_RATIO, IDLE_MB = 1.25, 1.1, 150
+
+
+def nginx(stack, folder, name, http):
+    """An nginx of one process, which is what is measured; PORT in its configuration is one that is free."""
+    folder.mkdir(parents=True, exist_ok=True)
+    addr = f"127.0.0.1:{free_port()}"
+    temporary = " ".join(f"{kind}_temp_path {kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    (folder / "nginx.conf").write_text(
+        "master_process off; daemon off; worker_processes 1; pid nginx.pid; error_log error.log error;\n"
+        "worker_rlimit_nofile 20000; events { worker_connections 15000; }\n"
+        f"http {{ access_log off; {temporary} keepalive_requests 1000000000; keepalive_timeout 600s;\n"
+        + http.replace("PORT", addr) + "\n}\n")
+    program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
+    if not program:
+        raise Broken("no nginx: `./test` installs it")
+    process = stack.enter_context(Process(folder, name, [program, "-p", folder, "-c", "nginx.conf", "-e", "error.log"]))
+    process.addr = addr
+    process.until("answer", lambda: answers(addr))
+    return process
+
+
+def upstream(stack, folder):
+    return nginx(stack, folder / "upstream", "upstream", 'server { listen PORT; location / { return 200 "hello\\n"; } }')
+
+
+def nginx_proxy(stack, folder, behind, rate, burst=""):
+    return nginx(stack, folder / "nginx", "nginx", f"""
+        limit_req_zone $binary_remote_addr zone=z:10m rate={rate};
+        limit_req_status 429;
+        upstream app {{ server {behind}; keepalive 64; keepalive_requests 1000000000; }}
+        server {{ listen PORT; location / {{
+            limit_req zone=z {burst};
+            proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $host;
+            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; proxy_pass http://app; }} }}""")
+
+
+def gateway(stack, folder, program, behind, limits):
+    folder = folder / "hivemind"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "hivemind.yaml").write_text(json.dumps({
+        "server": {"grpc_port": 0, "admin_port": 0, "metrics_port": 0, "workers": 1, "shutdown_grace": "2s"},
+        "observability": {"log_level": "warn"},
+        "gateway": {"listen": "127.0.0.1:0", "max_connections": 15_000, "idle_timeout": "10m",
+                    "refusal_log": str(folder / "refusals.log"),
+                    "services": [{"id": "app", "upstream": f"http://{behind}", "limits": limits}]}}))
+    process = stack.enter_context(Process(folder, "hivemind", [program, "serve", "--config", "hivemind.yaml"], {}))
+
+    def screen():
+        text = process.out.read_text(errors="replace")
+        line = re.search(r"^\s*gateway\s.*?://(\S+?)/?(\s|$)", text, re.M)
+        return line[1] if line and "Stop it" in text else None
+    process.addr = process.until("first screen", screen)
+    return process
+
+
+def wrk(addr, seconds):
+    """How many answers came, and how many of them were no 2xx."""
+    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", f"http://{addr}/"]
+    try:
+        text = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, check=True).stdout
+    except FileNotFoundError:
+        raise Broken("no wrk: `./test` installs it") from None
+    if "Socket errors" in text:
+        raise Broken(f"wrk: {text}")
+    count = int(re.search(r"(\d+) requests in", text)[1])
+    other = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
+    return count, int(other[1]) if other else 0
+
+
+def turns(run, title, contenders, refused):
+    """CPU of a request of each contender, in µs: rounds in turns, then the medians and their ratio."""
+    rounds = []
+    for contender in contenders:
+        wrk(contender.addr, 1)
+    for _ in range(run.rounds):
+        costs = []
+        for contender in contenders:
+            before = contender.cpu()
+            count, other = wrk(contender.addr, run.seconds)
+            costs.append((contender.cpu() - before) * 1e6 / count)
+            # The first of a fresh bucket passes.
+            if (other < count - 2) if refused else other:
+                raise Broken(f"{contender.name}: {other} of {count} answers were refused")
+        rounds.append(costs)
+    ours, theirs = (statistics.median(column) for column in zip(*rounds))
+    ratio = statistics.median(costs[0] / costs[1] for costs in rounds)
+    rows = [(n + 1, f"{a:.1f}", f"{b:.1f}", f"{a / b:.2f}") for n, (a, b) in enumerate(rounds)]
+    rows.append(("median", f"{ours:.1f}", f"{theirs:.1f}", f"{ratio:.2f}"))
+    run.report.table(title, ("round", "gateway µs", "nginx µs", "ratio"), rows)
+    return ratio
+
+
+def passed(run):
+    with contextlib.ExitStack() as stack:
+        behind = upstream(stack, run.folder / "pass").addr
+        never = {"requests": 1_000_000, "window": "1s", "burst": 1_000_000}
+        pair = [gateway(stack, run.folder / "pass", run.program, behind, never),
+                nginx_proxy(stack, run.folder / "pass", behind, "1000000r/s", "burst=1000000 nodelay")]
+        ratio = turns(run, "Proxied and limited", pair, False)
+    run.report.target("hivemind", "CPU of a proxied request, of nginx's", f"<= {PASS_RATIO}", f"{ratio:.2f}",
+                      ratio <= PASS_RATIO)
+
+
+def refused(run):
+    with contextlib.ExitStack() as stack:
+        behind = upstream(stack, run.folder / "refuse").addr
+        once = {"requests": 1, "window": "24h", "burst": 1}
+        pair = [gateway(stack, run.folder / "refuse", run.program, behind, once),
+                nginx_proxy(stack, run.folder / "refuse", behind, "1r/m")]
+        ratio = turns(run, "Refused", pair, True)
+        for process, log in zip(pair, ("refusals.log", "error.log")):
+            lines = sum(1 for _ in open(process.folder / log, errors="replace"))
+            run.report.parts[-1] += f"\n\n{process.name} wrote {lines:,} lines into its log."
+    run.report.target("hivemind", "CPU of a refusal, of nginx's", f"<= {REFUSE_RATIO}", f"{ratio:.2f}",
+                      ratio <= REFUSE_RATIO)
+
+
+def hold(addr, count):
+    """So many connections, each with one answer behind it."""
+    host, port = addr.rsplit(":", 1)
+    held = []
+    for number in range(count):
+        s = socket.create_connection((host, int(port)), 10, (f"127.0.0.{1 + number % 8}", 0))
+        s.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        if not s.recv(4096).startswith(b"HTTP/1.1 200"):
+            raise Broken(f"connection {number} is not served")
+        held.append(s)
+    return held
+
+
+def idle(run):
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most < run.idle + 500:
+        raise Broken(f"no more than {most} open files allowed here: ulimit -Hn")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    rows, ours = [], None
+    with contextlib.ExitStack() as stack:
+        behind = upstream(stack, run.folder / "idle").addr
+        never = {"requests": 1_000_000, "window": "1s", "burst": 1_000_000}
+        for process in (gateway(stack, run.folder / "idle", run.program, behind, never),
+                        nginx_proxy(stack, run.folder / "idle", behind, "1000000r/s", "burst=1000000 nodelay")):
+            before, _ = process.resident_mb()
+            held = hold(process.addr, run.idle)
+            time.sleep(SILENT)
+            after, _ = process.resident_mb()
+            for s in held:
+                s.close()
+            ours = ours or after
+            rows.append((process.name, f"{before:.1f}", f"{after:.1f}", f"{(after - before) * 1e6 / run.idle:,.0f}"))
+    run.report.table(f"{run.idle:,} idle keep-alive connections", ("", "MB before", "MB with them", "bytes each"), rows)
+    run.report.target("hivemind", f"resident with {run.idle:,} idle connections, MB", f"<= {IDLE_MB}", f"{ours:.1f}",
+                      ours <= IDLE_MB)
+
+
+SECTIONS = {"pass": passed, "refuse": refused, "idle": idle}
+
+
+class Run:
+    """What the sections are told: how long to measure what, and where to report it."""
+
+    def __init__(self, options, folder):
+        self.folder, self.program, self.report = pathlib.Path(folder), options.server, Report("The gateway")
+        self.rounds = options.rounds or (2 if options.quick else 7)
+        self.seconds = options.seconds or (2 if options.quick else 6)
+        self.idle = IDLE
+
+
+def sections(text):
+    chosen = text.split(",")
+    for name in chosen:
+        if name not in SECTIONS:
+            raise argparse.ArgumentTypeError(f"`{name}` is no section; there are {', '.join(SECTIONS)}")
+    return chosen
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    parser.add_argument("--only", type=sections, default=list(SECTIONS), help="sections, with commas")
+    parser.add_argument("--server", type=pathlib.Path, default=ROOT / "target" / "release" / "hivemind",
+                        metavar="PATH", help="the binary to measure")
+    parser.add_argument("--rounds", type=int, help="rounds of each section")
+    parser.add_argument("--seconds", type=int, help="seconds of each round and contender")
+    options = parser.parse_args()
+    if not options.server.is_file():
+        parser.error(f"no {options.server}: cargo build --release --locked, or --server PATH")
+    options.server = options.server.resolve()
+    return options
+
+
+def markdown(report, program):
+    now = os.getloadavg()
+    version = subprocess.run(["nginx", "-v"], capture_output=True, text=True,
+                             env={"PATH": os.environ.get("PATH", "") + ":/usr/sbin"}).stderr.strip()
+    head = [f"Measured {report.begun:%Y-%m-%d %H:%M} UTC on {machine()}; load average {report.load[0]:.1f} at the "
+            f"start, {now[0]:.1f} at the end. wrk and the upstream share these cores. Compare within one run only.",
+            "", f"- {said(str(program), '--version') or 'hivemind'}, harness at "
+            f"{said('git', 'describe', '--always', '--dirty') or 'no commit'}; {version}; wrk -t1 -c{CONNECTIONS}"]
+    targets = table(("server", "what", "bound", "measured", ""), report.targets) if report.targets else "None measured."
+    return "\n".join([f"## {report.title}", "", *head, "", "### Targets", "", targets, "",
+                      "\n\n".join(report.parts), ""])
+
+
+def main():
+    options = arguments()
+    # So that what was started is also ended when the run is.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
+    with tempfile.TemporaryDirectory(prefix="gateway-bench-") as folder:
+        run = Run(options, folder)
+        for name in options.only:
+            print(f"{name} ...", file=sys.stderr, flush=True)
+            try:
+                SECTIONS[name](run)
+            except (Broken, OSError, subprocess.SubprocessError) as why:
+                print(f"{name}: {why}", file=sys.stderr, flush=True)
+                run.report.broken(name, str(why).replace("\n", " "))
+    print(markdown(run.report, options.server))
+    sys.exit(2 if run.report.failed else 1 if run.report.missed() else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,245 @@
+//! Where Redis is, how to get in, and how the store shall behave. Values that cannot
+//! work are refused when the store is started, with what to write instead; whether
+//! Redis answers is seen later, since it may come up after us.
+
+use crate::{Prefix, PrefixError};
+use redis::IntoConnectionInfo;
+use std::fmt;
+use std::time::Duration;
+
+/// What a store of counters in Redis is started with.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// URLs: `redis://host:6379/0`, `rediss://host:6380`, `redis+unix:///run/redis.sock`.
+    /// One for a single server; the nodes of a cluster, or its sentinels, of which some may be down.
+    pub nodes: Vec<String>,
+    /// What is at these URLs.
+    pub topology: Topology,
+    /// Who logs in, where the URL does not say it. None is Redis' user `default`.
+    pub username: Option<String>,
+    /// With which password, where the URL does not say it.
+    pub password: Option<Password>,
+    /// Certificates, for `rediss` URLs; none trusts what the system trusts.
+    pub tls: Option<Tls>,
+    /// What every name begins with.
+    pub prefix: Prefix,
+    /// The longest that a call takes. At least a millisecond.
+    pub timeout: Duration,
+    /// Whose clock decides.
+    pub clock: Time,
+    /// Whether counters known to be over are refused without asking Redis.
+    pub over_cache: bool,
+    /// Whether a node may take a slice of a busy counter's budget, and spend it without asking.
+    pub lease: Option<Lease>,
+}
+
+impl Options {
+    /// The usual for a single server at `url`.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { nodes: vec![url.into()], ..Self::default() }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A URL may have a password in it, before its `@` or in its query: what is shown is what was read of it.
+        let hosts = self.nodes.iter().map(|url| match url.as_str().into_connection_info() {
+            Ok(node) => node.addr().to_string(),
+            Err(_) => "(cannot be read)".to_owned(),
+        });
+        f.debug_struct("Options")
+            .field("hosts", &hosts.collect::<Vec<_>>())
+            .field("topology", &self.topology)
+            .field("tls", &self.tls)
+            .field("prefix", &self.prefix)
+            .field("timeout", &self.timeout)
+            .field("clock", &self.clock)
+            .field("over_cache", &self.over_cache)
+            .field("lease", &self.lease)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            nodes: Vec::new(),
+            topology: Topology::Single,
+            username: None,
+            password: None,
+            tls: None,
+            prefix: Prefix::default(),
+            timeout: Duration::from_millis(50),
+            clock: Time::Server,
+            over_cache: true,
+            lease: None,
+        }
+    }
+}
+
+/// What is at the URLs.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Topology {
+    /// One server, or an address behind which there is always the right one.
+    #[default]
+    Single,
+    /// The nodes of a cluster.
+    Cluster,
+    /// Sentinels, which know the master's address.
+    Sentinel {
+        /// What the sentinels call the master.
+        master_name: String,
+        /// Who logs in at the sentinels, if they ask; the URLs may say it as well.
+        username: Option<String>,
+        /// With which password.
+        password: Option<Password>,
+    },
+}
+
+/// Whose clock decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Time {
+    /// Redis': all nodes agree, whatever their own clocks say.
+    #[default]
+    Server,
+    /// The request's own moment. A node behind the others moves no counter back, and one
+    /// that is ahead takes them along; past [`hivemind_core::algorithm::STEP_BACK`] of
+    /// difference, windows begin anew. For replayed requests, and for exactness to the nanosecond.
+    Ours,
+}
+
+/// How much of a busy counter's budget a node takes ahead, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lease {
+    /// The most that is taken at once. Each node may hold as much unspent: so much is
+    /// refused elsewhere although it is there.
+    pub slice: u32,
+    /// After which time an unspent rest is given back.
+    pub longest: Duration,
+}
+
+impl Lease {
+    /// Slices of so many units, for so long.
+    #[must_use]
+    pub const fn new(slice: u32, longest: Duration) -> Self {
+        Self { slice, longest }
+    }
+}
+
+/// A password. It is shown to nobody but Redis.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Password(Box<str>);
+
+impl Password {
+    /// A password, without the line's end that files have.
+    pub fn new(secret: impl Into<String>) -> Self {
+        Self(secret.into().trim_end_matches(['\r', '\n']).into())
+    }
+
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(..)")
+    }
+}
+
+/// Certificates in PEM.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct Tls {
+    /// Who signed the server's certificate; none trusts what the system trusts.
+    pub ca: Option<Vec<u8>>,
+    /// Our certificate and its key, where the server asks for one.
+    pub client: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Tls {
+    /// Servers whose certificate this authority signed.
+    pub fn trusting(ca: impl Into<Vec<u8>>) -> Self {
+        Self { ca: Some(ca.into()), client: None }
+    }
+
+    /// With a certificate of our own, and its key.
+    #[must_use]
+    pub fn showing(self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        Self { client: Some((certificate.into(), key.into())), ..self }
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (ca, client) = (self.ca.is_some(), self.client.is_some());
+        f.debug_struct("Tls").field("ca", &ca).field("client", &client).finish()
+    }
+}
+
+/// Why a store cannot be started, and what to write instead. No text has a password in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// Nowhere to connect to.
+    #[error("no URL of Redis is given; write one as `redis://host:6379`")]
+    NoNodes,
+    /// A single server has one address.
+    #[error("{count} URLs are given for a single server; give one, or say `cluster` or `sentinel`")]
+    SeveralServers {
+        /// How many there are.
+        count: usize,
+    },
+    /// A URL that cannot be read.
+    #[error(
+        "the URL of Redis number {number} cannot be read; write it as `redis://host:6379/0`, \
+         `rediss://host:6380` for TLS, or `redis+unix:///path/to.sock`"
+    )]
+    Url {
+        /// Which of them, from 1.
+        number: usize,
+    },
+    /// A time-out of nothing.
+    #[error("the time-out for Redis is below a millisecond; the usual is 50ms")]
+    Timeout,
+    /// A lease that can hold nothing.
+    #[error("a lease of {slice} for {longest:?} holds nothing; the usual is a slice of 10 for 100ms")]
+    Lease {
+        /// Its slice.
+        slice: u32,
+        /// Its longest time.
+        longest: Duration,
+    },
+    /// What the client library says, of certificates and of addresses that do not fit together.
+    #[error("the settings of Redis do not fit together: {reason}")]
+    Unfit {
+        /// What it says.
+        reason: String,
+    },
+    /// See [`PrefixError`].
+    #[error(transparent)]
+    Prefix(#[from] PrefixError),
+}
+
+impl Options {
+    pub(crate) fn check(&self) -> Result<(), OptionsError> {
+        if self.nodes.is_empty() {
+            return Err(OptionsError::NoNodes);
+        }
+        if self.topology == Topology::Single && self.nodes.len() > 1 {
+            return Err(OptionsError::SeveralServers { count: self.nodes.len() });
+        }
+        if self.timeout < Duration::from_millis(1) {
+            return Err(OptionsError::Timeout);
+        }
+        match self.lease {
+            Some(Lease { slice, longest }) if slice == 0 || longest.is_zero() => {
+                Err(OptionsError::Lease { slice, longest })
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! How a connection is made: to one server, to the master that sentinels name, or to
+//! a cluster. The client library does the rest: TLS, login, database, slots.
+
+use crate::options::{Options, OptionsError, Password, Tls, Topology};
+use crate::script::{self, Call};
+use crate::{KeyName, Prefix};
+use redis::aio::MultiplexedConnection;
+use redis::cluster::{ClusterClient, ClusterClientBuilder};
+use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
+use redis::io::tcp::TcpSettings;
+use redis::io::tcp::socket2::TcpKeepalive;
+use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
+use redis::{
+    AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind,
+    IntoConnectionInfo, RedisError, RedisResult, ServerErrorKind, TlsCertificates, TlsMode, Value,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::OnceCell;
+
+/// How long making a connection may take: more than a call, since nobody waits for it.
+pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// How long what was sent may stay unacknowledged by the other end's system.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
+/// On so many slots of a cluster it is tried whether deciding works.
+const PROBED_SLOTS: u16 = 32;
+/// Commands that may wait for one connection's writer. Far more than requests are under way.
+const QUEUE: usize = 4_096;
+
+pub(crate) enum Server {
+    Single(Client),
+    Sentinel(Sentinels),
+    Cluster(Box<Cluster>),
+}
+
+/// A cluster, and the same for commands that are not to be repeated.
+pub(crate) struct Cluster {
+    usual: ClusterClient,
+    once: ClusterClient,
+}
+
+/// A connection whose clones share one pipeline.
+#[derive(Clone)]
+pub(crate) enum Connection {
+    Single(MultiplexedConnection),
+    Cluster(ClusterConnection, Arc<Once>),
+}
+
+/// A connection to a cluster that repeats nothing, made in the background: what the library
+/// repeats because the connection broke may have been done already, and given back twice it would be too much.
+pub(crate) struct Once {
+    client: ClusterClient,
+    connection: OnceCell<ClusterConnection>,
+}
+
+impl Once {
+    async fn connected(&self) -> RedisResult<ClusterConnection> {
+        self.connection.get_or_try_init(|| self.client.get_async_connection()).await.cloned()
+    }
+
+    async fn ask(&self, command: &Cmd) -> RedisResult<Value> {
+        let mut connection = self.connected().await?;
+        let answer = redis::aio::ConnectionLike::req_packed_command(&mut connection, command).await;
+        answer?.extract_error()
+    }
+}
+
+impl Connection {
+    pub(crate) async fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {
+        let answer = match self {
+            Self::Single(connection) => connection.send_packed_command(command).await,
+            Self::Cluster(connection, _) => {
+                redis::aio::ConnectionLike::req_packed_command(connection, command).await
+            }
+        };
+        answer?.extract_error()
+    }
+
+    /// The same for a command that must not be done twice. A node that says that a slot is elsewhere has done nothing.
+    pub(crate) async fn ask_once(&mut self, command: &Cmd) -> RedisResult<Value> {
+        let Self::Cluster(_, once) = self else { return self.ask(command).await };
+        let answer = once.ask(command).await;
+        let is_elsewhere = |error: &RedisError| {
+            let moved = [ServerErrorKind::Moved, ServerErrorKind::Ask, ServerErrorKind::TryAgain];
+            moved.into_iter().any(|kind| is(error, kind))
+        };
+        match answer {
+            Err(error) if is_elsewhere(&error) => self.ask(command).await,
+            answer => answer,
+        }
+    }
+
+    /// Whether anybody is there: of a cluster, any node, since one that is lost is replaced by the others.
+    pub(crate) async fn ping(&mut self) -> RedisResult<()> {
+        let ping = redis::cmd("PING");
+        match self {
+            Self::Single(_) => self.ask(&ping).await.map(drop),
+            Self::Cluster(connection, _) => {
+                let any = RoutingInfo::SingleNode(SingleNodeRoutingInfo::Random);
+                connection.route_command(ping, any).await?.extract_error().map(drop)
+            }
+        }
+    }
+
+    /// Lets a single server know the script. Whoever does not know it is sent its text with the first call,
+    /// as are the nodes of a cluster, and as is done for a user who may not load scripts.
+    pub(crate) async fn load(&mut self, script: &str) -> RedisResult<()> {
+        match self {
+            Self::Single(_) => {
+                let loaded = self.ask(redis::cmd("SCRIPT").arg("LOAD").arg(script)).await;
+                loaded.map(drop).or_else(|error| if error.is_io_error() { Err(error) } else { Ok(()) })
+            }
+            Self::Cluster(..) => Ok(()),
+        }
+    }
+
+    /// Decides something, as requests do: a server may answer and yet let nobody decide or write, as one that
+    /// is no master any more, or is full. Of a cluster on so many slots that each of its masters has one.
+    pub(crate) async fn probe(&mut self, prefix: &Prefix) -> RedisResult<()> {
+        let slots = match self {
+            Self::Single(_) => 1,
+            Self::Cluster(..) => PROBED_SLOTS,
+        };
+        let hash = script::hash();
+        for number in 0..slots {
+            let call = Call::probe(KeyName::probe(prefix, number));
+            let mut answer = self.ask(&call.command("EVALSHA", &hash)).await;
+            if matches!(&answer, Err(error) if is(error, ServerErrorKind::NoScript)) {
+                answer = self.ask(&call.command("EVAL", script::TEXT)).await;
+            }
+            answer?;
+        }
+        Ok(())
+    }
+
+    /// Whether it has to be made anew after this error. One to a cluster mends itself, as long as it knows a node.
+    pub(crate) fn is_broken_by(&self, error: &RedisError) -> bool {
+        match self {
+            Self::Cluster(..) => error.kind() == ErrorKind::ClusterConnectionNotFound,
+            // It broke, or leads to a server that is no master any more.
+            Self::Single(_) => {
+                error.is_io_error()
+                    || error.is_unrecoverable_error()
+                    || is(error, ServerErrorKind::ReadOnly)
+                    || is(error, ServerErrorKind::MasterDown)
+            }
+        }
+    }
+}
+
+pub(crate) fn is(error: &RedisError, kind: ServerErrorKind) -> bool {
+    error.kind() == ErrorKind::Server(kind)
+}
+
+impl Server {
+    pub(crate) fn new(options: &Options) -> Result<Self, OptionsError> {
+        options.check()?;
+        // The library asks for the process' provider, and two in one build would leave it without.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let nodes = options.nodes.iter().enumerate().map(|(index, url)| node(index, url, options));
+        let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+        let tls = options.tls.as_ref().map(certificates);
+        match &options.topology {
+            Topology::Single => {
+                let node = nodes.into_iter().next().ok_or(OptionsError::NoNodes)?;
+                let client = match tls.filter(|_| is_tls(&node)) {
+                    Some(tls) => Client::build_with_tls(node, tls),
+                    None => Client::open(node),
+                };
+                client.map(Self::Single).map_err(|error| unfit(&error))
+            }
+            Topology::Cluster => {
+                let client = |retries| {
+                    let mut builder = ClusterClientBuilder::new(nodes.clone())
+                        .connection_timeout(CONNECT_WITHIN)
+                        // The store waits, and it knows how long. After this the library would send it again.
+                        .response_timeout(options.timeout.saturating_mul(2).max(CONNECT_WITHIN))
+                        .overall_response_timeout(None)
+                        .tcp_settings(sockets())
+                        .retries(retries);
+                    if let Some(tls) = &tls {
+                        builder = builder.certs(tls.clone());
+                    }
+                    builder.build().map_err(|error| unfit(&error))
+                };
+                Ok(Self::Cluster(Box::new(Cluster { usual: client(3)?, once: client(0)? })))
+            }
+            Topology::Sentinel { .. } => Sentinels::new(nodes, options).map(Self::Sentinel),
+        }
+    }
+
+    /// Where the sentinels say that the master is; none where there are no sentinels, or they do not say.
+    pub(crate) async fn master(&self) -> Option<ConnectionAddr> {
+        let Self::Sentinel(sentinels) = self else { return None };
+        let mut client = sentinels.client().ok()?;
+        let master = client.async_get_client().await.ok()?;
+        Some(master.get_connection_info().addr().clone())
+    }
+
+    pub(crate) const fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster(_))
+    }
+
+    /// Connects, on the runtime of the caller.
+    pub(crate) async fn connect(&self) -> RedisResult<Connection> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_WITHIN))
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(QUEUE);
+        match self {
+            Self::Single(client) => {
+                client.get_multiplexed_async_connection_with_config(&config).await.map(Connection::Single)
+            }
+            Self::Sentinel(sentinels) => {
+                sentinels.client()?.get_async_connection_with_config(&config).await.map(Connection::Single)
+            }
+            Self::Cluster(cluster) => {
+                let once = Arc::new(Once { client: cluster.once.clone(), connection: OnceCell::new() });
+                let usual = cluster.usual.get_async_connection().await?;
+                // Whoever gives back has no time to wait for it.
+                let early = Arc::clone(&once);
+                tokio::spawn(async move { early.connected().await.map(drop) });
+                Ok(Connection::Cluster(usual, once))
+            }
+        }
+    }
+}
+
+/// What sockets are made with. A command leaves at once; what is lost without a word, as behind a
+/// firewall that forgot us, is seen by the system in seconds.
+fn sockets() -> TcpSettings {
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(5))
+        .with_interval(Duration::from_secs(2))
+        .with_retries(2);
+    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+    #[cfg(target_os = "linux")]
+    let settings = settings.set_user_timeout(UNACKNOWLEDGED);
+    settings
+}
+
+fn node(index: usize, url: &str, options: &Options) -> Result<ConnectionInfo, OptionsError> {
+    let node = url.into_connection_info().map_err(|_| OptionsError::Url { number: index + 1 })?;
+    let node = node.set_tcp_settings(sockets());
+    if matches!(options.topology, Topology::Sentinel { .. }) {
+        return Ok(node); // What is given besides the URLs is for the master.
+    }
+    let mut login = node.redis_settings().clone();
+    if let Some(username) = options.username.as_ref().filter(|_| login.username().is_none()) {
+        login = login.set_username(username);
+    }
+    if let Some(password) = options.password.as_ref().filter(|_| login.password().is_none()) {
+        login = login.set_password(password.reveal());
+    }
+    Ok(node.set_redis_settings(login))
+}
+
+fn certificates(tls: &Tls) -> TlsCertificates {
+    let client = tls.client.clone();
+    TlsCertificates {
+        client_tls: client.map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key }),
+        root_cert: tls.ca.clone(),
+    }
+}
+
+/// Where the master is asked for. A client of sentinels is made anew each time, since it
+/// keeps connections, and those end with the runtime that they were made on.
+pub(crate) struct Sentinels {
+    nodes: Vec<ConnectionInfo>,
+    options: Options,
+}
+
+impl Sentinels {
+    fn new(nodes: Vec<ConnectionInfo>, options: &Options) -> Result<Self, OptionsError> {
+        let sentinels = Self { nodes, options: options.clone() };
+        sentinels.client().map_err(|error| unfit(&error)).map(|_| sentinels)
+    }
+
+    fn client(&self) -> RedisResult<SentinelClient> {
+        let Topology::Sentinel { master_name, username, password } = &self.options.topology else {
+            return Err((ErrorKind::EmptySentinelList, "no sentinels are given").into());
+        };
+        let addresses = self.nodes.iter().map(|node| node.addr().clone());
+        let mut builder = SentinelClientBuilder::new(addresses, master_name, SentinelServerType::Master)?;
+        let Some(first) = self.nodes.first() else { return builder.build() };
+        builder = builder
+            .set_client_to_redis_tcp_settings(sockets())
+            .set_client_to_sentinel_tcp_settings(sockets())
+            .set_client_to_redis_db(first.redis_settings().db());
+        if let Some(username) = username.as_deref().or(first.redis_settings().username()) {
+            builder = builder.set_client_to_sentinel_username(username);
+        }
+        if let Some(password) = password.as_ref().map(Password::reveal).or(first.redis_settings().password())
+        {
+            builder = builder.set_client_to_sentinel_password(password);
+        }
+        if let Some(username) = &self.options.username {
+            builder = builder.set_client_to_redis_username(username);
+        }
+        if let Some(password) = &self.options.password {
+            builder = builder.set_client_to_redis_password(password.reveal());
+        }
+        if is_tls(first) {
+            builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
+            if let Some(tls) = self.options.tls.as_ref().map(certificates) {
+                builder = builder.set_client_to_redis_certificates(tls.clone());
+                builder = builder.set_client_to_sentinel_certificates(tls);
+            }
+        }
+        builder.build()
+    }
+}
+
+fn is_tls(node: &ConnectionInfo) -> bool {
+    matches!(node.addr(), ConnectionAddr::TcpTls { .. })
+}
+
+fn unfit(error: &RedisError) -> OptionsError {
+    OptionsError::Unfit { reason: told(error) }
+}
+
+/// An error in a few words. The library puts no password into one, but a server may repeat what it was sent.
+pub(crate) fn told(error: &RedisError) -> String {
+    match (error.code(), error.is_io_error()) {
+        (Some(code), _) => format!("Redis answers {code}"),
+        (None, true) => error.to_string(),
+        (None, false) => error.category().to_owned(),
+    }
+}

@@ -1,0 +1,141 @@
+//! The rate limit service's calls: its threads, its listeners, its health.
+
+use super::bounded::Bounded;
+use super::listeners::Tcp;
+use super::until;
+use crate::config::Settings;
+use crate::front::grpc::{self, Patience};
+use crate::front::rls::RateLimitService;
+use crate::front::socket::Socket;
+use crate::front::workers::{Ended, Workers};
+use crate::health::Health;
+use crate::proto::DESCRIPTORS;
+use anyhow::Context;
+use axum::serve::Listener;
+use std::num::NonZeroUsize;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::UnixListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tonic::service::Routes;
+use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::HealthServer;
+use tonic_health::server::HealthReporter;
+
+/// A silent connection is asked whether its peer is there, and closed where it is not.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The calls that are answered.
+pub(super) struct Calls {
+    reporter: HealthReporter,
+    ended: Ended,
+}
+
+/// Answers calls on these sockets; none if there is no socket.
+pub(super) async fn start(
+    settings: &Settings,
+    rls: &RateLimitService,
+    health: &Arc<Health>,
+    tcp: Option<Bounded<Tcp>>,
+    unix: Option<Bounded<UnixListener>>,
+    stopped: &watch::Receiver<bool>,
+    accepting: &mut JoinSet<()>,
+) -> anyhow::Result<Option<Calls>> {
+    if tcp.is_none() && unix.is_none() {
+        return Ok(None);
+    }
+    let (reporter, health_service) = tonic_health::server::health_reporter();
+    report(&reporter, health).await;
+    tokio::spawn(keep_reporting(reporter.clone(), Arc::clone(health)));
+    let routes = routes(health_service)?;
+    // The threads end once nobody deals any more.
+    let (workers, ended) = start_workers(settings, rls, &routes, stopped).await?;
+    if let Some(socket) = tcp {
+        accepting.spawn(accept(socket, Arc::clone(&workers), stopped.clone()));
+    }
+    if let Some(socket) = unix {
+        accepting.spawn(accept(socket, workers, stopped.clone()));
+    }
+    Ok(Some(Calls { reporter, ended }))
+}
+
+impl Calls {
+    /// Tells who asks for health how it is now.
+    pub(super) async fn report(&self, health: &Health) {
+        report(&self.reporter, health).await;
+    }
+
+    /// Returns when the last of them is answered.
+    pub(super) async fn ended(self) {
+        self.ended.wait().await;
+    }
+}
+
+/// Tells who asks for health, by the protocol's name, the reference's, and with none.
+async fn report(reporter: &HealthReporter, health: &Health) {
+    let status = if health.is_ready() { ServingStatus::Serving } else { ServingStatus::NotServing };
+    for name in ["", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"] {
+        reporter.set_service_status(name, status).await;
+    }
+}
+
+async fn keep_reporting(reporter: HealthReporter, health: Arc<Health>) {
+    let mut readiness = health.readiness();
+    while readiness.changed().await.is_ok() {
+        report(&reporter, &health).await;
+    }
+}
+
+/// What is served beside the calls for decisions, on the same connections.
+fn routes(health: HealthServer<impl tonic_health::pb::health_server::Health>) -> anyhow::Result<Routes> {
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()
+        .context("describing the services")?;
+    Ok(Routes::new(health).add_service(reflection))
+}
+
+async fn start_workers(
+    settings: &Settings,
+    rls: &RateLimitService,
+    routes: &Routes,
+    stopped: &watch::Receiver<bool>,
+) -> anyhow::Result<(Arc<Workers<Socket>>, Ended)> {
+    let calls = &settings.server.calls;
+    let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let patience = Patience {
+        handshake: calls.handshake_timeout,
+        call: calls.call_timeout,
+        idle: calls.idle_timeout,
+        age: calls.max_connection_age,
+        ping: KEEPALIVE,
+        pong: KEEPALIVE_TIMEOUT,
+    };
+    let started = grpc::start_workers(calls.workers.unwrap_or(cores), rls, routes, patience, stopped).await;
+    let (workers, ended) = started.context("starting the threads that answer calls")?;
+    Ok((Arc::new(workers), ended))
+}
+
+/// Deals out all connections that come, until told to stop.
+async fn accept<L: Listener>(
+    mut listener: Bounded<L>,
+    workers: Arc<Workers<Socket>>,
+    stopped: watch::Receiver<bool>,
+) where
+    Socket: TryFrom<L::Io, Error = std::io::Error>,
+{
+    let mut stopped = pin!(until(stopped));
+    loop {
+        tokio::select! { biased;
+            () = &mut stopped => return,
+            Some((io, place, _)) = listener.next() => match Socket::try_from(io) {
+                Ok(socket) => workers.deal(socket, place),
+                Err(error) => tracing::warn!("a connection could not be dealt out: {error}"),
+            },
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What only the gateway's values are: hosts, upstreams, prefixes, methods.
+
+use super::super::super::reader::is_no;
+use super::super::kind::{HttpPath, Kind, bytes, duration};
+use super::{
+    ForwardedHeaders, Forwarding, HostHeader, IdentityStep, LimitHeaders, LogTarget, OnLimit, Upstream,
+};
+use crate::authority;
+use http::uri::{Scheme, Uri};
+use std::net::Ipv6Addr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(super) const LIMIT_HEADERS: &[(&str, LimitHeaders)] = &[
+    ("ietf", LimitHeaders::Ietf),
+    ("x", LimitHeaders::X),
+    ("both", LimitHeaders::Both),
+    ("off", LimitHeaders::Off),
+];
+pub(super) const FORWARDED_HEADERS: &[(&str, ForwardedHeaders)] = &[
+    ("x_forwarded", ForwardedHeaders::XForwarded),
+    ("forwarded", ForwardedHeaders::Forwarded),
+    ("both", ForwardedHeaders::Both),
+    ("off", ForwardedHeaders::Off),
+];
+pub(super) const ON_LIMIT: &[(&str, OnLimit)] =
+    &[("http429", OnLimit::Http429), ("close_4429", OnLimit::Close4429)];
+
+pub(super) const LISTEN_AT: Kind<std::net::SocketAddr> =
+    Kind::text("an IP address and a port, 0.0.0.0 or [::] for all addresses", "0.0.0.0:10080", |text| {
+        text.parse().ok()
+    });
+pub(super) const MAX_BODY: Kind<Option<u64>> =
+    Kind::text("a size above 0 with its unit (B, kB, MB, GB, KiB, MiB or GiB), or off", "10MB", |text| {
+        if is_no(text) { Some(None) } else { bytes(text).map(Some) }
+    });
+/// hyper reads a head into a buffer, and 8 KiB is the least that it takes for one.
+pub(super) const HEAD_BYTES: Kind<usize> = Kind::text("a size from 8KiB to 1MiB", "32KiB", |text| {
+    let size = bytes(text).filter(|size| (8 << 10..=1 << 20).contains(size))?;
+    usize::try_from(size).ok()
+});
+pub(super) const HEAD_COUNT: Kind<usize> = Kind::bare("a whole number from 1 to 1000", "100", |text| {
+    text.parse().ok().filter(|count| (1..=1_000).contains(count))
+});
+pub(super) const SPAN_OR_OFF: Kind<Option<Duration>> =
+    Kind::text("a duration above 0 with its unit (ms, s, m, h or d), at most 365d, or off", "60s", |text| {
+        match duration(text) {
+            _ if is_no(text) => Some(None),
+            Some(span) if !span.is_zero() => Some(Some(span)),
+            _ => None,
+        }
+    });
+pub(super) const LOG: Kind<Option<LogTarget>> =
+    Kind::text("off, stdout, or the path of a file", "/var/log/hivemind/refused.log", |text| match text {
+        "stdout" => Some(Some(LogTarget::Stdout)),
+        text if is_no(text) => Some(None),
+        // `on` or `true` would be a file of that name.
+        text if text.contains(['/', '.']) && !text.contains('\0') => {
+            Some(Some(LogTarget::File(PathBuf::from(text))))
+        }
+        _ => None,
+    });
+pub(super) const FORWARDING: Kind<Forwarding> =
+    Kind::text("x-forwarded-for or forwarded", "x-forwarded-for", |text| {
+        match text.to_ascii_lowercase().as_str() {
+            "x-forwarded-for" => Some(Forwarding::XForwardedFor),
+            "forwarded" => Some(Forwarding::Forwarded),
+            _ => None,
+        }
+    });
+pub(super) const STEP: Kind<IdentityStep> =
+    Kind::text("session, bearer, api_key or ip", "bearer, ip", |text| match text {
+        "session" => Some(IdentityStep::Session),
+        "bearer" => Some(IdentityStep::Bearer),
+        "api_key" => Some(IdentityStep::ApiKey),
+        "ip" => Some(IdentityStep::Ip),
+        _ => None,
+    });
+pub(super) const COOKIE: Kind<String> =
+    Kind::text("the name of a cookie: letters, digits, `-` and `_`", "hivemind_session", |text| {
+        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        (!text.is_empty() && text.len() <= 256 && text.bytes().all(is_token)).then(|| text.to_owned())
+    });
+/// It is told in headers, and is part of the names of counters.
+pub(super) const ID: Kind<String> =
+    Kind::text("a name of 1 to 64 letters, digits, `-`, `_` and `.`", "users", |text| {
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+        ((1..=64).contains(&text.len()) && text.bytes().all(is_plain)).then(|| text.to_owned())
+    });
+pub(super) const HOST: Kind<String> = Kind::text(
+    "the name of a host without a port, or `*.` and a name for all below it",
+    "users.example.org",
+    host,
+);
+pub(super) const PREFIX: Kind<String> =
+    Kind::text("a path from `/` on, without `//`, `.` or `..` in it", "/users", prefix);
+pub(super) const PATTERN: Kind<String> =
+    Kind::text("a path from `/` on, where `{name}` is any part", "/users/{id}", |text| {
+        let is_plain = |b: u8| b.is_ascii_graphic() && !matches!(b, b'"' | b'\\' | b'?' | b'#');
+        (text.starts_with('/') && text.bytes().all(is_plain)).then(|| text.to_owned())
+    });
+pub(super) const METHOD: Kind<String> = Kind::text("a method of HTTP", "POST", |text| {
+    let sound = (1..=32).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphabetic());
+    sound.then(|| text.to_ascii_uppercase())
+});
+pub(super) const UPSTREAM: Kind<Upstream> = Kind::text(
+    "where a server is, `http://` or `https://` with host and port and without a path",
+    "http://127.0.0.1:3000",
+    upstream,
+);
+pub(super) const HOST_HEADER: Kind<HostHeader> =
+    Kind::text("keep, upstream, or the name of a host", "keep", |text| match text {
+        "keep" => Some(HostHeader::Keep),
+        "upstream" => Some(HostHeader::Upstream),
+        text => authority::host(text).map(|_| HostHeader::Set(text.to_owned())),
+    });
+
+fn host(text: &str) -> Option<String> {
+    let name = text.to_ascii_lowercase();
+    if let Some(address) = name.strip_prefix('[') {
+        let address: Ipv6Addr = address.strip_suffix(']')?.parse().ok()?;
+        return Some(format!("[{address}]"));
+    }
+    let name = name.strip_suffix('.').unwrap_or(&name);
+    let below = name.strip_prefix("*.").unwrap_or(name);
+    (authority::host(below) == Some(below)).then(|| name.to_owned())
+}
+
+fn prefix(text: &str) -> Option<String> {
+    let path = HttpPath::new(text)?;
+    let path = path.as_str();
+    let path = if path == "/" { path } else { path.strip_suffix('/').unwrap_or(path) };
+    let is_name = |part: &str| !matches!(part, "" | "." | "..");
+    let sound = path == "/" || path.split('/').skip(1).all(is_name);
+    sound.then(|| path.to_owned())
+}
+
+pub(super) fn upstream(text: &str) -> Option<Upstream> {
+    let uri: Uri = text.parse().ok()?;
+    let is_tls = match uri.scheme()? {
+        scheme if *scheme == Scheme::HTTP => false,
+        scheme if *scheme == Scheme::HTTPS => true,
+        _ => return None,
+    };
+    let authority = uri.authority()?;
+    let host = host(authority.host()).filter(|host| !host.starts_with('*'))?;
+    let has_no_path = uri.path_and_query().is_none_or(|path| path.as_str() == "/") && !text.contains('#');
+    // A port that is no number is no port to `http`, and would be the default one here.
+    let is_whole = authority.as_str().len() == authority.host().len()
+        || authority.port().is_some_and(|port| port.as_u16() > 0);
+    let sound = has_no_path && is_whole && !authority.as_str().contains('@');
+    let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    sound.then_some(Upstream { is_tls, host, port })
+}

@@ -1,0 +1,60 @@
+//! The fields of one limit, as far as one level of the file sets them.
+
+use super::super::kind::{AMOUNT, FLAG, NUMBER, SPAN};
+use super::super::reading::Section;
+use hivemind_tower::{Algorithm, PartialLimit};
+
+const ALGORITHMS: &[(&str, Algorithm)] = &[
+    ("token_bucket", Algorithm::TokenBucket),
+    ("fixed_window", Algorithm::FixedWindow),
+    ("sliding_window", Algorithm::SlidingWindow),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Excess {
+    Reject,
+    Delay,
+}
+
+const MODES: &[(&str, Excess)] = &[("reject", Excess::Reject), ("delay", Excess::Delay)];
+
+/// What this level says of a limit; what it leaves open is the level's below.
+pub(super) fn read(section: &mut Section<'_, '_>) -> PartialLimit {
+    let mut limit = PartialLimit::new();
+    let requests = section.read("requests", &AMOUNT);
+    let per_second = section.read("requests_per_second", &AMOUNT);
+    let window = section.read("window", &SPAN);
+    if let Some(per_second) = per_second {
+        for (key, is_there) in [("requests", requests.is_some()), ("window", window.is_some())] {
+            if is_there {
+                let cause = format!("`{key}` and `requests_per_second` are both there");
+                let remedy =
+                    "`requests_per_second: N` is short for `requests: N` and `window: 1s`: leave one out";
+                section.refuse(key, cause, remedy);
+            }
+        }
+        limit = PartialLimit::per_second(per_second.get());
+    }
+    limit = requests.map_or(limit, |requests| limit.requests(requests.get()));
+    limit = window.map_or(limit, |window| limit.window(window));
+    let burst = section.read("burst", &AMOUNT);
+    limit = burst.map_or(limit, |burst| limit.burst(burst.get()));
+    let algorithm = section.choice("algorithm", ALGORITHMS);
+    limit = algorithm.map_or(limit, |algorithm| limit.algorithm(algorithm));
+    if burst.is_some() && algorithm.is_some_and(|algorithm| algorithm != Algorithm::TokenBucket) {
+        let cause = "`burst` is for `algorithm: token_bucket`, and this limit is a window".to_owned();
+        section.refuse("burst", cause, "leave `burst` out, or write `algorithm: token_bucket`");
+    }
+    let delay_after = section.read("delay_after", &NUMBER);
+    let mode = section.choice("mode", MODES);
+    limit = match mode {
+        Some(Excess::Delay) => limit.delay(delay_after.unwrap_or(0)),
+        Some(Excess::Reject) => limit.reject(),
+        None => limit,
+    };
+    if delay_after.is_some() && mode != Some(Excess::Delay) {
+        let cause = "`delay_after` says how many are not held back, and nothing is without `mode: delay`";
+        section.refuse("delay_after", cause.to_owned(), "add `mode: delay` beside it, or leave it out");
+    }
+    section.read("dry_run", &FLAG).map_or(limit, |dry_run| limit.dry_run(dry_run))
+}

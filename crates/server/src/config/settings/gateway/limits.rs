@@ -1,0 +1,119 @@
+//! The limits of a routing as `hivemind-tower` takes them, and whether it would.
+
+use super::super::reading::Section;
+use super::{EndpointSettings, IpGuard, OnLimit, Platform, Routing, ServiceSettings, WebSocketSettings};
+use hivemind_tower::error::LimitsError;
+use hivemind_tower::{LimitKind, Limits, ServiceLimits};
+
+impl Routing {
+    /// The limits of all services.
+    pub(crate) fn limits(&self) -> Limits {
+        let platform = &self.platform;
+        let services = self.services.iter().map(|service| service.limits(platform, &service.endpoints));
+        services.fold(platform.limits(), Limits::service)
+    }
+}
+
+impl Platform {
+    fn limits(&self) -> Limits {
+        let WebSocketSettings { connections, messages, .. } = &self.websocket;
+        let mut limits = Limits::new()
+            .enabled(self.enabled)
+            .platform(self.limit)
+            .ws_connection(connections.limit)
+            .ws_message(messages.limit);
+        limits = connections.enabled.into_iter().fold(limits, Limits::count_ws_connections);
+        limits = messages.enabled.into_iter().fold(limits, Limits::count_ws_messages);
+        limits = self.max_requests.into_iter().fold(limits, Limits::max_requests);
+        limits = self.max_burst.into_iter().fold(limits, Limits::max_burst);
+        limits = match self.ip_guard {
+            IpGuard::Usual => limits,
+            IpGuard::Off => limits.without_ip_guard(),
+            IpGuard::Limit(limit) => limits.ip_guard(limit),
+        };
+        if self.is_global { limits.global_scope() } else { limits }
+    }
+}
+
+impl ServiceSettings {
+    fn limits(&self, platform: &Platform, endpoints: &[EndpointSettings]) -> ServiceLimits {
+        let (own, all) = (&self.websocket, &platform.websocket);
+        let mut limits = ServiceLimits::new(&self.id)
+            .limit(self.limit)
+            .ws_connection(own.connections.limit)
+            .ws_message(own.messages.limit);
+        for endpoint in endpoints {
+            limits = limits.named_endpoint(&endpoint.id, &endpoint.methods, &endpoint.path, endpoint.limit);
+        }
+        let paths = if own.paths.is_empty() { &all.paths } else { &own.paths };
+        limits = paths.iter().fold(limits, ServiceLimits::websocket);
+        limits = if paths.is_empty() { limits.websocket_anywhere() } else { limits };
+        limits = own.connections.enabled.into_iter().fold(limits, ServiceLimits::count_ws_connections);
+        limits = own.messages.enabled.into_iter().fold(limits, ServiceLimits::count_ws_messages);
+        let most = own.max_open.or(all.max_open);
+        limits = most.into_iter().fold(limits, |limits, most| limits.max_open_connections(most.get()));
+        match own.on_limit.or(all.on_limit) {
+            Some(OnLimit::Close4429) => limits.close_on_limit(),
+            Some(OnLimit::Http429) | None => limits,
+        }
+    }
+}
+
+/// Tells what is wrong with the platform's limits; says whether they are sound.
+pub(super) fn check_platform(section: &mut Section<'_, '_>, platform: &Platform) -> bool {
+    let wrong = platform.limits().check().err();
+    if let Some(error) = &wrong {
+        refuse(section, "platform", error);
+    }
+    wrong.is_none()
+}
+
+/// Tells what is wrong with a service's limits, and with those of its endpoints each for itself.
+/// Everything else about it has to be right.
+pub(super) fn check_service(item: &mut Section<'_, '_>, service: &ServiceSettings, platform: &Platform) {
+    let check = |endpoints: &[EndpointSettings]| {
+        platform.limits().service(service.limits(platform, endpoints)).check()
+    };
+    if let Err(error) = check(&[]) {
+        let of_websocket = [LimitKind::WsConnection, LimitKind::WsMessage, LimitKind::WsOpen];
+        let in_websocket = matches!(&error, LimitsError::Pattern { .. })
+            || error.kind().is_some_and(|kind| of_websocket.contains(&kind));
+        let key = if in_websocket { "websocket" } else { "limits" };
+        return refuse(item, if item.has(key) { key } else { "id" }, &error);
+    }
+    if platform.is_global && !service.endpoints.is_empty() {
+        return check(&service.endpoints).err().iter().for_each(|error| refuse(item, "endpoints", error));
+    }
+    let mut endpoints = service.endpoints.iter();
+    let mut is_sound = true;
+    item.again("endpoints", |item| {
+        let Some(endpoint) = endpoints.next() else { return };
+        if let Err(error) = check(std::slice::from_ref(endpoint)) {
+            let key = if matches!(error, LimitsError::Pattern { .. }) { "path" } else { "limits" };
+            refuse(item, if item.has(key) { key } else { "id" }, &error);
+            is_sound = false;
+        }
+    });
+    let Some(LimitsError::Pattern { pattern, reason, .. }) =
+        check(&service.endpoints).err().filter(|_| is_sound)
+    else {
+        return;
+    };
+    // Each is right, and two are for the same requests: told at the later one.
+    let is_it = |endpoint: &EndpointSettings| pattern.rsplit(' ').next() == Some(endpoint.path.as_str());
+    let last = service.endpoints.iter().rposition(is_it);
+    let mut index = 0;
+    item.again("endpoints", |item| {
+        if Some(index) == last {
+            let cause = format!("`{pattern}` is for the same requests as an endpoint before it: {reason}");
+            item.refuse("path", cause, "leave one of the two out, or give them other methods");
+        }
+        index += 1;
+    });
+}
+
+fn refuse(section: &mut Section<'_, '_>, key: &str, error: &LimitsError) {
+    let text = error.to_string();
+    let (cause, remedy) = text.rsplit_once("; ").unwrap_or((&text, "choose other numbers"));
+    section.refuse(key, cause.to_owned(), remedy);
+}

@@ -1,0 +1,189 @@
+//! `gateway.services`: what is behind the gateway, and its endpoints.
+
+use super::super::kind::{FLAG, PATH, SPAN};
+use super::super::reading::Section;
+use super::kinds::{
+    FORWARDED_HEADERS, HOST, HOST_HEADER, ID, MAX_BODY, METHOD, PATTERN, PREFIX, SPAN_OR_OFF, UPSTREAM,
+};
+use super::{
+    EndpointSettings, ForwardedHeaders, HostHeader, Platform, ServiceSettings, Timeouts, limit, limits,
+    websocket,
+};
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+/// More of them than this are no list that people write.
+const MOST_SERVICES: usize = 1_000;
+const MOST_ENDPOINTS: usize = 500;
+const MOST_UPSTREAMS: usize = 100;
+const MOST_HOSTS: usize = 100;
+
+/// What the gateway says for all services.
+struct Common {
+    max_body: Option<u64>,
+    forwarded: ForwardedHeaders,
+    timeouts: Timeouts,
+}
+
+const MAX_BODY_BYTES: u64 = 10_000_000;
+const TIMEOUTS: Timeouts = Timeouts {
+    connect: Duration::from_secs(5),
+    response: Duration::from_secs(60),
+    idle: Duration::from_secs(60),
+    total: None,
+};
+
+/// Which host and prefix, and which name, belong to which service.
+#[derive(Default)]
+struct Taken {
+    ids: HashSet<String>,
+    places: HashMap<(Option<String>, String), String>,
+}
+
+pub(super) fn read_all(section: &mut Section<'_, '_>, platform: Option<&Platform>) -> Vec<ServiceSettings> {
+    let common = Common {
+        max_body: section.read("max_body", &MAX_BODY).unwrap_or(Some(MAX_BODY_BYTES)),
+        forwarded: section.choice("forwarded", FORWARDED_HEADERS).unwrap_or(ForwardedHeaders::XForwarded),
+        timeouts: timeouts(section.section("timeouts"), TIMEOUTS),
+    };
+    let (mut services, mut taken) = (Vec::new(), Taken::default());
+    section.each("services", |item| {
+        let before = item.mistakes();
+        let service = read(item, &common);
+        if let Some(platform) = platform.filter(|_| item.is_there() && item.mistakes() == before) {
+            limits::check_service(item, &service, platform);
+        }
+        if item.is_there() && services.len() < MOST_SERVICES {
+            taken.check(item, &service);
+            services.push(service);
+        } else if services.len() == MOST_SERVICES {
+            let cause = format!("`gateway.services` has more than {MOST_SERVICES} services");
+            item.lacks(cause, "run several gateways");
+        }
+    });
+    services
+}
+
+fn read(section: &mut Section<'_, '_>, common: &Common) -> ServiceSettings {
+    let id = required(section, "id", "a service");
+    let hosts = section.one_or_list("host", &HOST);
+    let path_prefix = section.read("path_prefix", &PREFIX).unwrap_or_else(|| "/".to_owned());
+    let upstreams = section.one_or_list("upstream", &UPSTREAM);
+    if section.is_there() && !section.has("upstream") {
+        let remedy = "say where it is, as in `upstream: http://127.0.0.1:3000`";
+        section.lacks("this service has no `upstream`".to_owned(), remedy);
+    }
+    for (key, count, most) in
+        [("upstream", upstreams.len(), MOST_UPSTREAMS), ("host", hosts.len(), MOST_HOSTS)]
+    {
+        if count > most {
+            let cause = format!("`{}` is at most {most}, and here are {count}", section.path(key));
+            section.refuse(key, cause, "make several services of it");
+        }
+    }
+    let upstream_ca = section.read("upstream_ca", &PATH);
+    if upstream_ca.is_some() && !upstreams.iter().any(|upstream| upstream.is_tls) {
+        let cause = "`upstream_ca` checks the certificate of an upstream, and none of these has one";
+        section.refuse("upstream_ca", cause.to_owned(), "write `https://`, or leave `upstream_ca` out");
+    }
+    ServiceSettings {
+        http2: section.read("http2", &FLAG).unwrap_or(false),
+        host_header: section.read("host_header", &HOST_HEADER).unwrap_or(HostHeader::Keep),
+        strip_prefix: section.read("strip_prefix", &FLAG).unwrap_or(false),
+        forwarded: section.choice("forwarded", FORWARDED_HEADERS).unwrap_or(common.forwarded),
+        max_body: section.read("max_body", &MAX_BODY).unwrap_or(common.max_body),
+        timeouts: timeouts(section.section("timeouts"), common.timeouts),
+        limit: limit::read(&mut section.section("limits")),
+        endpoints: endpoints(section, &path_prefix),
+        websocket: websocket::read(section.section("websocket")),
+        id,
+        hosts,
+        path_prefix,
+        upstreams,
+        upstream_ca,
+    }
+}
+
+/// A name that must be there. Without it, it is empty, and the mistake is told.
+fn required(section: &mut Section<'_, '_>, key: &str, what: &str) -> String {
+    let name = section.read(key, &ID);
+    if section.is_there() && !section.has(key) {
+        let remedy = "name it in letters, digits, `-`, `_` and `.`, as in `id: users`";
+        section.lacks(format!("{what} has an `{key}`, by which its limits are counted and told"), remedy);
+    }
+    name.unwrap_or_default()
+}
+
+fn endpoints(section: &mut Section<'_, '_>, prefix: &str) -> Vec<EndpointSettings> {
+    let (mut endpoints, mut ids) = (Vec::new(), HashSet::new());
+    section.each("endpoints", |item| {
+        let id = required(item, "id", "an endpoint");
+        let path = item.read("path", &PATTERN);
+        let methods = item.one_or_list("methods", &METHOD);
+        let limit = limit::read(&mut item.section("limits"));
+        if !item.is_there() {
+            return;
+        }
+        if !item.has("path") {
+            item.lacks(
+                "this endpoint has no `path`".to_owned(),
+                "say where it is, as in `path: /users/{id}`",
+            );
+        }
+        if !id.is_empty() && !ids.insert(id.clone()) {
+            let cause = format!("two endpoints of one service have the id `{id}`");
+            item.refuse("id", cause, "give each its own: its limit is counted by it");
+        }
+        let path = path.unwrap_or_default();
+        if !path.is_empty() && !is_below(&path, prefix) {
+            let cause = format!("this path is outside of its service, which is at `{prefix}`");
+            item.refuse("path", cause, "write the whole path, as clients ask for it");
+        }
+        if endpoints.len() == MOST_ENDPOINTS {
+            item.lacks(
+                format!("a service has at most {MOST_ENDPOINTS} endpoints"),
+                "make two services of it",
+            );
+        }
+        endpoints.push(EndpointSettings { id, path, methods, limit });
+    });
+    endpoints
+}
+
+/// Whether a pattern is for paths of this prefix. A `{name}` may stand for any part of it.
+fn is_below(path: &str, prefix: &str) -> bool {
+    let mut parts = path.split('/');
+    prefix
+        .split('/')
+        .filter(|part| !part.is_empty() || prefix != "/")
+        .all(|wanted| parts.next().is_some_and(|part| part == wanted || part.contains('{')))
+}
+
+fn timeouts(mut section: Section<'_, '_>, below: Timeouts) -> Timeouts {
+    Timeouts {
+        connect: section.read("connect", &SPAN).unwrap_or(below.connect),
+        response: section.read("response", &SPAN).unwrap_or(below.response),
+        idle: section.read("idle", &SPAN).unwrap_or(below.idle),
+        total: section.read("total", &SPAN_OR_OFF).unwrap_or(below.total),
+    }
+}
+
+impl Taken {
+    fn check(&mut self, item: &mut Section<'_, '_>, service: &ServiceSettings) {
+        let id = &service.id;
+        if !id.is_empty() && !self.ids.insert(id.clone()) {
+            let remedy = "give each its own: its clients are counted by it";
+            item.refuse("id", format!("two services have the id `{id}`"), remedy);
+        }
+        let hosts: Vec<Option<&String>> =
+            if service.hosts.is_empty() { vec![None] } else { service.hosts.iter().map(Some).collect() };
+        for host in hosts {
+            let place = (host.cloned(), service.path_prefix.clone());
+            let Some(other) = self.places.insert(place, id.clone()) else { continue };
+            let host = host.map_or("any host", String::as_str);
+            let cause = format!("`{other}` has {host} and `{}` already", service.path_prefix);
+            let key = ["path_prefix", "host", "id"].into_iter().find(|key| item.has(key)).unwrap_or("id");
+            item.refuse(key, cause, "give one of the two another `host` or `path_prefix`");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! `gateway.tls`: certificates, and where plain HTTP is sent to them.
+
+use super::super::kind::PATH;
+use super::super::reading::Section;
+use super::kinds::LISTEN_AT;
+use super::{CertificateFiles, Tls};
+use std::path::PathBuf;
+
+/// More certificates than this are no list that people write.
+const MOST_CERTIFICATES: usize = 1_000;
+
+pub(super) fn read(section: &mut Section<'_, '_>) -> Option<Tls> {
+    let is_there = section.has("tls");
+    let mut tls = section.section("tls");
+    let mut certificates: Vec<CertificateFiles> = pair(&mut tls).into_iter().collect();
+    let of_its_own = tls.has("cert") || tls.has("key");
+    tls.each("certificates", |item| {
+        let files = pair(item);
+        if files.is_none() && item.is_there() && !item.has("cert") && !item.has("key") {
+            item.lacks("a certificate is two files, `cert` and `key`".into(), "name both");
+        }
+        certificates.extend(files);
+    });
+    if of_its_own && tls.has("certificates") {
+        let cause = "`cert` and `key` are one certificate, `certificates` are several, and both are here";
+        tls.refuse("certificates", cause.to_owned(), "put all of them into `certificates`");
+    }
+    if certificates.len() > MOST_CERTIFICATES {
+        let cause = format!("`gateway.tls.certificates` is at most {MOST_CERTIFICATES} certificates");
+        tls.refuse("certificates", cause, "use one that has several names");
+    }
+    let redirect_from = tls.read("redirect_from", &LISTEN_AT);
+    let only_tls13 = tls.choice("min_version", &[("1.2", false), ("1.3", true)]).unwrap_or(false);
+    if is_there && !of_its_own && !tls.has("certificates") {
+        let cause = "`gateway.tls` names no certificate".to_owned();
+        section.refuse("tls", cause, "write `cert: FILE` and `key: FILE`, or leave `tls` out");
+    }
+    is_there.then_some(Tls { certificates, redirect_from, only_tls13 })
+}
+
+/// The two files of one certificate; one of them alone is a mistake.
+fn pair(section: &mut Section<'_, '_>) -> Option<CertificateFiles> {
+    let cert: Option<PathBuf> = section.read("cert", &PATH);
+    let key: Option<PathBuf> = section.read("key", &PATH);
+    for (there, missing) in [("cert", "key"), ("key", "cert")] {
+        if section.has(there) && !section.has(missing) {
+            let cause = format!("`{there}` is here without `{missing}`");
+            section.refuse(there, cause, "a certificate is two files: name both");
+        }
+    }
+    Some(CertificateFiles { cert: cert?, key: key? })
+}

@@ -1,0 +1,22 @@
+//! `websocket`, of the platform or of a service.
+
+use super::super::kind::{AMOUNT, FLAG};
+use super::super::reading::Section;
+use super::kinds::{ON_LIMIT, PATTERN};
+use super::{WebSocketLimit, WebSocketSettings, limit};
+
+pub(super) fn read(mut section: Section<'_, '_>) -> WebSocketSettings {
+    let mut of = |key: &str| {
+        let mut section = section.section(key);
+        WebSocketLimit { enabled: section.read("enabled", &FLAG), limit: limit::read(&mut section) }
+    };
+    let connections = of("connections");
+    let messages = of("messages");
+    WebSocketSettings {
+        paths: section.one_or_list("paths", &PATTERN),
+        connections,
+        messages,
+        max_open: section.read("max_open", &AMOUNT),
+        on_limit: section.choice("on_limit", ON_LIMIT),
+    }
+}

@@ -1,0 +1,214 @@
+//! `storage`: where counters are kept, and what happens while that cannot be reached.
+
+use super::kind::{AMOUNT, FLAG, MILLIS, PATH, WORD};
+use super::reading::Section;
+use super::redis_url::{REDIS_URL, RedisUrl};
+use crate::storage::OnError;
+use hivemind_redis::Prefix;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where counters are kept, and what happens while that cannot be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Storage {
+    /// None: in this process.
+    pub(crate) redis: Option<Redis>,
+    pub(crate) on_error: OnError,
+}
+
+/// A Redis or Valkey that nodes share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Redis {
+    /// At least one.
+    pub(crate) urls: Vec<RedisUrl>,
+    pub(crate) topology: Topology,
+    pub(crate) username: Option<String>,
+    pub(crate) password_file: Option<PathBuf>,
+    pub(crate) tls: Tls,
+    pub(crate) timeout: Duration,
+    pub(crate) prefix: Prefix,
+    /// Whether the server's clock tells the time, and not this machine's.
+    pub(crate) server_clock: bool,
+    pub(crate) over_cache: bool,
+    pub(crate) lease: Option<Lease>,
+}
+
+/// How the servers belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Topology {
+    Single,
+    Cluster,
+    Sentinel { master_name: String, username: Option<String>, password_file: Option<PathBuf> },
+}
+
+/// Files for TLS. Without a CA, those of the system are trusted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tls {
+    pub(crate) ca: Option<PathBuf>,
+    pub(crate) cert: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
+}
+
+/// How much of a budget a node takes at once, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) slice: NonZeroU32,
+    pub(crate) longest: Duration,
+}
+
+const SLICE: NonZeroU32 = NonZeroU32::new(10).unwrap();
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Memory,
+    Mesh,
+    Redis,
+}
+
+const KINDS: &[(&str, Kind)] = &[("memory", Kind::Memory), ("mesh", Kind::Mesh), ("redis", Kind::Redis)];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Single,
+    Cluster,
+    Sentinel,
+}
+
+const SHAPES: &[(&str, Shape)] =
+    &[("single", Shape::Single), ("cluster", Shape::Cluster), ("sentinel", Shape::Sentinel)];
+/// A prefix is in every key, and in every message.
+const LONGEST_PREFIX: usize = 128;
+/// More nodes than this are found by asking one of them.
+const MOST_URLS: usize = 64;
+
+pub(super) fn read(mut section: Section<'_, '_>) -> Storage {
+    let kind = section.choice("kind", KINDS).unwrap_or(Kind::Memory);
+    let on_error = section.choice("on_error", OnError::CHOICES).unwrap_or_default();
+    let redis = redis(section.section("redis"));
+    match kind {
+        Kind::Memory => {
+            if section.has("redis") {
+                let cause = "`storage.redis` has no effect while `storage.kind` is `memory`".to_owned();
+                section.warn("redis", cause, "write `kind: redis` beside it, or leave it out");
+            }
+        }
+        Kind::Mesh => {
+            let cause = "`storage.kind: mesh` is not there yet in this version".to_owned();
+            let remedy = "write `memory`: each node then counts for itself, so a limit holds per node";
+            section.refuse("kind", cause, remedy);
+        }
+        Kind::Redis if redis.urls.is_empty() && !section.section("redis").has("url") => {
+            let cause = "`storage.kind: redis` needs to know where Redis is".to_owned();
+            section.refuse("kind", cause, "add `redis: {url: redis://127.0.0.1:6379}` beside it");
+        }
+        Kind::Redis => {}
+    }
+    Storage { redis: (kind == Kind::Redis).then_some(redis), on_error }
+}
+
+fn redis(mut section: Section<'_, '_>) -> Redis {
+    let urls = section.one_or_list("url", &REDIS_URL);
+    let shape = section.choice("topology", SHAPES).unwrap_or(Shape::Single);
+    let master_name = section.read("master_name", &WORD);
+    let of_sentinels =
+        (section.read("sentinel_username", &WORD), section.read("sentinel_password_file", &PATH));
+    let username = section.read("username", &WORD);
+    let password_file = section.read("password_file", &PATH);
+    check_urls(&mut section, &urls, shape, password_file.is_some());
+    let topology = match (shape, master_name) {
+        (Shape::Single, None) => Topology::Single,
+        (Shape::Cluster, None) => Topology::Cluster,
+        (Shape::Sentinel, Some(master_name)) => {
+            let (username, password_file) = of_sentinels;
+            Topology::Sentinel { master_name, username, password_file }
+        }
+        (Shape::Sentinel, None) => {
+            let cause = "`topology: sentinel` needs the name of the master".to_owned();
+            section.refuse("topology", cause, "add `master_name: mymaster`, as the sentinels call it");
+            Topology::Single
+        }
+        (Shape::Single | Shape::Cluster, Some(_)) => {
+            let cause = "`storage.redis.master_name` is for `topology: sentinel`".to_owned();
+            section.refuse("master_name", cause, "leave it out, or add `topology: sentinel`");
+            Topology::Single
+        }
+    };
+    let tls = tls(&mut section, &urls);
+    let timeout = section.read("timeout_ms", &MILLIS).unwrap_or(Duration::from_millis(50));
+    let prefix = prefix(&mut section);
+    let clock = section.choice("clock", &[("server", true), ("local", false)]);
+    let over_cache = section.read("over_cache", &FLAG).unwrap_or(true);
+    let lease = lease(section.section("lease"));
+    let server_clock = clock.unwrap_or(true);
+    Redis { urls, topology, username, password_file, tls, timeout, prefix, server_clock, over_cache, lease }
+}
+
+fn check_urls(section: &mut Section<'_, '_>, urls: &[RedisUrl], shape: Shape, has_password_file: bool) {
+    if shape == Shape::Single && urls.len() > 1 {
+        let cause = "several `storage.redis.url` are for `topology: cluster` or `sentinel`".to_owned();
+        section.refuse_hidden("url", cause, "name one server, or add the topology");
+    }
+    if urls.len() > MOST_URLS {
+        let cause = format!("`storage.redis.url` has more than {MOST_URLS} servers");
+        section.refuse_hidden("url", cause, "a few are enough: the others are found by asking them");
+    }
+    if shape != Shape::Single && urls.iter().any(RedisUrl::is_unix_socket) {
+        let cause = "a cluster or a sentinel is not reached by a Unix socket".to_owned();
+        section.refuse_hidden("url", cause, "write `redis://host:port`, or `topology: single`");
+    }
+    if urls.iter().any(RedisUrl::is_tls) && !urls.iter().all(RedisUrl::is_tls) {
+        let cause = "some of `storage.redis.url` are with TLS and some without".to_owned();
+        section.refuse_hidden("url", cause, "write `rediss` for all of them, or `redis`");
+    }
+    if urls.iter().any(RedisUrl::has_password) {
+        let remedy = "put it into a file that only this service reads, and name that as `password_file`";
+        if has_password_file {
+            let cause =
+                "there is a password in `storage.redis.url`, and a `password_file` beside it".to_owned();
+            section.refuse_hidden("url", cause, "leave the one in the URL out");
+        } else {
+            let cause = "there is a password in `storage.redis.url`, where others may see it".to_owned();
+            section.warn_hidden("url", cause, remedy);
+        }
+    }
+}
+
+fn tls(section: &mut Section<'_, '_>, urls: &[RedisUrl]) -> Tls {
+    let mut files = section.section("tls");
+    let mut file = |key: &str| files.read(key, &PATH);
+    let tls = Tls { ca: file("ca"), cert: file("cert"), key: file("key") };
+    for (has, other) in [("cert", "key"), ("key", "cert")] {
+        if files.has(has) && !files.has(other) {
+            let cause = format!("`storage.redis.tls.{has}` is there, and `{other}` is not");
+            files.refuse(has, cause, "a certificate and its key belong together: name both or none");
+        }
+    }
+    if section.has("tls") && !urls.is_empty() && !urls.iter().any(RedisUrl::is_tls) {
+        let cause = "`storage.redis.tls` is there, and the URL is one without TLS".to_owned();
+        section.refuse("tls", cause, "write `rediss://` for `redis://`, or leave `tls` out");
+    }
+    tls
+}
+
+fn prefix(section: &mut Section<'_, '_>) -> Prefix {
+    let Some(text) = section.read("prefix", &WORD) else { return Prefix::default() };
+    if text.len() > LONGEST_PREFIX {
+        let cause = format!("`storage.redis.prefix` has more than {LONGEST_PREFIX} characters");
+        section.refuse("prefix", cause, "shorten it: it is in every key, as in `shop:ratelimit`");
+        return Prefix::default();
+    }
+    Prefix::new(&text).unwrap_or_else(|error| {
+        let told = error.to_string();
+        let (cause, remedy) = told.split_once("; ").unwrap_or((&told, "write it as in `shop:ratelimit`"));
+        section.refuse("prefix", format!("`storage.redis.prefix`: {cause}"), remedy);
+        Prefix::default()
+    })
+}
+
+fn lease(mut section: Section<'_, '_>) -> Option<Lease> {
+    let enabled = section.read("enabled", &FLAG).unwrap_or(false);
+    let slice = section.read("slice", &AMOUNT).unwrap_or(SLICE);
+    let longest = section.read("longest_ms", &MILLIS).unwrap_or(Duration::from_millis(100));
+    enabled.then_some(Lease { slice, longest })
+}

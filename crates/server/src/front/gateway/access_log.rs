@@ -1,0 +1,133 @@
+//! The access log: one line of JSON for each request, written by a thread of its own. A disk that stalls
+//! holds up no request: what does not fit the queue is lost, counted and warned of. The file is looked for
+//! at its path before each write, so that it may be renamed without a signal.
+
+mod writer;
+
+use crate::config::gateway::LogTarget;
+use hivemind_core::{Clock, SystemClock, Timestamp};
+use hivemind_tower::{Client, Decision};
+use http::request::Parts;
+use http::{HeaderValue, Method, StatusCode};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use writer::Writer;
+
+/// How many lines may wait for the disk: a second of a busy thread, in a few megabytes.
+const QUEUE: usize = 16_384;
+/// A longer path is cut: a line is to be read.
+const LONGEST_PATH: usize = 2_048;
+
+/// Where lines go.
+#[derive(Clone)]
+pub(super) struct AccessLog {
+    queue: SyncSender<Box<Entry>>,
+    lost: Arc<AtomicU64>,
+}
+
+/// What a line says.
+pub(super) struct Entry {
+    at: Timestamp,
+    took: std::time::Duration,
+    client: Who,
+    method: Method,
+    host: Option<HeaderValue>,
+    path: Box<str>,
+    status: StatusCode,
+    bytes: u64,
+    service: Option<Box<str>>,
+    upstream: Option<HeaderValue>,
+    is_limited: bool,
+}
+
+/// Who asked, as far as it is known: never a credential.
+enum Who {
+    Client(Box<Client>),
+    Address(IpAddr),
+}
+
+/// A line that is not written yet: it is when this is dropped.
+pub(super) struct Line {
+    log: AccessLog,
+    entry: Option<Box<Entry>>,
+}
+
+impl AccessLog {
+    pub(super) fn open(target: &LogTarget) -> io::Result<Self> {
+        let (queue, entries) = sync_channel::<Box<Entry>>(QUEUE);
+        let lost = Arc::new(AtomicU64::new(0));
+        let writer = Writer::open(target, Arc::clone(&lost))?;
+        std::thread::Builder::new().name("access-log".into()).spawn(move || writer.run(&entries))?;
+        Ok(Self { queue, lost })
+    }
+
+    /// A line for a request that has just come.
+    pub(super) fn begin(&self, parts: &Parts, peer: IpAddr) -> Line {
+        let path = parts.uri.path();
+        let end = (0..=LONGEST_PATH.min(path.len())).rev().find(|end| path.is_char_boundary(*end));
+        let entry = Entry {
+            at: SystemClock.now(),
+            took: std::time::Duration::ZERO,
+            client: Who::Address(peer),
+            method: parts.method.clone(),
+            host: None,
+            path: path.get(..end.unwrap_or_default()).unwrap_or_default().into(),
+            status: StatusCode::OK,
+            bytes: 0,
+            service: None,
+            upstream: None,
+            is_limited: false,
+        };
+        Line { log: self.clone(), entry: Some(Box::new(entry)) }
+    }
+}
+
+impl Line {
+    fn with(&mut self, change: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = &mut self.entry {
+            change(entry);
+        }
+    }
+
+    pub(super) fn is_for(&mut self, service: &str, host: Option<&HeaderValue>) {
+        self.with(|entry| {
+            entry.service = Some(service.into());
+            entry.host = host.cloned();
+        });
+    }
+
+    pub(super) fn is_decided(&mut self, decision: Option<&Decision>) {
+        self.with(|entry| {
+            if let Some(decision) = decision {
+                entry.client = Who::Client(Box::new(*decision.client()));
+                entry.is_limited = !decision.is_allowed();
+            }
+        });
+    }
+
+    pub(super) fn goes_to(&mut self, upstream: &HeaderValue) {
+        self.with(|entry| entry.upstream = Some(upstream.clone()));
+    }
+
+    pub(super) fn is_answered(&mut self, status: StatusCode) {
+        self.with(|entry| entry.status = status);
+    }
+
+    pub(super) fn count(&mut self, bytes: usize) {
+        self.with(|entry| entry.bytes += bytes as u64);
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if let Some(mut entry) = self.entry.take() {
+            entry.took = SystemClock.now().since(entry.at);
+            if self.log.queue.try_send(entry).is_err() {
+                self.log.lost.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}

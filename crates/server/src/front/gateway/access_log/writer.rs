@@ -1,0 +1,178 @@
+//! The end of the log that a thread of its own holds: lines are made and written here, many at once where
+//! many wait.
+
+use super::{Entry, Who};
+use crate::config::gateway::LogTarget;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
+
+/// What is written at once.
+const LARGEST_WRITE: usize = 64 << 10;
+
+pub(super) struct Writer {
+    sink: Sink,
+    lost: Arc<AtomicU64>,
+    told: u64,
+}
+
+enum Sink {
+    Stdout,
+    File { path: PathBuf, file: Option<File> },
+}
+
+impl Writer {
+    pub(super) fn open(target: &LogTarget, lost: Arc<AtomicU64>) -> io::Result<Self> {
+        let sink = match target {
+            LogTarget::Stdout => Sink::Stdout,
+            LogTarget::File(path) => Sink::File { path: path.clone(), file: Some(open(path)?) },
+        };
+        Ok(Self { sink, lost, told: 0 })
+    }
+
+    pub(super) fn run(mut self, entries: &Receiver<Box<Entry>>) {
+        let mut text = Vec::with_capacity(LARGEST_WRITE);
+        while let Ok(entry) = entries.recv() {
+            let mut lines = 1;
+            // Into memory, which does not fail.
+            let _ = write(&mut text, &entry);
+            while text.len() < LARGEST_WRITE
+                && let Ok(entry) = entries.try_recv()
+            {
+                lines += 1;
+                let _ = write(&mut text, &entry);
+            }
+            let written = self.sink.write(&text);
+            text.clear();
+            if written.is_err() {
+                self.lost.fetch_add(lines, Ordering::Relaxed);
+            }
+            self.warn(written.err().as_ref());
+        }
+    }
+
+    /// Tells of losses when their number has doubled: a disk that is full says so once, and not for ever.
+    fn warn(&mut self, cause: Option<&io::Error>) {
+        let lost = self.lost.load(Ordering::Relaxed);
+        if lost > self.told.saturating_mul(2) {
+            let cause = cause.map_or_else(|| "the disk is too slow".to_owned(), ToString::to_string);
+            tracing::warn!(lost, cause, "requests are missing in the access log");
+            self.told = lost;
+        }
+    }
+}
+
+impl Sink {
+    fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Stdout => {
+                let mut out = io::stdout().lock();
+                out.write_all(text)?;
+                out.flush()
+            }
+            Self::File { path, file } => {
+                let mut current = match file.take().filter(|file| is_at(path, file)) {
+                    Some(file) => file,
+                    None => open(path)?,
+                };
+                let written = current.write_all(text);
+                *file = Some(current);
+                written
+            }
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    // It tells who visits what: not for everybody on the machine.
+    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+}
+
+/// Whether the file at this path is the one that is open.
+fn is_at(path: &Path, file: &File) -> bool {
+    match (std::fs::metadata(path), file.metadata()) {
+        (Ok(there), Ok(open)) => (there.dev(), there.ino()) == (open.dev(), open.ino()),
+        _ => false,
+    }
+}
+
+/// One line of JSON.
+fn write(out: &mut Vec<u8>, entry: &Entry) -> io::Result<()> {
+    let nanos = i128::from(entry.at.as_nanos());
+    let at = jiff::Timestamp::from_nanosecond(nanos).unwrap_or_default();
+    let text = |value: Option<&http::HeaderValue>| {
+        value.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    };
+    let client = match &entry.client {
+        Who::Client(client) => client.name().to_owned(),
+        Who::Address(address) => format!("ip:{address}"),
+    };
+    write!(out, "{{\"time\":\"{at:.3}\",\"client\":")?;
+    serde_json::to_writer(&mut *out, &client)?;
+    write!(out, ",\"method\":\"{}\",\"host\":", entry.method)?;
+    serde_json::to_writer(&mut *out, &text(entry.host.as_ref()))?;
+    out.extend_from_slice(b",\"path\":");
+    serde_json::to_writer(&mut *out, &entry.path)?;
+    let took_ms = entry.took.as_secs_f64() * 1e3;
+    write!(
+        out,
+        ",\"status\":{},\"bytes\":{},\"duration_ms\":{took_ms:.3},\"service\":",
+        entry.status.as_u16(),
+        entry.bytes
+    )?;
+    serde_json::to_writer(&mut *out, &entry.service)?;
+    out.extend_from_slice(b",\"upstream\":");
+    serde_json::to_writer(&mut *out, &text(entry.upstream.as_ref()))?;
+    writeln!(out, ",\"limited\":{}}}", entry.is_limited)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hivemind_core::Timestamp;
+    use http::{HeaderValue, Method, StatusCode};
+    use std::time::Duration;
+
+    #[test]
+    fn a_line_is_json_whatever_a_client_writes() {
+        let entry = Entry {
+            at: Timestamp::from_millis(1_794_800_000_123),
+            took: Duration::from_micros(1_500),
+            client: Who::Address([203, 0, 113, 9].into()),
+            method: Method::GET,
+            host: Some(HeaderValue::from_bytes(b"a\"b\xff").unwrap()),
+            path: "/\"\\x".into(),
+            status: StatusCode::OK,
+            bytes: 7,
+            service: Some("app".into()),
+            upstream: None,
+            is_limited: false,
+        };
+        let mut line = Vec::new();
+        write(&mut line, &entry).unwrap();
+        let text = String::from_utf8(line).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["client"], "ip:203.0.113.9");
+        assert_eq!(value["path"], "/\"\\x");
+        assert_eq!(value["duration_ms"], 1.5);
+        assert_eq!(value["time"], "2026-11-16T03:33:20.123Z");
+        assert!(text.ends_with("}\n") && text.matches('\n').count() == 1, "{text}");
+    }
+
+    /// Seen failing with the first file written to for ever.
+    #[test]
+    fn a_renamed_log_goes_on_in_a_new_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, moved) = (folder.path().join("access"), folder.path().join("access.1"));
+        let mut writer = Writer::open(&LogTarget::File(path.clone()), Arc::default()).unwrap();
+        writer.sink.write(b"one\n").unwrap();
+        std::fs::rename(&path, &moved).unwrap();
+        writer.sink.write(b"two\n").unwrap();
+        assert_eq!(std::fs::read_to_string(moved).unwrap(), "one\n");
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "two\n");
+    }
+}

@@ -1,0 +1,184 @@
+//! What a client is told when its request cannot be served: a problem (RFC 9457) that says what to do, and
+//! nothing of what is behind the gateway. The whole of it is written down here; a flood of failures costs
+//! no formatting.
+
+use super::reply::Content;
+use bytes::Bytes;
+use http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER,
+};
+use http::{Response, StatusCode};
+
+/// Why a request was not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// It cannot be read in one way only: its host, or where it is sent.
+    BadTarget,
+    /// It is no HTTP.
+    Unreadable,
+    NoService,
+    /// Its body did not come.
+    ClientTooSlow,
+    BodyTooLarge,
+    TargetTooLong,
+    HeadTooLarge,
+    OverLimit,
+    NotSupported,
+    UpstreamFailed,
+    UpstreamBusy,
+    UpstreamTooSlow,
+}
+
+macro_rules! problem {
+    ($status:literal, $title:literal, $detail:literal) => {
+        concat!(
+            r#"{"type":"about:blank","title":""#,
+            $title,
+            r#"","status":"#,
+            stringify!($status),
+            r#","detail":""#,
+            $detail,
+            r#""}"#
+        )
+    };
+}
+
+impl Failure {
+    const fn status(self) -> StatusCode {
+        match self {
+            Self::BadTarget | Self::Unreadable => StatusCode::BAD_REQUEST,
+            Self::NoService => StatusCode::NOT_FOUND,
+            Self::ClientTooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TargetTooLong => StatusCode::URI_TOO_LONG,
+            Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::OverLimit => StatusCode::TOO_MANY_REQUESTS,
+            Self::NotSupported => StatusCode::NOT_IMPLEMENTED,
+            Self::UpstreamFailed => StatusCode::BAD_GATEWAY,
+            Self::UpstreamBusy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::UpstreamTooSlow => StatusCode::GATEWAY_TIMEOUT,
+        }
+    }
+
+    const fn body(self) -> &'static str {
+        match self {
+            Self::BadTarget => problem!(
+                400,
+                "Bad Request",
+                "The host or the path of the request can be read in several ways. Send one Host, and a path without dot segments."
+            ),
+            Self::Unreadable => problem!(400, "Bad Request", "The request is not valid HTTP."),
+            Self::NoService => problem!(404, "Not Found", "No service is configured for this host and path."),
+            Self::ClientTooSlow => {
+                problem!(408, "Request Timeout", "The body of the request did not arrive in time.")
+            }
+            Self::BodyTooLarge => {
+                problem!(413, "Content Too Large", "The body of the request is larger than is allowed here.")
+            }
+            Self::TargetTooLong => {
+                problem!(414, "URI Too Long", "The target of the request is longer than is allowed here.")
+            }
+            Self::HeadTooLarge => problem!(
+                431,
+                "Request Header Fields Too Large",
+                "The header fields of the request are larger or more than is allowed here."
+            ),
+            Self::OverLimit => problem!(429, "Too Many Requests", "Rate limit exceeded. Retry later."),
+            Self::NotSupported => {
+                problem!(501, "Not Implemented", "This method or transfer coding is not served here.")
+            }
+            Self::UpstreamFailed => problem!(
+                502,
+                "Bad Gateway",
+                "The service behind the gateway could not be reached or gave no valid answer."
+            ),
+            Self::UpstreamBusy => problem!(
+                503,
+                "Service Unavailable",
+                "The service behind the gateway has too many requests under way. Try again."
+            ),
+            Self::UpstreamTooSlow => {
+                problem!(504, "Gateway Timeout", "The service behind the gateway did not answer in time.")
+            }
+        }
+    }
+
+    /// The answer; it ends the connection where the request was not read to its end.
+    pub(super) fn answer(self, is_unread: bool) -> Response<Content> {
+        let mut response = self.response().map(Content::own);
+        if is_unread {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+
+    fn response(self) -> Response<Bytes> {
+        let body = self.body();
+        let mut headers = HeaderMap::with_capacity(8);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+        if matches!(self, Self::UpstreamBusy) {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        let mut response = Response::new(Bytes::from_static(body.as_bytes()));
+        *response.status_mut() = self.status();
+        *response.headers_mut() = headers;
+        response
+    }
+
+    /// The same as it goes over the wire, where no HTTP library stands between.
+    pub(super) fn bytes(self) -> Vec<u8> {
+        let (status, body) = (self.status(), self.body());
+        format!(
+            "HTTP/1.1 {} {}\r\ncontent-type: application/problem+json\r\ncache-control: no-store\r\n\
+             content-length: {}\r\nconnection: close\r\n\r\n{body}",
+            status.as_u16(),
+            status.canonical_reason().unwrap_or_default(),
+            body.len(),
+        )
+        .into_bytes()
+    }
+
+    /// The failure that hyper found by itself, by the status that it answers with.
+    pub(super) fn of_unread(status: &[u8]) -> Option<Self> {
+        match status {
+            b"400" => Some(Self::Unreadable),
+            b"414" => Some(Self::TargetTooLong),
+            b"431" => Some(Self::HeadTooLarge),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Failure;
+
+    const ALL: [Failure; 12] = [
+        Failure::BadTarget,
+        Failure::Unreadable,
+        Failure::NoService,
+        Failure::ClientTooSlow,
+        Failure::BodyTooLarge,
+        Failure::TargetTooLong,
+        Failure::HeadTooLarge,
+        Failure::OverLimit,
+        Failure::NotSupported,
+        Failure::UpstreamFailed,
+        Failure::UpstreamBusy,
+        Failure::UpstreamTooSlow,
+    ];
+
+    #[test]
+    fn every_failure_is_a_problem_whose_status_is_the_answers() {
+        for failure in ALL {
+            let answer = failure.response();
+            let problem: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
+            assert_eq!(problem["status"], answer.status().as_u16());
+            assert!(problem["detail"].as_str().unwrap().ends_with('.'), "{problem}");
+            let wire = String::from_utf8(failure.bytes()).unwrap();
+            assert!(wire.starts_with(&format!("HTTP/1.1 {}", answer.status().as_u16())), "{wire}");
+        }
+    }
+}

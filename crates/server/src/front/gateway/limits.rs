@@ -1,0 +1,92 @@
+//! The limiter of a gateway, made of its settings.
+
+use crate::config::Redis;
+use crate::config::gateway::{Clients, Forwarding, Front, Gateway, IdentityStep, LimitHeaders, LogTarget};
+use crate::storage::{Storage, counting};
+use hivemind_core::Ipv6Prefix;
+use hivemind_core::store::KeySeed;
+use hivemind_tower::error::{IdentityError, LimiterError, LogError, TrustError};
+use hivemind_tower::{
+    ClientAddress, ForwardingHeader, Headers, Identity, RateLimiter, RateLimiterBuilder, RefusalLog, Step,
+};
+use std::sync::Arc;
+
+/// Why a gateway has no limiter.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GatewayLimitsError {
+    #[error("gateway.client_ip: {0}")]
+    Trust(#[from] TrustError),
+    #[error("gateway.client_ip.ipv6_prefix: {0}")]
+    Prefix(#[from] hivemind_core::PrefixError),
+    #[error("gateway.identity: {0}")]
+    Identity(#[from] IdentityError),
+    #[error("gateway.refusal_log: {0}")]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    Limiter(#[from] LimiterError),
+}
+
+/// A limiter that counts in `storage`, which others use too and sweep. `redis` is where it is shared, if it is.
+pub(crate) fn limiter(
+    gateway: &Gateway,
+    storage: &Arc<Storage>,
+    redis: Option<&Redis>,
+    seed: KeySeed,
+) -> Result<RateLimiter, GatewayLimitsError> {
+    Ok(counting(builder(gateway)?, storage, redis, seed).build()?)
+}
+
+fn builder(gateway: &Gateway) -> Result<RateLimiterBuilder, GatewayLimitsError> {
+    let Front { clients, headers, reset_is_delta, text_body, refusal_log, .. } = &gateway.front;
+    let headers = match headers {
+        LimitHeaders::Ietf => Headers::Ietf,
+        LimitHeaders::X => Headers::X,
+        LimitHeaders::Both => Headers::Both,
+        LimitHeaders::Off => Headers::Off,
+    };
+    let log = match refusal_log {
+        None => RefusalLog::events(),
+        Some(LogTarget::Stdout) => RefusalLog::standard_output()?,
+        Some(LogTarget::File(path)) => RefusalLog::appending_to(path)?,
+    };
+    let mut builder = RateLimiter::builder(gateway.routing.limits())
+        .identity(identity(clients)?)
+        .headers(headers)
+        .refusal_log(log);
+    if *reset_is_delta {
+        builder = builder.reset_delta();
+    }
+    if *text_body {
+        builder = builder.text_body();
+    }
+    Ok(builder)
+}
+
+fn identity(clients: &Clients) -> Result<Identity, GatewayLimitsError> {
+    let header = match clients.header {
+        Forwarding::XForwardedFor => ForwardingHeader::XForwardedFor,
+        Forwarding::Forwarded => ForwardingHeader::Forwarded,
+    };
+    let address = if clients.legacy_leftmost {
+        ClientAddress::legacy_leftmost(header)
+    } else if let Some(hops) = clients.trusted_hops {
+        ClientAddress::behind_hops(usize::try_from(hops).unwrap_or(usize::MAX), header)?
+    } else if clients.trusted_proxies.is_empty() {
+        ClientAddress::peer()
+    } else {
+        ClientAddress::behind_proxies(&clients.trusted_proxies, header)?
+    };
+    let address = address.with_ipv6_prefix(Ipv6Prefix::new(clients.ipv6_prefix)?);
+    let mut steps = Vec::new();
+    for step in &clients.identity {
+        steps.extend(match (step, &clients.session_cookie) {
+            (IdentityStep::Session, None) => Some(Step::session()),
+            (IdentityStep::Session, Some(cookie)) => Some(Step::session_in(cookie, "x-session-id")?),
+            (IdentityStep::Bearer, _) => Some(Step::bearer()),
+            (IdentityStep::ApiKey, _) => Some(Step::api_key_id()),
+            // What is left if no step names the client.
+            (IdentityStep::Ip, _) => None,
+        });
+    }
+    Ok(Identity::new(steps, address)?)
+}

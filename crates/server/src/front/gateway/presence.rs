@@ -1,0 +1,264 @@
+//! Who is connected, and whether they may stay. One look over all connections of a thread, a few times in
+//! the shortest time-out, takes the place of a timer for each: a request sets none, and ten thousand idle
+//! connections wake nobody.
+
+use super::now;
+use super::request_body::Upload;
+use super::streams::Stream;
+use hivemind_core::Timestamp;
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// How long connections may be silent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// From the first byte of a head to its last.
+    pub(super) head: Duration,
+    /// Between requests, and while the client does not take its answer.
+    pub(super) idle: Duration,
+}
+
+/// A look more often than this would cost more than it finds.
+const SHORTEST_TICK: Duration = Duration::from_millis(20);
+const LONGEST_TICK: Duration = Duration::from_secs(1);
+/// After this much silence another request is not expected at once.
+const RESTS_AFTER: Duration = Duration::from_secs(1);
+
+/// What a connection is told to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Stay,
+    /// Nothing is under way: what is kept for requests can go.
+    Rest,
+    /// Requests under way are answered, no others.
+    Leave,
+    /// At once.
+    Cut,
+}
+
+/// One connection, as its thread sees it.
+pub(super) struct Presence {
+    order: Cell<Order>,
+    waker: RefCell<Option<Waker>>,
+    visits: Cell<u32>,
+    /// Whether a head has begun that is not whole.
+    is_within_head: Cell<bool>,
+    /// Whether the last request had a body. Where it ends is hyper's to know, so hyper stays.
+    had_body: Cell<bool>,
+    /// Whether bytes between two requests are no head yet.
+    is_http2: Cell<bool>,
+    /// Since when it is as it is: silent, or within a head.
+    since: Cell<Timestamp>,
+    /// Since when what is written to it waits for it to be read.
+    blocked_since: Cell<Option<Timestamp>>,
+    /// The streams whose answers come in parts, and bodies that outlast their answers.
+    answers: RefCell<Vec<Weak<Stream>>>,
+    uploads: RefCell<Vec<Arc<Upload>>>,
+}
+
+impl Presence {
+    fn new() -> Self {
+        Self {
+            order: Cell::new(Order::Stay),
+            waker: RefCell::default(),
+            visits: Cell::new(0),
+            // Whoever connects has something to say: it has as long as for a head.
+            is_within_head: Cell::new(true),
+            had_body: Cell::new(false),
+            is_http2: Cell::new(false),
+            since: Cell::new(now()),
+            blocked_since: Cell::new(None),
+            answers: RefCell::default(),
+            uploads: RefCell::default(),
+        }
+    }
+
+    /// What it is told to do. Whoever asks is woken when that changes.
+    pub(super) fn order(&self, cx: &Context<'_>) -> Order {
+        let mut waker = self.waker.borrow_mut();
+        if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+        self.order.get()
+    }
+
+    /// It speaks HTTP/2, where what comes between two requests is seldom one: it is settings, windows, the
+    /// answer to a ping. None of it keeps the connection, and none of it has to become a head.
+    pub(super) fn speaks_http2(&self) {
+        self.is_http2.set(true);
+        self.is_within_head.set(false);
+        self.since.set(now());
+    }
+
+    /// Bytes came.
+    pub(super) fn hears(&self) {
+        let is_between = self.visits.get() == 0 && self.uploads.borrow().is_empty();
+        if is_between && !self.is_within_head.get() && !self.is_http2.get() {
+            self.is_within_head.set(true);
+            self.since.set(now());
+        }
+    }
+
+    /// Bytes were taken, or not.
+    pub(super) fn takes(&self, is_blocked: bool) {
+        if !is_blocked {
+            self.blocked_since.set(None);
+        } else if self.blocked_since.get().is_none() {
+            self.blocked_since.set(Some(now()));
+        }
+    }
+
+    /// A request has begun; it is over when what this gives back is dropped.
+    pub(super) fn visit(self: &Rc<Self>, has_body: bool) -> Visit {
+        self.visits.set(self.visits.get() + 1);
+        self.had_body.set(has_body);
+        self.is_within_head.set(false);
+        Visit(Rc::clone(self))
+    }
+
+    /// Whether no request is under way, none has begun, and all that was said is out.
+    pub(super) fn is_at_rest(&self) -> bool {
+        let is_quiet = self.visits.get() == 0 && !self.is_within_head.get() && !self.had_body.get();
+        is_quiet && !self.is_http2.get() && self.blocked_since.get().is_none()
+    }
+
+    /// It does not rest, or not any more.
+    pub(super) fn stays(&self) {
+        if self.order.get() == Order::Rest {
+            self.order.set(Order::Stay);
+        }
+    }
+
+    /// Whether what was said last is no whole head: nobody has been asked to answer it.
+    pub(super) fn is_within_head(&self) -> bool {
+        self.is_within_head.get()
+    }
+
+    fn tell(&self, order: Order) {
+        if self.order.get() != order {
+            self.order.set(order);
+            if let Some(waker) = &*self.waker.borrow() {
+                waker.wake_by_ref();
+            }
+        }
+    }
+
+    /// Looks after what is under way on it.
+    fn look(&self, now: Timestamp) {
+        self.answers.borrow_mut().retain(|answer| match answer.upgrade() {
+            Some(stream) => {
+                stream.look(now);
+                true
+            }
+            None => false,
+        });
+        let mut uploads = self.uploads.borrow_mut();
+        if !uploads.is_empty() {
+            uploads.retain(|upload| upload.is_under_way());
+            self.since.set(now);
+        }
+    }
+
+    /// What becomes of it, looked at now.
+    fn judge(&self, now: Timestamp, limits: Limits) -> Order {
+        let is_over = |since: Timestamp, most: Duration| now.since(since) >= most;
+        if self.blocked_since.get().is_some_and(|since| is_over(since, limits.idle)) {
+            return Order::Cut;
+        }
+        if self.visits.get() > 0 || !self.uploads.borrow().is_empty() {
+            return Order::Stay;
+        }
+        match self.is_within_head.get() {
+            true if is_over(self.since.get(), limits.head) => Order::Cut,
+            false if is_over(self.since.get(), limits.idle) => Order::Leave,
+            false if self.is_at_rest() && is_over(self.since.get(), RESTS_AFTER) => Order::Rest,
+            _ => Order::Stay,
+        }
+    }
+}
+
+/// A request under way.
+pub(super) struct Visit(Rc<Presence>);
+
+impl Visit {
+    /// Looks after an answer that is one of several on its connection, where nothing else shows that its
+    /// client does not take it: if no part is asked for in so long, its stream is reset.
+    pub(super) fn watch(&self, stream: &Rc<Stream>, most: Duration) {
+        stream.bound(most);
+        self.0.answers.borrow_mut().push(Rc::downgrade(stream));
+    }
+
+    /// An answer is over and the body of its request is not: as long as that goes on, the connection is not
+    /// idle, and what comes is no head.
+    pub(super) fn is_outlasted_by(&self, upload: Arc<Upload>) {
+        self.0.uploads.borrow_mut().push(upload);
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        let left = self.0.visits.get().saturating_sub(1);
+        self.0.visits.set(left);
+        if left == 0 {
+            self.0.since.set(now());
+        }
+    }
+}
+
+/// All connections of one thread.
+#[derive(Default)]
+pub(super) struct Roll {
+    all: RefCell<Vec<Rc<Presence>>>,
+    is_stopping: Cell<bool>,
+}
+
+impl Roll {
+    /// A new connection.
+    pub(super) fn enter(&self) -> Rc<Presence> {
+        let presence = Rc::new(Presence::new());
+        if self.is_stopping.get() {
+            presence.order.set(Order::Leave);
+        }
+        self.all.borrow_mut().push(Rc::clone(&presence));
+        presence
+    }
+
+    /// Looks after all connections until the thread ends.
+    pub(super) async fn call(&self, limits: Limits, mut stopped: watch::Receiver<bool>) {
+        let tick = (limits.head.min(limits.idle) / 4).clamp(SHORTEST_TICK, LONGEST_TICK);
+        let mut ticks = interval(tick);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => self.look(now(), limits),
+                _ = stopped.wait_for(|stopped| *stopped), if !self.is_stopping.get() => {
+                    self.is_stopping.set(true);
+                    self.all.borrow().iter().for_each(|presence| presence.tell(Order::Leave));
+                }
+            }
+        }
+    }
+
+    fn look(&self, now: Timestamp, limits: Limits) {
+        // Only the roll still holds those that have gone.
+        self.all.borrow_mut().retain(|presence| Rc::strong_count(presence) > 1);
+        for presence in self.all.borrow().iter() {
+            presence.look(now);
+            match presence.judge(now, limits) {
+                Order::Stay => {}
+                Order::Rest if presence.order.get() != Order::Stay => {}
+                // Whoever was shown out and has gone silent meanwhile is not waited for twice.
+                Order::Leave if presence.order.get() == Order::Leave => presence.tell(Order::Cut),
+                order => presence.tell(order),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,262 @@
+//! A request's way through the gateway: routed, limited, forwarded, answered.
+
+use super::access_log::Line;
+use super::exchange::{Exchange, exchange};
+use super::failure::Failure;
+use super::hop_by_hop;
+use super::reply::{Content, Relayed, Reply};
+use super::request_body::RequestBody;
+use super::route::{Host, Service};
+use super::target::Target;
+use super::upgrade;
+use super::upstream::Upstream;
+use super::visitor::Visitor;
+use hivemind_tower::{Pass, Passage};
+use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{Method, Request, Response, StatusCode, Uri, Version};
+use http_body::Body;
+use hyper::body::Incoming;
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Answers a request, whatever becomes of it.
+pub(super) async fn answer(
+    visitor: Rc<Visitor>,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, Infallible> {
+    let (parts, body) = request.into_parts();
+    let visit = visitor.presence.visit(!body.is_end_stream());
+    // Who has more to say than was listened to is not kept: the rest could be read as a request.
+    let is_http2 = parts.version == Version::HTTP_2;
+    let is_unread = !body.is_end_stream() && !is_http2;
+    let log = visitor.desk.shared.log.as_ref();
+    let mut line = log.map(|log| log.begin(&parts, visitor.origin.address));
+    let mut idle = None;
+    let response = match admit(&visitor, &parts, line.as_mut()).await {
+        Err(failure) => failure.answer(is_unread),
+        Ok(Admitted::Refused(response)) => response,
+        Ok(Admitted::Passed(service, target, pass)) => {
+            idle = is_http2.then_some(service.timeouts.idle);
+            let way = Way { visitor: &visitor, service: &service, host: target.host.as_ref(), pass: &pass };
+            let mut response = match way.serve(parts, body, line.as_mut()).await {
+                Ok(response) => response,
+                Err(failure) => failure.answer(is_unread),
+            };
+            pass.tell(response.headers_mut());
+            response
+        }
+    };
+    if let Some(line) = &mut line {
+        line.is_answered(response.status());
+    }
+    Ok(response.map(|content| Reply::new(content, line, visit, idle)))
+}
+
+#[expect(clippy::large_enum_variant, reason = "it is there for a moment; a box would cost every request")]
+enum Admitted {
+    Refused(Response<Content>),
+    Passed(Arc<Service>, Target, Pass),
+}
+
+/// Which service it is for, and whether it may go on.
+async fn admit(visitor: &Visitor, parts: &Parts, mut line: Option<&mut Line>) -> Result<Admitted, Failure> {
+    if parts.method == Method::CONNECT {
+        return Err(Failure::NotSupported);
+    }
+    // Over HTTP/1.1 hyper has counted them already; over HTTP/2 it knows only how large they are in all.
+    if parts.headers.len() > visitor.desk.shared.max_headers {
+        return Err(Failure::HeadTooLarge);
+    }
+    if parts.headers.contains_key(TRANSFER_ENCODING) && !is_chunked_alone(&parts.headers) {
+        return Err(Failure::NotSupported);
+    }
+    let target = Target::of(parts)?;
+    let service = {
+        let table = visitor.desk.shared.table.load();
+        Arc::clone(table.find(target.name(), parts.uri.path())?)
+    };
+    if let Some(line) = &mut line {
+        line.is_for(service.gate.service(), target.host.as_ref());
+    }
+    match service.gate.admit(parts, Some(visitor.origin.address)).await {
+        Passage::Open(pass) => {
+            if let Some(line) = line {
+                line.is_decided(pass.decision());
+            }
+            Ok(Admitted::Passed(service, target, pass))
+        }
+        Passage::Refused(decision, answer) => {
+            if let Some(line) = line {
+                line.is_decided(decision.as_ref());
+            }
+            Ok(Admitted::Refused(answer.map(Content::own)))
+        }
+        // As hivemind-tower may come to say more.
+        _ => Err(Failure::UpstreamBusy),
+    }
+}
+
+/// An admitted request's way.
+pub(super) struct Way<'a> {
+    pub(super) visitor: &'a Visitor,
+    pub(super) service: &'a Arc<Service>,
+    pub(super) host: Option<&'a HeaderValue>,
+    pub(super) pass: &'a Pass,
+}
+
+impl Way<'_> {
+    async fn serve(
+        &self,
+        mut parts: Parts,
+        body: Incoming,
+        line: Option<&mut Line>,
+    ) -> Result<Response<Content>, Failure> {
+        let service = self.service;
+        // The guard says what a WebSocket is, so that nothing is one to the limiter and none to us. Where there
+        // is no guard nothing is counted, and the request goes on without what asks for an upgrade.
+        if let Some(guard) = self.pass.guard() {
+            // In a box: it is rare, and every connection keeps room for what is not.
+            return Box::pin(upgrade::open(self, guard, parts, line)).await;
+        }
+        // Whom the limiter lets through to be closed is not let through to anything else.
+        if self.pass.decision().is_some_and(|decision| !decision.is_allowed()) {
+            return Err(Failure::OverLimit);
+        }
+        let timeouts = &service.timeouts;
+        let (body, upload) = RequestBody::of(body, service.max_body, timeouts.idle)?;
+        self.prepare(&mut parts);
+        let request = Request::from_parts(parts, body);
+        let with = Exchange { way: self, upload, began: timeouts.total.map(|_| super::now()) };
+        let (response, lease, waiting) = exchange(with, request).await?;
+        if let Some(line) = line {
+            line.goes_to(&lease.upstream().authority);
+        }
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(Failure::UpstreamFailed); // Nobody asked for it.
+        }
+        let (mut head, body) = response.into_parts();
+        relay(&mut head.headers)?;
+        head.version = Version::HTTP_11;
+        let relayed = Relayed::begun(body, lease, waiting).await;
+        let relayed = relayed.map_err(|_| Failure::UpstreamFailed)?;
+        Ok(Response::from_parts(head, Content::Relayed(relayed)))
+    }
+
+    /// Makes a request that came one for the upstream, in all that does not depend on which one.
+    pub(super) fn prepare(&self, parts: &mut Parts) {
+        let headers = &mut parts.headers;
+        hop_by_hop::remove(headers);
+        // The client is told to go on when its body is asked for, which is after all that may refuse it.
+        headers.remove(EXPECT);
+        let believed = self.visitor.desk.shared.clients.header();
+        self.visitor.origin.tell(headers, self.host, self.service.forwarded, believed);
+        if parts.version == Version::HTTP_2 {
+            join_cookies(headers);
+        }
+        parts.extensions.clear();
+    }
+
+    /// Addresses a request to an upstream.
+    pub(super) fn address(
+        &self,
+        request: &mut Request<RequestBody>,
+        upstream: &Upstream,
+        is_http2: bool,
+    ) -> Result<(), Failure> {
+        let host = match (&self.service.host, self.host) {
+            (Host::Set(host), _) => host,
+            (Host::Keep, Some(host)) if !host.is_empty() => host,
+            (Host::Keep | Host::Upstream, _) => &upstream.authority,
+        };
+        let target = request.uri().path_and_query().cloned();
+        let target = target.unwrap_or_else(|| PathAndQuery::from_static("/"));
+        let target = self.without_prefix(target);
+        if is_http2 {
+            let scheme = if upstream.address.upstream.is_tls { Scheme::HTTPS } else { Scheme::HTTP };
+            let authority = Authority::from_maybe_shared(bytes::Bytes::copy_from_slice(host.as_bytes()));
+            let mut parts = http::uri::Parts::default();
+            parts.scheme = Some(scheme);
+            parts.authority = Some(authority.map_err(|_| Failure::BadTarget)?);
+            parts.path_and_query = Some(target);
+            *request.uri_mut() = Uri::from_parts(parts).map_err(|_| Failure::BadTarget)?;
+            *request.version_mut() = Version::HTTP_2;
+            request.headers_mut().remove(HOST);
+        } else {
+            *request.uri_mut() = Uri::from(target);
+            *request.version_mut() = Version::HTTP_11;
+            let host = host.clone();
+            request.headers_mut().insert(HOST, host);
+        }
+        Ok(())
+    }
+
+    fn without_prefix(&self, target: PathAndQuery) -> PathAndQuery {
+        if !self.service.strips_prefix {
+            return target;
+        }
+        let rest = self.service.stripped(target.as_str());
+        let path = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
+        PathAndQuery::try_from(path).unwrap_or(target)
+    }
+}
+
+/// Whether a body is only cut into chunks. What else it may be coded in ends at the next hop as the chunks
+/// do, and the upstream could not know of it any more.
+fn is_chunked_alone(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+    codings.next().is_none_or(is_chunked) && codings.next().is_none()
+}
+
+/// Makes the head of an upstream's answer one for the client. Where the body came in chunks its length is
+/// what they say, and another one beside would be read by somebody behind.
+pub(super) fn relay(headers: &mut HeaderMap) -> Result<(), Failure> {
+    if headers.contains_key(TRANSFER_ENCODING) {
+        if !is_chunked_alone(headers) {
+            return Err(Failure::UpstreamFailed);
+        }
+        headers.remove(CONTENT_LENGTH);
+    }
+    hop_by_hop::remove(headers);
+    Ok(())
+}
+
+/// HTTP/2 may send cookies in several lines, which are one in HTTP/1.1 (RFC 9113, 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    let mut cookies = headers.get_all(COOKIE).iter();
+    if cookies.next().is_none() || cookies.next().is_none() {
+        return;
+    }
+    let lines: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if let Ok(joined) = HeaderValue::from_bytes(&lines.join(&b"; "[..])) {
+        headers.insert(COOKIE, joined);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_in_chunks_or_has_a_length_and_nothing_else() {
+        let relayed = |lines: &[(&'static str, &'static str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in lines {
+                headers.append(*name, HeaderValue::from_static(value));
+            }
+            relay(&mut headers).map(|()| headers.contains_key(CONTENT_LENGTH))
+        };
+        let (chunked, length) = (("transfer-encoding", "chunked"), ("content-length", "3"));
+        assert_eq!(relayed(&[length]), Ok(true));
+        assert_eq!(relayed(&[chunked]), Ok(false));
+        assert_eq!(relayed(&[chunked, length]), Ok(false));
+        for wrong in
+            [&[("transfer-encoding", "gzip, chunked")][..], &[("transfer-encoding", "gzip")], &[chunked; 2]]
+        {
+            assert_eq!(relayed(wrong), Err(Failure::UpstreamFailed), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! A request's body on its way to the upstream: passed on as it comes, no faster than the upstream takes
+//! it, bounded in size and in how long it may be silent.
+
+use super::failure::Failure;
+use super::hop_by_hop;
+use super::now;
+use super::pace::Pace;
+use super::patience::Patience;
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// What is seen of a body from outside: by who waits for the answer to it. The connection to the upstream
+/// reads it in a task of its own, though always in the same thread.
+#[derive(Default)]
+pub(super) struct Upload {
+    moves: AtomicU32,
+    trouble: AtomicU8,
+    /// Whether it is the client that is waited for, and not the upstream.
+    waits_for_client: AtomicBool,
+    /// Whether it may come as slowly as it likes, if it comes.
+    may_trickle: AtomicBool,
+    ended: Notify,
+}
+
+const TOO_LARGE: u8 = 1;
+const TOO_SLOW: u8 = 2;
+const BROKEN: u8 = 3;
+const ENDED: u8 = 4;
+const LEFT: u8 = 5;
+
+impl Upload {
+    /// How many parts have been passed on, of the body and of the answer to it.
+    pub(super) fn moves(&self) -> u32 {
+        self.moves.load(Ordering::Relaxed)
+    }
+
+    /// A part was passed on, either way.
+    pub(super) fn moved(&self) {
+        self.moves.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It need not come at any pace: the upstream has answered it, or it is a conversation.
+    pub(super) fn may_trickle(&self) {
+        self.may_trickle.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn waits_for_client(&self) -> bool {
+        self.waits_for_client.load(Ordering::Relaxed)
+    }
+
+    /// Whether there may be more of it.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.trouble.load(Ordering::Relaxed) == 0
+    }
+
+    /// Waits until there is no more of it.
+    pub(super) async fn ended(&self) {
+        self.ended.notified().await;
+    }
+
+    /// Nobody reads it any more.
+    pub(super) fn is_left(&self) {
+        if self.is_under_way() {
+            self.ends(LEFT);
+        }
+    }
+
+    /// Why the body was given up, if it was.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        match self.trouble.load(Ordering::Relaxed) {
+            TOO_LARGE => Some(Failure::BodyTooLarge),
+            TOO_SLOW => Some(Failure::ClientTooSlow),
+            BROKEN => Some(Failure::Unreadable),
+            _ => None,
+        }
+    }
+
+    fn ends(&self, how: u8) {
+        self.trouble.store(how, Ordering::Relaxed);
+        self.ended.notify_one();
+    }
+}
+
+/// A body that was given up; why is known to its [`Upload`].
+#[derive(Debug, thiserror::Error)]
+#[error("the body of a request was given up")]
+pub(super) struct GivenUp;
+
+/// A request's body.
+pub(super) struct RequestBody(Option<Box<Streaming>>);
+
+struct Streaming {
+    inner: Incoming,
+    left: Option<u64>,
+    patience: Patience,
+    pace: Pace,
+    upload: Arc<Upload>,
+}
+
+impl Drop for Streaming {
+    fn drop(&mut self) {
+        self.upload.is_left();
+    }
+}
+
+impl RequestBody {
+    pub(super) const fn none() -> Self {
+        Self(None)
+    }
+
+    /// This body, of at most so many bytes, and what is seen of it; nothing for one that is empty.
+    pub(super) fn of(
+        inner: Incoming,
+        most: Option<u64>,
+        idle: Duration,
+    ) -> Result<(Self, Option<Arc<Upload>>), Failure> {
+        if inner.is_end_stream() {
+            return Ok((Self::none(), None));
+        }
+        if most.is_some_and(|most| inner.size_hint().lower() > most) {
+            return Err(Failure::BodyTooLarge);
+        }
+        let upload = Arc::<Upload>::default();
+        let (patience, pace) = (Patience::new(idle), Pace::new(idle));
+        let streaming = Streaming { inner, left: most, patience, pace, upload: Arc::clone(&upload) };
+        Ok((Self(Some(Box::new(streaming))), Some(upload)))
+    }
+}
+
+/// The same without trailers that are only meant in the head.
+fn cleared(mut frame: Frame<Bytes>) -> Frame<Bytes> {
+    if let Some(trailers) = frame.trailers_mut() {
+        hop_by_hop::remove_from_trailers(trailers);
+    }
+    frame
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = GivenUp;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, GivenUp>>> {
+        let Some(body) = &mut self.0 else { return Poll::Ready(None) };
+        let polled = Pin::new(&mut body.inner).poll_frame(cx);
+        body.upload.waits_for_client.store(polled.is_pending(), Ordering::Relaxed);
+        if polled.is_pending() {
+            body.pace.waits(now());
+            if body.patience.poll_end(cx, body.upload.moves()).is_ready() {
+                body.upload.ends(TOO_SLOW);
+                return Poll::Ready(Some(Err(GivenUp)));
+            }
+            return Poll::Pending;
+        }
+        body.patience.renew();
+        body.upload.moved();
+        let outcome = match ready!(polled) {
+            None => {
+                body.upload.ends(ENDED);
+                return Poll::Ready(None);
+            }
+            Some(Err(_)) => Err(BROKEN),
+            Some(Ok(frame)) => {
+                let size = frame.data_ref().map_or(0, Bytes::len) as u64;
+                let is_too_slow = body.pace.comes(size, now());
+                match body.left.map(|left| left.checked_sub(size)) {
+                    Some(None) => Err(TOO_LARGE),
+                    _ if is_too_slow && !body.upload.may_trickle.load(Ordering::Relaxed) => Err(TOO_SLOW),
+                    left => {
+                        body.left = left.flatten();
+                        Ok(cleared(frame))
+                    }
+                }
+            }
+        };
+        if outcome.is_ok() && body.inner.is_end_stream() {
+            body.upload.ends(ENDED);
+        }
+        Poll::Ready(Some(outcome.map_err(|trouble| {
+            body.upload.ends(trouble);
+            GivenUp
+        })))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.as_ref().is_none_or(|body| body.inner.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.as_ref().map_or_else(|| SizeHint::with_exact(0), |body| body.inner.size_hint())
+    }
+}

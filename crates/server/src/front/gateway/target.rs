@@ -1,0 +1,121 @@
+//! Where a request wants to go: its host and its path, each of which must be readable in one way only.
+
+use super::failure::Failure;
+use crate::authority;
+use hivemind_tower::path::has_dot_segments;
+use http::header::{HOST, HeaderValue};
+use http::request::Parts;
+use http::{Method, Version};
+
+/// Where a request wants to go, as far as routes ask.
+pub(super) struct Target {
+    /// As the client wrote it, with its port; none only in HTTP/1.0.
+    pub(super) host: Option<HeaderValue>,
+    /// How much of that is its name.
+    name: usize,
+}
+
+impl Target {
+    pub(super) fn of(parts: &Parts) -> Result<Self, Failure> {
+        let mut hosts = parts.headers.get_all(HOST).iter();
+        let (named, again) = (hosts.next(), hosts.next());
+        if again.is_some() {
+            return Err(Failure::BadTarget);
+        }
+        // The target goes before `Host` (RFC 9112, 3.2.2), as `:authority` does (RFC 9113, 8.3.1).
+        let host = match parts.uri.authority() {
+            Some(authority) => {
+                // A name and a password in front of it would be told on as a part of the host.
+                if authority.as_str().contains('@') {
+                    return Err(Failure::BadTarget);
+                }
+                HeaderValue::from_str(authority.as_str()).ok()
+            }
+            None => named.cloned(),
+        };
+        if host.is_none() && parts.version != Version::HTTP_10 {
+            return Err(Failure::BadTarget);
+        }
+        let name = host.as_ref().map_or(Some(0), name).ok_or(Failure::BadTarget)?;
+        let path = parts.uri.path();
+        let is_whole_server = parts.method == Method::OPTIONS && path == "*";
+        if !path.starts_with('/') && !is_whole_server {
+            return Err(Failure::BadTarget);
+        }
+        // What is outside of it to one reader is in a limit of its own to another.
+        if has_dot_segments(path) {
+            return Err(Failure::BadTarget);
+        }
+        Ok(Self { host, name })
+    }
+
+    /// The host without its port, for routes.
+    pub(super) fn name(&self) -> &str {
+        let host = self.host.as_ref().and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let name = host.get(..self.name).unwrap_or_default();
+        // The root that every name ends in may be written.
+        name.strip_suffix('.').unwrap_or(name)
+    }
+}
+
+/// How much of what a client calls the host is its name; none if it can be something else. Empty is allowed
+/// (RFC 9110, 7.2), and is no service's name.
+fn name(host: &HeaderValue) -> Option<usize> {
+    if host.is_empty() {
+        return Some(0);
+    }
+    authority::host(host.to_str().ok()?).map(str::len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+
+    fn of(request: http::request::Builder) -> Result<Option<String>, Failure> {
+        let target = Target::of(&request.body(()).unwrap().into_parts().0)?;
+        Ok(target.host.as_ref().map(|_| target.name().to_owned()))
+    }
+
+    #[test]
+    fn a_host_is_the_targets_then_the_headers_and_there_is_one() {
+        let host = |host: &str| of(Request::get("/").header("host", host));
+        assert_eq!(host("a.example:8080"), Ok(Some("a.example".into())));
+        assert_eq!(host("[2001:db8::1]:80"), Ok(Some("[2001:db8::1]".into())));
+        assert_eq!(host("a.example."), Ok(Some("a.example".into())));
+        assert_eq!(host(""), Ok(Some(String::new())));
+        for wrong in ["a b", "a/b", "a,b", "user@a", "a\"b", "a\u{e9}", "a:1:2", "[::1", "a:x", ":80"] {
+            assert_eq!(host(wrong), Err(Failure::BadTarget), "{wrong}");
+        }
+        let absolute = Request::get("http://b.example/x").header("host", "a.example");
+        assert_eq!(of(absolute), Ok(Some("b.example".into())));
+        let user = Request::get("http://me@b.example/x");
+        assert_eq!(of(user), Err(Failure::BadTarget));
+        let twice = Request::get("/").header("host", "a").header("host", "a");
+        assert_eq!(of(twice), Err(Failure::BadTarget));
+        assert_eq!(of(Request::get("/")), Err(Failure::BadTarget));
+        assert_eq!(of(Request::get("/").version(Version::HTTP_10)), Ok(None));
+        assert_eq!(of(Request::get("*").header("host", "a")), Err(Failure::BadTarget));
+        assert_eq!(of(Request::options("*").header("host", "a")), Ok(Some("a".into())));
+    }
+    #[test]
+    fn a_path_has_no_dot_segments_however_they_are_written() {
+        let path = |path: &str| of(Request::get(path).header("host", "a")).is_ok();
+        for sound in ["/", "/a.b/..c/.well-known", "/a%20b;c=..", "/...", "/a?b=/../c", "/%ff"] {
+            assert!(path(sound), "{sound}");
+        }
+        for wrong in [
+            "/pub/../admin/..;/pub/x",
+            "/.",
+            "/a/./b",
+            "/a/..",
+            "/a/%2e%2E/b",
+            "/a%2f..%5cb",
+            "/a/..;x=1/b",
+            "/a/.%3bx/b",
+            "/%ff/%2e./b",
+        ] {
+            assert!(!path(wrong), "{wrong}");
+        }
+    }
+}

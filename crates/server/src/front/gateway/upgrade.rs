@@ -1,0 +1,204 @@
+//! WebSockets: the handshake goes to the upstream like any request, over a connection of its own; once both
+//! have agreed, the two connections are one. A client that is over its limit may be accepted only to be told so, where the
+//! service says it that way.
+
+use super::access_log::Line;
+use super::dial::Stream;
+use super::exchange::{Attempt, left, shorter, try_each};
+use super::failure::Failure;
+use super::proxy::{Way, relay};
+use super::reply::{Content, Relayed, Waiting};
+use super::request_body::RequestBody;
+use super::upstream::{Lease, Upstream};
+use crate::front::websocket::{Spliced, accept_key, is_handshake, refuse_with_close, splice};
+use bytes::Bytes;
+use hivemind_core::Timestamp;
+use hivemind_tower::websocket::{Close, ConnectionGuard, MessageLimiter};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING,
+    UPGRADE,
+};
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
+
+/// Whether a handshake is sound, and has nothing behind its head: a body would be read as frames here and as
+/// a body there. No other upgrade than to a WebSocket is known here: a header that asks for one is left out,
+/// and the upstream answers as if it had not been there.
+fn is_sound(parts: &Parts) -> bool {
+    let mut lengths = parts.headers.get_all(CONTENT_LENGTH).iter();
+    is_handshake(parts)
+        && lengths.all(|length| length == "0")
+        && !parts.headers.contains_key(TRANSFER_ENCODING)
+}
+
+/// What a connection becomes.
+pub(super) enum Ticket {
+    Spliced(Box<Tunnel>),
+    Refused(Close),
+}
+
+pub(super) struct Tunnel {
+    upstream: oneshot::Receiver<(Box<dyn Stream>, Bytes)>,
+    limiter: MessageLimiter,
+    idle: Duration,
+    _lease: Lease,
+}
+
+impl Ticket {
+    /// Runs a connection to its end as what it has become.
+    pub(super) async fn run<T>(self, client: T, stopped: watch::Receiver<bool>)
+    where
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        match self {
+            Self::Refused(close) => refuse_with_close(client, &close).await,
+            Self::Spliced(tunnel) => {
+                // The connection is handed over as soon as its answer is read, which it is by now.
+                let Ok((upstream, ahead)) = tunnel.upstream.await else { return };
+                let upstream = super::rewound::Rewound::new(upstream, ahead);
+                // What counts no messages is kept to the end all the same: it counts as the open connection.
+                let counts = tunnel.limiter.is_counting();
+                let (limiter, _kept) =
+                    if counts { (Some(tunnel.limiter), None) } else { (None, Some(tunnel.limiter)) };
+                let spliced = splice(client, upstream, limiter, tunnel.idle, stopped).await;
+                let Spliced { ended, to_upstream, to_client, messages } = spliced;
+                tracing::debug!(?ended, to_upstream, to_client, messages, "a WebSocket ended");
+            }
+        }
+    }
+}
+
+/// Opens a WebSocket, or gives the upstream's answer if it does not.
+pub(super) async fn open(
+    way: &Way<'_>,
+    guard: &ConnectionGuard,
+    mut parts: Parts,
+    line: Option<&mut Line>,
+) -> Result<Response<Content>, Failure> {
+    if !is_sound(&parts) {
+        return Err(Failure::Unreadable);
+    }
+    let limiter = match guard.open() {
+        Err(close) => return refuse(way, &parts, close),
+        Ok(limiter) => limiter,
+    };
+    way.prepare(&mut parts);
+    parts.headers.remove(CONTENT_LENGTH);
+    parts.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    parts.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    let began = way.service.timeouts.total.map(|_| super::now());
+    let dial = async |upstream: Arc<Upstream>, parts| {
+        let left = match left(way, began) {
+            Ok(left) => left,
+            Err(failure) => return Attempt::Failed(failure),
+        };
+        let lease = match upstream.lease(way.visitor.desk.lane) {
+            Ok(lease) => lease,
+            Err(failure) => return Attempt::Unsent(parts, failure),
+        };
+        match upstream.dialler().dial_http1(shorter(way.service.timeouts.connect, left)).await {
+            Ok(stream) => {
+                upstream.is_reached();
+                Attempt::Done((stream, lease, parts))
+            }
+            Err(why) => {
+                upstream.leave_out(&why);
+                Attempt::Unsent(parts, why.failure())
+            }
+        }
+    };
+    let (stream, lease, parts) = try_each(way, parts, dial).await?;
+    if let Some(line) = line {
+        line.goes_to(&lease.upstream().authority);
+    }
+    let mut request = Request::from_parts(parts, RequestBody::none());
+    way.address(&mut request, lease.upstream(), false)?;
+    agree(way, stream, request, limiter, lease, began).await
+}
+
+/// Sends the handshake, and hands both connections over if it is accepted.
+async fn agree(
+    way: &Way<'_>,
+    stream: Box<dyn Stream>,
+    request: Request<RequestBody>,
+    limiter: MessageLimiter,
+    lease: Lease,
+    began: Option<Timestamp>,
+) -> Result<Response<Content>, Failure> {
+    let handshake = http1::Builder::new().handshake(TokioIo::new(stream));
+    let (mut sender, mut connection) = handshake.await.map_err(|_| Failure::UpstreamFailed)?;
+    let (handed_over, upstream) = oneshot::channel();
+    tokio::task::spawn_local(async move {
+        let ended = poll_fn(|cx| Pin::new(&mut connection).poll(cx)).await;
+        if ended.is_ok() {
+            let parts = connection.into_parts();
+            // Nobody waits for it where the upstream did not agree.
+            let _ = handed_over.send((parts.io.into_inner(), parts.read_buf));
+        }
+    });
+    let timeouts = &way.service.timeouts;
+    let most = shorter(timeouts.response, left(way, began)?);
+    let answered = timeout(most, sender.send_request(request)).await;
+    let response = answered.map_err(|_| Failure::UpstreamTooSlow)?.map_err(|_| Failure::UpstreamFailed)?;
+    let has_agreed = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    let (mut head, body) = response.into_parts();
+    relay(&mut head.headers)?;
+    if !has_agreed {
+        let waiting = Waiting { idle: timeouts.idle, left: left(way, began)?, upload: None };
+        let relayed = Relayed::begun(body, lease, waiting).await;
+        let relayed = relayed.map_err(|_| Failure::UpstreamFailed)?;
+        return Ok(Response::from_parts(head, Content::Relayed(relayed)));
+    }
+    head.headers.remove(CONTENT_LENGTH);
+    head.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    head.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    let tunnel = Tunnel { upstream, limiter, idle: timeouts.idle, _lease: lease };
+    way.visitor.ticket.replace(Some(Ticket::Spliced(Box::new(tunnel))));
+    Ok(Response::from_parts(head, Content::own(Bytes::new())))
+}
+
+/// Accepts a WebSocket only to close it: a script in a browser does not see what an HTTP answer says.
+fn refuse(way: &Way<'_>, parts: &Parts, close: Close) -> Result<Response<Content>, Failure> {
+    let key = parts.headers.get(SEC_WEBSOCKET_KEY).and_then(accept_key).ok_or(Failure::Unreadable)?;
+    let mut response = Response::new(Content::own(Bytes::new()));
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(SEC_WEBSOCKET_ACCEPT, key);
+    way.visitor.ticket.replace(Some(Ticket::Refused(close)));
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handshake_has_nothing_behind_its_head() {
+        let of = |headers: &[(&str, &str)]| {
+            let request = Request::get("/")
+                .header("connection", "upgrade")
+                .header("upgrade", "websocket")
+                .header("sec-websocket-version", "13")
+                .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
+            let request =
+                headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+            is_sound(&request.body(()).unwrap().into_parts().0)
+        };
+        assert!(of(&[]));
+        assert!(of(&[("content-length", "0")]));
+        assert!(!of(&[("content-length", "5")]));
+        assert!(!of(&[("transfer-encoding", "chunked")]));
+        assert!(!of(&[("sec-websocket-key", "another")]));
+    }
+}

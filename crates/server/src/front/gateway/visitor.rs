@@ -1,0 +1,39 @@
+//! Who is at the other end of a connection, and what its requests need of the thread that serves it.
+
+use super::access_log::AccessLog;
+use super::forwarding::Origin;
+use super::presence::{Presence, Roll};
+use super::route::{Dice, Table};
+use super::upgrade::Ticket;
+use arc_swap::ArcSwap;
+use hivemind_tower::ClientAddress;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What all threads share.
+pub(super) struct Shared {
+    pub(super) table: ArcSwap<Table>,
+    pub(super) log: Option<AccessLog>,
+    /// Who is believed about those before it.
+    pub(super) clients: ClientAddress,
+    /// HTTP/2 has no such bound of its own, only one in bytes.
+    pub(super) max_headers: usize,
+}
+
+/// What one thread has.
+pub(super) struct Desk {
+    pub(super) shared: Arc<Shared>,
+    pub(super) lane: usize,
+    pub(super) roll: Roll,
+    pub(super) dice: Dice,
+}
+
+/// One connection's client.
+pub(super) struct Visitor {
+    pub(super) desk: Rc<Desk>,
+    pub(super) presence: Rc<Presence>,
+    pub(super) origin: Origin,
+    /// What the connection becomes once the answer that says so is written.
+    pub(super) ticket: RefCell<Option<Ticket>>,
+}

@@ -1,0 +1,51 @@
+//! The opening handshake (RFC 6455, section 4.2), as far as a gateway takes part in it.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{CONNECTION, HeaderName, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Version};
+use sha1_smol::Sha1;
+
+/// What RFC 6455 has every server append to the key, so that no other kind of server agrees by chance.
+const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+const KEY_BYTES: usize = 16;
+
+/// Whether a request asks for a WebSocket as RFC 6455 has it: over HTTP/1.1, with a key of 16 bytes,
+/// version 13. Over HTTP/2 it would be another handshake (RFC 8441), which is not offered.
+pub(crate) fn is_handshake(parts: &Parts) -> bool {
+    let headers = &parts.headers;
+    parts.method == Method::GET
+        && parts.version == Version::HTTP_11
+        && has_token(headers, &CONNECTION, "upgrade")
+        && has_token(headers, &UPGRADE, "websocket")
+        && only(headers, &SEC_WEBSOCKET_VERSION).is_some_and(|version| version == "13")
+        && only(headers, &SEC_WEBSOCKET_KEY).is_some_and(is_key)
+}
+
+/// What a server answers to a client's key, in `Sec-WebSocket-Accept`; none if it is not a key.
+pub(crate) fn accept_key(key: &HeaderValue) -> Option<HeaderValue> {
+    if !is_key(key) {
+        return None;
+    }
+    let mut hash = Sha1::new();
+    hash.update(key.as_bytes());
+    hash.update(GUID);
+    HeaderValue::try_from(STANDARD.encode(hash.digest().bytes())).ok()
+}
+
+fn is_key(key: &HeaderValue) -> bool {
+    let mut bytes = [0; KEY_BYTES + 2]; // What the decoder wants for 24 letters, padding or not.
+    key.len() == 24 && STANDARD.decode_slice(key.as_bytes(), &mut bytes) == Ok(KEY_BYTES)
+}
+
+/// The value of a header that is there once. There twice, two servers may read it differently.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
+    let mut values = headers.get_all(name).iter();
+    values.next().filter(|_| values.next().is_none())
+}
+
+fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|said| said.trim().eq_ignore_ascii_case(token))
+}

@@ -1,0 +1,3 @@
+//! Configuration of other programs, made into ours.
+
+pub(crate) mod nginx;

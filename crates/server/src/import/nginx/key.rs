@@ -1,0 +1,57 @@
+//! What a zone counts by, where the gateway can tell clients apart in the same way.
+
+/// How the gateway knows a client in the way that a zone does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Identity {
+    Address,
+    Bearer,
+    ApiKey,
+    SessionHeader,
+    SessionCookie(String),
+}
+
+impl Identity {
+    /// The steps of `gateway.identity`.
+    pub(super) fn steps(&self) -> &'static str {
+        match self {
+            Self::Address => "[ip]",
+            Self::Bearer => "[bearer, ip]",
+            Self::ApiKey => "[api_key, ip]",
+            Self::SessionHeader | Self::SessionCookie(_) => "[session, ip]",
+        }
+    }
+}
+
+/// The identity of a key; or why there is none, and what to do.
+pub(super) fn identity(key: &str) -> Result<Identity, String> {
+    // A service is of one host, so its clients are counted apart from those of another anyway.
+    let of_client = ["$server_name", "$host", "$http_host"].iter().fold(key.to_owned(), |key, host| {
+        let rest = key.replace(host, "");
+        if rest.contains('$') { rest } else { key }
+    });
+    match of_client.trim_matches([':', '-', '_', '|', ' ']) {
+        "$binary_remote_addr" | "$remote_addr" => Ok(Identity::Address),
+        "$http_authorization" => Ok(Identity::Bearer),
+        "$http_x_api_key_id" => Ok(Identity::ApiKey),
+        "$http_x_session_id" => Ok(Identity::SessionHeader),
+        cookie if cookie.strip_prefix("$cookie_").is_some_and(is_name) => {
+            Ok(Identity::SessionCookie(cookie.trim_start_matches("$cookie_").to_owned()))
+        }
+        "$server_name" | "$host" | "$http_host" => Err(
+            "it counts all clients of a host together, and the gateway counts each client; the limit is left out"
+                .to_owned(),
+        ),
+        header if header.strip_prefix("$http_").is_some_and(is_name) => Err(format!(
+            "the gateway knows clients by a session, a bearer token, X-API-Key-ID or their address, not by \
+             `{header}`; have the client send X-API-Key-ID; the limit is left out"
+        )),
+        other if !other.contains('$') => {
+            Err("it counts all clients together, and the gateway counts each client; the limit is left out".into())
+        }
+        other => Err(format!("the gateway cannot count by `{other}`; the limit is left out")),
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}

@@ -1,0 +1,108 @@
+//! nginx's words: separated by spaces, in quotes or not, with `;`, `{` and `}` between them, and comments.
+
+/// A word or a mark, and the line that it begins in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Token {
+    pub(super) kind: Kind,
+    pub(super) line: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Word(String),
+    Open,
+    Close,
+    End,
+}
+
+/// What cannot be read as words, and where.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unread {
+    pub(super) line: usize,
+    pub(super) cause: &'static str,
+}
+
+pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Unread> {
+    let mut tokens = Vec::new();
+    let (mut line, mut rest) = (1, text.chars().peekable());
+    while let Some(letter) = rest.next() {
+        let begun = line;
+        let kind = match letter {
+            '\n' => {
+                line += 1;
+                continue;
+            }
+            _ if letter.is_whitespace() => continue,
+            '#' => {
+                while rest.next_if(|letter| *letter != '\n').is_some() {}
+                continue;
+            }
+            ';' => Kind::End,
+            '{' => Kind::Open,
+            '}' => Kind::Close,
+            quote @ ('"' | '\'') => Kind::Word(
+                quoted(&mut rest, quote, &mut line)
+                    .ok_or(Unread { line: begun, cause: "a quote is opened here and never closed" })?,
+            ),
+            letter => Kind::Word(plain(letter, &mut rest, &mut line)),
+        };
+        tokens.push(Token { kind, line: begun });
+    }
+    Ok(tokens)
+}
+
+type Letters<'a> = std::iter::Peekable<std::str::Chars<'a>>;
+
+fn quoted(rest: &mut Letters<'_>, quote: char, line: &mut usize) -> Option<String> {
+    let mut word = String::new();
+    loop {
+        match rest.next()? {
+            letter if letter == quote => return Some(word),
+            '\\' => word.push_str(&escaped(rest.next()?)),
+            letter => {
+                *line += usize::from(letter == '\n');
+                word.push(letter);
+            }
+        }
+    }
+}
+
+/// A word ends at a space or a mark; `${name}` is part of it.
+fn plain(first: char, rest: &mut Letters<'_>, line: &mut usize) -> String {
+    let mut word = String::new();
+    let mut next = Some(first);
+    while let Some(letter) = next {
+        match letter {
+            '\\' => {
+                let after = rest.next().unwrap_or_default();
+                *line += usize::from(after == '\n');
+                word.push_str(&escaped(after));
+            }
+            '$' if rest.peek() == Some(&'{') => {
+                word.push('$');
+                while let Some(letter) = rest.next_if(|letter| !letter.is_whitespace()) {
+                    if !"{}".contains(letter) {
+                        word.push(letter);
+                    }
+                    if letter == '}' {
+                        break;
+                    }
+                }
+            }
+            letter => word.push(letter),
+        }
+        next = rest.next_if(|letter| !letter.is_whitespace() && !";{}".contains(*letter));
+    }
+    word
+}
+
+/// nginx takes off a backslash before quotes, spaces and itself, and leaves all others to whoever reads on.
+fn escaped(letter: char) -> String {
+    match letter {
+        '"' | '\'' | '\\' | ' ' => letter.to_string(),
+        't' => "\t".to_owned(),
+        'r' => "\r".to_owned(),
+        'n' => "\n".to_owned(),
+        other => format!("\\{other}"),
+    }
+}

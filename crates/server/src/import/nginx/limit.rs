@@ -1,0 +1,111 @@
+//! `limit_req` in a place: of all that hold there, the one that becomes the place's limit.
+
+use super::context::Context;
+use super::key::Identity;
+use super::report::Report;
+use super::tree::Directive;
+use super::zone::{Zone, Zones};
+
+/// A limit of the gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Limit {
+    pub(super) zone: String,
+    pub(super) requests: u32,
+    pub(super) seconds: u32,
+    pub(super) burst: u32,
+    /// None: what is over the rate is not held back.
+    pub(super) delay_after: Option<u32>,
+    pub(super) dry_run: bool,
+}
+
+/// What all limits have in common.
+pub(super) struct Limits<'d> {
+    pub(super) zones: Zones<'d>,
+    /// Of the first limit that is carried over; the gateway has one for all.
+    pub(super) identity: Option<Identity>,
+}
+
+impl Limits<'_> {
+    /// The limit of a place; none if nothing is limited there.
+    pub(super) fn of(&mut self, context: &Context<'_>, report: &mut Report) -> Option<Limit> {
+        let mut found: Vec<(&Directive, Limit)> = Vec::new();
+        for directive in context.limit_req.iter().copied() {
+            found.extend(self.one(directive, context, report).map(|limit| (directive, limit)));
+        }
+        // In the long run the slowest holds for all of them.
+        let slowest =
+            |(_, limit): &(&Directive, Limit)| u64::from(limit.requests) * 60 / u64::from(limit.seconds);
+        found.sort_by_key(slowest);
+        let mut found = found.into_iter();
+        let (_, limit) = found.next()?;
+        for (directive, other) in found {
+            let text = format!(
+                "a request has one limit in the gateway, and `{}` is the slowest of those here; `{}` is left out",
+                limit.zone, other.zone
+            );
+            report.lose(directive, text);
+        }
+        tell_status(context, report);
+        Some(limit)
+    }
+
+    fn one(&mut self, directive: &Directive, context: &Context<'_>, report: &mut Report) -> Option<Limit> {
+        let arg = |name: &str| directive.args.iter().find_map(|arg| arg.strip_prefix(name));
+        let name = arg("zone=").unwrap_or_default();
+        let Some(zone) = self.zones.get(name) else {
+            report.lose(directive, format!("there is no zone `{name}`; name the file that has it, too"));
+            return None;
+        };
+        let Some(Zone { identity, requests, seconds, .. }) = zone else {
+            report.lose(
+                directive,
+                format!("the zone `{name}` could not be carried over, so this is not limited"),
+            );
+            return None;
+        };
+        if self.identity.get_or_insert_with(|| identity.clone()) != identity {
+            let text = format!(
+                "the gateway knows clients in one way for all limits, and that of `{name}` is another; it is left out"
+            );
+            report.lose(directive, text);
+            return None;
+        }
+        let number = |name: &str| arg(name).and_then(|text| text.parse::<u32>().ok());
+        let burst = number("burst=").unwrap_or(0);
+        let nodelay = directive.args.iter().any(|arg| arg == "nodelay");
+        let delay_after = match number("delay=") {
+            _ if nodelay || burst == 0 => None,
+            Some(after) if after >= burst => None,
+            after => Some(after.unwrap_or(0)),
+        };
+        Some(Limit {
+            zone: name.to_owned(),
+            requests: *requests,
+            seconds: *seconds,
+            // nginx does not count the first one.
+            burst: burst.saturating_add(1),
+            delay_after,
+            dry_run: context.limit_req_dry_run.is_some_and(|directive| directive.arg(0) == "on"),
+        })
+    }
+}
+
+fn tell_status(context: &Context<'_>, report: &mut Report) {
+    match context.limit_req_status {
+        Some(status) if status.arg(0) != "429" => {
+            report.note(status, "the gateway refuses with 429 and Retry-After, always");
+        }
+        Some(_) => {}
+        None => {
+            if let Some(directive) = context.limit_req.first() {
+                report.note(
+                    directive,
+                    "nginx refuses with 503 unless `limit_req_status` says otherwise; the gateway with 429",
+                );
+            }
+        }
+    }
+    if let Some(level) = context.limit_req_log_level {
+        report.note(level, "refusals are told in `gateway.refusal_log`, at no level");
+    }
+}

@@ -1,0 +1,93 @@
+//! `location`: which requests it is for, and what becomes of them.
+
+use super::context::Context;
+use super::limit::{Limit, Limits};
+use super::others;
+use super::real_ip::ClientIp;
+use super::report::Report;
+use super::tree::Directive;
+use super::upstream::{self, Manner};
+
+/// A location that requests are proxied in.
+pub(super) struct Proxied<'d> {
+    pub(super) directive: &'d Directive,
+    pub(super) path: String,
+    pub(super) is_exact: bool,
+    pub(super) manner: Manner,
+    pub(super) limit: Option<Limit>,
+}
+
+/// What is the same for all locations.
+pub(super) struct Around<'a, 'd> {
+    pub(super) upstreams: &'a [&'d Directive],
+    pub(super) limits: &'a mut Limits<'d>,
+    pub(super) client_ip: &'a mut ClientIp,
+    pub(super) report: &'a mut Report,
+}
+
+impl<'d> Around<'_, 'd> {
+    /// Everything that is proxied in these locations and in those below them.
+    pub(super) fn proxied(&mut self, block: &'d [Directive], context: &Context<'d>) -> Vec<Proxied<'d>> {
+        let mut all = Vec::new();
+        for location in block.iter().filter(|directive| directive.name == "location") {
+            let inside = location.children();
+            let context = context.within(inside);
+            let read: [&[&str]; 3] =
+                [&["location", "proxy_pass"], &Context::DIRECTIVES, &ClientIp::DIRECTIVES];
+            others::tell(inside, &read, self.report);
+            self.client_ip.add(inside, Some("location"), self.report);
+            all.extend(self.one(location, &context));
+            all.extend(self.proxied(inside, &context));
+        }
+        all
+    }
+
+    fn one(&mut self, location: &'d Directive, context: &Context<'d>) -> Option<Proxied<'d>> {
+        let inside = location.children();
+        let Some(pass) = inside.iter().find(|directive| directive.name == "proxy_pass") else {
+            let is_limited = inside.iter().any(|directive| directive.name == "limit_req");
+            let has_inner = inside.iter().any(|directive| directive.name == "location");
+            if is_limited || !has_inner {
+                self.report
+                    .note(location, "it has no `proxy_pass`, and the gateway only proxies; it is left out");
+            }
+            return None;
+        };
+        let (path, is_exact) = self.path(location)?;
+        let manner = upstream::manner(pass, &path, context, self.upstreams, self.report)?;
+        let limit = self.limits.of(context, self.report);
+        Some(Proxied { directive: location, path, is_exact, manner, limit })
+    }
+
+    fn path(&mut self, location: &Directive) -> Option<(String, bool)> {
+        let written = location.args.concat();
+        let (path, is_exact) = match written.as_str() {
+            regex if regex.starts_with('~') => {
+                let text = "the gateway finds services by prefix, and has no regular expressions; write the paths as `endpoints`";
+                self.report.note(location, text);
+                return None;
+            }
+            named if named.starts_with('@') => {
+                self.report
+                    .note(location, "a named location is for other directives of nginx; it is left out");
+                return None;
+            }
+            path if path.starts_with("^~") => (path.trim_start_matches("^~"), false),
+            path if path.starts_with('=') => (path.trim_start_matches('='), true),
+            path => (path, false),
+        };
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"{}?#\\\"<>".contains(&byte);
+        let is_sound = path.starts_with('/') && path.bytes().all(is_plain) && !path.contains("//");
+        if !is_sound {
+            self.report.note(location, "the gateway takes plain paths from `/` on, in ASCII; it is left out");
+            return None;
+        }
+        if !is_exact && !path.ends_with('/') {
+            let text = format!(
+                "in nginx it is for `{path}x` as well; in the gateway for `{path}` and what is below it"
+            );
+            self.report.note(location, text);
+        }
+        Some((path.to_owned(), is_exact))
+    }
+}

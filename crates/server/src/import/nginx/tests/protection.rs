@@ -1,0 +1,76 @@
+//! What protected the app in nginx protects it here, or is told.
+
+use super::{checked, first, gateway, imported, one};
+
+const ZONE: &str = "limit_req_zone $binary_remote_addr zone=a:1m rate=1r/s;";
+
+/// What is made of it, and whether it protects less.
+fn is_weaker(text: &str) -> bool {
+    let made = imported(text, &[]).unwrap_or_else(|error| panic!("{error}"));
+    checked(&made.yaml);
+    made.is_weaker
+}
+
+#[test]
+fn a_limit_that_is_lost_is_more_than_a_note() {
+    let two = format!("{ZONE} limit_req_zone $binary_remote_addr zone=b:1m rate=9r/s;");
+    for (http, location, weaker) in [
+        (ZONE, "limit_req zone=a burst=5;", false),
+        ("", "", false),
+        ("", "limit_req zone=gone;", true),
+        ("limit_req_zone $binary_remote_addr$uri zone=a:1m rate=1r/s;", "limit_req zone=a;", true),
+        (two.as_str(), "limit_req zone=a; limit_req zone=b;", true),
+    ] {
+        assert_eq!(is_weaker(&one(http, location)), weaker, "{http} {location}");
+    }
+}
+
+#[test]
+fn a_dry_run_of_the_platform_reaches_every_limit() {
+    let made = imported(&one(ZONE, "limit_req zone=a;"), &[]).unwrap();
+    assert!(!made.yaml.contains("dry_run"), "{}", made.yaml);
+    assert!(
+        first(&one(&format!("{ZONE} limit_req_dry_run on;"), "limit_req zone=a;")).limit
+            != first(&one(ZONE, "limit_req zone=a;")).limit
+    );
+}
+
+#[test]
+fn whom_nginx_believes_by_another_header_is_not_believed() {
+    let trusted =
+        |header: &str| gateway(&one(&format!("set_real_ip_from 10.0.0.0/8; {header}"), "")).front.clients;
+    assert_eq!(trusted("real_ip_header X-Forwarded-For;").trusted_proxies, ["10.0.0.0/8"]);
+    for header in ["", "real_ip_header X-Real-IP;", "real_ip_header proxy_protocol;"] {
+        assert!(trusted(header).trusted_proxies.is_empty(), "{header}");
+    }
+    let of_one = one("real_ip_header X-Forwarded-For;", "set_real_ip_from 10.0.0.0/8;");
+    assert!(is_weaker(&of_one), "trusted for one location, and now for all");
+}
+
+#[test]
+fn a_redirect_elsewhere_is_none_and_what_stands_beside_one_is_told() {
+    let tls = "server { listen 443 ssl; server_name b.org; ssl_certificate /b.crt; ssl_certificate_key /b.key; location / { proxy_pass http://h; } }";
+    let redirect =
+        |to: &str| format!("server {{ listen 80; server_name a.org; deny all; return 301 {to}; }} {tls}");
+    let from = |text: &str| gateway(text).front.tls.unwrap().redirect_from;
+    assert!(from(&redirect("https://$host$request_uri")).is_some());
+    assert!(from(&redirect("https://www.a.org$request_uri")).is_none());
+    let made = imported(&redirect("https://$host$request_uri"), &[]).unwrap();
+    for told in ["deny all", "return 301"] {
+        assert!(made.notes.iter().any(|note| note.directive.starts_with(told)), "{told}: {}", made.yaml);
+    }
+}
+
+#[test]
+fn the_default_server_is_that_of_the_address_that_is_listened_on() {
+    let text = "server { listen 80; return 301 https://$host$request_uri; } ssl_certificate /a.crt; ssl_certificate_key /a.key;
+        server { listen 443 ssl; server_name a.org; location / { proxy_pass http://h; } }";
+    let gateway = gateway(text);
+    assert!(gateway.routing.services[0].hosts.is_empty(), "it answers for any host");
+    assert!(gateway.front.tls.is_some(), "the certificate of all servers is its own");
+}
+
+#[test]
+fn tls_without_a_certificate_is_told() {
+    assert!(is_weaker("server { listen 443 ssl; location / { proxy_pass http://h; } }"));
+}

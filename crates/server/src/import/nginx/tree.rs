@@ -1,0 +1,160 @@
+//! Directives in directives, with everything that is included.
+
+use super::ImportError;
+use super::glob;
+use super::lexer::{Kind, Token, tokens};
+use super::report::Place;
+use crate::config::read_bounded;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Blocks in blocks and files in files, at the most.
+const DEEPEST: usize = 32;
+const MOST_FILES: usize = 1_000;
+const LARGEST_FILE: u64 = 4 << 20;
+const MOST_DIRECTIVES: usize = 100_000;
+
+/// One directive, and what is in its braces.
+#[derive(Clone, Debug)]
+pub(super) struct Directive {
+    pub(super) name: String,
+    pub(super) args: Vec<String>,
+    pub(super) block: Option<Vec<Directive>>,
+    pub(super) place: Place,
+}
+
+impl Directive {
+    /// As it is written, in short.
+    pub(super) fn shown(&self) -> String {
+        const LONGEST: usize = 80;
+        let words: Vec<&str> = std::iter::once(&self.name).chain(&self.args).map(String::as_str).collect();
+        let text: String = words.join(" ").chars().flat_map(char::escape_debug).collect();
+        if text.chars().count() > LONGEST {
+            format!("{}...", text.chars().take(LONGEST).collect::<String>())
+        } else {
+            text
+        }
+    }
+
+    pub(super) fn arg(&self, index: usize) -> &str {
+        self.args.get(index).map_or("", String::as_str)
+    }
+
+    pub(super) fn children(&self) -> &[Self] {
+        self.block.as_deref().unwrap_or_default()
+    }
+}
+
+/// Reads a file and all that it includes.
+pub(super) fn read(path: &Path) -> Result<Vec<Directive>, ImportError> {
+    // nginx looks for what is included beside its main file, whichever file includes it.
+    let home = path.parent().map(Path::to_owned).unwrap_or_default();
+    Reader { home, files: 0, directives: 0 }.file(path, 0, None)
+}
+
+struct Reader {
+    home: PathBuf,
+    files: usize,
+    directives: usize,
+}
+
+impl Reader {
+    fn file(
+        &mut self,
+        path: &Path,
+        depth: usize,
+        from: Option<&Place>,
+    ) -> Result<Vec<Directive>, ImportError> {
+        let name: Arc<str> = path.display().to_string().into();
+        let here = Place { order: self.files, file: Arc::clone(&name), line: 1 };
+        let place = from.cloned().unwrap_or(here);
+        self.files += 1;
+        if self.files > MOST_FILES || depth > DEEPEST {
+            let cause = format!("more than {MOST_FILES} files, or deeper than {DEEPEST}, are included");
+            return Err(ImportError::Broken { place, cause, remedy: "does a file include itself?" });
+        }
+        let text = read_bounded(path, LARGEST_FILE).map_err(|error| ImportError::Broken {
+            place: place.clone(),
+            cause: format!("{name} cannot be read: {error}"),
+            remedy: "check the path and who may read it",
+        })?;
+        let order = self.files - 1;
+        let at = |line| Place { order, file: Arc::clone(&name), line };
+        let tokens = tokens(&text).map_err(|unread| ImportError::Broken {
+            place: at(unread.line),
+            cause: unread.cause.to_owned(),
+            remedy: "`nginx -t` tells more",
+        })?;
+        let mut rest = tokens.into_iter();
+        let directives = self.block(&mut rest, &at, depth, None)?;
+        Ok(directives)
+    }
+
+    /// The directives up to the end of a block; `opened` is where it begins, none for a file.
+    fn block(
+        &mut self,
+        rest: &mut impl Iterator<Item = Token>,
+        at: &impl Fn(usize) -> Place,
+        depth: usize,
+        opened: Option<usize>,
+    ) -> Result<Vec<Directive>, ImportError> {
+        let broken = |line, cause: &str| ImportError::Broken {
+            place: at(line),
+            cause: cause.to_owned(),
+            remedy: "`nginx -t` tells more",
+        };
+        let mut directives = Vec::new();
+        let mut words: Vec<(String, usize)> = Vec::new();
+        while let Some(Token { kind, line }) = rest.next() {
+            let is_block = match kind {
+                Kind::Word(word) => {
+                    words.push((word, line));
+                    continue;
+                }
+                Kind::Close if !words.is_empty() => {
+                    return Err(broken(line, "a `;` is missing before this `}`"));
+                }
+                Kind::Close if opened.is_some() => return Ok(directives),
+                Kind::Close => return Err(broken(line, "this `}` closes nothing")),
+                Kind::End | Kind::Open if words.is_empty() => {
+                    return Err(broken(line, "a directive is missing here"));
+                }
+                Kind::End => false,
+                Kind::Open => true,
+            };
+            let mut named = std::mem::take(&mut words).into_iter();
+            let Some((name, begun)) = named.next() else { continue };
+            let args: Vec<String> = named.map(|(word, _)| word).collect();
+            self.directives += 1;
+            if depth > DEEPEST || self.directives > MOST_DIRECTIVES {
+                return Err(broken(line, "blocks are nested too deep, or there are too many directives"));
+            }
+            let block = is_block.then(|| self.block(rest, at, depth + 1, Some(line))).transpose()?;
+            let directive = Directive { name, args, block, place: at(begun) };
+            if directive.name == "include" && directive.block.is_none() {
+                directives.extend(self.included(&directive, depth)?);
+            } else {
+                directives.push(directive);
+            }
+        }
+        match (words.first(), opened) {
+            (Some((_, line)), _) => Err(broken(*line, "a `;` is missing behind this directive")),
+            (None, Some(line)) => Err(broken(line, "this `{` is never closed")),
+            (None, None) => Ok(directives),
+        }
+    }
+
+    fn included(&mut self, include: &Directive, depth: usize) -> Result<Vec<Directive>, ImportError> {
+        let pattern = self.home.join(include.arg(0));
+        let files = glob::files(&pattern).map_err(|error| ImportError::Broken {
+            place: include.place.clone(),
+            cause: format!("{} cannot be looked for: {error}", pattern.display()),
+            remedy: "check the path and who may read it",
+        })?;
+        let mut directives = Vec::new();
+        for file in files {
+            directives.extend(self.file(&file, depth + 1, Some(&include.place))?);
+        }
+        Ok(directives)
+    }
+}

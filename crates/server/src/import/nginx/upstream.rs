@@ -1,0 +1,174 @@
+//! `proxy_pass`, and the `upstream` that it may name: where requests go, and how.
+
+use super::context::Context;
+use super::report::Report;
+use super::tree::Directive;
+use super::unit;
+use crate::config::gateway::Upstream;
+
+/// Where requests of a place go, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Manner {
+    pub(super) upstreams: Vec<String>,
+    /// `keep`, `upstream` or a host.
+    pub(super) host_header: String,
+    pub(super) strip_prefix: bool,
+    pub(super) max_body: String,
+    pub(super) timeouts: Vec<(&'static str, String)>,
+    pub(super) upstream_ca: Option<String>,
+}
+
+/// The manner of a `proxy_pass` in a location of this path; none if it cannot be carried over.
+pub(super) fn manner(
+    pass: &Directive,
+    path: &str,
+    context: &Context<'_>,
+    blocks: &[&Directive],
+    report: &mut Report,
+) -> Option<Manner> {
+    let url = pass.arg(0);
+    if url.contains('$') {
+        report.note(
+            pass,
+            "where it goes depends on a variable; name the upstreams and make it services of their own",
+        );
+        return None;
+    }
+    let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| ["http", "https"].contains(scheme))
+    else {
+        report.note(pass, "the gateway reaches upstreams by `http://` and `https://` alone");
+        return None;
+    };
+    let (authority, uri) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let block = blocks.iter().find(|block| block.arg(0) == authority);
+    let servers: Vec<String> = match block {
+        Some(block) => servers(block, scheme, report),
+        None => vec![format!("{scheme}://{authority}")],
+    };
+    let upstreams: Vec<String> =
+        servers.iter().filter_map(|url| Upstream::parse(url)).map(|of| of.to_string()).collect();
+    if upstreams.is_empty() || upstreams.len() < servers.len() {
+        report
+            .note(pass, "the gateway reaches upstreams by a host and a port alone, and this is another kind");
+    }
+    if upstreams.is_empty() {
+        return None;
+    }
+    let strip_prefix = strips(pass, uri, path, report);
+    if scheme == "https" && context.verifies_upstream.is_none_or(|of| of.arg(0) != "on") {
+        report.note(pass, "nginx does not check the upstream's certificate unless told to; the gateway always does: give its CA in `upstream_ca`");
+    }
+    Some(Manner {
+        upstreams,
+        host_header: host_header(context, block.map(|block| block.arg(0)), report),
+        strip_prefix,
+        max_body: max_body(context, report),
+        timeouts: timeouts(context, report),
+        upstream_ca: context.upstream_ca.filter(|_| scheme == "https").map(|of| of.arg(0).to_owned()),
+    })
+}
+
+fn servers(block: &Directive, scheme: &str, report: &mut Report) -> Vec<String> {
+    let mut servers = Vec::new();
+    for directive in block.children() {
+        if directive.name != "server" {
+            let why = match directive.name.as_str() {
+                "keepalive" | "zone" | "keepalive_timeout" | "keepalive_requests" => {
+                    "connections to upstreams are kept open anyway"
+                }
+                _ => "of several upstreams the gateway takes the less loaded of two chosen by chance",
+            };
+            report.note(directive, why);
+            continue;
+        }
+        let options: Vec<&str> = directive.args.iter().skip(1).map(String::as_str).collect();
+        if options.iter().any(|option| ["down", "backup"].contains(option)) {
+            report.note(directive, "the gateway has no spare upstreams; it is left out");
+            continue;
+        }
+        if !options.is_empty() {
+            report.note(
+                directive,
+                format!("`{}` is not carried over: all upstreams are alike", options.join(" ")),
+            );
+        }
+        let address = directive.arg(0);
+        let has_port = address.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok());
+        // Behind `https://` a server without a port is at 80 to nginx all the same.
+        let port = if has_port && !address.ends_with(']') { "" } else { ":80" };
+        servers.push(format!("{scheme}://{address}{port}"));
+    }
+    servers
+}
+
+/// Whether the prefix is taken off. Other rewriting is not carried over.
+fn strips(pass: &Directive, uri: &str, path: &str, report: &mut Report) -> bool {
+    match uri {
+        "" => false,
+        uri if uri == path => false,
+        "/" if path.ends_with('/') => true,
+        _ => {
+            report.note(pass, format!("the path `{path}` is made `{uri}` there, which the gateway cannot: it can take a prefix off (`strip_prefix`)"));
+            false
+        }
+    }
+}
+
+fn host_header(context: &Context<'_>, block: Option<&str>, report: &mut Report) -> String {
+    let mut host = None;
+    for directive in &context.set_header {
+        let (name, value) = (directive.arg(0).to_ascii_lowercase(), directive.arg(1));
+        match (name.as_str(), value) {
+            ("host", "$host" | "$http_host" | "$server_name") => host = Some("keep".to_owned()),
+            ("host", "$proxy_host") => host = None,
+            ("host", value) if !value.contains('$') => host = Some(value.to_owned()),
+            ("host", _) => report.note(
+                directive,
+                "the gateway keeps the client's `Host`, takes the upstream's, or one that you write",
+            ),
+            // The gateway writes these itself, and does upgrades and connections by itself.
+            ("x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host" | "upgrade" | "connection", _) => {}
+            _ => report.note(
+                directive,
+                "the gateway adds no headers but `X-Forwarded-*` or `Forwarded` (`gateway.forwarded`)",
+            ),
+        }
+    }
+    host.or_else(|| block.map(str::to_owned)).unwrap_or_else(|| "upstream".to_owned())
+}
+
+fn max_body(context: &Context<'_>, report: &mut Report) -> String {
+    let Some(directive) = context.max_body else { return "1MiB".to_owned() };
+    match unit::bytes(directive.arg(0)) {
+        Some(0) => "off".to_owned(),
+        Some(bytes) => unit::shown_bytes(bytes),
+        None => {
+            report.note(directive, "this is no size; nginx's usual 1 MiB is taken");
+            "1MiB".to_owned()
+        }
+    }
+}
+
+fn timeouts(context: &Context<'_>, report: &mut Report) -> Vec<(&'static str, String)> {
+    let mut timeouts = Vec::new();
+    let mut add = |keys: &[&'static str], directive: Option<&Directive>, report: &mut Report| {
+        let Some(directive) = directive else { return };
+        match unit::time(directive.arg(0)).filter(|time| !time.is_zero()) {
+            Some(time) => timeouts.extend(keys.iter().map(|key| (*key, unit::shown_time(time)))),
+            None => report.note(directive, "this is no time above 0; the gateway's own holds"),
+        }
+    };
+    add(&["connect"], context.connect_timeout, report);
+    add(&["response", "idle"], context.read_timeout, report);
+    if let Some(send) = context.send_timeout {
+        let same =
+            context.read_timeout.is_some_and(|read| unit::time(read.arg(0)) == unit::time(send.arg(0)));
+        if !same {
+            report.note(
+                send,
+                "`timeouts.idle` is one time for both ways, and is taken from `proxy_read_timeout`",
+            );
+        }
+    }
+    timeouts
+}

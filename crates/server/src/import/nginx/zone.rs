@@ -1,0 +1,59 @@
+//! `limit_req_zone`: what is counted, and how fast.
+
+use super::key::{self, Identity};
+use super::report::Report;
+use super::tree::Directive;
+use std::collections::BTreeMap;
+
+/// A zone that can be carried over.
+#[derive(Clone, Debug)]
+pub(super) struct Zone<'d> {
+    pub(super) directive: &'d Directive,
+    pub(super) identity: Identity,
+    pub(super) requests: u32,
+    pub(super) seconds: u32,
+}
+
+/// All zones by name; none for one that cannot be carried over.
+pub(super) type Zones<'d> = BTreeMap<String, Option<Zone<'d>>>;
+
+pub(super) fn read<'d>(directives: &'d [Directive], report: &mut Report) -> Zones<'d> {
+    let mut zones = Zones::new();
+    for directive in directives.iter().filter(|directive| directive.name == "limit_req_zone") {
+        let named = directive.args.iter().find_map(|arg| arg.strip_prefix("zone="));
+        let Some(name) = named.map(|named| named.split(':').next().unwrap_or(named)) else {
+            report.note(directive, "it has no `zone=`; `nginx -t` tells more");
+            continue;
+        };
+        zones.insert(name.to_owned(), zone(directive, report));
+    }
+    zones
+}
+
+fn zone<'d>(directive: &'d Directive, report: &mut Report) -> Option<Zone<'d>> {
+    let rate = directive.args.iter().find_map(|arg| arg.strip_prefix("rate=")).and_then(rate);
+    let Some((requests, seconds)) = rate else {
+        report.note(directive, "its rate is not like `10r/s` or `600r/m`; the limit is left out");
+        return None;
+    };
+    if directive.args.iter().any(|arg| arg == "sync") {
+        report.note(directive, "`sync` shares it between nodes; here that is `storage`");
+    }
+    match key::identity(directive.arg(0)) {
+        Ok(identity) => Some(Zone { directive, identity, requests, seconds }),
+        Err(why) => {
+            report.note(directive, why);
+            None
+        }
+    }
+}
+
+/// `10r/s` or `5r/m`, kept as it is: nginx itself drops fractions of a thousandth of a request per second.
+fn rate(text: &str) -> Option<(u32, u32)> {
+    let (number, seconds) = match text.split_once("r/")? {
+        (number, "s") => (number, 1),
+        (number, "m") => (number, 60),
+        _ => return None,
+    };
+    Some((number.parse().ok().filter(|requests| *requests > 0)?, seconds))
+}

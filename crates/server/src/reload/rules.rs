@@ -1,0 +1,58 @@
+//! The rules of the rate limit service.
+
+use super::Followed;
+use crate::config::{LoadedRules, Problems, RuleTexts};
+use crate::health::Health;
+use crate::service::Service;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Where rules come from and where they go.
+pub(crate) struct RuleFiles {
+    pub(crate) path: PathBuf,
+    pub(crate) merge_domains: bool,
+    pub(crate) service: Arc<Service>,
+    pub(crate) health: Arc<Health>,
+}
+
+impl Followed for RuleFiles {
+    type Texts = RuleTexts;
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn read(&self) -> Result<(u64, RuleTexts), Problems> {
+        RuleTexts::read(&self.path).map(|texts| (texts.fingerprint(), texts))
+    }
+
+    fn load(&mut self, texts: RuleTexts) -> Result<Vec<String>, Problems> {
+        let loaded = texts.parse(self.merge_domains)?;
+        let notes = loaded.warnings.iter().map(ToString::to_string).collect();
+        accepted(&self.service, &self.health, loaded);
+        tracing::info!(path = %self.path.display(), "rules loaded");
+        Ok(notes)
+    }
+
+    fn refuse(&mut self, problems: &Problems) {
+        refused(&self.service, &self.health, problems);
+    }
+}
+
+/// Puts rules in force.
+pub(crate) fn accepted(service: &Service, health: &Health, loaded: LoadedRules) {
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    service.reload(loaded.ruleset);
+    health.rules_loaded();
+    service.stats().config_load_success.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Says everywhere that the rules on disk are not in force.
+pub(crate) fn refused(service: &Service, health: &Health, problems: &Problems) {
+    service.stats().config_load_error.fetch_add(1, Ordering::Relaxed);
+    health.rules_refused(problems.to_string());
+    tracing::error!("the rules are refused, those from before stay in force:\n{problems}");
+}

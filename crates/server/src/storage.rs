@@ -1,0 +1,188 @@
+//! Where counters are kept: in this process, or in a store that nodes share, with this
+//! process to fall back to. The one type that every front door decides with.
+//!
+//! With memory alone a decision is one branch away from the memory store. A shared store
+//! may have to be waited for, and may fail; what to do then is decided here, once, by
+//! the policy of each rule.
+
+mod changes;
+mod fallback;
+mod for_http;
+mod on_error;
+mod open;
+mod outage;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use for_http::counting;
+pub(crate) use on_error::OnError;
+pub(crate) use open::{figures, open};
+pub(crate) use outage::Fallbacks;
+
+use arc_swap::ArcSwapOption;
+use hivemind_core::store::{Charge, Context, LocalStore, MemoryStore, Store, StoreError, Verdicts};
+use hivemind_redis::RedisStore;
+use outage::Outage;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Where counters are kept.
+pub(crate) struct Storage<R = RedisStore> {
+    memory: Arc<MemoryStore>,
+    shared: Option<Shared<R>>,
+}
+
+struct Shared<R> {
+    store: Arc<R>,
+    on_error: OnError,
+    /// Whether it was ever there. Until then this node decides alone, whatever the policies
+    /// say: they are for a store that is lost, and nothing was counted in this one yet.
+    is_met: AtomicBool,
+    /// Why it is not asked now.
+    lost: ArcSwapOption<StoreError>,
+    outage: Outage,
+}
+
+impl<R> Storage<R> {
+    /// In this process.
+    pub(crate) fn in_memory(memory: MemoryStore) -> Self {
+        Self { memory: Arc::new(memory), shared: None }
+    }
+
+    /// In a store that is shared; `memory` is what this node falls back to, `on_error` what
+    /// counts where a rule says nothing.
+    pub(crate) fn shared(store: Arc<R>, memory: MemoryStore, on_error: OnError) -> Self {
+        let (is_met, lost, outage) = (AtomicBool::new(false), ArcSwapOption::empty(), Outage::default());
+        let shared = Shared { store, on_error, is_met, lost, outage };
+        Self { memory: Arc::new(memory), shared: Some(shared) }
+    }
+
+    /// This node's own counters.
+    pub(crate) fn memory(&self) -> &Arc<MemoryStore> {
+        &self.memory
+    }
+
+    /// The store that is shared, if one is.
+    pub(crate) fn shared_store(&self) -> Option<&Arc<R>> {
+        self.shared.as_ref().map(|shared| &shared.store)
+    }
+
+    /// From now on the shared store is asked: it is there.
+    pub(crate) fn meet(&self) {
+        if let Some(shared) = &self.shared {
+            shared.lost.store(None);
+            shared.is_met.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the shared store was ever there.
+    pub(crate) fn is_met(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.is_met.load(Ordering::Relaxed))
+    }
+
+    /// Whether this node counts alone what all shall count together.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| !shared.is_met.load(Ordering::Relaxed))
+    }
+
+    /// From now on the shared store is not asked: it is away.
+    pub(crate) fn lose(&self, reason: String) {
+        if let Some(shared) = &self.shared {
+            shared.lost.store(Some(Arc::new(StoreError::Unreachable { reason })));
+        }
+    }
+
+    /// Why the shared store is not asked, if it is known to be away.
+    pub(crate) fn lost(&self) -> Option<Arc<StoreError>> {
+        self.shared.as_ref()?.lost.load_full()
+    }
+
+    /// What a rule without a word of its own does on an error.
+    pub(crate) fn on_error(&self) -> OnError {
+        self.shared.as_ref().map(|shared| shared.on_error).unwrap_or_default()
+    }
+
+    /// What was decided without the shared store.
+    pub(crate) fn fallbacks(&self) -> Fallbacks {
+        self.shared.as_ref().map(|shared| shared.outage.fallbacks()).unwrap_or_default()
+    }
+
+    /// Decides a batch that the shared store could not decide, each charge by its policy.
+    #[cold]
+    pub(crate) fn fall_back(
+        &self,
+        batch: &[Charge<'_>],
+        policies: &[OnError],
+        context: Context,
+        error: &StoreError,
+    ) -> Verdicts {
+        if let Some(shared) = &self.shared {
+            for policy in policies {
+                shared.outage.count(*policy, 1);
+            }
+            shared.outage.warn(error, context.now);
+        }
+        fallback::decide(&self.memory, batch, policies, context)
+    }
+}
+
+impl<R> Shared<R> {
+    /// Whether this batch is for the shared store: where nothing is charged there is nothing to ask.
+    fn is_asked(&self, batch: &[Charge<'_>]) -> bool {
+        let is_met = self.is_met.load(Ordering::Relaxed);
+        if !is_met {
+            self.outage.count_before_start(batch.len());
+        }
+        is_met && !batch.is_empty()
+    }
+}
+
+impl<R: Store> Storage<R> {
+    /// Asks whoever keeps the counters. An error is for [`Storage::fall_back`].
+    pub(crate) async fn ask(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
+        match &self.shared {
+            Some(shared) if shared.is_asked(batch) => shared.store.decide(batch, context).await,
+            _ => Ok(self.memory.decide_now(batch, context)),
+        }
+    }
+
+    /// The same without waiting; `None` where it would have to.
+    #[inline]
+    pub(crate) fn ask_at_once(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+        match &self.shared {
+            Some(shared) if shared.is_asked(batch) => shared.store.try_decide(batch, context),
+            _ => Some(self.memory.decide_now(batch, context)),
+        }
+    }
+}
+
+/// For front doors without rules: everything is by the policy for all. Where that is
+/// `local`, this node decides; otherwise it is for the front door to pass or to refuse.
+impl<R: Store> Store for Storage<R> {
+    async fn decide(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
+        let error = match self.ask(batch, context).await {
+            Err(error) => error,
+            decided => return decided,
+        };
+        if let Some(shared) = &self.shared {
+            shared.outage.count(shared.on_error, batch.len());
+            if shared.on_error != OnError::Local {
+                return Err(error);
+            }
+            shared.outage.warn(&error, context.now);
+        }
+        Ok(self.memory.decide_now(batch, context))
+    }
+
+    fn try_decide(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+        self.ask_at_once(batch, context)
+    }
+
+    async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        self.memory.forget_now(charge.key);
+        match &self.shared {
+            Some(shared) => shared.store.forget(charge).await,
+            None => Ok(()),
+        }
+    }
+}

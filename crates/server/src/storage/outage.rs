@@ -1,0 +1,106 @@
+//! What is told of decisions that the shared store did not make: counted by policy, and
+//! warned of now and then.
+
+use super::OnError;
+use hivemind_core::Timestamp;
+use hivemind_core::store::StoreError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How often an outage is told of while it lasts.
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The limits that were decided without the shared store, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fallbacks {
+    pub(crate) open: u64,
+    pub(crate) closed: u64,
+    pub(crate) local: u64,
+    /// By this node alone, because the store has not been there yet.
+    pub(crate) start: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Outage {
+    open: AtomicU64,
+    closed: AtomicU64,
+    local: AtomicU64,
+    start: AtomicU64,
+    /// Requests since the last warning.
+    untold: AtomicU64,
+    warned_at: AtomicU64,
+}
+
+impl Outage {
+    pub(super) fn fallbacks(&self) -> Fallbacks {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Fallbacks {
+            open: read(&self.open),
+            closed: read(&self.closed),
+            local: read(&self.local),
+            start: read(&self.start),
+        }
+    }
+
+    pub(super) fn count_before_start(&self, charges: usize) {
+        self.start.fetch_add(charges as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn count(&self, policy: OnError, charges: usize) {
+        let counter = match policy {
+            OnError::Open => &self.open,
+            OnError::Closed => &self.closed,
+            OnError::Local => &self.local,
+        };
+        counter.fetch_add(charges as u64, Ordering::Relaxed);
+    }
+
+    /// Warns of one more request, unless another was warned of just now.
+    pub(super) fn warn(&self, error: &StoreError, now: Timestamp) {
+        if let Some(requests) = self.untold_at(now) {
+            let were = if requests == 1 { "request was" } else { "requests were" };
+            tracing::warn!(
+                requests,
+                "{error}; {requests} {were} decided by `on_error` since this was told last"
+            );
+        }
+    }
+
+    /// One more request; of how many to tell now, if it is time to.
+    fn untold_at(&self, now: Timestamp) -> Option<u64> {
+        self.untold.fetch_add(1, Ordering::Relaxed);
+        let warned_at = self.warned_at.load(Ordering::Relaxed);
+        // Apart either way: a clock that was set back must not keep it silent until it has caught up.
+        let apart = Duration::from_nanos(now.as_nanos().abs_diff(warned_at));
+        let is_due = apart >= WARNING_INTERVAL;
+        // Of all that see it due, one tells it.
+        let order = Ordering::Relaxed;
+        let told = is_due && self.warned_at.compare_exchange(warned_at, now.as_nanos(), order, order).is_ok();
+        told.then(|| self.untold.swap(0, Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Outage;
+    use hivemind_core::Timestamp;
+
+    // Seen failing on: `now >= warned_at + WARNING_INTERVAL`, which is silent after a clock was set back.
+    #[test]
+    fn an_outage_is_told_of_at_once_then_each_ten_seconds_with_how_many_it_met() {
+        let outage = Outage::default();
+        for (at_s, told) in [
+            (100, Some(1)),
+            (100, None),
+            (105, None),
+            (109, None),
+            (110, Some(4)),
+            (111, None),
+            (50, Some(2)),
+            (59, None),
+            (60, Some(2)),
+        ] {
+            assert_eq!(outage.untold_at(Timestamp::from_millis(at_s * 1_000)), told, "at {at_s} s");
+        }
+    }
+}

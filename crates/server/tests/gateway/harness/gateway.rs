@@ -1,0 +1,258 @@
+//! The gateway as a process: started with a configuration of its own, found by its first
+//! screen, and killed by its own handle when the test is over.
+
+use super::wire::Wire;
+use super::{Message, Process};
+use crate::support::log::Log;
+use crate::support::{DEADLINE, Page, post, within};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use tokio::process::Command;
+
+/// A gateway that is to be started.
+pub(crate) struct Setup {
+    folder: tempfile::TempDir,
+    config: Value,
+    text: Option<String>,
+    program: Vec<String>,
+}
+
+impl Setup {
+    /// With this `gateway` section, in which `listen` and a generous `platform` need not be said.
+    pub(crate) fn new(gateway: &Value) -> Self {
+        let mut config = json!({
+            "server": {"grpc_port": 0, "admin_port": 0, "metrics_port": 0},
+            "gateway": {
+                "listen": "127.0.0.1:0",
+                "platform": {"requests": 1_000_000, "window": "1s", "burst": 1_000_000},
+            },
+        });
+        merge(&mut config["gateway"], gateway);
+        let program = ["serve", "--config", "hivemind.yaml"].map(str::to_owned).to_vec();
+        Self { folder: tempfile::tempdir().unwrap(), config, text: None, program }
+    }
+
+    /// With a configuration as it is, and a free port in the place of whatever it listens on.
+    pub(crate) fn of_text(text: String) -> Self {
+        Self { text: Some(text), ..Self::new(&json!({})) }
+    }
+
+    /// Started by another command line.
+    pub(crate) fn command(arguments: &[&str]) -> Self {
+        let program = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        Self { program, ..Self::new(&json!({})) }
+    }
+
+    /// With more of any section.
+    pub(crate) fn with(mut self, more: &Value) -> Self {
+        merge(&mut self.config, more);
+        self
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn start_command(&self) -> Command {
+        // JSON is YAML.
+        let text = self.text.clone().unwrap_or_else(|| self.config.to_string());
+        std::fs::write(self.path().join("hivemind.yaml"), text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
+        command.args(&self.program).env_clear().current_dir(self.path());
+        if self.text.is_some() {
+            let ports =
+                ["GATEWAY__LISTEN", "SERVER__GRPC_PORT", "SERVER__ADMIN_PORT", "SERVER__METRICS_PORT"];
+            let any = ["127.0.0.1:0", "0", "0", "0"];
+            command.envs(ports.map(|name| format!("HIVEMIND_{name}")).into_iter().zip(any));
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command
+    }
+
+    pub(crate) async fn start(self) -> Gateway {
+        let mut child = self.start_command().spawn().unwrap();
+        let mut log = Log::of(child.stderr.take().unwrap());
+        let mut screen = Log::of(child.stdout.take().unwrap());
+        let shown = async {
+            let mut lines = Vec::new();
+            while lines.last().is_none_or(|line: &String| !line.contains("Stop it with")) {
+                lines.push(screen.next("").await);
+            }
+            lines
+        };
+        let ended = async {
+            let status = child.wait().await.unwrap();
+            panic!("it ended with {status}:\n{}", log.rest().await)
+        };
+        let lines = tokio::select! { lines = shown => lines, () = ended => unreachable!() };
+        let address = |name: &str| {
+            let line = lines.iter().find(|line| line.trim_start().starts_with(name));
+            let (_, rest) = line?.split_once("://")?;
+            rest.split(['/', ' ']).next()?.parse().ok()
+        };
+        let listen = address("gateway").unwrap_or_else(|| panic!("no gateway in:\n{}", lines.join("\n")));
+        let admin = address("admin");
+        Gateway {
+            folder: self.folder,
+            config: self.config,
+            process: Process(child),
+            listen,
+            admin,
+            log,
+            _screen: screen,
+        }
+    }
+}
+
+/// Puts `more` into `into`, key by key.
+fn merge(into: &mut Value, more: &Value) {
+    match (into, more) {
+        (Value::Object(into), Value::Object(more)) => {
+            for (key, value) in more {
+                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, more) => *into = more.clone(),
+    }
+}
+
+/// A gateway that runs.
+pub(crate) struct Gateway {
+    folder: tempfile::TempDir,
+    config: Value,
+    process: Process,
+    pub(crate) listen: SocketAddr,
+    admin: Option<SocketAddr>,
+    pub(crate) log: Log,
+    /// Read to its end: a full pipe would stop the gateway.
+    _screen: Log,
+}
+
+impl Gateway {
+    /// One with this `gateway` section.
+    pub(crate) async fn with(gateway: &Value) -> Self {
+        Setup::new(gateway).start().await
+    }
+
+    /// One before this upstream, with no limit that a test would reach.
+    pub(crate) async fn before(upstream: SocketAddr) -> Self {
+        Self::with(&json!({"services": [{"id": "app", "upstream": url(upstream)}]})).await
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn admin(&self) -> SocketAddr {
+        self.admin.expect("an admin port on the first screen")
+    }
+
+    /// A connection to it.
+    pub(crate) async fn connect(&self) -> Wire {
+        Wire::to(self.listen).await
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) async fn ask(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Message {
+        let mut wire = self.connect().await;
+        wire.send(request(method, target, headers, body)).await;
+        wire.answer().await
+    }
+
+    pub(crate) async fn get(&self, target: &str) -> Message {
+        self.ask("GET", target, &[], "").await
+    }
+
+    /// The same from another address of loopback, with headers.
+    pub(crate) async fn get_from(&self, client: &str, target: &str, headers: &[(&str, &str)]) -> Message {
+        let mut wire = Wire::from(client, self.listen).await;
+        wire.send(request("GET", target, headers, "")).await;
+        wire.answer().await
+    }
+
+    /// Changes its file, in one step, and does not wait for anything.
+    pub(crate) fn rewrite(&mut self, change: &Value) {
+        merge(&mut self.config, change);
+        self.write(&self.config.to_string());
+    }
+
+    /// Puts another text in the place of its file.
+    pub(crate) fn write(&self, text: &str) {
+        let next = self.path().join("next");
+        std::fs::write(&next, text).unwrap();
+        std::fs::rename(&next, self.path().join("hivemind.yaml")).unwrap();
+    }
+
+    /// Asks the admin port to look at the files again.
+    pub(crate) async fn reload(&self) -> Page {
+        post(self.admin(), "/api/v1/reload", "").await
+    }
+
+    /// The id of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.0.id().expect("it runs")
+    }
+
+    /// Sends a signal, by its name.
+    pub(crate) async fn signal(&self, name: &str) {
+        let command = format!("kill -{name} {}", self.id());
+        assert!(Command::new("sh").args(["-c", &command]).status().await.unwrap().success());
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
+        within("its end", self.process.0.wait()).await.unwrap()
+    }
+
+    /// Its resident memory.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its size");
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// Asks until the answer is as it should be: for what follows its file in its own time.
+    pub(crate) async fn until(&self, target: &str, what: &str, is_so: impl Fn(&Message) -> bool) -> Message {
+        let asked = async {
+            loop {
+                let answer = self.get(target).await;
+                if is_so(&answer) {
+                    return answer;
+                }
+            }
+        };
+        let answer = tokio::time::timeout(DEADLINE, asked).await;
+        answer.unwrap_or_else(|_| panic!("waited {DEADLINE:?} until {what}"))
+    }
+}
+
+/// The address of an upstream, as it is configured.
+pub(crate) fn url(address: SocketAddr) -> String {
+    format!("http://{address}")
+}
+
+/// A request in HTTP/1.1 that is the last one on its connection.
+pub(crate) fn request(method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> String {
+    let mut text = format!("{method} {target} HTTP/1.1\r\n");
+    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+        text += "host: app.example\r\n";
+    }
+    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("connection")) {
+        text += "connection: close\r\n";
+    }
+    for (name, value) in headers {
+        text.extend([name, ": ", value, "\r\n"]);
+    }
+    if !body.is_empty() {
+        text.extend(["content-length: ", &body.len().to_string(), "\r\n"]);
+    }
+    text + "\r\n" + body
+}

@@ -1,0 +1,270 @@
+//! WebSockets through the gateway: echoed, counted, and closed for a reason that the client can read.
+
+use crate::harness::{Gateway, url};
+use crate::support::within;
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, accept_async, connect_async};
+
+type Client = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// An upstream that sends back each message; `bye` lets it close.
+pub(crate) async fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let Ok(mut peer) = accept_async(socket).await else { return };
+                while let Some(Ok(message)) = peer.next().await {
+                    let is_bye = message == Message::text("bye");
+                    let done = match message {
+                        _ if is_bye => peer.close(None).await,
+                        Message::Text(_) | Message::Binary(_) => peer.send(message).await,
+                        _ => Ok(()),
+                    };
+                    if done.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+async fn gateway(websocket: Value) -> Gateway {
+    let service = json!({"id": "app", "upstream": url(echo().await), "websocket": websocket});
+    Gateway::with(&json!({"services": [service]})).await
+}
+
+/// Nothing that a test of something else would reach.
+fn plenty() -> Value {
+    let much = json!({"requests": 1_000_000, "window": "1s", "burst": 1_000_000});
+    json!({"connections": much, "messages": much})
+}
+
+async fn open(gateway: &Gateway) -> Result<Client, Error> {
+    let opened = within("an answer", connect_async(format!("ws://{}/chat", gateway.listen))).await;
+    opened.map(|(client, _)| client)
+}
+
+/// Sends a message, and says what came back: itself, or the code with which it was closed.
+async fn echoed(client: &mut Client, text: &str) -> Result<(), u16> {
+    let _ = client.send(Message::text(text)).await;
+    match next(client).await {
+        Message::Text(back) => {
+            assert_eq!(back.as_str(), text);
+            Ok(())
+        }
+        Message::Close(Some(frame)) => {
+            assert!(frame.reason.len() < 124);
+            Err(frame.code.into())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn next(client: &mut Client) -> Message {
+    within("a frame", client.next()).await.expect("a frame").unwrap()
+}
+
+fn per_day(burst: u32) -> Value {
+    json!({"requests": burst, "window": "24h", "burst": burst})
+}
+
+#[tokio::test]
+async fn messages_of_any_size_and_kind_go_both_ways() {
+    let gateway = gateway(plenty()).await;
+    let mut client = open(&gateway).await.unwrap();
+    for size in [0, 1, 125, 126, 65_535, 65_536, 3_000_000] {
+        let text = "x".repeat(size);
+        assert_eq!(echoed(&mut client, &text).await, Ok(()), "{size}");
+        let bytes = Message::binary(vec![7; size]);
+        client.send(bytes.clone()).await.unwrap();
+        assert_eq!(next(&mut client).await, bytes, "{size}");
+    }
+    client.send(Message::Ping(b"are you there"[..].into())).await.unwrap();
+    assert_eq!(next(&mut client).await, Message::Pong(b"are you there"[..].into()));
+}
+
+#[tokio::test]
+async fn the_end_comes_from_either_side() {
+    let gateway = gateway(plenty()).await;
+    let mut client = open(&gateway).await.unwrap();
+    client.send(Message::text("bye")).await.unwrap();
+    assert!(matches!(next(&mut client).await, Message::Close(_)), "the upstream's close arrives");
+    assert!(within("the end", client.next()).await.is_none_or(|last| last.is_err()));
+
+    let mut client = open(&gateway).await.unwrap();
+    client.close(None).await.unwrap();
+    while let Some(Ok(_)) = within("the end", client.next()).await {}
+}
+
+#[tokio::test]
+async fn messages_are_counted_for_each_connection_and_the_one_too_many_closes_it() {
+    let mut limits = plenty();
+    limits["messages"] = per_day(3);
+    let gateway = gateway(limits).await;
+    let (mut first, mut second) = (open(&gateway).await.unwrap(), open(&gateway).await.unwrap());
+    for number in 0..3 {
+        assert_eq!(echoed(&mut first, "hello").await, Ok(()), "{number}");
+    }
+    assert_eq!(echoed(&mut second, "hello").await, Ok(()), "another connection counts by itself");
+    assert_eq!(echoed(&mut first, "one too many").await, Err(4429));
+    assert_eq!(echoed(&mut second, "hello").await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_message_in_fragments_counts_once_and_pings_are_free() {
+    let mut limits = plenty();
+    limits["messages"] = per_day(2);
+    let gateway = gateway(limits).await;
+    let mut client = open(&gateway).await.unwrap();
+    for number in 0..2 {
+        let part = |opcode, last| Message::Frame(Frame::message(&b"abc"[..], OpCode::Data(opcode), last));
+        client.send(part(Data::Text, false)).await.unwrap();
+        for _ in 0..10 {
+            client.send(Message::Ping(b"p"[..].into())).await.unwrap();
+            client.send(part(Data::Continue, false)).await.unwrap();
+        }
+        client.send(part(Data::Continue, true)).await.unwrap();
+        loop {
+            match next(&mut client).await {
+                Message::Pong(_) => {}
+                Message::Text(text) => break assert_eq!(text.as_str(), "abc".repeat(12)),
+                other => panic!("{number}: {other:?}"),
+            }
+        }
+    }
+    assert_eq!(echoed(&mut client, "third").await, Err(4429));
+}
+
+#[tokio::test]
+async fn what_the_upstream_sends_is_not_counted() {
+    let mut limits = plenty();
+    limits["messages"] = per_day(1);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let talk = tokio::spawn(async move {
+        let mut peer = accept_async(listener.accept().await.unwrap().0).await.unwrap();
+        for number in 0..50 {
+            peer.send(Message::text(number.to_string())).await.unwrap();
+        }
+        while let Some(Ok(_)) = peer.next().await {}
+    });
+    let gateway =
+        Gateway::with(&json!({"services": [{"id": "app", "upstream": url(address), "websocket": limits}]}))
+            .await;
+    let mut client = open(&gateway).await.unwrap();
+    for number in 0..50 {
+        assert_eq!(next(&mut client).await, Message::text(number.to_string()));
+    }
+    drop(client);
+    within("the upstream's end", talk).await.unwrap();
+}
+
+#[tokio::test]
+async fn connections_are_limited_by_429_or_by_a_close_that_a_script_can_see() {
+    for (on_limit, seen_by_script) in [("http429", false), ("close_4429", true)] {
+        let mut limits = plenty();
+        limits["connections"] = per_day(2);
+        limits["on_limit"] = json!(on_limit);
+        let gateway = gateway(limits).await;
+        for _ in 0..2 {
+            let mut client = open(&gateway).await.unwrap();
+            assert_eq!(echoed(&mut client, "hello").await, Ok(()));
+        }
+        match open(&gateway).await {
+            Ok(mut client) => {
+                assert!(seen_by_script, "{on_limit}");
+                assert!(
+                    matches!(next(&mut client).await, Message::Close(Some(frame)) if u16::from(frame.code) == 4429)
+                );
+            }
+            Err(Error::Http(answer)) => {
+                assert!(!seen_by_script, "{on_limit}");
+                assert_eq!(answer.status(), 429);
+                assert!(answer.headers().contains_key("retry-after"), "{answer:?}");
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_more_than_so_many_are_open_at_once() {
+    let mut limits = plenty();
+    limits["max_open"] = json!(2);
+    let gateway = gateway(limits).await;
+    let (first, mut second) = (open(&gateway).await.unwrap(), open(&gateway).await.unwrap());
+    assert!(open(&gateway).await.is_err());
+    drop(first);
+    // Once one has gone there is a place again.
+    let placed = async {
+        loop {
+            if let Ok(client) = open(&gateway).await {
+                break client;
+            }
+        }
+    };
+    let mut third = within("a place", placed).await;
+    assert_eq!(echoed(&mut third, "hello").await, Ok(()));
+    assert_eq!(echoed(&mut second, "hello").await, Ok(()));
+}
+
+#[tokio::test]
+async fn an_upgrade_counts_as_a_connection_and_not_as_a_request() {
+    let mut limits = plenty();
+    limits["connections"] = per_day(1);
+    let service =
+        json!({"id": "app", "upstream": url(echo().await), "websocket": limits, "limits": per_day(1)});
+    let gateway = Gateway::with(&json!({"services": [service]})).await;
+    assert!(open(&gateway).await.is_ok());
+    assert!(open(&gateway).await.is_err());
+    // The bucket of requests is untouched; the echo upstream answers a plain request with an error of its own.
+    assert_ne!(gateway.get("/").await.code(), 429);
+    assert_eq!(gateway.get("/").await.code(), 429);
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_upstream_reaches_the_client() {
+    let upstream = crate::harness::Echo::start().await;
+    let gateway = Gateway::with(
+        &json!({"services": [{"id": "app", "upstream": url(upstream.address), "websocket": plenty()}]}),
+    )
+    .await;
+    let Err(Error::Http(answer)) = open(&gateway).await else { panic!("it opened") };
+    assert_eq!(answer.status(), 200);
+    let seen = upstream.only();
+    assert_eq!(
+        (seen.header("upgrade"), seen.header("x-forwarded-for")),
+        (Some("websocket"), Some("127.0.0.1"))
+    );
+}
+
+#[tokio::test]
+async fn open_websockets_are_closed_with_1001_when_it_ends() {
+    let mut gateway = gateway(plenty()).await;
+    let mut client = open(&gateway).await.unwrap();
+    assert_eq!(echoed(&mut client, "hello").await, Ok(()));
+    gateway.signal("TERM").await;
+    let last = next(&mut client).await;
+    assert!(matches!(&last, Message::Close(Some(frame)) if u16::from(frame.code) == 1001), "{last:?}");
+    drop(client);
+    assert_eq!(gateway.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn an_idle_websocket_is_given_up() {
+    let service = json!({"id": "app", "upstream": url(echo().await), "websocket": plenty(), "timeouts": {"idle": "300ms"}});
+    let gateway = Gateway::with(&json!({"services": [service]})).await;
+    let mut client = open(&gateway).await.unwrap();
+    assert_eq!(echoed(&mut client, "hello").await, Ok(()));
+    while let Some(Ok(_)) = within("its end", client.next()).await {}
+}

@@ -1,0 +1,201 @@
+//! The gateway's configuration follows its file: services and limits at once, what needs a restart by name.
+
+use crate::support::{Log, Page, get, post, within};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::process::{Child, Command};
+
+/// A process with a configuration of its own.
+struct Gateway {
+    folder: tempfile::TempDir,
+    _child: Child,
+    front: SocketAddr,
+    admin: SocketAddr,
+    log: Log,
+    /// Read on, or the log of refusals would have nowhere to go.
+    _screen: Log,
+}
+
+/// An app that answers everything with its name, and is there as long as the test.
+async fn app(name: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut head = [0; 4096];
+                while matches!(stream.read(&mut head).await, Ok(read) if read > 0) {
+                    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len());
+                    let _ = stream.write_all(answer.as_bytes()).await;
+                }
+            });
+        }
+    });
+    address
+}
+
+fn configuration(upstream: SocketAddr, requests: u32) -> String {
+    format!(
+        "server: {{grpc_port: off, admin_port: 0, metrics_port: 0}}
+gateway:
+  listen: 127.0.0.1:0
+  services:
+    - {{id: app, upstream: 'http://{upstream}', limits: {{algorithm: fixed_window, requests: {requests}, window: 365d}}}}
+"
+    )
+}
+
+impl Gateway {
+    async fn start(configuration: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hivemind.yaml");
+        std::fs::write(&path, configuration).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
+        command.args(["serve", "--config"]).arg(&path).env_clear();
+        Self::spawn(command, folder).await
+    }
+
+    async fn spawn(mut command: Command, folder: tempfile::TempDir) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        let log = Log::of(child.stderr.take().unwrap());
+        let mut screen = Log::of(child.stdout.take().unwrap());
+        let address =
+            |line: &str| line.split_once("://").unwrap().1.split(['/', ' ']).next().unwrap().parse().unwrap();
+        let front = address(&screen.next("gateway ").await);
+        let admin = address(&screen.next("admin ").await);
+        Self { folder, _child: child, front, admin, log, _screen: screen }
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join("hivemind.yaml")
+    }
+
+    fn write(&self, text: &str) {
+        std::fs::write(self.path(), text).unwrap();
+    }
+
+    async fn ask(&self) -> Page {
+        get(self.front, "/").await
+    }
+
+    async fn reload(&self) -> Page {
+        post(self.admin, "/api/v1/reload", "").await
+    }
+}
+
+// Seen failing on: limits left as they were while the routes changed.
+#[tokio::test]
+async fn services_and_limits_follow_the_file_and_what_was_counted_stays() {
+    let (one, other) = (app("one").await, app("other").await);
+    let mut gateway = Gateway::start(&configuration(one, 2)).await;
+    for (status, body) in [(200, "one"), (200, "one")] {
+        let page = gateway.ask().await;
+        assert_eq!((page.code, page.body.as_str()), (status, body));
+    }
+    assert_eq!(gateway.ask().await.code, 429);
+    gateway.write(&configuration(other, 5));
+    gateway.log.next("configuration loaded").await;
+    for (status, body) in [(200, "other"), (200, "other")] {
+        let page = gateway.ask().await;
+        assert_eq!((page.code, page.body.as_str()), (status, body));
+    }
+    assert_eq!(gateway.ask().await.code, 429, "three of five were asked for before, one of them in vain");
+}
+
+#[tokio::test]
+async fn a_request_to_the_admin_port_loads_it_and_tells_what_became_of_it() {
+    let one = app("one").await;
+    let gateway = Gateway::start(&configuration(one, 2)).await;
+    let page = gateway.reload().await;
+    assert_eq!(
+        (page.code, page.body.as_str()),
+        (200, "{\"configuration\":{\"loaded\":true,\"notes\":[]}}\n")
+    );
+    gateway.write("gateway: {services: 5}");
+    let page = gateway.reload().await;
+    assert_eq!(page.code, 422, "{}", page.body);
+    assert!(page.body.contains("`gateway.services` is a list"), "{}", page.body);
+    let ready = get(gateway.admin, "/readyz").await;
+    assert!(
+        ready.code == 200 && ready.body.contains("the configuration on disk is refused"),
+        "{}",
+        ready.body
+    );
+    assert_eq!(gateway.ask().await.body, "one", "what was in force stays");
+}
+
+// Seen failing on: keys that need a restart not told.
+#[tokio::test]
+async fn a_changed_static_key_is_named_and_the_running_value_kept() {
+    let one = app("one").await;
+    let mut gateway = Gateway::start(&configuration(one, 5)).await;
+    let changed = configuration(one, 5).replace("admin_port: 0", "admin_port: 1, shutdown_grace: 1s");
+    gateway.write(&changed.replace("listen: 127.0.0.1:0", "listen: 127.0.0.1:0\n  max_headers: 50"));
+    let told = gateway.log.next("needs a restart").await;
+    gateway.log.next("configuration loaded").await;
+    for key in ["gateway.max_headers", "server.admin_port", "server.shutdown_grace"] {
+        assert!(told.contains(key), "{key} is not in {told}");
+    }
+    assert!(!told.contains("gateway.services"), "{told}");
+    let ready = get(gateway.admin, "/readyz").await;
+    assert!(ready.body.contains("needs a restart: gateway.max_headers"), "{}", ready.body);
+    gateway.write(&configuration(one, 5));
+    gateway.log.next("configuration loaded").await;
+    assert_eq!(get(gateway.admin, "/readyz").await.body, "ready\n");
+}
+
+#[tokio::test]
+async fn one_line_protects_an_app_and_opens_no_other_port() {
+    let one = app("one").await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
+    let upstream = format!("http://{one}");
+    let line =
+        ["gateway", "--upstream", &upstream, "--limit", "10/h", "--burst", "3", "--listen", "127.0.0.1:0"];
+    command.args(line).args(["--admin", "127.0.0.1:0"]).env_clear();
+    let gateway = Gateway::spawn(command, folder).await;
+    let mut statuses = Vec::new();
+    for _ in 0..4 {
+        statuses.push(gateway.ask().await.code);
+    }
+    assert_eq!(statuses, [200, 200, 200, 429]);
+    assert_eq!(get(gateway.admin, "/healthz").await.code, 200);
+}
+
+#[tokio::test]
+async fn a_gateway_with_nothing_to_protect_says_what_to_write() {
+    for (line, told) in [
+        (&["gateway"][..], "as in --upstream http://"),
+        (&["gateway", "--upstream", "foo"], "write it as http://"),
+        (&["gateway", "--upstream", "http://h", "--limit", "10"], "write it as 10/s, 600/m, 5/h or 100/d"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
+        let output = within("its end", command.args(line).env_clear().output()).await.unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && text.contains(told), "{line:?}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_imported_from_nginx_passes_the_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/nginx.conf");
+    let output = folder.path().join("hivemind.yaml");
+    let run = async |args: &[&std::ffi::OsStr]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
+        within("its end", command.args(args).env_clear().output()).await.unwrap()
+    };
+    let made =
+        run(&["import".as_ref(), "nginx".as_ref(), sample.as_ref(), "--output".as_ref(), output.as_ref()])
+            .await;
+    let told = String::from_utf8(made.stderr).unwrap();
+    // One of its limits is lost, which is no success and no failure.
+    assert_eq!(made.status.code(), Some(2), "{told}");
+    assert!(told.contains("nginx.conf:14: limit_req_zone $server_name"), "{told}");
+    let checked = run(&["check".as_ref(), output.as_ref()]).await;
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}

@@ -1,0 +1,122 @@
+//! The ways to a Redis that is not open to everybody: passwords, a Unix socket, TLS.
+
+use crate::nodes::{node, said};
+use crate::redis::{Redis, free_port};
+use crate::support::{Server, Setup};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use std::os::unix::fs::PermissionsExt;
+
+async fn shares(setup: Setup) {
+    serves(setup.start().await).await;
+}
+
+async fn serves(mut node: Server) {
+    node.log.next("the shared store is there").await;
+    assert_eq!(said(&node, "closed=x", 4).await, ["OK", "OK", "OK", "OVER"]);
+    assert!(crate::nodes::metric(&node, "script_calls").await >= 3);
+}
+
+#[tokio::test]
+async fn a_password_is_read_from_its_file_and_told_nobody() {
+    let redis = Redis::start_with(&["--requirepass", "hunter2"]).await;
+    let setup = node(&redis.url());
+    setup.write("password", "hunter2\n");
+    shares(setup.with("storage.redis.password_file", "password")).await;
+    // Without it, it is as if Redis were not there; the log says why.
+    let mut node = node(&redis.url()).start().await;
+    let told = node.log.next("the shared store is not there").await;
+    assert!(told.contains("NOAUTH") || told.to_lowercase().contains("auth"), "{told}");
+    let setup = crate::nodes::node(&redis.url());
+    setup.write("password", "hunter3\n");
+    let mut node = setup.with("storage.redis.password_file", "password").start().await;
+    let told = node.log.next("the shared store is not there").await;
+    assert!(!told.contains("hunter3"), "{told}");
+}
+
+#[tokio::test]
+async fn a_password_file_that_is_not_there_ends_the_start_with_its_name() {
+    let setup = node("redis://192.0.2.1:6379").with("storage.redis.password_file", "/nowhere/password");
+    let (status, _, told) = setup.fail().await;
+    assert!(!status.success());
+    assert!(told.contains("`storage.redis.password_file`: /nowhere/password cannot be read"), "{told}");
+}
+
+#[tokio::test]
+async fn a_user_has_its_own_password() {
+    let redis = Redis::start().await;
+    let user = ["acl", "setuser", "node", "on", ">hunter2", "~*", "+@all"];
+    assert_eq!(redis.command(&user).await.trim(), "OK");
+    assert_eq!(redis.command(&["acl", "setuser", "default", "off"]).await.trim(), "OK");
+    let setup = node(&redis.url()).with("storage.redis.username", "node");
+    setup.write("password", "hunter2");
+    shares(setup.with("storage.redis.password_file", "password")).await;
+}
+
+#[tokio::test]
+async fn redis_is_reached_by_a_unix_socket() {
+    let redis = Redis::start_with(&["--unixsocket", "redis.sock"]).await;
+    let path = redis.path().join("redis.sock");
+    shares(node(&format!("redis+unix://{}", path.display()))).await;
+}
+
+struct Certificates {
+    ca: String,
+    certificate: String,
+    key: String,
+}
+
+fn certificates() -> Certificates {
+    let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // Of another name than what it signs, or that would look self-signed.
+    params.distinguished_name.push(DnType::CommonName, "an authority");
+    let ca_key = KeyPair::generate().unwrap();
+    let ca = params.self_signed(&ca_key).unwrap();
+    let issuer = Issuer::new(params, ca_key);
+    let key = KeyPair::generate().unwrap();
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
+    Certificates { ca: ca.pem(), certificate: certificate.pem(), key: key.serialize_pem() }
+}
+
+#[tokio::test]
+async fn redis_is_reached_by_tls_with_a_certificate_on_either_side() {
+    let made = certificates();
+    let port = free_port().to_string();
+    let mut redis = Redis::new(&[
+        "--tls-port",
+        &port,
+        "--tls-cert-file",
+        "redis.pem",
+        "--tls-key-file",
+        "redis.key",
+        "--tls-ca-cert-file",
+        "ca.pem",
+        "--tls-auth-clients",
+        "yes",
+    ]);
+    for (name, text) in [("ca.pem", &made.ca), ("redis.pem", &made.certificate), ("redis.key", &made.key)] {
+        std::fs::write(redis.path().join(name), text).unwrap();
+    }
+    redis.restart().await;
+    let url = format!("rediss://127.0.0.1:{port}");
+    let with_files = |setup: Setup| {
+        setup.write("ca.pem", &made.ca);
+        setup.write("node.pem", &made.certificate);
+        setup.write("node.key", &made.key);
+        setup.with("storage.redis.tls.ca", "ca.pem")
+    };
+    let setup = with_files(node(&url)).with("storage.redis.tls.cert", "node.pem");
+    let everybody = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(setup.path().join("node.key"), everybody).unwrap();
+    let mut node = setup.with("storage.redis.tls.key", "node.key").start().await;
+    node.log.next("`storage.redis.tls.key`: everybody on this machine can read node.key").await;
+    serves(node).await;
+    // A server whose CA nobody trusts is not talked to.
+    let setup = crate::nodes::node(&url);
+    let stranger = certificates();
+    setup.write("ca.pem", &stranger.ca);
+    let mut node = setup.with("storage.redis.tls.ca", "ca.pem").start().await;
+    node.log.next("the shared store is not there").await;
+    assert_eq!(crate::nodes::metric(&node, "up").await, 0);
+}

@@ -1,0 +1,109 @@
+//! Gateways that share their limits in Redis: each a process of its own, before one app.
+
+use crate::nodes::{PATIENT_MS, TIMEOUT_MS};
+use crate::redis::Redis;
+use crate::support::{Log, get};
+use std::net::SocketAddr;
+use std::process::Stdio;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
+
+struct Gateway {
+    _folder: tempfile::TempDir,
+    _child: Child,
+    address: SocketAddr,
+    log: Log,
+    /// Read on, or the log of refusals would have nowhere to go.
+    _screen: Log,
+}
+
+impl Gateway {
+    /// One that has found its Redis.
+    async fn start(app: SocketAddr, redis: &Redis, limit: u32, (on_error, timeout_ms): (&str, &str)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hivemind.yaml");
+        let url = redis.url();
+        let configuration = format!(
+            "server: {{grpc_port: off, admin_port: 0, metrics_port: 0}}
+storage: {{kind: redis, on_error: {on_error}, redis: {{url: '{url}', timeout_ms: {timeout_ms}}}}}
+gateway:
+  listen: 127.0.0.1:0
+  services:
+    - {{id: app, upstream: 'http://{app}', limits: {{requests: {limit}, window: 1h, burst: {limit}}}}}
+"
+        );
+        std::fs::write(&path, configuration).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
+        command.args(["serve", "--config"]).arg(&path).env_clear();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        let mut log = Log::of(child.stderr.take().unwrap());
+        let mut screen = Log::of(child.stdout.take().unwrap());
+        log.next("the shared store is there").await;
+        let line = screen.next("gateway ").await;
+        let address = line.split_once("://").unwrap().1.split(['/', ' ']).next().unwrap().parse().unwrap();
+        Self { _folder: folder, _child: child, address, log, _screen: screen }
+    }
+
+    /// What so many requests in turn are answered with.
+    async fn codes(&self, times: usize) -> Vec<u16> {
+        let mut codes = Vec::new();
+        for _ in 0..times {
+            codes.push(get(self.address, "/").await.code);
+        }
+        codes
+    }
+}
+
+/// An app that answers everything, and is there as long as the test.
+async fn app() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut head = [0; 4096];
+                while matches!(stream.read(&mut head).await, Ok(read) if read > 0) {
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn two_gateways_admit_exactly_the_limit_together() {
+    let (app, redis) = (app().await, Redis::start().await);
+    let policy = ("closed", PATIENT_MS);
+    let gateways =
+        [Gateway::start(app, &redis, 10, policy).await, Gateway::start(app, &redis, 10, policy).await];
+    let mut running = JoinSet::new();
+    for call in 0..30 {
+        let address = gateways[call % 2].address;
+        running.spawn(async move { get(address, "/").await.code });
+    }
+    let codes = running.join_all().await;
+    let count = |code: u16| codes.iter().filter(|answered| **answered == code).count();
+    assert_eq!((count(200), count(429)), (10, 20), "{codes:?}");
+    let keys = redis.command(&["--scan"]).await;
+    assert!(keys.lines().any(|key| key.starts_with("hivemind:ratelimit:http:app:")), "{keys}");
+}
+
+#[tokio::test]
+async fn a_gateway_holds_to_its_policy_while_redis_is_away_and_joins_when_it_is_back() {
+    for (on_error, expected) in
+        [("open", [200; 5]), ("closed", [503; 5]), ("local", [200, 200, 200, 429, 429])]
+    {
+        let (app, mut redis) = (app().await, Redis::start().await);
+        let mut gateway = Gateway::start(app, &redis, 3, (on_error, TIMEOUT_MS)).await;
+        redis.kill().await;
+        gateway.log.next("the shared store is lost").await;
+        assert_eq!(gateway.codes(5).await, expected, "{on_error}");
+        redis.restart().await;
+        gateway.log.next("the shared store is back").await;
+        assert_eq!(gateway.codes(4).await, [200, 200, 200, 429], "{on_error}: Redis counts, and from 0");
+    }
+}

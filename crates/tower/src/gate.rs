@@ -1,0 +1,127 @@
+//! The same decision without tower, for servers that forward requests themselves: they
+//! keep what belongs to their thread, and learn what was decided without looking for it
+//! in the extensions of a request or of an answer.
+
+use crate::admission::{Admission, Asking};
+use crate::answer;
+use crate::backend::Deciding;
+use crate::decision::Decision;
+use crate::limiter::RateLimiter;
+use crate::resolved::Resolved;
+use crate::websocket::ConnectionGuard;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, Response};
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// A limiter before one service, asked by hand, with the limits that were in force when it was made: after a
+/// [reload](RateLimiter::reload) make another, together with whatever else changes.
+///
+/// ```
+/// use hivemind_tower::{Limits, Passage, PartialLimit, RateLimiter};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let limiter = RateLimiter::new(Limits::new().platform(PartialLimit::per_second(1).burst(1)))?;
+/// let gate = limiter.gate("shop");
+/// let (request, ()) = http::Request::get("/").body(())?.into_parts();
+/// let peer = Some([203, 0, 113, 9].into());
+/// assert!(matches!(gate.admit(&request, peer).await, Passage::Open(_)));
+/// let Passage::Refused(_, answer) = gate.admit(&request, peer).await else { panic!("passed") };
+/// assert_eq!(answer.status(), 429);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Gate {
+    limiter: RateLimiter,
+    /// Those that were in force when it was made: whoever swaps gates with what is behind them swaps all at once.
+    limits: Arc<Resolved>,
+    service: Arc<str>,
+}
+
+/// What becomes of a request.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Passage {
+    /// It goes on.
+    Open(Pass),
+    /// It is answered so, and nobody else is asked. Without a decision where none could be made and the
+    /// limiter fails closed.
+    Refused(Option<Decision>, Response<Bytes>),
+}
+
+/// What a request that goes on carries with it.
+#[derive(Debug)]
+pub struct Pass {
+    decision: Option<Decision>,
+    guard: Option<ConnectionGuard>,
+}
+
+impl Gate {
+    pub(crate) fn new(limiter: RateLimiter, service: &str) -> Self {
+        let limits = limiter.0.limits.load_full();
+        Self { limiter, limits, service: service.into() }
+    }
+
+    /// The service, as the limits call it.
+    #[must_use]
+    pub fn service(&self) -> &str {
+        &self.service
+    }
+
+    /// Decides on a request, and holds it back where its limit delays.
+    pub async fn admit(&self, parts: &Parts, peer: Option<IpAddr>) -> Passage {
+        let shared = &self.limiter.0;
+        let asked = match shared.ask(&self.limits, &self.service, parts, || peer) {
+            Asking::Store(asked) => asked,
+            Asking::Nothing(guard) => return Passage::Open(Pass { decision: None, guard }),
+        };
+        let verdicts = match shared.decide(&asked) {
+            Deciding::Now(verdicts) => Ok(verdicts),
+            Deciding::Later(later) => shared.in_time(later).await,
+        };
+        match shared.conclude(asked, verdicts, parts) {
+            Admission::Passed { decision, guard } => {
+                if let Some(decision) = &decision {
+                    shared.pause(decision.delay()).await;
+                }
+                Passage::Open(Pass { decision, guard })
+            }
+            Admission::Refused(decision) => {
+                let answer = shared.answers.refusal(parts, &decision);
+                Passage::Refused(Some(decision), answer)
+            }
+            Admission::Undecided => Passage::Refused(None, answer::undecided()),
+        }
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").field("service", &self.service).finish_non_exhaustive()
+    }
+}
+
+impl Pass {
+    /// What was decided; none with limits switched off or a store that failed.
+    #[must_use]
+    pub const fn decision(&self) -> Option<&Decision> {
+        self.decision.as_ref()
+    }
+
+    /// The guard of a request that opens a WebSocket.
+    #[must_use]
+    pub const fn guard(&self) -> Option<&ConnectionGuard> {
+        self.guard.as_ref()
+    }
+
+    /// Tells the client in the headers of its answer what was decided.
+    pub fn tell(&self, headers: &mut HeaderMap) {
+        if let Some(decision) = &self.decision {
+            decision.shared().answers.tell(headers, decision);
+        }
+    }
+}
