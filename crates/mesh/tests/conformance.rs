@@ -3,7 +3,7 @@
 #![expect(clippy::expect_used, reason = "a helper of a test may fail it")]
 
 use hivemind_core::Timestamp;
-use hivemind_core::store::{Charge, Context, Key, Store, StoreError, Verdicts};
+use hivemind_core::store::{Charge, Context, Store, StoreError, Verdicts};
 use hivemind_core::testing::conforms;
 use hivemind_mesh::sim::seated;
 use hivemind_mesh::{Carrier, Lane, MeshOptions, MeshStore, Node, NodeId};
@@ -104,9 +104,9 @@ impl Store for Three {
         }
     }
 
-    async fn forget(&self, key: Key) -> Result<(), StoreError> {
+    async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
         for (_, store) in &self.stores {
-            store.forget(key).await?;
+            store.forget(charge).await?;
         }
         while self.deliver(Timestamp::EPOCH) {}
         Ok(())
