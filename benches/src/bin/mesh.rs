@@ -5,7 +5,7 @@
 
 use hivemind_benches::rounds::{Contender, TURN, hot, interleave};
 use hivemind_benches::watch::nanos_each;
-use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, Store, StoreOptions};
+use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, Store, StoreOptions, Sharing};
 use hivemind_core::{Clock, Cost, Limit, Period, SystemClock, Timestamp};
 use hivemind_mesh::sim::seated;
 use hivemind_mesh::{Carrier, Decided, Lane, MeshOptions, MeshStore, Node, NodeId, Output};
@@ -27,7 +27,7 @@ fn key(index: u64) -> Key {
 
 fn charge(index: u64, limit: &Limit) -> Charge<'_> {
     let parts = Parts { domain: "", entries: &[] };
-    Charge { key: key(index), parts, limit, ordinal: 0, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce }
+    Charge { key: key(index), parts, limit, ordinal: 0, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce, sharing: Sharing::default() }
 }
 
 fn main() {

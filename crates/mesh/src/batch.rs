@@ -2,6 +2,7 @@
 //! other, then kept whole or left as a refusal leaves them. The same rules as the other
 //! stores have, over two kinds of counter: one that is here, and rights to one that is not.
 
+use crate::options::{Consistency, MeshOptions, OnUnreachable};
 use hivemind_core::algorithm::{Action, State, Step, step};
 use hivemind_core::store::{Charge, Context, Key, Mode, OnRefusal, Op, Outcome, Verdict};
 use hivemind_core::{Cost, Limit, Timestamp};
@@ -15,12 +16,14 @@ pub(crate) struct Owed {
     pub(crate) cost: u64,
     pub(crate) op: Op,
     pub(crate) mode: Mode,
+    pub(crate) consistency: Consistency,
+    pub(crate) on_unreachable: OnUnreachable,
     /// Charges of one descriptor that stand side by side have one number.
     pub(crate) descriptor: u32,
 }
 
 impl Owed {
-    pub(crate) fn list(batch: &[Charge<'_>]) -> SmallVec<[Self; 2]> {
+    pub(crate) fn list(batch: &[Charge<'_>], options: &MeshOptions) -> SmallVec<[Self; 2]> {
         let mut list = SmallVec::with_capacity(batch.len());
         let mut descriptor = 0;
         let mut group = None;
@@ -30,8 +33,11 @@ impl Owed {
                 descriptor += u32::from(group.is_some_and(|group| group != charge.parts));
                 group = Some(charge.parts);
             }
-            let Charge { key, limit, cost, op, mode, .. } = *charge;
-            list.push(Self { key, limit: *limit, cost: cost.get(), op, mode, descriptor });
+            let Charge { key, limit, cost, op, mode, sharing, .. } = *charge;
+            let consistency = sharing.consistency.unwrap_or(options.consistency);
+            let on_unreachable = sharing.on_unreachable.unwrap_or(options.on_unreachable);
+            let (limit, cost) = (*limit, cost.get());
+            list.push(Self { key, limit, cost, op, mode, consistency, on_unreachable, descriptor });
         }
         list
     }
@@ -44,6 +50,8 @@ pub(crate) enum Known {
     Counter { state: Option<State>, limit: Limit, moment: Timestamp, counts_refusals: bool },
     /// Rights: what may be spent here, what is left in all as far as was heard, and what this node spent.
     Rights { can: i64, left: i64, own: u64, ends: Timestamp, final_word: bool },
+    /// A counter that this node keeps by itself, elsewhere: what it says to the charge.
+    Alone { verdict: Verdict },
 }
 
 /// What a charge would do.
@@ -59,6 +67,7 @@ pub(crate) struct Trial {
 impl Known {
     pub(crate) fn attempt(&self, charge: &Owed, action: Action, now: Timestamp) -> Trial {
         match *self {
+            Self::Alone { verdict } => Trial { verdict, after: *self, lacks: 0 },
             Self::Counter { state, limit, moment, counts_refusals } => {
                 let action = match action {
                     Action::Spend { count_refusal } => {

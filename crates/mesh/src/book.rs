@@ -1,7 +1,8 @@
 //! All pages of one counter: the window that runs, the one that begins, the one that ends.
 
 use crate::page::Page;
-use hivemind_core::{Limit, Timestamp};
+use hivemind_core::algorithm::{Action, State, step};
+use hivemind_core::{Cost, Limit, Timestamp};
 use smallvec::SmallVec;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ pub(crate) struct Book {
     /// The ask for rights that is under way.
     pub(crate) asked: Option<u64>,
     pub(crate) used: Timestamp,
+    /// Where the limit is `eventual`: what this node has counted and heard of, all windows in one.
+    pub(crate) counted: Option<Box<State>>,
     /// Whether it is on the list of those that have something to tell.
     pub(crate) listed: bool,
 }
@@ -27,7 +30,25 @@ pub(crate) struct Book {
 impl Book {
     pub(crate) fn new(limit: Limit, now: Timestamp) -> Self {
         let demand = Demand { rate: 0.0, at: now };
-        Self { limit, own: false, pages: SmallVec::new(), demand, asked: None, used: now, listed: false }
+        Self {
+            limit,
+            own: false,
+            pages: SmallVec::new(),
+            demand,
+            asked: None,
+            used: now,
+            counted: None,
+            listed: false,
+        }
+    }
+
+    /// Others have admitted this much, as was just heard: it counts here from now on.
+    pub(crate) fn count_others(&mut self, cost: u64, now: Timestamp) {
+        if cost > 0 {
+            let state = self.counted.as_deref().copied();
+            let counted = step(&self.limit, state, Action::Debit, Cost::new(cost), now);
+            self.counted = Some(Box::new(counted.state));
+        }
     }
 
     #[inline]

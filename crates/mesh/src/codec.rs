@@ -244,7 +244,11 @@ fn write_report(writer: &mut Writer, place: &Place, report: &Report) {
     writer.number(report.spent);
     writer.number(report.returned);
     // Most refuse nothing, so that number is left out where it is 0.
-    writer.number(report.granted_seen << 1 | u64::from(report.refused > 0));
+    let bits = u64::from(report.refused > 0) | u64::from(report.eventual) << 1;
+    writer.number(report.granted_seen << 1 | u64::from(bits != 0));
+    if bits != 0 {
+        writer.number(bits);
+    }
     if report.refused > 0 {
         writer.number(report.refused);
     }
@@ -253,8 +257,9 @@ fn write_report(writer: &mut Writer, place: &Place, report: &Report) {
 fn read_report(reader: &mut Reader<'_>, place: &Place) -> Result<Report, Unreadable> {
     let serial = if has_serial(place) { reader.number()? } else { 0 };
     let (spent, returned, seen) = (reader.number()?, reader.number()?, reader.number()?);
-    let refused = if seen & 1 == 1 { reader.number()? } else { 0 };
-    Ok(Report { serial, spent, returned, granted_seen: seen >> 1, refused })
+    let bits = if seen & 1 == 1 { reader.number()? } else { 0 };
+    let refused = if bits & 1 == 1 { reader.number()? } else { 0 };
+    Ok(Report { serial, spent, returned, granted_seen: seen >> 1, refused, eventual: bits & 2 == 2 })
 }
 
 fn write_word(writer: &mut Writer, place: &Place, word: &Word) {

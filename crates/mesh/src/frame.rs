@@ -56,6 +56,8 @@ pub(crate) struct Report {
     pub(crate) granted_seen: u64,
     /// Hits that were refused, for those who count them.
     pub(crate) refused: u64,
+    /// Whether its limit is `eventual` there: all that spend of it want to hear what the others spent.
+    pub(crate) eventual: bool,
 }
 
 /// What the owner of a counter tells a member, in totals.

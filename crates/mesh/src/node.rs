@@ -3,6 +3,7 @@
 //! the time and the news of discovery. Nothing here reads a clock or draws a random number,
 //! so a run can be played again.
 
+mod alone;
 mod asks;
 mod decide;
 mod hear;

@@ -1,40 +1,15 @@
 //! What a node of the mesh can be told.
 
 use crate::council::CouncilOptions;
+pub use hivemind_core::{Consistency, OnUnreachable};
 use std::time::Duration;
-
-/// How exactly a limit is shared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Consistency {
-    /// Never above the limit and hardly ever below: where this node holds no rights it asks the owner.
-    #[default]
-    Exact,
-    /// Never above the limit, and never waits: where this node holds no rights it refuses, and asks for the next one.
-    Bounded,
-    /// Never below the limit: what others have admitted counts once it is heard of.
-    Eventual,
-    /// Not shared.
-    Local,
-}
-
-/// What to do while the owner of a counter cannot be reached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnUnreachable {
-    /// Up to an even share of the window, what is held included.
-    #[default]
-    Share,
-    /// Nothing past what is held.
-    Refuse,
-    /// Everything.
-    Admit,
-}
 
 /// What a node of the mesh can be told.
 #[derive(Clone, Debug)]
 pub struct MeshOptions {
-    /// How limits are shared.
+    /// How limits are shared whose rule does not say it.
     pub consistency: Consistency,
-    /// What to do while an owner cannot be reached.
+    /// What to do while an owner cannot be reached, where the rule does not say it.
     pub on_unreachable: OnUnreachable,
     /// How often changes are told.
     pub sync_interval: Duration,

@@ -99,6 +99,7 @@ impl Purse {
             returned: self.returned,
             granted_seen: self.granted,
             refused: self.refused,
+            eventual: false,
         }
     }
 

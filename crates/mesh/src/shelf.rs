@@ -59,6 +59,8 @@ pub(crate) struct Shelf {
 pub(crate) enum NoPage {
     /// Too many counters are shared already.
     Full,
+    /// Its rule says that it is not shared.
+    Unshared,
     /// No view is known for it, or none is decided yet, or its window is not open.
     NoView,
 }

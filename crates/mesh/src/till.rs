@@ -242,6 +242,7 @@ impl Till {
             returned: account.heard.returned.max(returned),
             granted_seen: account.heard.granted_seen.max(report.granted_seen),
             refused: account.heard.refused.max(report.refused),
+            eventual: report.eventual,
         };
         account.has_news |= back > 0;
         account.heard = heard;

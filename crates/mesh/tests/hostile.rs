@@ -1,7 +1,7 @@
 //! A peer that has a certificate and means harm: bytes of all kinds, frames that were changed on
 //! their way, an owner that grants what there is not, a member that returns what it never had.
 
-use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts};
+use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing};
 use hivemind_core::{Cost, Limit, Period, Timestamp};
 use hivemind_mesh::sim::{Random, hostile_frames, seated};
 use hivemind_mesh::{Decided, MeshOptions, Node, NodeId, Output};
@@ -20,8 +20,16 @@ fn nodes() -> Vec<Node> {
 fn hit(node: &mut Node, key: u64, limit: &Limit, now: Timestamp) -> bool {
     let parts = Parts { domain: "", entries: &[] };
     let key = Key::from_bits(key, key.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let charge =
-        Charge { key, parts, limit, ordinal: 0, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce };
+    let charge = Charge {
+        key,
+        parts,
+        limit,
+        ordinal: 0,
+        cost: Cost::ONE,
+        op: Op::Spend,
+        mode: Mode::Enforce,
+        sharing: Sharing::default(),
+    };
     match node.decide(&[charge], Context::at(now)) {
         Decided::Now(verdicts) => verdicts.committed,
         Decided::Later(_) => false,

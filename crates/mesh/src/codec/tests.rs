@@ -32,13 +32,14 @@ fn place() -> impl Strategy<Value = Place> {
 }
 
 fn report(bucket: bool) -> impl Strategy<Value = Report> {
-    (any::<u64>(), any::<u64>(), any::<u64>(), 0..u64::MAX >> 1, 0..3_u64).prop_map(
-        move |(serial, spent, returned, granted_seen, refused)| Report {
+    (any::<u64>(), any::<u64>(), any::<u64>(), 0..u64::MAX >> 1, 0..3_u64, any::<bool>()).prop_map(
+        move |(serial, spent, returned, granted_seen, refused, eventual)| Report {
             serial: if bucket { serial } else { 0 },
             spent,
             returned,
             granted_seen,
             refused,
+            eventual,
         },
     )
 }

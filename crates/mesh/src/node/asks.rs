@@ -109,15 +109,21 @@ impl Node {
                 waits |= self.want_rights(Some(ticket), charge, trial.lacks, context.now);
             }
         }
-        if self.options.consistency == Consistency::Bounded {
-            // It never waits, but the next request shall find what this one did not.
-            for (charge, trial) in batch.iter().zip(trials) {
-                if charge.op == Op::Spend && !trial.verdict.is_admitted() {
-                    self.want_rights(None, charge, charge.cost, context.now);
-                }
+        waits
+    }
+
+    /// A bounded limit never waits, but the next request shall find what this one did not.
+    pub(super) fn ask_for_the_next(&mut self, batch: &[Owed], trials: &[Trial], context: Context) {
+        let mut asked = false;
+        for (charge, trial) in batch.iter().zip(trials) {
+            let bounded = charge.consistency == Consistency::Bounded;
+            if bounded && charge.op == Op::Spend && !trial.verdict.is_admitted() {
+                asked |= self.want_rights(None, charge, charge.cost, context.now);
             }
         }
-        waits
+        if asked {
+            self.flush_urgent(context.now);
+        }
     }
 
     fn want_rights(&mut self, ticket: Option<Ticket>, charge: &Owed, lacks: u64, now: Timestamp) -> bool {
@@ -154,12 +160,15 @@ impl Node {
         trials: &[Trial],
         context: Context,
     ) -> bool {
-        if !self.options.recall || self.options.consistency != Consistency::Exact {
+        if !self.options.recall {
             return false;
         }
         let mut waits = false;
         for (charge, trial) in batch.iter().zip(trials) {
-            if charge.op != Op::Spend || trial.verdict.is_admitted() {
+            if charge.op != Op::Spend
+                || trial.verdict.is_admitted()
+                || charge.consistency != Consistency::Exact
+            {
                 continue;
             }
             let tag = tag_at(&charge.limit, context.now);
@@ -174,10 +183,10 @@ impl Node {
     /// Whether a recall might bring what a batch lacks of this node's own counters.
     pub(super) fn could_recall(&mut self, batch: &[Owed], trials: &[Trial], context: Context) -> bool {
         let Self { options, shelf, .. } = self;
-        let recalls = options.recall && options.consistency == Consistency::Exact;
-        recalls
+        options.recall
             && batch.iter().zip(trials).any(|(charge, trial)| {
-                let lacks = charge.op == Op::Spend && !trial.verdict.is_admitted();
+                let exact = charge.consistency == Consistency::Exact;
+                let lacks = exact && charge.op == Op::Spend && !trial.verdict.is_admitted();
                 let tag = tag_at(&charge.limit, context.now);
                 let page = shelf.books.get_mut(&charge.key).filter(|_| lacks).and_then(|book| book.page(tag));
                 page.is_some_and(|page| {

@@ -13,8 +13,8 @@ use crate::page::{Page, Regime, Side};
 use crate::purse::signed;
 use crate::shelf::NoPage;
 use hivemind_core::algorithm::Action;
-use hivemind_core::store::{Charge, Context, Key, LocalStore, Mode, Op, Parts, Verdict, Verdicts};
-use hivemind_core::{Cost, Limit, Rate, Timestamp};
+use hivemind_core::store::{Charge, Context, Key, LocalStore, Mode, Op, Verdict, Verdicts};
+use hivemind_core::{Limit, Timestamp};
 use smallvec::SmallVec;
 
 /// How far to go for a decision.
@@ -47,7 +47,7 @@ enum Found {
 impl Node {
     /// Decides all charges of one request together.
     pub fn decide(&mut self, batch: &[Charge<'_>], context: Context) -> Decided {
-        if self.options.consistency == Consistency::Local {
+        if self.is_local(batch) {
             return Decided::Now(self.local.0.decide_now(batch, context));
         }
         if let [charge] = batch
@@ -55,7 +55,7 @@ impl Node {
         {
             return Decided::Now(Verdicts::new(true, [verdict]));
         }
-        let owed = Owed::list(batch);
+        let owed = Owed::list(batch, &self.options);
         for charge in &owed {
             if charge.op == Op::Spend
                 && let Some(book) = self.shelf.books.get_mut(&charge.key)
@@ -77,9 +77,15 @@ impl Node {
         }
     }
 
+    /// Whether nothing of a batch is shared.
+    fn is_local(&self, batch: &[Charge<'_>]) -> bool {
+        let default = self.options.consistency;
+        batch.iter().all(|charge| charge.sharing.consistency.unwrap_or(default) == Consistency::Local)
+    }
+
     /// Decides them if that needs no waiting. If not, nothing was recorded and nobody asked.
     pub fn try_decide(&mut self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
-        if self.options.consistency == Consistency::Local {
+        if self.is_local(batch) {
             return Some(self.local.0.decide_now(batch, context));
         }
         if let [charge] = batch
@@ -87,7 +93,7 @@ impl Node {
         {
             return Some(Verdicts::new(true, [verdict]));
         }
-        let owed = Owed::list(batch);
+        let owed = Owed::list(batch, &self.options);
         match self.attempt(Ticket(0), &owed, context, &Stage::Fresh, Try::Probe) {
             Attempt::Done(verdicts) => Some(verdicts),
             Attempt::Wait(_) | Attempt::WouldWait => None,
@@ -122,20 +128,27 @@ impl Node {
         let last = how == Try::Last;
         let mut known: SmallVec<[Known; 2]> = SmallVec::new();
         let mut unseen: SmallVec<[Unseen; 2]> = SmallVec::new();
+        let mut alone: SmallVec<[(usize, Limit); 2]> = SmallVec::new();
         for charge in batch {
-            match self.find(charge, context.now, stage, last) {
+            let found = if charge.consistency == Consistency::Local {
+                Err(NoPage::Unshared)
+            } else {
+                self.find(charge, context.now, stage, last)
+            };
+            match found {
                 Ok(Found::Here(here)) => known.push(here),
                 Ok(Found::Unseen(counter)) => {
                     unseen.push(counter);
                     known.push(nothing(charge, context.now));
                 }
-                Err(NoPage::Full) => return Attempt::Done(self.decide_alone(batch, context, None)),
-                Err(NoPage::NoView) => {
-                    return Attempt::Done(self.decide_alone(
-                        batch,
-                        context,
-                        Some(self.options.on_unreachable),
-                    ));
+                // What is not shared takes nothing from the limits beside it that are.
+                Err(why) => {
+                    let limit = self.limit_alone(charge, why);
+                    let Some(verdict) = self.peek_alone(batch, known.len(), &limit, context) else {
+                        continue;
+                    };
+                    alone.push((known.len(), limit));
+                    known.push(Known::Alone { verdict });
                 }
             }
         }
@@ -159,13 +172,16 @@ impl Node {
                 return Attempt::WouldWait;
             }
         }
+        if how == Try::Ask {
+            self.ask_for_the_next(batch, &trials, context);
+        }
         if how == Try::Ask && !doomed && self.ask_for_rights(ticket, batch, &trials, context) {
             return Attempt::Wait(Stage::Fresh);
         }
         if how == Try::Ask && self.recall_for(ticket, batch, &trials, context) {
             return Attempt::Wait(Stage::Fresh);
         }
-        self.conclude(ticket, batch, &known, &trials, context)
+        self.conclude(ticket, batch, (&known, &trials, &alone), context)
     }
 
     fn find(&mut self, charge: &Owed, now: Timestamp, stage: &Stage, last: bool) -> Result<Found, NoPage> {
@@ -177,13 +193,13 @@ impl Node {
         let page = book.page(tag).ok_or(NoPage::NoView)?;
         let members = page.view.members().len();
         let regime = Regime::of(limit, members, options);
-        let eventual = options.consistency == Consistency::Eventual;
+        if charge.consistency == Consistency::Eventual {
+            let state = book.counted.as_deref().copied();
+            let known = Known::Counter { state, limit: *limit, moment: now, counts_refusals: true };
+            return Ok(Found::Here(known));
+        }
         let ends = ends(limit, tag, now);
         Ok(match &page.side {
-            Side::Till(till) if eventual => {
-                let can = i64::from(limit.burst()).saturating_sub(signed(till.spent()));
-                Found::Here(Known::Rights { can, left: 0, own: 0, ends, final_word: true })
-            }
             Side::Till(till) => {
                 let moment = page.moment_of(limit, options, now);
                 let counts_refusals = regime == Regime::Decides;
@@ -197,7 +213,8 @@ impl Node {
             Side::Purse(purse) => {
                 let owner = page.view.owner(charge.key);
                 let heard = owner.is_some_and(|owner| peers.is_heard(owner, now));
-                if regime == Regime::Decides && heard && !eventual {
+                let bounded = charge.consistency == Consistency::Bounded;
+                if regime == Regime::Decides && heard && !bounded {
                     return Ok(match stage.seen(charge.key) {
                         Some(seen) => {
                             let moment = now;
@@ -213,9 +230,7 @@ impl Node {
                     });
                 }
                 let spent = signed(purse.spent());
-                let can = if eventual {
-                    i64::from(limit.burst()).saturating_sub(spent).saturating_sub(signed(purse.others))
-                } else if heard {
+                let can = if heard {
                     // Whatever an owner grants, no node alone admits more than the limit.
                     let full = i64::from(limit.burst());
                     let most =
@@ -223,15 +238,14 @@ impl Node {
                     purse.unspent().min(most)
                 } else {
                     let even = u64::from(limit.burst()).div_ceil(members.max(1) as u64);
-                    match options.on_unreachable {
+                    match charge.on_unreachable {
                         OnUnreachable::Share => purse.unspent().max(signed(even).saturating_sub(spent)),
                         OnUnreachable::Refuse => purse.unspent(),
                         OnUnreachable::Admit => i64::MAX / 2,
                     }
                 };
                 let exhausted = purse.is_exhausted(charge.cost, now);
-                let bounded = options.consistency == Consistency::Bounded;
-                let final_word = last || !heard || exhausted || bounded || eventual;
+                let final_word = last || !heard || exhausted || bounded;
                 let left = if heard { purse.left } else { 0 };
                 Found::Here(Known::Rights { can, left, own: purse.spent(), ends, final_word })
             }
@@ -245,8 +259,12 @@ impl Node {
             book.is_some_and(|book| book.pages.iter().any(|page| matches!(page.side, Side::Till(_))))
         };
         let is_counter = |trial: &Trial| matches!(trial.after, Known::Counter { .. });
+        let shared = |charge: &Owed| matches!(charge.consistency, Consistency::Exact | Consistency::Bounded);
         let gives = |charge: &Owed| matches!(charge.op, Op::Refund | Op::Debit);
-        batch.iter().zip(trials).any(|(charge, trial)| !here(charge) && (is_counter(trial) || gives(charge)))
+        batch
+            .iter()
+            .zip(trials)
+            .any(|(charge, trial)| shared(charge) && !here(charge) && (is_counter(trial) || gives(charge)))
     }
 
     /// Keeps the batch or leaves what a refusal leaves, and says so.
@@ -254,8 +272,7 @@ impl Node {
         &mut self,
         ticket: Ticket,
         batch: &[Owed],
-        known: &[Known],
-        trials: &[Trial],
+        (known, trials, alone): (&[Known], &[Trial], &[(usize, Limit)]),
         context: Context,
     ) -> Attempt {
         let committed = batch::commits(batch, trials);
@@ -289,12 +306,15 @@ impl Node {
                 (action, done.after, Verdict { outcome: trial.verdict.outcome, ..done.verdict })
             };
             verdicts.push(verdict);
-            if action != Action::Peek {
+            if action != Action::Peek && !matches!(after, Known::Alone { .. }) {
                 let rest = self.record(charge, action, &after, trial, context.now);
                 if rest > 0 {
                     remote.push((Owed { cost: rest, ..*charge }, action));
                 }
             }
+        }
+        if !alone.is_empty() {
+            self.settle_alone(batch, alone, committed, (&mut verdicts, context));
         }
         let verdicts = Verdicts::new(committed, verdicts);
         if remote.is_empty() {
@@ -306,11 +326,21 @@ impl Node {
     /// Writes down what a charge did here. Says how much of it is for the owner to do.
     fn record(&mut self, charge: &Owed, action: Action, after: &Known, trial: &Trial, now: Timestamp) -> u64 {
         let tag = self.shelf.tag(&self.council, &self.options, (charge.key, &charge.limit), now);
-        let eventual = self.options.consistency == Consistency::Eventual;
+        let eventual = charge.consistency == Consistency::Eventual;
         let Some(book) = self.shelf.books.get_mut(&charge.key) else { return 0 };
         let Some(page) = book.page(tag) else { return 0 };
         let spends = matches!(action, Action::Spend { .. }) && trial.verdict.is_admitted();
+        if eventual {
+            if let Known::Counter { state: Some(state), .. } = after {
+                book.counted = Some(Box::new(*state));
+            }
+            if spends || action == Action::Debit {
+                self.count_eventual(charge, tag);
+            }
+            return 0;
+        }
         let rest = match (&mut page.side, after) {
+            (_, Known::Alone { .. }) => 0,
             (Side::Till(till), after) => {
                 if let Known::Counter { state, .. } = after {
                     till.state = *state;
@@ -326,13 +356,7 @@ impl Node {
                 let can = u64::try_from(purse.unspent()).unwrap_or(0);
                 match action {
                     Action::Spend { .. } if spends => {
-                        if !eventual {
-                            self.beyond_rights += charge.cost.saturating_sub(can);
-                        }
-                        purse.spend(charge.cost);
-                        0
-                    }
-                    Action::Debit if eventual => {
+                        self.beyond_rights += charge.cost.saturating_sub(can);
                         purse.spend(charge.cost);
                         0
                     }
@@ -355,50 +379,18 @@ impl Node {
         rest
     }
 
-    /// Decides without the mesh: too many counters are shared already, or no view says who shares this one.
-    fn decide_alone(&mut self, batch: &[Owed], context: Context, policy: Option<OnUnreachable>) -> Verdicts {
-        let members = self.council.head().map_or(self.links.len() + 1, |head| head.members().len());
-        let members = u32::try_from(members.max(1)).unwrap_or(u32::MAX);
-        let limits: Vec<Limit> = batch
-            .iter()
-            .map(|charge| match policy {
-                None => charge.limit,
-                Some(OnUnreachable::Share) => evenly(&charge.limit, members),
-                Some(OnUnreachable::Refuse) => Limit::fixed_window(0, charge.limit.period()),
-                Some(OnUnreachable::Admit) => Limit::fixed_window(u32::MAX, charge.limit.period()),
-            })
-            .collect();
-        let parts: Vec<String> = batch.iter().map(|charge| charge.descriptor.to_string()).collect();
-        let entries: Vec<_> = parts.iter().map(|part| [("", part.as_str())]).collect();
-        let charges: Vec<Charge<'_>> = (batch.iter().zip(&limits).zip(&entries))
-            .map(|((charge, limit), entries)| Charge {
-                key: charge.key,
-                parts: Parts { domain: "", entries },
-                limit,
-                ordinal: 0,
-                cost: Cost::new(charge.cost),
-                op: charge.op,
-                mode: charge.mode,
-            })
-            .collect();
-        let verdicts = self.local.0.decide_now(&charges, context);
-        if policy.is_some() && verdicts.committed {
-            self.beyond_rights +=
-                batch.iter().filter(|charge| charge.op == Op::Spend).map(|charge| charge.cost).sum::<u64>();
+    /// An `eventual` limit was spent: all that spend of it are to hear of that.
+    fn count_eventual(&mut self, charge: &Owed, tag: u64) {
+        let page = self.shelf.books.get_mut(&charge.key).and_then(|book| book.page(tag));
+        match page.map(|page| &mut page.side) {
+            Some(Side::Till(till)) => {
+                till.note_spent(charge.cost);
+                till.spread_news();
+            }
+            Some(Side::Purse(purse)) => purse.spend(charge.cost),
+            None => {}
         }
-        verdicts
-    }
-}
-
-/// An even share of a limit, at least one.
-fn evenly(limit: &Limit, members: u32) -> Limit {
-    let share = |amount: u32| amount.div_ceil(members).max(u32::from(amount > 0));
-    match limit {
-        Limit::SlidingWindow(_) => Limit::sliding_window(share(limit.requests()), limit.period()),
-        Limit::TokenBucket(_) => Rate::new(share(limit.requests()), limit.period())
-            .and_then(|rate| Limit::token_bucket(rate, share(limit.burst())))
-            .unwrap_or(*limit),
-        _ => Limit::fixed_window(share(limit.requests()), limit.period()),
+        self.list(charge.key);
     }
 }
 

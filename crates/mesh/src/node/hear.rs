@@ -3,11 +3,10 @@
 
 use super::{Lane, Node, Output};
 use crate::chain::Chain;
-use crate::codec::{Encoder, Items, period_nanos, read_header};
+use crate::codec::{Encoder, Items, period_nanos, read_header, tag_at};
 use crate::dictionary::{Heard, Spoken};
 use crate::frame::{FRAME_BUDGET, Header, Item, Place, Report, Word};
 use crate::member::Member;
-use crate::options::Consistency;
 use crate::owner::NodeId;
 use crate::page::{Page, Side};
 use crate::wire::Unreadable;
@@ -121,13 +120,17 @@ impl Node {
 
     fn on_report(&mut self, now: Timestamp, from: &Member, place: &Place, report: &Report) {
         let Some(limit) = self.open_told(now, place) else { return };
-        let eventual = self.options.consistency == Consistency::Eventual;
         let moment = Page::moment(place.tag, &limit, now);
-        let page = self.shelf.books.get_mut(&place.subject.key).and_then(|book| book.page(place.tag));
-        let Some(Side::Till(till)) = page.map(|page| &mut page.side) else { return };
+        let Some(book) = self.shelf.books.get_mut(&place.subject.key) else { return };
+        let Some(Side::Till(till)) = book.page(place.tag).map(|page| &mut page.side) else { return };
+        let before = till.spent();
         till.hear(&limit, from, report, moment);
-        if eventual {
+        if report.eventual {
             till.spread_news();
+            let more = till.spent().saturating_sub(before);
+            if place.tag == tag_at(&limit, now) {
+                book.count_others(more, now);
+            }
         }
         self.list(place.subject.key);
         self.serve_returned(now, place, report);
@@ -144,17 +147,26 @@ impl Node {
             return;
         }
         let key = place.subject.key;
-        let Some(page) = self.shelf.books.get_mut(&key).and_then(|book| book.page(place.tag)) else { return };
+        let Some(book) = self.shelf.books.get_mut(&key) else { return };
+        let Some(page) = book.page(place.tag) else { return };
         if page.view.owner(key) != Some(from) {
             return;
         }
         let (view, side) = (page.view.id(), &mut page.side);
         let Side::Purse(purse) = side else { return };
+        let others = purse.others;
         purse.hear(word);
-        if word.recall {
+        let more = purse.others.saturating_sub(others);
+        let recalled = word.recall.then(|| {
             purse.give_up(0);
             purse.told(now);
-            let item = Item::Report(Place { view, ..*place }, purse.report());
+            purse.report()
+        });
+        if book.counted.is_some() && place.tag == tag_at(&book.limit, now) {
+            book.count_others(more, now);
+        }
+        if let Some(report) = recalled {
+            let item = Item::Report(Place { view, ..*place }, report);
             if let Some(link) = self.links.get_mut(&from.id) {
                 link.urgent.push(item);
             }

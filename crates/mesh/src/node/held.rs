@@ -15,7 +15,8 @@ impl Node {
     #[inline]
     pub(super) fn decide_held(&mut self, charge: &Charge<'_>, context: Context) -> Option<Verdict> {
         let now = context.now;
-        let by_rights = matches!(self.options.consistency, Consistency::Exact | Consistency::Bounded);
+        let consistency = charge.sharing.consistency.unwrap_or(self.options.consistency);
+        let by_rights = matches!(consistency, Consistency::Exact | Consistency::Bounded);
         // Nothing can be asked for without rights, too: that is the owner's to say.
         if charge.op != Op::Spend || !by_rights || charge.cost == Cost::ZERO {
             return None;

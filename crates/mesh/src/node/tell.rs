@@ -3,7 +3,7 @@
 
 use super::{Lane, Node};
 use crate::dictionary::Subject;
-use crate::frame::{Item, Place};
+use crate::frame::{Item, Place, Report};
 use crate::motion::Fate;
 use crate::owner::NodeId;
 use crate::page::{Page, Side};
@@ -95,7 +95,8 @@ impl Node {
                     if (purse.has_news() || repeats)
                         && let Some(link) = owner.and_then(|owner| links.get_mut(&owner))
                     {
-                        link.items.push(Item::Report(place, purse.report()));
+                        let report = Report { eventual: book.counted.is_some(), ..purse.report() };
+                        link.items.push(Item::Report(place, report));
                         purse.told(now);
                     }
                     more |= purse.is_unconfirmed();

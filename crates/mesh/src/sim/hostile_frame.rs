@@ -4,7 +4,7 @@
 use super::world::seated;
 use crate::node::Decided;
 use crate::options::MeshOptions;
-use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts};
+use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing};
 use hivemind_core::{Cost, Limit, Period, Timestamp};
 
 /// Gives a node these bytes as frames of a peer, each with its length before it, and looks at what it then admits.
@@ -34,6 +34,7 @@ pub fn hostile_frames(mut bytes: &[u8]) {
                 cost: Cost::ONE,
                 op: Op::Spend,
                 mode: Mode::Enforce,
+                sharing: Sharing::default(),
             };
             let decided = node.decide(&[charge], Context::at(now));
             admitted += u32::from(matches!(decided, Decided::Now(verdicts) if verdicts.committed));

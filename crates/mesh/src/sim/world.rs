@@ -10,7 +10,7 @@ use crate::node::{Decided, Lane, Node, Output, Ticket};
 use crate::options::MeshOptions;
 use crate::owner::NodeId;
 use crate::view::{Round, View};
-use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts};
+use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing};
 use hivemind_core::{Cost, Limit, Timestamp};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -275,6 +275,7 @@ impl World {
             cost: Cost::new(cost),
             op: Op::Spend,
             mode: Mode::Enforce,
+            sharing: Sharing::default(),
         };
         let decided = seat.node.decide(&[charge], Context::at(local));
         self.sent.2 += 1;
