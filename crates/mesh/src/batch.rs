@@ -50,6 +50,8 @@ pub(crate) enum Known {
     Counter { state: Option<State>, limit: Limit, moment: Timestamp, counts_refusals: bool },
     /// Rights: what may be spent here, what is left in all as far as was heard, and what this node spent.
     Rights { can: i64, left: i64, own: u64, ends: Timestamp, final_word: bool },
+    /// This node's part of a bucket whose owner cannot be reached.
+    Part { state: Option<State>, limit: Limit, moment: Timestamp },
     /// A counter that this node keeps by itself, elsewhere: what it says to the charge.
     Alone { verdict: Verdict },
 }
@@ -68,6 +70,10 @@ impl Known {
     pub(crate) fn attempt(&self, charge: &Owed, action: Action, now: Timestamp) -> Trial {
         match *self {
             Self::Alone { verdict } => Trial { verdict, after: *self, lacks: 0 },
+            Self::Part { state, limit, moment } => {
+                let Step { verdict, state, .. } = step(&limit, state, action, Cost::new(charge.cost), moment);
+                Trial { verdict, after: Self::Part { state: Some(state), limit, moment }, lacks: 0 }
+            }
             Self::Counter { state, limit, moment, counts_refusals } => {
                 let action = match action {
                     Action::Spend { count_refusal } => {

@@ -23,6 +23,10 @@ pub(crate) struct Book {
     pub(crate) used: Timestamp,
     /// Where the limit is `eventual`: what this node has counted and heard of, all windows in one.
     pub(crate) counted: Option<Box<State>>,
+    /// The window of which this node admitted something before it knew the view, and how much.
+    pub(crate) alone: (u64, u64),
+    /// A bucket whose owner cannot be reached: this node's part of it, kept here.
+    pub(crate) part: Option<Box<State>>,
     /// Whether it is on the list of those that have something to tell.
     pub(crate) listed: bool,
 }
@@ -38,6 +42,8 @@ impl Book {
             asked: None,
             used: now,
             counted: None,
+            alone: (0, 0),
+            part: None,
             listed: false,
         }
     }
@@ -49,6 +55,11 @@ impl Book {
             let counted = step(&self.limit, state, Action::Debit, Cost::new(cost), now);
             self.counted = Some(Box::new(counted.state));
         }
+    }
+
+    /// What this node admitted of a window whose view it does not know.
+    pub(crate) fn alone_in(&self, tag: u64) -> u64 {
+        if self.alone.0 == tag { self.alone.1 } else { 0 }
     }
 
     #[inline]

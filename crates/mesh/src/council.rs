@@ -75,6 +75,8 @@ pub(crate) struct Council {
     pub(crate) overlaps: u64,
     /// Counts up whenever the chain changes, so that others need not compare it.
     pub(crate) version: u64,
+    /// Counts up whenever a vote binds this node: nothing is settled from its fence on.
+    pub(crate) bindings: u64,
     /// Counts up whenever the chain is given up for another: what was held under it is void.
     pub(crate) upheavals: u64,
 }
@@ -103,6 +105,7 @@ impl Council {
             leaving: false,
             overlaps: 0,
             version: 0,
+            bindings: 0,
             upheavals: 0,
         }
     }
@@ -143,16 +146,26 @@ impl Council {
         self.chain.as_ref().filter(|_| !undecided)?.at(now)
     }
 
+    /// Where it is not known which of two views a window begins in, this node being in both: the members of the
+    /// larger one. Its share there is its share in either.
+    pub(crate) fn doubt(&self, start: Timestamp) -> Option<usize> {
+        let next = &self.motion_bound().filter(|motion| motion.view.fence <= start)?.view;
+        let last = self.head()?;
+        let is_in_both = next.has(&self.me) && last.has(&self.me);
+        is_in_both.then(|| next.members.len().max(last.members.len()))
+    }
+
     /// The newest view whose fence has passed.
     pub(crate) fn current(&self, now: Timestamp) -> Option<&Arc<View>> {
         self.chain.as_ref()?.at(now)
     }
 
-    /// Until when [`Council::current`] stays what it is at `now`, if nothing is heard.
+    /// Until when [`Council::current`] and [`Council::settled`] stay what they are at `now`, if nothing is heard.
     pub(crate) fn stays_until(&self, now: Timestamp) -> Timestamp {
-        let later =
-            self.chain.iter().flat_map(Chain::iter).map(|view| view.fence).filter(|fence| *fence > now);
-        later.min().unwrap_or(Timestamp::MAX)
+        let views = self.chain.iter().flat_map(Chain::iter).map(|view| view.fence);
+        // From the fence of a vote that is open on, nothing is settled.
+        let bound = self.motion_bound().map(|motion| motion.view.fence);
+        views.chain(bound).filter(|fence| *fence > now).min().unwrap_or(Timestamp::MAX)
     }
 
     /// Whether this run has owned `key` since that moment, as far back as is known.
@@ -241,6 +254,7 @@ impl Council {
             if may_bind && in_time && is_later && all_dead && motion.released == 0 {
                 motion.consents |= bit;
                 self.bound = Some(motion.view.id());
+                self.bindings += 1; // What is settled ends at its fence from now on.
             } else {
                 motion.released |= bit;
             }

@@ -10,6 +10,8 @@ mod hear;
 mod held;
 mod remote;
 mod tell;
+#[cfg(test)]
+mod tests;
 
 use crate::batch::Owed;
 use crate::council::Council;

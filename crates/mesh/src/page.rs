@@ -5,7 +5,7 @@
 use crate::codec::period_nanos;
 use crate::member::Member;
 use crate::options::MeshOptions;
-use crate::purse::Purse;
+use crate::purse::{Purse, signed};
 use crate::till::Till;
 use crate::view::View;
 use hivemind_core::store::Key;
@@ -27,6 +27,10 @@ pub(crate) struct Page {
     /// When it was last compared with the view that holds.
     pub(crate) epoch: u64,
     pub(crate) side: Side,
+    /// The members of the view it began in, if this run was among them; else 0, and it has no share of it.
+    began_with: usize,
+    /// What this node admitted of it in earlier views, or before it knew the view.
+    before: u64,
 }
 
 /// How a counter is shared in a view.
@@ -108,13 +112,42 @@ impl Page {
         } else {
             Side::Purse(Purse::new(if view.has(me) { share } else { 0 }))
         };
-        Self { tag, view, epoch: 0, side }
+        let began_with = if view.has(me) { view.members().len() } else { 0 };
+        Self { tag, view, epoch: 0, side, began_with, before: 0 }
+    }
+
+    /// This node admitted so much of the window already, before it knew its view: that is off its share.
+    pub(crate) fn take_off(&mut self, admitted: u64, limit: &Limit, now: Timestamp) {
+        self.before = self.before.saturating_add(admitted);
+        match &mut self.side {
+            Side::Till(till) if admitted > 0 => {
+                till.apply(limit, hivemind_core::algorithm::Action::Debit, admitted, now);
+                till.note_spent(admitted);
+            }
+            Side::Till(_) => {}
+            Side::Purse(purse) => purse.lower_start(admitted),
+        }
+    }
+
+    /// What this node may still admit by itself while the owner of a window cannot be reached: an even part, all
+    /// that it admitted included. Nothing where windows are split, since it has its part; nothing for who was
+    /// not there when the window began, for each run of it would have that anew.
+    pub(crate) fn even_part(&self, limit: &Limit, options: &MeshOptions) -> i64 {
+        let spent = match &self.side {
+            Side::Purse(purse) => purse.spent(),
+            Side::Till(_) => return 0,
+        };
+        if self.began_with == 0 || Regime::of(limit, self.began_with, options).share() > 0 {
+            return 0;
+        }
+        let even = u64::from(limit.burst()).div_ceil(self.began_with as u64);
+        signed(even.saturating_sub(self.before.saturating_add(spent)))
     }
 
     /// What this node could spend now, by itself.
     pub(crate) fn unspent(&self, limit: &Limit, now: Timestamp) -> i64 {
         match &self.side {
-            Side::Till(till) => crate::purse::signed(till.left(limit, Self::moment(self.tag, limit, now))),
+            Side::Till(till) => signed(till.left(limit, Self::moment(self.tag, limit, now))),
             Side::Purse(purse) => purse.unspent(),
         }
     }
@@ -137,6 +170,11 @@ impl Page {
         if !(is_bucket && owner == self.view.owner(key)) {
             // A bucket that changes hands begins empty: what others hold of it is not known.
             let held = u64::try_from(self.unspent(limit, now)).unwrap_or(0);
+            let spent = match &self.side {
+                Side::Till(till) => till.spent_here(),
+                Side::Purse(purse) => purse.spent(),
+            };
+            self.before = self.before.saturating_add(spent);
             let held = if is_bucket { 0 } else { held };
             self.side = if owner == Some(me) {
                 Side::Till(Box::new(Till::inherited(limit, held, moment)))

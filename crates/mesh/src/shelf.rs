@@ -120,7 +120,8 @@ impl Shelf {
             if !decides && tag.saturating_add(1) < tag_at(limit, self.latest) {
                 return Err(NoPage::NoView);
             }
-            let page = begin(book, council, options, (key, limit, tag), now)?;
+            let mut page = begin(book, council, options, (key, limit, tag), now)?;
+            page.take_off(book.alone_in(tag), limit, Page::moment(tag, limit, now));
             book.add(page);
         }
         keep_up(book, council, (key, limit, tag), now)?;
@@ -188,7 +189,7 @@ impl Shelf {
                 let until = start.saturating_add(limit.longest_memory()).saturating_add(IDLE);
                 page.tag.saturating_add(2) > present || stays && until > latest
             });
-            !book.pages.is_empty()
+            !book.pages.is_empty() || book.alone.1 > 0 && book.alone.0.saturating_add(2) > present
         });
     }
 }

@@ -160,6 +160,10 @@ impl Till {
         self.peek(limit, 0, now).verdict.available
     }
 
+    pub(crate) fn spent_here(&self) -> u64 {
+        self.spent
+    }
+
     pub(crate) fn note_spent(&mut self, cost: u64) {
         self.spent = self.spent.saturating_add(cost);
     }

@@ -40,6 +40,8 @@ pub(super) struct Ask {
     pub(super) least: u64,
     /// Of which account the asker spoke.
     serial: u64,
+    /// Who was asked, and may answer.
+    to: Member,
     pub(super) sent: Timestamp,
     pub(super) tickets: Vec<Ticket>,
 }
@@ -73,7 +75,7 @@ impl Node {
         let book = self.shelf.books.get_mut(&counter.key)?;
         let page = book.page(counter.tag)?;
         let Side::Purse(purse) = &mut page.side else { return None };
-        let owner = page.view.owner(counter.key)?.id.clone();
+        let to = page.view.owner(counter.key)?.clone();
         purse.told(now);
         let subject = Subject { key: counter.key, limit: counter.limit };
         let place = Place { subject, view: page.view.id(), tag: counter.tag };
@@ -83,8 +85,8 @@ impl Node {
             Want::Lend { need, .. } => need,
             _ => 0,
         };
-        self.urge(&owner, item);
-        let ask = Ask { key: counter.key, tag: counter.tag, kind, least, serial, sent: now, tickets };
+        self.urge(&to.id, item);
+        let ask = Ask { key: counter.key, tag: counter.tag, kind, least, serial, to, sent: now, tickets };
         self.asks.insert(id, ask);
         Some(id)
     }
@@ -374,15 +376,27 @@ impl Node {
     }
 
     /// The owner answered.
-    pub(super) fn on_answer(&mut self, now: Timestamp, id: u64, place: &Place, word: &Word, reply: &Reply) {
-        let ask = self.asks.remove(&id);
-        if let Some(book) = self.shelf.books.get_mut(&place.subject.key) {
-            if book.asked == Some(id) {
+    pub(super) fn on_answer(
+        &mut self,
+        now: Timestamp,
+        from: &Member,
+        id: u64,
+        place: &Place,
+        word: &Word,
+        reply: &Reply,
+    ) {
+        let key = place.subject.key;
+        // Numbers can be guessed: only who was asked may answer.
+        let asked = self.asks.get(&id).is_some_and(|ask| ask.to == *from && ask.key == key);
+        let ask = if asked { self.asks.remove(&id) } else { None };
+        if let Some(book) = self.shelf.books.get_mut(&key) {
+            if book.asked == Some(id) && asked {
                 book.asked = None;
             }
             // A grant that comes late is kept for the next.
             if let Some(page) = book.page(place.tag)
                 && page.view.id() == place.view
+                && page.view.owner(key) == Some(from)
                 && let Side::Purse(purse) = &mut page.side
                 && *reply != Reply::Elsewhere
             {

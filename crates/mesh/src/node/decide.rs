@@ -5,7 +5,7 @@ use super::held::ends;
 use super::remote::{Stage, Unseen};
 use super::{Decided, Node, Ticket, Waiting};
 use crate::batch::{self, Known, Owed, Trial};
-use crate::codec::tag_at;
+use crate::codec::{period_nanos, tag_at};
 use crate::dictionary::Subject;
 use crate::frame::{Item, Place, Report, Want};
 use crate::options::{Consistency, OnUnreachable};
@@ -143,7 +143,7 @@ impl Node {
                 }
                 // What is not shared takes nothing from the limits beside it that are.
                 Err(why) => {
-                    let limit = self.limit_alone(charge, why);
+                    let limit = Self::limit_alone(charge, why);
                     let Some(verdict) = self.peek_alone(batch, known.len(), &limit, context) else {
                         continue;
                     };
@@ -186,8 +186,11 @@ impl Node {
 
     fn find(&mut self, charge: &Owed, now: Timestamp, stage: &Stage, last: bool) -> Result<Found, NoPage> {
         let Self { shelf, council, options, peers, .. } = self;
-        let limit = &charge.limit;
+        let (limit, me) = (&charge.limit, council.me.clone());
         let tag = shelf.tag(council, options, (charge.key, limit), now);
+        if shelf.open(council, options, (charge.key, limit, tag), now).err() == Some(NoPage::NoView) {
+            return self.find_without_view(charge, tag, now);
+        }
         let book = shelf.open(council, options, (charge.key, limit, tag), now)?;
         book.own = true;
         let page = book.page(tag).ok_or(NoPage::NoView)?;
@@ -229,7 +232,6 @@ impl Node {
                         None => Found::Unseen(Unseen { key: charge.key, limit: *limit, tag }),
                     });
                 }
-                let spent = signed(purse.spent());
                 let can = if heard {
                     // Whatever an owner grants, no node alone admits more than the limit.
                     let full = i64::from(limit.burst());
@@ -237,9 +239,15 @@ impl Node {
                         if matches!(limit, Limit::TokenBucket(_)) { full } else { full - purse.net_spent() };
                     purse.unspent().min(most)
                 } else {
-                    let even = u64::from(limit.burst()).div_ceil(members.max(1) as u64);
+                    let shares = charge.on_unreachable == OnUnreachable::Share;
+                    let is_bucket = matches!(limit, Limit::TokenBucket(_));
+                    if shares && is_bucket && purse.unspent() < signed(charge.cost) && page.view.has(&me) {
+                        let part = super::alone::evenly(limit, members);
+                        let state = book.part.as_deref().copied();
+                        return Ok(Found::Here(Known::Part { state, limit: part, moment: now }));
+                    }
                     match charge.on_unreachable {
-                        OnUnreachable::Share => purse.unspent().max(signed(even).saturating_sub(spent)),
+                        OnUnreachable::Share => purse.unspent().max(page.even_part(limit, options)),
                         OnUnreachable::Refuse => purse.unspent(),
                         OnUnreachable::Admit => i64::MAX / 2,
                     }
@@ -250,6 +258,35 @@ impl Node {
                 Found::Here(Known::Rights { can, left, own: purse.spent(), ends, final_word })
             }
         })
+    }
+
+    /// What a node has of a counter while no view says who shares it. Between two views it is sure of its share of
+    /// the one that gives it less, and that is taken off when the window begins; a bucket has no such part.
+    fn find_without_view(&mut self, charge: &Owed, tag: u64, now: Timestamp) -> Result<Found, NoPage> {
+        let Self { shelf, council, options, .. } = self;
+        let limit = &charge.limit;
+        let book = shelf.books.get(&charge.key).ok_or(NoPage::Full)?;
+        if charge.consistency == Consistency::Eventual {
+            let state = book.counted.as_deref().copied();
+            let known = Known::Counter { state, limit: *limit, moment: now, counts_refusals: true };
+            return Ok(Found::Here(known));
+        }
+        let own = book.alone_in(tag);
+        let ends = ends(limit, tag, now);
+        let can = match charge.on_unreachable {
+            OnUnreachable::Refuse => 0,
+            OnUnreachable::Admit => i64::MAX / 2,
+            OnUnreachable::Share if matches!(limit, Limit::TokenBucket(_)) => 0,
+            OnUnreachable::Share => {
+                let start = Timestamp::from_nanos(tag.saturating_mul(period_nanos(limit)));
+                let part = council.doubt(start).map_or(0, |members| {
+                    let share = Regime::of(limit, members, options).share();
+                    if share > 0 { share } else { u64::from(limit.requests()).div_ceil(members as u64) }
+                });
+                signed(part.saturating_sub(own))
+            }
+        };
+        Ok(Found::Here(Known::Rights { can, left: 0, own, ends, final_word: true }))
     }
 
     /// Whether something of a batch is for an owner to do, so that it cannot be done without a word.
@@ -328,8 +365,17 @@ impl Node {
         let tag = self.shelf.tag(&self.council, &self.options, (charge.key, &charge.limit), now);
         let eventual = charge.consistency == Consistency::Eventual;
         let Some(book) = self.shelf.books.get_mut(&charge.key) else { return 0 };
-        let Some(page) = book.page(tag) else { return 0 };
         let spends = matches!(action, Action::Spend { .. }) && trial.verdict.is_admitted();
+        if book.page(tag).is_none() && !eventual {
+            let admitted = book.alone_in(tag);
+            book.alone = match action {
+                _ if spends || action == Action::Debit => (tag, admitted.saturating_add(charge.cost)),
+                Action::Refund => (tag, admitted.saturating_sub(charge.cost)),
+                _ => return 0,
+            };
+            self.beyond_rights = self.beyond_rights.saturating_add(if spends { charge.cost } else { 0 });
+            return 0;
+        }
         if eventual {
             if let Known::Counter { state: Some(state), .. } = after {
                 book.counted = Some(Box::new(*state));
@@ -339,8 +385,14 @@ impl Node {
             }
             return 0;
         }
+        let Some(page) = book.page(tag) else { return 0 };
         let rest = match (&mut page.side, after) {
             (_, Known::Alone { .. }) => 0,
+            (_, Known::Part { state, .. }) => {
+                book.part = state.map(Box::new);
+                self.beyond_rights = self.beyond_rights.saturating_add(if spends { charge.cost } else { 0 });
+                return 0;
+            }
             (Side::Till(till), after) => {
                 if let Known::Counter { state, .. } = after {
                     till.state = *state;
@@ -356,8 +408,11 @@ impl Node {
                 let can = u64::try_from(purse.unspent()).unwrap_or(0);
                 match action {
                     Action::Spend { .. } if spends => {
-                        self.beyond_rights += charge.cost.saturating_sub(can);
-                        purse.spend(charge.cost);
+                        let beyond = charge.cost.saturating_sub(can);
+                        self.beyond_rights = self.beyond_rights.saturating_add(beyond);
+                        // A bucket has no end at which a debt would lapse.
+                        let is_bucket = matches!(charge.limit, Limit::TokenBucket(_));
+                        purse.spend(if is_bucket { charge.cost.min(can) } else { charge.cost });
                         0
                     }
                     Action::Debit => {

@@ -80,7 +80,7 @@ impl Node {
                 self.on_ask(now, from, id, &place, &report, want);
                 self.serve_returned(now, &place, &report);
             }
-            Item::Answer { id, place, word, reply } => self.on_answer(now, id, &place, &word, &reply),
+            Item::Answer { id, place, word, reply } => self.on_answer(now, from, id, &place, &word, &reply),
         }
     }
 
@@ -176,10 +176,11 @@ impl Node {
 
     /// Follows the views: pages are compared anew, and what was held under another mesh is void.
     pub(super) fn views_may_have_changed(&mut self, now: Timestamp) {
-        if self.version == self.council.version {
+        let version = self.council.version.wrapping_add(self.council.bindings);
+        if self.version == version {
             return;
         }
-        self.version = self.council.version;
+        self.version = version;
         self.shelf.views_changed();
         if self.upheavals != self.council.upheavals {
             self.upheavals = self.council.upheavals;
