@@ -266,17 +266,22 @@ fn write_word(writer: &mut Writer, place: &Place, word: &Word) {
     if has_serial(place) {
         writer.number(word.serial);
     }
-    writer.number(word.granted << 1 | u64::from(word.recall));
+    writer.number(word.granted << 2 | u64::from(word.resets > 0) << 1 | u64::from(word.recall));
     writer.number(word.returned_seen);
     writer.signed(word.left);
     writer.number(word.others);
+    if word.resets > 0 {
+        writer.number(word.resets);
+    }
 }
 
 fn read_word(reader: &mut Reader<'_>, place: &Place) -> Result<Word, Unreadable> {
     let serial = if has_serial(place) { reader.number()? } else { 0 };
     let granted = reader.number()?;
     let (returned_seen, left, others) = (reader.number()?, reader.signed()?, reader.number()?);
-    Ok(Word { serial, granted: granted >> 1, recall: granted & 1 == 1, returned_seen, left, others })
+    let resets = if granted & 2 == 2 { reader.number()? } else { 0 };
+    let (granted, recall) = (granted >> 2, granted & 1 == 1);
+    Ok(Word { serial, granted, recall, returned_seen, left, others, resets })
 }
 
 const ACTIONS: [Action; 6] = [

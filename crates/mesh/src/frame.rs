@@ -74,6 +74,8 @@ pub(crate) struct Word {
     pub(crate) others: u64,
     /// The owner has nothing left and others ask: return what you hold.
     pub(crate) recall: bool,
+    /// How often the counter was reset.
+    pub(crate) resets: u64,
 }
 
 /// What an ask wants done.

@@ -9,6 +9,7 @@ mod decide;
 mod hear;
 mod held;
 mod remote;
+mod reset;
 mod tell;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use crate::member::{Generation, Member};
 use crate::options::MeshOptions;
 use crate::owner::NodeId;
 use crate::peers::Peers;
+use crate::replay::Replay;
 use crate::shelf::Shelf;
 use crate::view::View;
 use asks::{Ask, Parked};
@@ -75,6 +77,8 @@ struct Link {
     generation: Generation,
     spoken: Spoken,
     heard: Heard,
+    /// Which of its asks were served.
+    replay: Replay,
     urgent: Vec<Item>,
     items: Vec<Item>,
 }

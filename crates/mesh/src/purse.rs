@@ -19,6 +19,9 @@ pub(crate) struct Purse {
     refused: u64,
     /// What was spent here and given back.
     refunded: u64,
+    /// How often the owner reset the counter, and what had been spent here by then.
+    resets: u64,
+    forgiven: u64,
     /// The sum of all totals when the owner last heard of them: they only grow, so an equal sum is no news.
     told: u64,
     returned_seen: u64,
@@ -54,9 +57,9 @@ impl Purse {
         self.spent
     }
 
-    /// What was spent here and not given back.
+    /// What was spent here and not given back, since the counter was last reset.
     pub(crate) fn net_spent(&self) -> i64 {
-        signed(self.spent.saturating_sub(self.refunded))
+        signed(self.spent.saturating_sub(self.refunded).saturating_sub(self.forgiven))
     }
 
     #[inline]
@@ -129,6 +132,11 @@ impl Purse {
         }
     }
 
+    /// Whether a word says that the counter was reset since.
+    pub(crate) fn is_reset_by(&self, word: &Word) -> bool {
+        word.serial == self.serial && word.resets > self.resets
+    }
+
     /// Hears the owner, if it speaks of this purse and not of one that was here before.
     pub(crate) fn hear(&mut self, word: &Word) {
         if word.serial != self.serial {
@@ -136,6 +144,11 @@ impl Purse {
         }
         self.granted = self.granted.max(word.granted);
         self.returned_seen = self.returned_seen.max(word.returned_seen);
+        if word.resets > self.resets {
+            self.resets = word.resets;
+            self.forgiven = self.spent.saturating_sub(self.refunded);
+            self.exhausted_until = Timestamp::EPOCH;
+        }
         self.left = word.left;
         self.others = self.others.max(word.others);
     }

@@ -143,7 +143,7 @@ impl<C: Carrier> Store for MeshStore<C> {
     async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
         let mut inside = self.lock();
         let now = inside.latest;
-        inside.node.forget(charge.key, now);
+        inside.node.forget(charge.key, charge.limit, now);
         self.carry_out(inside);
         Ok(())
     }

@@ -15,6 +15,8 @@ use hivemind_core::store::{Outcome, Verdict};
 use hivemind_core::{Cost, Limit, Rate, Timestamp};
 use std::time::Duration;
 
+mod reset;
+
 /// How long ago an account may have spoken to count among those that share what is left.
 const ACTIVE: Duration = Duration::from_secs(1);
 /// So many asks of a member are remembered, so that one that comes twice is served once.
@@ -35,6 +37,10 @@ pub(crate) struct Till {
     shares: u64,
     /// Whether members may return what they held under an earlier view.
     inherited: bool,
+    /// How much of that may still come back at most.
+    missing: u64,
+    /// How often the counter was reset.
+    resets: u64,
     /// The last number of an account.
     serials: u64,
     /// When it last asked for what is unspent, and what it then knew members to hold.
@@ -104,6 +110,7 @@ impl Till {
     pub(crate) fn inherited(limit: &Limit, held: u64, now: Timestamp) -> Self {
         let mut till = Self { inherited: true, ..Self::default() };
         let missing = u64::from(limit.burst()).saturating_sub(held);
+        till.missing = missing;
         till.apply(limit, Action::Debit, missing, now);
         till
     }
@@ -312,6 +319,7 @@ impl Till {
     pub(crate) fn word(&mut self, limit: &Limit, member: &Member, now: Timestamp) -> Word {
         let left = signed(self.left(limit, now));
         let all: u64 = self.spent + self.accounts.iter().map(|account| account.heard.spent).sum::<u64>();
+        let resets = self.resets;
         let account = self.account(member, now);
         account.returned_told = account.heard.returned;
         (account.has_news, account.told) = (false, now);
@@ -324,6 +332,7 @@ impl Till {
             left,
             others: all.saturating_sub(account.heard.spent),
             recall: false,
+            resets,
         }
     }
 

@@ -45,16 +45,16 @@ fn report(bucket: bool) -> impl Strategy<Value = Report> {
 }
 
 fn word(bucket: bool) -> impl Strategy<Value = Word> {
-    (any::<u64>(), 0..u64::MAX >> 1, any::<u64>(), any::<i64>(), any::<u64>(), any::<bool>()).prop_map(
-        move |(serial, granted, returned_seen, left, others, recall)| Word {
+    (any::<u64>(), 0..u64::MAX >> 2, any::<u64>(), any::<i64>(), any::<u64>(), any::<bool>(), 0..3_u64)
+        .prop_map(move |(serial, granted, returned_seen, left, others, recall, resets)| Word {
             serial: if bucket { serial } else { 0 },
             granted,
             returned_seen,
             left,
             others,
             recall,
-        },
-    )
+            resets,
+        })
 }
 
 fn want() -> impl Strategy<Value = Want> {

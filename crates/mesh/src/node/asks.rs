@@ -258,14 +258,17 @@ impl Node {
         want: Want,
     ) {
         let mut place = *place;
-        if want == Want::Forget {
-            self.shelf.books.remove(&place.subject.key);
-            return;
+        if !self.links.get_mut(&from.id).is_some_and(|link| link.replay.is_first(id)) {
+            return; // The network brought it twice.
         }
         if !matches!(want, Want::Lend { .. }) {
             // Where the owner decides everything, it also decides which window it is.
             let (key, limit) = (place.subject.key, place.subject.limit);
             place.tag = self.shelf.tag(&self.council, &self.options, (key, &limit), now);
+        }
+        if want == Want::Forget {
+            self.hear_asker(now, from, &place, report);
+            return self.on_forget(now, from, id, &place);
         }
         let reply = match self.open_told(now, &place) {
             Some(limit) => self.serve(now, from, id, &place, report, want, &limit),
@@ -331,7 +334,7 @@ impl Node {
         })
     }
 
-    fn answer(&mut self, now: Timestamp, to: &Member, id: u64, place: &Place, reply: Reply) {
+    pub(super) fn answer(&mut self, now: Timestamp, to: &Member, id: u64, place: &Place, reply: Reply) {
         let moment = Page::moment(place.tag, &place.subject.limit, now);
         let page = self.shelf.books.get_mut(&place.subject.key).and_then(|book| book.page(place.tag));
         let word = match page.map(|page| &mut page.side) {

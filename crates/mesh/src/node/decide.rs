@@ -6,14 +6,12 @@ use super::remote::{Stage, Unseen};
 use super::{Decided, Node, Ticket, Waiting};
 use crate::batch::{self, Known, Owed, Trial};
 use crate::codec::{period_nanos, tag_at};
-use crate::dictionary::Subject;
-use crate::frame::{Item, Place, Report, Want};
 use crate::options::{Consistency, OnUnreachable};
-use crate::page::{Page, Regime, Side};
+use crate::page::{Regime, Side};
 use crate::purse::signed;
 use crate::shelf::NoPage;
 use hivemind_core::algorithm::Action;
-use hivemind_core::store::{Charge, Context, Key, LocalStore, Mode, Op, Verdict, Verdicts};
+use hivemind_core::store::{Charge, Context, LocalStore, Mode, Op, Verdict, Verdicts};
 use hivemind_core::{Limit, Timestamp};
 use smallvec::SmallVec;
 
@@ -97,22 +95,6 @@ impl Node {
         match self.attempt(Ticket(0), &owed, context, &Stage::Fresh, Try::Probe) {
             Attempt::Done(verdicts) => Some(verdicts),
             Attempt::Wait(_) | Attempt::WouldWait => None,
-        }
-    }
-
-    /// Forgets one counter, here and at its owner.
-    pub fn forget(&mut self, key: Key, now: Timestamp) {
-        self.local.0.forget_now(key);
-        let Some(mut book) = self.shelf.books.remove(&key) else { return };
-        let limit = book.limit;
-        if let Some(Page { tag, view, side: Side::Purse(_), .. }) = book.pages.pop()
-            && let Some(owner) = view.owner(key)
-        {
-            let place = Place { subject: Subject { key, limit }, view: view.id(), tag };
-            let (id, to) = (self.number(), owner.id.clone());
-            let item = Item::Ask { id, place, report: Report::default(), want: Want::Forget };
-            self.urge(&to, item);
-            self.flush_urgent(now);
         }
     }
 

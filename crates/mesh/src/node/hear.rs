@@ -9,6 +9,7 @@ use crate::frame::{FRAME_BUDGET, Header, Item, Place, Report, Word};
 use crate::member::Member;
 use crate::owner::NodeId;
 use crate::page::{Page, Side};
+use crate::replay::Replay;
 use crate::wire::Unreadable;
 use hivemind_core::{Limit, Timestamp};
 
@@ -31,6 +32,7 @@ impl Node {
         if header.generation > link.generation {
             link.generation = header.generation;
             (link.spoken, link.heard) = (Spoken::default(), Heard::default());
+            link.replay = Replay::default();
         }
         let member = Member { id: from.clone(), generation: header.generation };
         if !self.peers.hear(&member, now, header.head, header.leaving) {
@@ -136,6 +138,13 @@ impl Node {
         self.serve_returned(now, place, report);
     }
 
+    /// What comes with an ask is heard like any report.
+    pub(super) fn hear_asker(&mut self, now: Timestamp, from: &Member, place: &Place, report: &Report) {
+        if self.shelf.books.contains_key(&place.subject.key) {
+            self.on_report(now, from, place, report);
+        }
+    }
+
     fn serve_returned(&mut self, now: Timestamp, place: &Place, report: &Report) {
         if report.returned > 0 && !self.parked.is_empty() {
             self.serve_parked(now, place.subject.key, place.tag);
@@ -155,13 +164,18 @@ impl Node {
         let (view, side) = (page.view.id(), &mut page.side);
         let Side::Purse(purse) = side else { return };
         let others = purse.others;
+        let is_reset = purse.is_reset_by(word);
         purse.hear(word);
-        let more = purse.others.saturating_sub(others);
+        let more = if is_reset { 0 } else { purse.others.saturating_sub(others) };
+
         let recalled = word.recall.then(|| {
             purse.give_up(0);
             purse.told(now);
             purse.report()
         });
+        if is_reset {
+            book.counted = None;
+        }
         if book.counted.is_some() && place.tag == tag_at(&book.limit, now) {
             book.count_others(more, now);
         }

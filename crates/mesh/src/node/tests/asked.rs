@@ -12,15 +12,18 @@ fn an_answer_counts_only_from_the_peer_that_was_asked() {
     let mut mesh = Mesh::new(3, &strict());
     let (window, key) = (mesh.key(0, 1), mesh.key(0, 2));
     let lent = Word { granted: 5, left: 5, ..Word::default() };
-    let admitted =
-        Verdict { outcome: Outcome::Admitted, available: 3, remaining: 2, reset_after: Period::SECOND.length() };
+    let admitted = Verdict {
+        outcome: Outcome::Admitted,
+        available: 3,
+        remaining: 2,
+        reset_after: Period::SECOND.length(),
+    };
     // Ids are guessed: they count up from one.
     for (key, limit, reply) in [(window, limit, Reply::Lent), (key, small, Reply::Done(admitted))] {
         let ticket = mesh.ask(1, &[charge(key, &limit)]).expect_err("it waits for the owner");
         mesh.mail.clear();
         let place = mesh.place(key, &limit);
-        let items: Vec<Item> =
-            (1..20).map(|id| Item::Answer { id, place, word: lent, reply }).collect();
+        let items: Vec<Item> = (1..20).map(|id| Item::Answer { id, place, word: lent, reply }).collect();
         mesh.forge((2, 1), None, &items);
         assert!(mesh.decided.get(&(1, ticket)).is_none_or(|verdicts| !verdicts.committed), "{limit}");
         mesh.pass(100);

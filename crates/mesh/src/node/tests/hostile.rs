@@ -47,7 +47,8 @@ fn totals_of_any_size_are_added_without_a_panic() {
         let place = mesh.place(key, &limit);
         mesh.passes(0, &[charge(key, &limit)]);
         for from in [1, 2] {
-            let report = Report { spent: u64::MAX, returned: u64::MAX, refused: u64::MAX, ..Report::default() };
+            let report =
+                Report { spent: u64::MAX, returned: u64::MAX, refused: u64::MAX, ..Report::default() };
             mesh.forge((from, 0), None, &[Item::Report(place, report)]);
         }
         mesh.pass(200);

@@ -4,7 +4,12 @@ use super::*;
 
 fn windows_and_buckets() -> [Limit; 4] {
     let hour = Period::HOUR;
-    [Limit::fixed_window(5, hour), Limit::fixed_window(60, hour), Limit::sliding_window(20, hour), bucket(1, 30)]
+    [
+        Limit::fixed_window(5, hour),
+        Limit::fixed_window(60, hour),
+        Limit::sliding_window(20, hour),
+        bucket(1, 30),
+    ]
 }
 
 /// Seen failing on: a reset that the network brings twice; rights that members keep beside a whole new limit.
@@ -21,7 +26,7 @@ fn a_reset_allows_one_limit_more_however_often_the_network_repeats_it() {
                 before += usize::from(mesh.passes(request % 3, &[charge(key, &limit)]));
             }
             let now = mesh.now;
-            mesh.nodes[who].forget(key, now);
+            mesh.nodes[who].forget(key, &limit, now);
             mesh.collect();
             let kept = mesh.mail.clone();
             mesh.deliver();
@@ -52,7 +57,7 @@ fn after_a_reset_every_node_can_have_the_whole_limit() {
             mesh.passed(spender, 2 * burst, &[charge(key, &limit)]);
             mesh.pass(200);
             let now = mesh.now;
-            mesh.nodes[forgetter].forget(key, now);
+            mesh.nodes[forgetter].forget(key, &limit, now);
             mesh.deliver();
             mesh.pass(50);
             let after = mesh.passed(1, 2 * burst, &[charge(key, &limit)]);

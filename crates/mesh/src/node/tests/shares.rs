@@ -52,8 +52,13 @@ fn a_share_is_one_share_however_often_the_view_changes() {
         .find(|key| {
             let view = mesh.nodes[0].view().expect("seated");
             let more = Member::new(NodeId::new("n900"), 1);
-            let with = View::new(None, Timestamp::EPOCH, Round { number: 1, proposer: more.id.clone() },
-                view.members().iter().cloned().chain([more]), []);
+            let with = View::new(
+                None,
+                Timestamp::EPOCH,
+                Round { number: 1, proposer: more.id.clone() },
+                view.members().iter().cloned().chain([more]),
+                [],
+            );
             with.owner(*key) == Some(mesh.nodes[0].member())
         })
         .expect("one of them");
