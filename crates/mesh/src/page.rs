@@ -74,6 +74,11 @@ impl Page {
         }
     }
 
+    /// Whether the owner decides every charge on it itself.
+    pub(crate) fn decides(&self, limit: &Limit, options: &MeshOptions) -> bool {
+        Regime::of(limit, self.view.members().len(), options) == Regime::Decides
+    }
+
     /// The page of a counter that its owner decides is that of the window it has reached.
     pub(crate) fn follow_state(&mut self, limit: &Limit, options: &MeshOptions) {
         if let Side::Till(till) = &self.side
@@ -104,13 +109,16 @@ impl Page {
         options: &MeshOptions,
         now: Timestamp,
     ) -> Self {
-        let share = Regime::of(limit, view.members().len(), options).share();
+        let regime = Regime::of(limit, view.members().len(), options);
+        let share = regime.share();
         let side = if view.owner(key) == Some(me) {
             let shares = view.members().len() as u64 - 1;
             let moment = Self::moment(tag, limit, now);
             Side::Till(Box::new(Till::begun(limit, share, shares, moment)))
         } else {
-            Side::Purse(Purse::new(if view.has(me) { share } else { 0 }))
+            let endless = matches!(limit, Limit::TokenBucket(_)) || regime == Regime::Decides;
+            let start = if view.has(me) { share } else { 0 };
+            Side::Purse(if endless { Purse::born(now) } else { Purse::new(start) })
         };
         let began_with = if view.has(me) { view.members().len() } else { 0 };
         Self { tag, view, epoch: 0, side, began_with, before: 0 }
@@ -152,6 +160,10 @@ impl Page {
         }
     }
 
+    pub(crate) fn is_purse(&self) -> bool {
+        matches!(self.side, Side::Purse(_))
+    }
+
     /// Whether members hold tokens of it, as far as this node knows.
     pub(crate) fn is_lent(&self) -> bool {
         matches!(&self.side, Side::Till(till) if till.held() > 0)
@@ -178,6 +190,8 @@ impl Page {
             let held = if is_bucket { 0 } else { held };
             self.side = if owner == Some(me) {
                 Side::Till(Box::new(Till::inherited(limit, held, moment)))
+            } else if is_bucket {
+                Side::Purse(Purse::born(now))
             } else {
                 Side::Purse(Purse::new(held))
             };

@@ -32,13 +32,17 @@ fn place() -> impl Strategy<Value = Place> {
 }
 
 fn report(bucket: bool) -> impl Strategy<Value = Report> {
-    (any::<u64>(), any::<u64>(), any::<u64>(), 0..u64::MAX >> 1, 0..3_u64, any::<bool>()).prop_map(
-        move |(serial, spent, returned, granted_seen, refused, eventual)| Report {
+    (any::<[u64; 3]>(), 0..u64::MAX >> 1, 0..3_u64, 0..3_u64, 0..2_u64, 0..3_u64, any::<bool>()).prop_map(
+        move |([serial, spent, returned], granted_seen, refused, refunded, given, owed, eventual)| Report {
             serial: if bucket { serial } else { 0 },
             spent,
             returned,
             granted_seen,
             refused,
+            refunded,
+            given,
+            owed,
+            birth: given << 40,
             eventual,
         },
     )
@@ -46,10 +50,10 @@ fn report(bucket: bool) -> impl Strategy<Value = Report> {
 
 fn word(bucket: bool) -> impl Strategy<Value = Word> {
     (any::<u64>(), 0..u64::MAX >> 2, any::<u64>(), any::<i64>(), any::<u64>(), any::<bool>(), 0..3_u64)
-        .prop_map(move |(serial, granted, returned_seen, left, others, recall, resets)| Word {
+        .prop_map(move |(serial, granted, settled_seen, left, others, recall, resets)| Word {
             serial: if bucket { serial } else { 0 },
             granted,
-            returned_seen,
+            settled_seen,
             left,
             others,
             recall,

@@ -6,7 +6,7 @@ use super::Node;
 use crate::batch::Owed;
 use crate::shelf::NoPage;
 use hivemind_core::store::{Charge, Context, Key, LocalStore, Mode, Op, Parts, Sharing, Verdict};
-use hivemind_core::{Cost, Limit, Period, Rate};
+use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
 
 const NOBODY: Parts<'static> = Parts { domain: "", entries: &[] };
 
@@ -64,6 +64,14 @@ impl Node {
             let spent = spent.fold(0, |sum: u64, (charge, _)| sum.saturating_add(charge.cost));
             self.beyond_rights = self.beyond_rights.saturating_add(spent);
         }
+    }
+}
+
+impl Node {
+    /// Gives back what was spent of a counter kept here alone.
+    pub(super) fn refund_alone(&mut self, charge: &Owed, limit: &Limit, now: Timestamp) {
+        let refund = Owed { op: Op::Refund, ..*charge };
+        self.local.0.decide_now(&[as_charge(&refund, limit)], Context::at(now));
     }
 }
 
