@@ -24,6 +24,7 @@ mod codec;
 mod council;
 mod dictionary;
 mod frame;
+mod guard;
 mod member;
 mod motion;
 mod node;

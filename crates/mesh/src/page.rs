@@ -3,6 +3,8 @@
 //! the new name, and what was in flight under the old one is lost: never more than the limit.
 
 use crate::codec::period_nanos;
+use crate::frame::Word;
+use crate::guard::Guard;
 use crate::member::Member;
 use crate::options::MeshOptions;
 use crate::purse::{Purse, signed};
@@ -31,6 +33,8 @@ pub(crate) struct Page {
     began_with: usize,
     /// What this node admitted of it in earlier views, or before it knew the view.
     before: u64,
+    /// What is believed of a bucket's owner.
+    guard: Guard,
 }
 
 /// How a counter is shared in a view.
@@ -112,16 +116,36 @@ impl Page {
         let regime = Regime::of(limit, view.members().len(), options);
         let share = regime.share();
         let side = if view.owner(key) == Some(me) {
-            let shares = view.members().len() as u64 - 1;
             let moment = Self::moment(tag, limit, now);
-            Side::Till(Box::new(Till::begun(limit, share, shares, moment)))
+            Side::Till(Box::new(Till::begun(limit, share, &view, moment)))
         } else {
             let endless = matches!(limit, Limit::TokenBucket(_)) || regime == Regime::Decides;
             let start = if view.has(me) { share } else { 0 };
             Side::Purse(if endless { Purse::born(now) } else { Purse::new(start) })
         };
         let began_with = if view.has(me) { view.members().len() } else { 0 };
-        Self { tag, view, epoch: 0, side, began_with, before: 0 }
+        Self { tag, view, epoch: 0, side, began_with, before: 0, guard: Guard::default() }
+    }
+
+    /// Hears the owner, as far as it can be believed.
+    pub(crate) fn hear(&mut self, word: &Word, limit: &Limit, now: Timestamp) {
+        let Side::Purse(purse) = &mut self.side else { return };
+        let mut word = *word;
+        if matches!(limit, Limit::TokenBucket(_)) && word.serial == purse.serial {
+            if purse.is_reset_by(&word) {
+                self.guard = Guard::default();
+            }
+            let grant = word.granted.saturating_sub(purse.granted());
+            let believed = self.guard.believe(limit, grant, purse.back(), now);
+            word.granted = purse.granted().saturating_add(believed);
+        }
+        purse.hear(&word);
+    }
+
+    /// Begins a purse anew, where the owner speaks of a later account than this one's.
+    pub(crate) fn begin_anew(&mut self, now: Timestamp) {
+        self.side = Side::Purse(Purse::born(now));
+        self.guard.begin_anew();
     }
 
     /// This node admitted so much of the window already, before it knew its view: that is off its share.
@@ -187,6 +211,7 @@ impl Page {
                 Side::Purse(purse) => purse.spent(),
             };
             self.before = self.before.saturating_add(spent);
+            self.guard.begin_anew();
             let held = if is_bucket { 0 } else { held };
             self.side = if owner == Some(me) {
                 Side::Till(Box::new(Till::inherited(limit, held, moment)))

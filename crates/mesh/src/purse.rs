@@ -66,6 +66,15 @@ impl Purse {
         signed(held).saturating_sub(signed(gone))
     }
 
+    pub(crate) fn granted(&self) -> u64 {
+        self.granted
+    }
+
+    /// What went back to the owner.
+    pub(crate) fn back(&self) -> u64 {
+        self.returned.saturating_add(self.given)
+    }
+
     pub(crate) fn spent(&self) -> u64 {
         self.spent
     }

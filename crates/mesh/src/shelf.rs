@@ -172,15 +172,23 @@ impl Shelf {
     }
 
     /// Drops windows that are over, and buckets that nobody used until they were full again.
-    pub(crate) fn sweep(&mut self, options: &MeshOptions, now: Timestamp) {
+    /// Says which buckets nobody uses although their tokens are lent: they should come back.
+    pub(crate) fn sweep(&mut self, options: &MeshOptions, now: Timestamp) -> Vec<Key> {
         self.see(now);
         let latest = self.latest;
-        self.books.retain(|_, book| {
+        let mut lent = Vec::new();
+        self.books.retain(|key, book| {
             let limit = book.limit;
             if matches!(limit, Limit::TokenBucket(_)) {
                 let is_purse = book.pages.iter().all(Page::is_purse);
                 let idle = latest.since(book.used) > outlives(&limit, is_purse);
-                return !idle || !is_purse && (book.listed || book.pages.iter().any(Page::is_lent));
+                let is_lent = book.pages.iter().any(Page::is_lent);
+                // By then purses that nobody used are gone.
+                let is_quiet = latest.since(book.used) > outlives(&limit, true).saturating_add(IDLE / 10);
+                if is_quiet && is_lent {
+                    lent.push(*key);
+                }
+                return !idle || !is_purse && (book.listed || is_lent);
             }
             // The last window is kept: slow clocks still ask for it, and a sliding one weighs it.
             let present = tag_at(&limit, latest);
@@ -192,6 +200,7 @@ impl Shelf {
             });
             !book.pages.is_empty() || book.alone.1 > 0 && book.alone.0.saturating_add(2) > present
         });
+        lent
     }
 }
 
@@ -278,6 +287,11 @@ fn keep_up(
     let current = current.ok_or(NoPage::NoView)?;
     let page = book.page(tag).ok_or(NoPage::NoView)?;
     if page.view.fence() < current.fence() {
+        if let (Side::Till(till), Some(chain)) = (&mut page.side, council.chain()) {
+            let (from, to) = (page.view.fence(), current.fence());
+            let passed = chain.iter().filter(|view| view.fence() > from && view.fence() <= to);
+            passed.for_each(|view| till.bury_gone(limit, view, now));
+        }
         page.move_to(current, (&me, key, limit), now);
     }
     Ok(())

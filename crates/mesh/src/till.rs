@@ -10,17 +10,18 @@
 use crate::frame::{Report, Word};
 use crate::member::Member;
 use crate::purse::signed;
+use crate::view::View;
 use hivemind_core::algorithm::{Action, State, Step, step};
 use hivemind_core::store::{Outcome, Verdict};
 use hivemind_core::{Cost, Limit, Rate, Timestamp};
+use std::sync::Arc;
 use std::time::Duration;
 
 mod reset;
+mod rights;
 
 /// How long ago an account may have spoken to count among those that share what is left.
 const ACTIVE: Duration = Duration::from_secs(1);
-/// So many asks of a member are remembered, so that one that comes twice is served once.
-const REMEMBERED_ASKS: usize = 32;
 /// The most accounts of a page: two runs of every node there may be.
 const MOST_ACCOUNTS: usize = 256;
 
@@ -33,12 +34,15 @@ pub(crate) struct Till {
     spent: u64,
     refunded: u64,
     refused: u64,
+    /// What had been refused when the counter was last reset.
+    refused_before: u64,
     /// What was done of the refunds that members gave.
     given_done: u64,
     /// What members hold from the start of the page, each of them: their share of the window.
     share: u64,
-    /// Members that have such a share.
+    /// Members that have such a share, and the view that says who.
     shares: u64,
+    began: Option<Arc<View>>,
     /// Whether members may return what they held under an earlier view.
     inherited: bool,
     /// How much of that may still come back at most.
@@ -59,10 +63,13 @@ pub(crate) struct Account {
     serial: u64,
     /// What the member may hold of the account before this one, until it speaks of this one.
     stale: u64,
-    /// The asks that were served last: the network may bring one twice.
-    served: Vec<u64>,
     granted: u64,
     heard: Report,
+    /// Whether this run began with a share of the window.
+    has_share: bool,
+    /// What came back of what it had from here, and of what it brought along from an earlier view.
+    by_rights: u64,
+    brought: u64,
     /// What the member knows to have arrived, as one sum.
     settled_told: u64,
     active: Timestamp,
@@ -71,14 +78,16 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    fn new(member: Member, now: Timestamp) -> Self {
+    fn new(member: Member, has_share: bool, now: Timestamp) -> Self {
         Self {
             member,
             serial: 0,
             stale: 0,
-            served: Vec::new(),
             granted: 0,
             heard: Report::default(),
+            has_share,
+            by_rights: 0,
+            brought: 0,
             settled_told: 0,
             active: now,
             has_news: false,
@@ -90,18 +99,13 @@ impl Account {
     pub(crate) fn is_unconfirmed(&self) -> bool {
         self.granted > self.heard.granted_seen || self.heard.to_settle() > self.settled_told
     }
-
-    /// What it may still spend, at most, of what it was granted and of its share.
-    fn held(&self, share: u64) -> u64 {
-        let had = self.granted.saturating_add(share);
-        had.saturating_sub(self.heard.returned.saturating_add(self.heard.spent)).saturating_add(self.stale)
-    }
 }
 
 impl Till {
-    /// The counter of a page that begins in this view: `shares` members hold `share` each.
-    pub(crate) fn begun(limit: &Limit, share: u64, shares: u64, now: Timestamp) -> Self {
-        let mut till = Self { share, shares, ..Self::default() };
+    /// The counter of a page that begins in this view: its other members hold `share` each.
+    pub(crate) fn begun(limit: &Limit, share: u64, view: &Arc<View>, now: Timestamp) -> Self {
+        let shares = (view.members().len() as u64).saturating_sub(1);
+        let mut till = Self { share, shares, began: Some(Arc::clone(view)), ..Self::default() };
         let lent = share.saturating_mul(shares);
         if lent > 0 {
             till.apply(limit, Action::Debit, lent, now);
@@ -187,24 +191,13 @@ impl Till {
         self.refunded = self.refunded.saturating_add(cost);
     }
 
-    /// How much can be given back. Where rights are lent the counter holds what nobody has spent yet, and that
-    /// must not come back by a refund; a bucket has the room for what may.
-    pub(crate) fn refundable(&self, limit: &Limit, decides: bool) -> u64 {
-        if decides || matches!(limit, Limit::TokenBucket(_)) {
-            return u64::MAX;
-        }
-        let there = self.accounts.iter().map(|account| account.heard.refunded).fold(0, u64::saturating_add);
-        self.spent().saturating_sub(self.refunded.saturating_add(there))
-    }
-
     /// Hits that were refused here and elsewhere, where the counter itself does not count them.
     pub(crate) fn refused(&self, decides: bool) -> u64 {
         if decides {
             return 0;
         }
-        self.refused.saturating_add(
-            self.accounts.iter().map(|account| account.heard.refused).fold(0, u64::saturating_add),
-        )
+        let there = self.accounts.iter().map(|account| account.heard.refused);
+        there.fold(self.refused, u64::saturating_add).saturating_sub(self.refused_before)
     }
 
     /// Does what members gave back for the owner to do, as far as it is known to be spent.
@@ -223,12 +216,11 @@ impl Till {
         let index = if let Some(index) = self.accounts.iter().position(|account| account.member == *member) {
             index
         } else {
-            self.accounts.push(Account::new(member.clone(), now));
+            let has_share = self.has_share(member);
+            self.accounts.push(Account::new(member.clone(), has_share, now));
             self.accounts.len() - 1
         };
-        let account = &mut self.accounts[index];
-        account.active = account.active.max(now);
-        account
+        &mut self.accounts[index]
     }
 
     /// Brings a bucket up to now with the room it had until now. What becomes known to be spent makes
@@ -242,37 +234,26 @@ impl Till {
     /// A member asks that has no account, or has forgotten it: a bucket's purse does not outlive long silence.
     /// What it may still hold of the last one takes up room until it speaks of the new one.
     pub(crate) fn open_account(&mut self, limit: &Limit, member: &Member, report: &Report, now: Timestamp) {
-        if report.serial != 0 || !matches!(limit, Limit::TokenBucket(_)) {
+        let account = self.accounts.iter().find(|account| account.member == *member);
+        let last = account.map_or(0, |account| account.serial);
+        // One that this node knows, or has followed by another already. One that it does not know is over.
+        let is_known = report.serial != 0 && report.serial <= last;
+        if is_known || !matches!(limit, Limit::TokenBucket(_)) {
             return;
         }
         self.earn(limit, now);
-        self.serials = self.serials.max(now.as_nanos()).saturating_add(1);
-        let serial = self.serials;
+        self.bury(limit, |other| other.id == member.id && other.generation < member.generation, now);
+        self.serials = self.serials.max(now.as_nanos()).max(report.serial).saturating_add(1);
+        let (serial, share) = (self.serials, self.share);
         let account = self.account(member, now);
-        let stale = account.held(0);
-        let served = std::mem::take(&mut account.served);
+        let stale = account.held(share);
         // A purse that never had an account may have spoken before: what it said then is not said anew.
         let same = account.serial == 0 && account.heard.birth == report.birth;
         let heard = if same { Report { serial, ..account.heard } } else { Report::default() };
         let over = account.heard.given.saturating_sub(heard.given);
-        *account = Account { serial, stale, served, heard, ..Account::new(member.clone(), now) };
+        let has_share = account.has_share;
+        *account = Account { serial, stale, heard, ..Account::new(member.clone(), has_share, now) };
         self.given_done = self.given_done.saturating_sub(over);
-    }
-
-    /// Whether an ask is served for the first time.
-    pub(crate) fn is_new(&mut self, member: &Member, id: u64, now: Timestamp) -> bool {
-        if self.accounts.len() >= MOST_ACCOUNTS && !self.knows(member) {
-            return false;
-        }
-        let served = &mut self.account(member, now).served;
-        let is_new = !served.contains(&id);
-        if is_new {
-            if served.len() >= REMEMBERED_ASKS {
-                served.remove(0);
-            }
-            served.push(id);
-        }
-        is_new
     }
 
     /// Whether a member speaks of the account that it has.
@@ -288,12 +269,12 @@ impl Till {
         report: &Report,
         (decides, now): (bool, Timestamp),
     ) {
-        let share = if self.inherited { u64::from(limit.burst()) } else { self.share };
         self.earn(limit, now);
-        if self.accounts.len() >= MOST_ACCOUNTS && !self.knows(member) {
+        if !self.has_room_for(limit, member) {
             return;
         }
         let account = self.account(member, now);
+        account.active = account.active.max(now);
         if report.serial != account.serial {
             return; // Of an account that is over.
         }
@@ -307,14 +288,11 @@ impl Till {
                 Report { birth: report.birth, spent, returned, granted_seen, ..Report::default() };
             account.settled_told = 0;
         }
-        // Nobody returns more than it ever had, whatever it says.
-        let returned = report.returned.min(account.granted.saturating_add(share));
-        let back = returned.saturating_sub(account.heard.returned);
         let heard = Report {
             serial: report.serial,
             birth: account.heard.birth,
             spent: account.heard.spent.max(report.spent),
-            returned: account.heard.returned.max(returned),
+            returned: account.heard.returned.max(report.returned),
             granted_seen: account.heard.granted_seen.max(report.granted_seen),
             refused: account.heard.refused.max(report.refused),
             refunded: account.heard.refunded.max(report.refunded),
@@ -327,6 +305,8 @@ impl Till {
         account.has_news |= heard.to_settle() > account.heard.to_settle();
         account.heard = heard;
         self.given_done = self.given_done.saturating_sub(over);
+        // Nobody returns more than it ever had, whatever it says.
+        let back = self.take_back(member, heard.returned);
         if back > 0 {
             self.apply(limit, Action::Refund, back, now);
         }
@@ -353,16 +333,19 @@ impl Till {
         ahead: u64,
         now: Timestamp,
     ) -> bool {
-        if self.accounts.len() >= MOST_ACCOUNTS && !self.knows(member) {
+        if !self.has_room_for(limit, member) {
             return false;
         }
         let left = self.left(limit, now);
         // One token of room is always left to a bucket: with none it could not be told from a full one.
         let is_bucket = matches!(limit, Limit::TokenBucket(_));
-        let most =
-            if is_bucket { u64::from(limit.burst()).saturating_sub(self.held() + 1) } else { u64::MAX };
+        let most = if is_bucket {
+            u64::from(limit.burst()).saturating_sub(self.held().saturating_add(1))
+        } else {
+            u64::MAX
+        };
         if need > left || need > most {
-            self.account(member, now);
+            self.account(member, now).active = now;
             return false;
         }
         let active =
@@ -384,14 +367,16 @@ impl Till {
     pub(crate) fn held(&self) -> u64 {
         let spoke: u64 =
             self.accounts.iter().map(|account| account.held(self.share)).fold(0, u64::saturating_add);
-        let silent = self.shares.saturating_sub(self.accounts.len() as u64).saturating_mul(self.share);
+        let sharers = self.accounts.iter().filter(|account| account.has_share).count() as u64;
+        let silent = self.shares.saturating_sub(sharers).saturating_mul(self.share);
         spoke.saturating_add(silent)
     }
 
     /// Whether a member may hold something that it could return.
     pub(crate) fn may_hold(&self, member: &Member) -> bool {
         let account = self.accounts.iter().find(|account| account.member == *member);
-        self.inherited || account.map_or(self.share, |account| account.held(self.share)) > 0
+        let silent = if self.has_share(member) { self.share } else { 0 };
+        self.missing > 0 || account.map_or(silent, |account| account.held(self.share)) > 0
     }
 
     /// What to tell a member.

@@ -254,6 +254,17 @@ impl Node {
         told
     }
 
+    /// Nobody uses a bucket whose tokens are lent: they come back, or are those of a run that is over.
+    pub(super) fn recall_idle(&mut self, key: Key, now: Timestamp) {
+        let Self { shelf, peers, .. } = self;
+        let Some(book) = shelf.books.get_mut(&key) else { return };
+        let limit = book.limit;
+        if let Some(Side::Till(till)) = book.page(0).map(|page| &mut page.side) {
+            till.bury(&limit, |member| peers.is_dead(member, now, Duration::ZERO), now);
+        }
+        self.recall(key, 0, 1, now);
+    }
+
     /// A peer asks this node for something.
     pub(super) fn on_ask(
         &mut self,
@@ -264,14 +275,9 @@ impl Node {
         report: &Report,
         want: Want,
     ) {
-        let mut place = *place;
+        let place = self.place_here(now, place);
         if !self.links.get_mut(&from.id).is_some_and(|link| link.replay.is_first(id)) {
             return; // The network brought it twice.
-        }
-        if !matches!(want, Want::Lend { .. }) {
-            // Where the owner decides everything, it also decides which window it is.
-            let (key, limit) = (place.subject.key, place.subject.limit);
-            place.tag = self.shelf.tag(&self.council, &self.options, (key, &limit), now);
         }
         if want == Want::Forget {
             self.hear_asker(now, from, &place, report);
@@ -303,8 +309,8 @@ impl Node {
         let moment = page.moment_of(limit, &self.options, now);
         let decides = page.decides(limit, &self.options);
         let Side::Till(till) = &mut page.side else { return Some(Reply::Elsewhere) };
-        if !till.is_new(from, id, moment) {
-            return None;
+        if !till.has_room_for(limit, from) {
+            return Some(Reply::Exhausted);
         }
         if matches!(want, Want::Lend { .. }) {
             till.open_account(limit, from, report, moment);
@@ -407,6 +413,7 @@ impl Node {
             if book.asked == Some(id) && asked {
                 book.asked = None;
             }
+            let limit = book.limit;
             // A grant that comes late is kept for the next.
             if let Some(page) = book.page(place.tag)
                 && page.view.id() == place.view
@@ -419,10 +426,10 @@ impl Node {
                     purse.adopt(word.serial);
                 }
                 if word.serial > purse.serial {
-                    *purse = crate::purse::Purse::born(now); // What it spoke of is over.
+                    page.begin_anew(now); // What it spoke of is over.
                 }
-                purse.hear(word);
-                if let (Reply::Exhausted, Some(ask)) = (reply, &ask) {
+                page.hear(word, &limit, now);
+                if let (Reply::Exhausted, Some(ask), Side::Purse(purse)) = (reply, &ask, &mut page.side) {
                     let until = now.saturating_add(self.options.sync_interval / 2);
                     purse.remember_exhausted(ask.least, until);
                 }

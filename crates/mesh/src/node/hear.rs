@@ -171,26 +171,41 @@ impl Node {
         }
     }
 
+    /// Whether this run has, or may come to have, the account that a word is of. Windows have but one.
+    fn knows_account(&mut self, key: hivemind_core::store::Key, word: &Word) -> bool {
+        let purse = self.shelf.books.get_mut(&key).and_then(|book| book.page(0)).map(|page| &page.side);
+        let known = matches!(purse, Some(Side::Purse(purse)) if purse.serial >= word.serial);
+        word.serial == 0 || known || self.asks.values().any(|ask| ask.key == key)
+    }
+
     fn on_word(&mut self, now: Timestamp, from: &Member, place: &Place, word: &Word) {
         // Where the owner decides everything this is the page of all windows, and it follows.
         let told = place.tag;
         let place = &self.place_here(now, place);
-        if self.open_told(now, place).is_none() {
+        let key = place.subject.key;
+        if word.recall && !self.knows_account(key, word) {
+            // What this run does not hold it has spent, as far as the owner is concerned: so it has room again.
+            let report = Report { spent: word.granted, granted_seen: word.granted, ..Report::default() };
+            let item = Item::Report(*place, Report { serial: word.serial, ..report });
+            return self.urge(&from.id, item);
+        }
+        // Nobody else's word opens a book.
+        if !self.shelf.books.contains_key(&key) || self.open_told(now, place).is_none() {
             return;
         }
-        let key = place.subject.key;
         let Some(book) = self.shelf.books.get_mut(&key) else { return };
+        let limit = book.limit;
         let Some(page) = book.page(place.tag) else { return };
         if page.view.owner(key) != Some(from) {
             return;
         }
         page.tag = page.tag.max(told);
         let place = &Place { tag: page.tag, ..*place };
-        let (view, side) = (page.view.id(), &mut page.side);
-        let Side::Purse(purse) = side else { return };
-        let others = purse.others;
-        let is_reset = purse.is_reset_by(word);
-        purse.hear(word);
+        let view = page.view.id();
+        let Side::Purse(purse) = &page.side else { return };
+        let (others, is_reset) = (purse.others, purse.is_reset_by(word));
+        page.hear(word, &limit, now);
+        let Side::Purse(purse) = &mut page.side else { return };
         let more = if is_reset { 0 } else { purse.others.saturating_sub(others) };
 
         let recalled = word.recall.then(|| {

@@ -18,7 +18,9 @@ impl Node {
         // Before anything is told: a purse that is over has nothing to say.
         if now.since(self.swept) >= Duration::from_secs(1) {
             self.swept = now;
-            self.shelf.sweep(&self.options, now);
+            for key in self.shelf.sweep(&self.options, now) {
+                self.recall_idle(key, now);
+            }
         }
         if self.council.on_tick(now, &self.peers) {
             self.tell_views(now);

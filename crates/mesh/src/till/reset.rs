@@ -15,6 +15,12 @@ impl Till {
         if held > 0 && !matches!(limit, Limit::TokenBucket(_)) {
             self.apply(limit, Action::Debit, held, now);
         }
+        // What was spent and refused until now is neither given back nor seen any more.
+        let there = self.accounts.iter().map(|account| account.heard.refused);
+        self.refused_before = there.fold(self.refused, u64::saturating_add);
+        self.refunded = self.refunded.saturating_add(self.refundable(limit, false));
+        self.given_done =
+            self.accounts.iter().map(|account| account.heard.given).fold(0, u64::saturating_add);
         self.spread_news();
     }
 }

@@ -37,9 +37,12 @@ fn buckets_that_nobody_uses_are_forgotten_by_all() {
     for number in 0..40 {
         let key = mesh.key(0, number);
         mesh.passed(1, 8, &[charge(key, &limit)]);
+        mesh.passes(1, &[Charge { cost: Cost::new(4), ..charge(key, &limit) }]);
+        mesh.tick(60);
+        mesh.mail.clear(); // What was spent is told, and the owner never hears it.
     }
-    // A quarter of an hour, in steps that keep peers heard.
-    for _ in 0..15 * 60 * 4 {
+    // Half an hour, in steps that keep peers heard.
+    for _ in 0..30 * 60 * 4 {
         mesh.tick(250);
         mesh.deliver();
     }
