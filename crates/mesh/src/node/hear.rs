@@ -189,8 +189,9 @@ impl Node {
             let item = Item::Report(*place, Report { serial: word.serial, ..report });
             return self.urge(&from.id, item);
         }
-        // Nobody else's word opens a book.
-        if !self.shelf.books.contains_key(&key) || self.open_told(now, place).is_none() {
+        // A word opens a book only where it asks for a share that was not touched.
+        let concerns = word.recall || self.shelf.books.contains_key(&key);
+        if !concerns || self.open_told(now, place).is_none() {
             return;
         }
         let Some(book) = self.shelf.books.get_mut(&key) else { return };
