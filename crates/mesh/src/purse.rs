@@ -50,6 +50,10 @@ impl Purse {
         Self { birth: now.as_nanos() | 1, ..Self::default() }
     }
 
+    pub(crate) fn is_endless(&self) -> bool {
+        self.birth != 0
+    }
+
     /// A lower limit takes its part of the share away.
     pub(crate) fn lower_start(&mut self, by: u64) {
         self.start = self.start.saturating_sub(by);
@@ -162,7 +166,10 @@ impl Purse {
             return;
         }
         self.granted = self.granted.max(word.granted);
-        self.settled_seen = self.settled_seen.max(word.settled_seen);
+        // More than this purse ever said was said by the one before it.
+        if word.settled_seen <= self.report().to_settle() {
+            self.settled_seen = self.settled_seen.max(word.settled_seen);
+        }
         self.left = word.left;
         self.others = self.others.max(word.others);
     }
