@@ -303,9 +303,9 @@ fn write_want(writer: &mut Writer, want: &Want) {
             writer.number(*need);
             writer.number(*ahead);
         }
-        Want::Do { action, cost } => {
+        Want::Do { action, cost } | Want::Tell { action, cost } => {
             let place = ACTIONS.iter().position(|known| known == action).unwrap_or(0);
-            writer.byte(1);
+            writer.byte(if matches!(want, Want::Do { .. }) { 1 } else { 4 });
             writer.byte(u8::try_from(place).unwrap_or(0));
             writer.number(*cost);
         }
@@ -317,9 +317,10 @@ fn write_want(writer: &mut Writer, want: &Want) {
 fn read_want(reader: &mut Reader<'_>) -> Result<Want, Unreadable> {
     Ok(match reader.byte()? {
         0 => Want::Lend { need: reader.number()?, ahead: reader.number()? },
-        1 => {
+        kind @ (1 | 4) => {
             let action = *ACTIONS.get(usize::from(reader.byte()?)).ok_or(Unreadable)?;
-            Want::Do { action, cost: reader.number()? }
+            let cost = reader.number()?;
+            if kind == 1 { Want::Do { action, cost } } else { Want::Tell { action, cost } }
         }
         2 => Want::Look,
         3 => Want::Forget,

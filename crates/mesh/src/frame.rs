@@ -100,6 +100,8 @@ pub(crate) enum Want {
     Lend { need: u64, ahead: u64 },
     /// The charge itself, decided by the owner.
     Do { action: Action, cost: u64 },
+    /// What a refund or debit that the report brought comes to.
+    Tell { action: Action, cost: u64 },
     /// The state of the counter.
     Look,
     /// The counter's end: an operator reset it, or a connection was closed.

@@ -188,6 +188,10 @@ impl Page {
         matches!(self.side, Side::Purse(_))
     }
 
+    pub(crate) fn is_endless_purse(&self) -> bool {
+        matches!(&self.side, Side::Purse(purse) if purse.is_endless())
+    }
+
     /// Whether members hold tokens of it, as far as this node knows.
     pub(crate) fn is_lent(&self) -> bool {
         matches!(&self.side, Side::Till(till) if till.held() > 0)

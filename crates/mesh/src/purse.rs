@@ -53,6 +53,10 @@ impl Purse {
         Self { birth: now.as_nanos() | 1, ..Self::default() }
     }
 
+    pub(crate) fn is_endless(&self) -> bool {
+        self.birth != 0
+    }
+
     /// A lower limit takes its part of the share away.
     pub(crate) fn lower_start(&mut self, by: u64) {
         self.start = self.start.saturating_sub(by);
@@ -179,11 +183,14 @@ impl Purse {
             return;
         }
         self.granted = self.granted.max(word.granted);
-        self.settled_seen = self.settled_seen.max(word.settled_seen);
         if word.resets > self.resets {
             self.resets = word.resets;
             self.forgiven = self.spent.saturating_sub(self.refunded);
             self.exhausted_until = Timestamp::EPOCH;
+        }
+        // More than this purse ever said was said by the one before it.
+        if word.settled_seen <= self.report().to_settle() {
+            self.settled_seen = self.settled_seen.max(word.settled_seen);
         }
         self.left = word.left;
         self.others = self.others.max(word.others);

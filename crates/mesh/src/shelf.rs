@@ -149,6 +149,10 @@ impl Shelf {
     /// A clock that was set back is followed; one that only stepped back is not.
     fn see(&mut self, now: Timestamp) {
         let was_set = self.latest.since(now) > STEP_BACK;
+        if was_set {
+            // How long a purse without end has lived is no longer known; its till may be gone before it.
+            self.books.retain(|_, book| !book.pages.iter().all(Page::is_endless_purse));
+        }
         self.latest = if was_set { now } else { self.latest.max(now) };
     }
 

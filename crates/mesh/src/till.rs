@@ -9,7 +9,7 @@
 
 use crate::frame::{Report, Word};
 use crate::member::Member;
-use crate::purse::signed;
+use crate::purse::{MOST_AT_ONCE, signed};
 use crate::view::View;
 use hivemind_core::algorithm::{Action, State, Step, step};
 use hivemind_core::store::{Outcome, Verdict};
@@ -207,7 +207,7 @@ impl Till {
         if due > 0 {
             self.given_done = self.given_done.saturating_add(due);
             self.note_refunded(due);
-            self.apply(limit, Action::Refund, due, now);
+            self.apply(limit, Action::Refund, whole(due), now);
         }
     }
 
@@ -311,11 +311,11 @@ impl Till {
             self.apply(limit, Action::Refund, back, now);
         }
         if owed > 0 {
-            self.apply(limit, Action::Debit, owed, now);
+            self.apply(limit, Action::Debit, whole(owed), now);
             self.note_spent(owed);
         }
         if refused > 0 && decides {
-            self.apply(limit, Action::Count, refused, now);
+            self.apply(limit, Action::Count, whole(refused), now);
         }
         self.refund_given(limit, decides, now);
     }
@@ -417,4 +417,9 @@ impl Till {
     pub(crate) fn spent(&self) -> u64 {
         self.accounts.iter().map(|account| account.heard.spent).fold(self.spent, u64::saturating_add)
     }
+}
+
+/// What a member told in a total: the most that one charge adds stands for whatever it was.
+fn whole(told: u64) -> u64 {
+    if told >= MOST_AT_ONCE { u64::MAX } else { told }
 }

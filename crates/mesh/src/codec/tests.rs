@@ -66,6 +66,8 @@ fn want() -> impl Strategy<Value = Want> {
         (any::<u64>(), any::<u64>()).prop_map(|(need, ahead)| Want::Lend { need, ahead }),
         (proptest::sample::select(ACTIONS.to_vec()), any::<u64>())
             .prop_map(|(action, cost)| Want::Do { action, cost }),
+        (proptest::sample::select(ACTIONS.to_vec()), any::<u64>())
+            .prop_map(|(action, cost)| Want::Tell { action, cost }),
         Just(Want::Look),
         Just(Want::Forget),
     ]

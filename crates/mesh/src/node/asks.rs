@@ -324,14 +324,18 @@ impl Node {
             Want::Look | Want::Forget => Reply::Seen(till.state.map(hivemind_core::algorithm::State::bits)),
             Want::Do { action, cost } => {
                 let verdict = match action {
-                    Action::Spend { .. } => till.apply(limit, action, cost, moment).verdict,
                     Action::Peek => till.peek(limit, cost, moment).verdict,
-                    // The report brought it and it is done: this is what it said.
-                    _ => step(&till.room(limit), before, action, Cost::new(cost), moment).verdict,
+                    _ => till.apply(limit, action, cost, moment).verdict,
                 };
-                if verdict.is_admitted() && matches!(action, Action::Spend { .. }) {
+                if verdict.is_admitted() && matches!(action, Action::Spend { .. }) || action == Action::Debit
+                {
                     till.note_spent(cost);
                 }
+                page.follow_state(limit, &self.options);
+                Reply::Done(verdict)
+            }
+            Want::Tell { action, cost } => {
+                let verdict = step(&till.room(limit), before, action, Cost::new(cost), moment).verdict;
                 page.follow_state(limit, &self.options);
                 Reply::Done(verdict)
             }
@@ -429,7 +433,9 @@ impl Node {
                     page.begin_anew(now); // What it spoke of is over.
                 }
                 page.hear(word, &limit, now);
-                if let (Reply::Exhausted, Some(ask), Side::Purse(purse)) = (reply, &ask, &mut page.side) {
+                if let (Reply::Exhausted, Some(ask), Side::Purse(purse)) = (reply, &ask, &mut page.side)
+                    && word.serial == purse.serial
+                {
                     let until = now.saturating_add(self.options.sync_interval / 2);
                     purse.remember_exhausted(ask.least, until);
                 }
@@ -460,7 +466,7 @@ impl Node {
         let waiting = self.waiting.get(&ticket);
         let given = waiting.filter(|waiting| matches!(waiting.stage, Stage::Alone)).and_then(|waiting| {
             let charge = waiting.batch.first()?;
-            matches!(charge.op, Op::Refund | Op::Debit).then_some(*charge)
+            (self.options.lend_ahead && matches!(charge.op, Op::Refund | Op::Debit)).then_some(*charge)
         });
         if let Some(charge) = given {
             // It is told with every report until the owner has it; only what it says is not known.

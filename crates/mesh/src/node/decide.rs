@@ -330,8 +330,9 @@ impl Node {
                 let rest = self.record(charge, action, &after, trial, context.now);
                 if rest > 0 {
                     // In the order of the batch: what is told later is not to be done before it.
-                    self.ask_to_do(ticket, &Owed { cost: rest, ..*charge }, action, context.now);
-                    remote.push(charge.key);
+                    if self.ask_to_do(ticket, &Owed { cost: rest, ..*charge }, action, context.now) {
+                        remote.push(charge.key);
+                    }
                 }
             }
         }
@@ -412,7 +413,10 @@ impl Node {
                 page.follow_state(&charge.limit, &self.options);
                 return 0;
             }
-            (Side::Purse(_), Known::Counter { .. }) if spends => return charge.cost,
+            // Where nothing is ever lent a purse has no account that could outlive it: it is done by an ask.
+            (Side::Purse(_), Known::Counter { .. }) if spends || !self.options.lend_ahead => {
+                return charge.cost;
+            }
             (Side::Purse(purse), Known::Counter { .. }) => {
                 match action {
                     Action::Refund => purse.give(charge.cost),

@@ -71,8 +71,10 @@ impl Node {
     ) -> Stage {
         if let ([charge], [counter]) = (batch, unseen) {
             let action = batch::action(charge.op, context.on_refusal);
-            self.settle_by_report(charge, counter);
-            self.ask(counter, Kind::Do, vec![ticket], Want::Do { action, cost: charge.cost }, context.now);
+            let cost = charge.cost;
+            let told = self.settle_by_report(charge, counter);
+            let want = if told { Want::Tell { action, cost } } else { Want::Do { action, cost } };
+            self.ask(counter, Kind::Do, vec![ticket], want, context.now);
             return Stage::Alone;
         }
         let mut looked: Vec<Key> = Vec::new();
@@ -86,15 +88,17 @@ impl Node {
     }
 
     /// A refund or a debit goes with the report, which is repeated; the ask is for the verdict alone.
-    fn settle_by_report(&mut self, charge: &Owed, counter: &Unseen) {
+    fn settle_by_report(&mut self, charge: &Owed, counter: &Unseen) -> bool {
         let page = self.shelf.books.get_mut(&counter.key).and_then(|book| book.page(counter.tag));
-        let Some(Side::Purse(purse)) = page.map(|page| &mut page.side) else { return };
+        let Some(Side::Purse(purse)) = page.map(|page| &mut page.side) else { return false };
         match charge.op {
+            _ if !self.options.lend_ahead => return false,
             Op::Refund => purse.give(charge.cost),
             Op::Debit => purse.owe(charge.cost),
-            Op::Spend | Op::Peek => return,
+            Op::Spend | Op::Peek => return false,
         }
         self.list(counter.key);
+        true
     }
 
     fn counter(&mut self, charge: &Owed, now: Timestamp) -> Unseen {
@@ -102,10 +106,19 @@ impl Node {
         Unseen { key: charge.key, limit: charge.limit, tag }
     }
 
-    /// Has an owner spend what was decided here. It is waited for, since it may be refused after all.
-    pub(super) fn ask_to_do(&mut self, ticket: Ticket, charge: &Owed, action: Action, now: Timestamp) {
+    /// Has an owner do what was decided here. Says whether it is waited for, since it may be refused after all.
+    pub(super) fn ask_to_do(
+        &mut self,
+        ticket: Ticket,
+        charge: &Owed,
+        action: Action,
+        now: Timestamp,
+    ) -> bool {
         let counter = self.counter(charge, now);
-        self.ask(&counter, Kind::Do, vec![ticket], Want::Do { action, cost: charge.cost }, now);
+        let waits = matches!(action, Action::Spend { .. });
+        let tickets = if waits { vec![ticket] } else { Vec::new() };
+        self.ask(&counter, Kind::Do, tickets, Want::Do { action, cost: charge.cost }, now);
+        waits
     }
 
     /// The answer to a look, or to something that was to be done.
