@@ -311,6 +311,10 @@ fn write_want(writer: &mut Writer, want: &Want) {
         }
         Want::Look => writer.byte(2),
         Want::Forget => writer.byte(3),
+        Want::Undo { of } => {
+            writer.byte(5);
+            writer.number(*of);
+        }
     }
 }
 
@@ -324,6 +328,7 @@ fn read_want(reader: &mut Reader<'_>) -> Result<Want, Unreadable> {
         }
         2 => Want::Look,
         3 => Want::Forget,
+        5 => Want::Undo { of: reader.number()? },
         _ => return Err(Unreadable),
     })
 }

@@ -104,6 +104,8 @@ pub(crate) enum Want {
     Tell { action: Action, cost: u64 },
     /// The state of the counter.
     Look,
+    /// What an earlier ask of this number had spent: its batch was refused after all.
+    Undo { of: u64 },
     /// The counter's end: an operator reset it, or a connection was closed.
     Forget,
 }

@@ -28,7 +28,7 @@ use crate::view::View;
 use asks::{Ask, Parked};
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Context, Key, MemoryStore, StoreOptions, Verdicts};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// How often at most rights are told early, and how often what waits is looked at.
 pub(crate) const EARLY: std::time::Duration = std::time::Duration::from_millis(10);
@@ -79,6 +79,8 @@ struct Link {
     heard: Heard,
     /// Which of its asks were served.
     replay: Replay,
+    /// What was spent for its asks, the last of them: the number, the counter, the window, and how much.
+    done: VecDeque<(u64, Key, u64, u64)>,
     urgent: Vec<Item>,
     items: Vec<Item>,
 }

@@ -200,12 +200,13 @@ impl Till {
         there.fold(self.refused, u64::saturating_add).saturating_sub(self.refused_before)
     }
 
-    /// Does what members gave back for the owner to do, as far as it is known to be spent.
+    /// Does what members gave back for the owner to do, as far as it is known to be spent. What is not is void:
+    /// kept, it would give back what is spent later.
     fn refund_given(&mut self, limit: &Limit, decides: bool, now: Timestamp) {
         let given: u64 = self.accounts.iter().map(|account| account.heard.given).fold(0, u64::saturating_add);
         let due = given.saturating_sub(self.given_done).min(self.refundable(limit, decides));
+        self.given_done = self.given_done.max(given);
         if due > 0 {
-            self.given_done = self.given_done.saturating_add(due);
             self.note_refunded(due);
             self.apply(limit, Action::Refund, whole(due), now);
         }

@@ -70,6 +70,7 @@ fn want() -> impl Strategy<Value = Want> {
             .prop_map(|(action, cost)| Want::Tell { action, cost }),
         Just(Want::Look),
         Just(Want::Forget),
+        any::<u64>().prop_map(|of| Want::Undo { of }),
     ]
 }
 

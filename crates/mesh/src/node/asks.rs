@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// Asks that may wait at an owner at once.
 const MOST_PARKED: usize = 4_096;
+/// Spendings for a peer that may still be undone: it knows after a round trip.
+const MOST_UNDONE: usize = 1_024;
 /// How much demand an ask provides for.
 const HORIZON: Duration = Duration::from_millis(60);
 
@@ -34,6 +36,7 @@ pub(super) enum Kind {
 /// An ask that is under way.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
+    pub(super) id: u64,
     pub(super) key: Key,
     pub(super) tag: u64,
     pub(super) kind: Kind,
@@ -93,7 +96,7 @@ impl Node {
         };
         self.urge(&to.id, item);
         let (key, tag) = (counter.key, counter.tag);
-        let ask = Ask { key, tag, kind, least, spends, serial, to, sent: now, tickets };
+        let ask = Ask { id, key, tag, kind, least, spends, serial, to, sent: now, tickets };
         self.asks.insert(id, ask);
         Some(id)
     }
@@ -279,6 +282,9 @@ impl Node {
         if !self.links.get_mut(&from.id).is_some_and(|link| link.replay.is_first(id)) {
             return; // The network brought it twice.
         }
+        if let Want::Undo { of } = want {
+            return self.undo(now, from, of);
+        }
         if want == Want::Forget {
             self.hear_asker(now, from, &place, report);
             return self.on_forget(now, from, id, &place);
@@ -321,7 +327,9 @@ impl Node {
             return Some(Reply::Exhausted); // The word says which account it has; it begins anew.
         }
         Some(match want {
-            Want::Look | Want::Forget => Reply::Seen(till.state.map(hivemind_core::algorithm::State::bits)),
+            Want::Look | Want::Forget | Want::Undo { .. } => {
+                Reply::Seen(till.state.map(hivemind_core::algorithm::State::bits))
+            }
             Want::Do { action, cost } => {
                 let verdict = match action {
                     Action::Peek => till.peek(limit, cost, moment).verdict,
@@ -332,6 +340,15 @@ impl Node {
                     till.note_spent(cost);
                 }
                 page.follow_state(limit, &self.options);
+                if verdict.is_admitted()
+                    && matches!(action, Action::Spend { .. })
+                    && let Some(link) = self.links.get_mut(&from.id)
+                {
+                    link.done.push_back((id, key, page.tag, cost));
+                    if link.done.len() > MOST_UNDONE {
+                        link.done.pop_front();
+                    }
+                }
                 Reply::Done(verdict)
             }
             Want::Tell { action, cost } => {

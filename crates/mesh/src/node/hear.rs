@@ -12,6 +12,7 @@ use crate::page::{Regime, Side};
 use crate::replay::Replay;
 use crate::wire::Unreadable;
 use hivemind_core::{Limit, Timestamp};
+use std::collections::VecDeque;
 
 impl Node {
     /// A frame came from a peer, whose name the transport vouches for.
@@ -32,7 +33,7 @@ impl Node {
         if header.generation > link.generation {
             link.generation = header.generation;
             (link.spoken, link.heard) = (Spoken::default(), Heard::default());
-            link.replay = Replay::default();
+            (link.replay, link.done) = (Replay::default(), VecDeque::new());
         }
         let member = Member { id: from.clone(), generation: header.generation };
         if !self.peers.hear(&member, now, header.head, header.leaving) {

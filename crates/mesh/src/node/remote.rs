@@ -6,7 +6,9 @@ use super::asks::{Ask, Kind};
 use super::decide::Found;
 use super::{Node, Output, Ticket};
 use crate::batch::{self, Owed};
+use crate::codec::tag_at;
 use crate::frame::{Reply, Want};
+use crate::member::Member;
 use crate::page::Side;
 use hivemind_core::algorithm::{Action, State};
 use hivemind_core::store::{Context, Key, Mode, Op, Outcome, Verdict, Verdicts};
@@ -29,7 +31,7 @@ pub(super) struct Seen(pub(super) Option<State>);
 pub(super) struct Taken {
     /// What was spent here; with the limit it was kept by, where this node keeps the counter alone.
     here: Vec<(Owed, Option<Limit>)>,
-    /// What owners said that they spent: the counter and how much.
+    /// What owners said that they spent: the counter, and the ask they did it for.
     there: Vec<(Key, u64, u64)>,
 }
 
@@ -128,7 +130,7 @@ impl Node {
             let Some(waiting) = self.waiting.get_mut(ticket) else {
                 if passed && ask.spends > 0 {
                     // It came too late: the request was refused, and has not taken anything.
-                    self.give_back_there(ask.key, ask.tag, ask.spends, now);
+                    self.give_back_there(ask.key, ask.tag, ask.id, now);
                 }
                 continue;
             };
@@ -145,7 +147,7 @@ impl Node {
                 }
                 (Stage::Doing { failed, open, taken, .. }, _) => {
                     if passed {
-                        taken.there.push((ask.key, ask.tag, ask.spends));
+                        taken.there.push((ask.key, ask.tag, ask.id));
                     }
                     *failed |= !passed;
                     *open = open.saturating_sub(1);
@@ -183,11 +185,15 @@ impl Node {
         }
         // Somebody was faster: what the others took is given back. What is not known to be taken is not: if it
         // was, the answer comes late, and then it is.
-        for (key, tag, cost) in taken.there {
-            self.give_back_there(key, tag, cost, now);
+        for (key, tag, id) in taken.there {
+            self.give_back_there(key, tag, id, now);
         }
+        let then = waiting.context.now;
         for (charge, alone) in taken.here {
-            self.give_back_here(&charge, alone, now);
+            // What was spent of a window that is over must not lower the count of the next.
+            if tag_at(&charge.limit, then) == tag_at(&charge.limit, now) {
+                self.give_back_here(&charge, alone, now);
+            }
         }
         self.flush_urgent(now);
         let refused = verdicts.each().iter().map(|verdict| Verdict {
@@ -197,14 +203,30 @@ impl Node {
         self.outputs.push(Output::Decided(ticket, Verdicts::new(false, refused)));
     }
 
-    /// Gives back what an owner spent for this node.
-    fn give_back_there(&mut self, key: Key, tag: u64, cost: u64, now: Timestamp) {
-        let page = self.shelf.books.get_mut(&key).and_then(|book| book.page(tag));
-        if let Some(Side::Purse(purse)) = page.map(|page| &mut page.side) {
-            purse.give(cost);
-            self.list(key);
-            self.report_now(key, tag, now);
+    /// Has an owner undo what it spent for this node. If that is lost, it stays spent.
+    fn give_back_there(&mut self, key: Key, tag: u64, of: u64, now: Timestamp) {
+        let Some(limit) = self.shelf.books.get(&key).map(|book| book.limit) else { return };
+        self.ask(&Unseen { key, limit, tag }, Kind::Do, Vec::new(), Want::Undo { of }, now);
+    }
+
+    /// A peer's batch was refused after all: what was spent for it comes back, once, and into the window that it was
+    /// spent in or into none.
+    pub(super) fn undo(&mut self, now: Timestamp, from: &Member, of: u64) {
+        let Some(link) = self.links.get_mut(&from.id) else { return };
+        let Some(place) = link.done.iter().position(|(id, ..)| *id == of) else { return };
+        let Some((_, key, tag, cost)) = link.done.remove(place) else { return };
+        let Some(book) = self.shelf.books.get_mut(&key) else { return };
+        let limit = book.limit;
+        let Some(page) = book.page(tag) else { return };
+        let moment = page.moment_of(&limit, &self.options, now);
+        if tag_at(&limit, moment) != tag {
+            return;
         }
+        if let Side::Till(till) = &mut page.side {
+            till.apply(&limit, Action::Refund, cost, moment);
+            till.note_refunded(cost);
+        }
+        page.follow_state(&limit, &self.options);
     }
 
     /// Gives back what was spent here.

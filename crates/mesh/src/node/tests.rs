@@ -2,6 +2,7 @@
 #![expect(clippy::expect_used, reason = "a helper of a test may fail it")]
 
 mod asked;
+mod batches;
 mod hostile;
 mod resets;
 mod shares;
@@ -136,6 +137,11 @@ impl Mesh {
                 self.decided.remove(&(node, ticket)).expect("an answer").committed
             }
         }
+    }
+
+    /// Whether a request passes at once, with no frame delivered.
+    fn passes_now(&mut self, node: usize, batch: &[Charge<'_>]) -> bool {
+        self.ask(node, batch).is_ok_and(|verdicts| verdicts.committed)
     }
 
     /// How many of so many requests pass.
