@@ -31,7 +31,7 @@ pub(crate) struct Till {
     spent: u64,
     refunded: u64,
     refused: u64,
-    /// What was done of the refunds that members gave.
+    /// The refunds of members that were heard of.
     given_done: u64,
     /// What members hold from the start of the page, each of them: their share of the window.
     share: u64,
@@ -196,12 +196,14 @@ impl Till {
         )
     }
 
-    /// Does what members gave back for the owner to do, as far as it is known to be spent.
+    /// Does what members gave back for the owner to do, as far as it is known to be spent. The rest is worth
+    /// nothing, as it is everywhere: kept, it would give back what is spent later.
     fn refund_given(&mut self, limit: &Limit, decides: bool, now: Timestamp) {
-        let given: u64 = self.accounts.iter().map(|account| account.heard.given).fold(0, u64::saturating_add);
-        let due = given.saturating_sub(self.given_done).min(self.refundable(limit, decides));
+        let given = self.accounts.iter().map(|account| account.heard.given).fold(0, u64::saturating_add);
+        let told = given.saturating_sub(self.given_done);
+        self.given_done = given;
+        let due = told.min(self.refundable(limit, decides));
         if due > 0 {
-            self.given_done = self.given_done.saturating_add(due);
             self.note_refunded(due);
             self.apply(limit, Action::Refund, whole(due), now);
         }
