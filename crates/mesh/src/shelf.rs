@@ -151,7 +151,10 @@ impl Shelf {
         let was_set = self.latest.since(now) > STEP_BACK;
         if was_set {
             // How long a purse without end has lived is no longer known; its till may be gone before it.
-            self.books.retain(|_, book| !book.pages.iter().all(Page::is_endless_purse));
+            self.books.retain(|_, book| {
+                let is_bucket = matches!(book.limit, Limit::TokenBucket(_));
+                !is_bucket || !book.pages.iter().all(Page::is_endless_purse)
+            });
         }
         self.latest = if was_set { now } else { self.latest.max(now) };
     }

@@ -36,7 +36,7 @@ pub(crate) struct Till {
     refused: u64,
     /// What had been refused when the counter was last reset.
     refused_before: u64,
-    /// What was done of the refunds that members gave.
+    /// The refunds of members that were heard of.
     given_done: u64,
     /// What members hold from the start of the page, each of them: their share of the window.
     share: u64,
@@ -200,12 +200,13 @@ impl Till {
         there.fold(self.refused, u64::saturating_add).saturating_sub(self.refused_before)
     }
 
-    /// Does what members gave back for the owner to do, as far as it is known to be spent. What is not is void:
-    /// kept, it would give back what is spent later.
+    /// Does what members gave back for the owner to do, as far as it is known to be spent. The rest is worth
+    /// nothing, as it is everywhere: kept, it would give back what is spent later.
     fn refund_given(&mut self, limit: &Limit, decides: bool, now: Timestamp) {
-        let given: u64 = self.accounts.iter().map(|account| account.heard.given).fold(0, u64::saturating_add);
-        let due = given.saturating_sub(self.given_done).min(self.refundable(limit, decides));
-        self.given_done = self.given_done.max(given);
+        let given = self.accounts.iter().map(|account| account.heard.given).fold(0, u64::saturating_add);
+        let told = given.saturating_sub(self.given_done);
+        self.given_done = given;
+        let due = told.min(self.refundable(limit, decides));
         if due > 0 {
             self.note_refunded(due);
             self.apply(limit, Action::Refund, whole(due), now);
