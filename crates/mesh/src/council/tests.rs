@@ -2,6 +2,7 @@
 //! No codec here and no rights, so that thousands of schedules fit into a second.
 
 use super::*;
+use crate::motion::Votes;
 use crate::owner::NodeId;
 use crate::sim::Random;
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ const MS: u64 = 1_000_000;
 #[derive(Clone)]
 enum Said {
     Beat { head: Option<ViewId>, leaving: bool },
-    Motion(View, (Voters, Voters, Voters)),
+    Motion(View, Votes),
     Chain(Chain),
 }
 
@@ -110,8 +111,9 @@ impl World {
         let mut out: Vec<(NodeId, Said)> = vec![];
         let beat = Said::Beat { head, leaving: seat.council.leaving };
         out.extend((0..9).map(name).filter(|to| *to != me.id).map(|to| (to, beat.clone())));
-        for motion in seat.council.motions() {
-            let votes = (motion.consents, motion.seen, motion.released);
+        let behind = seat.council.carried().filter(|motion| motion.said_by(&me).1 != 0);
+        for motion in seat.council.motions().iter().chain(behind) {
+            let votes = motion.said_by(&me);
             let said = Said::Motion(motion.view.clone(), votes);
             out.extend(motion.voters.iter().filter(|to| **to != me).map(|to| (to.id.clone(), said.clone())));
         }
@@ -150,12 +152,13 @@ impl World {
         match said {
             Said::Beat { head, leaving } => {
                 seat.peers.hear(from, now, head, leaving);
+                seat.council.hear_run(from);
             }
             Said::Motion(view, votes) => {
-                seat.council.on_motion(now, &seat.peers, view, votes);
+                seat.council.hear_motion(now, &seat.peers, from, view, votes);
             }
             Said::Chain(chain) => {
-                seat.council.on_chain(chain);
+                seat.council.hear_chain(now, &seat.peers, chain);
             }
         }
         self.begin_windows(to);
@@ -347,7 +350,7 @@ fn no_window_begins_in_two_views_whatever_the_network_does() {
             let pause = world.random.below(4_000);
             world.run(pause);
         }
-        changes += world.seats.values().map(|seat| seat.council.version).max().unwrap();
+        changes += world.seats.values().filter_map(|seat| Some(seat.council.head()?.height)).max().unwrap();
     }
     assert!(changes > seeds * 3, "only {changes} changes in {seeds} runs");
 }
