@@ -26,6 +26,8 @@ use std::time::Duration;
 /// How many times the usual lead a fence may be ahead of the others' clocks, and half of that a window that
 /// begins: further ahead is a clock that is wrong, and it would hold up everybody until its time has come.
 const MOST_LEADS: u32 = 4;
+/// For so many ticks what the others' clocks said last still holds where nobody is heard.
+const UNHEARD_TICKS: u32 = 20;
 /// The most overlaps that are remembered, so that each is counted once.
 const MOST_OVERLAPS: usize = 64;
 
@@ -81,8 +83,9 @@ pub(crate) struct Council {
     floor: Option<Round>,
     /// The start of the latest window that was begun here: no fence may come before it.
     latest_begun: Option<Timestamp>,
-    /// How far ahead windows may begin, as the others' clocks say.
+    /// How far ahead windows may begin, as the others' clocks say, and for how many ticks nobody was heard.
     horizon: Option<Timestamp>,
+    unheard: u32,
     /// Since when the members are others than those of the view.
     differs_since: Option<Timestamp>,
     /// How many votes in a row came to nothing, and until when no other is called for.
@@ -135,6 +138,7 @@ impl Council {
             floor: None,
             latest_begun: None,
             horizon: None,
+            unheard: 0,
             differs_since: None,
             failed: 0,
             rests_until: None,
@@ -266,9 +270,14 @@ impl Council {
 
     fn look_at_clocks(&mut self, now: Timestamp, peers: &Peers) {
         let lead = self.options.fence_lead.saturating_mul(MOST_LEADS / 2);
-        self.horizon = peers.others_time(now).map(|time| time.saturating_add(lead));
+        match peers.others_time(now) {
+            Some(time) => (self.horizon, self.unheard) = (Some(time.saturating_add(lead)), 0),
+            // By a clock that has just leapt nobody was heard lately either.
+            None if self.unheard < UNHEARD_TICKS => self.unheard += 1,
+            None => self.horizon = None,
+        }
         // A window that began by a clock that was wrong must not hold up every view until its time has come.
-        let too_far = self.too_far(now, peers);
+        let too_far = peers.later_time(now).saturating_add(lead * 2);
         if let Some(begun) = self.latest_begun.filter(|begun| *begun > too_far) {
             self.latest_begun = None;
             self.count_overlap(Overlap::Window(begun));
@@ -320,6 +329,10 @@ impl Council {
 }
 
 #[cfg(test)]
+mod endings;
+#[cfg(test)]
 mod rivals;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod world;

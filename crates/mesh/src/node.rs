@@ -293,3 +293,6 @@ pub struct Standing {
     /// How long ago each peer was heard.
     pub ages: Vec<(NodeId, std::time::Duration)>,
 }
+
+#[cfg(test)]
+mod views_tests;

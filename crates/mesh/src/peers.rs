@@ -167,12 +167,24 @@ impl Peers {
         clocks
     }
 
+    /// The clocks of this node and of those it hears, in order.
+    fn all_clocks(&self, now: Timestamp) -> Vec<Timestamp> {
+        let mut clocks = self.clocks(now);
+        let place = clocks.partition_point(|clock| *clock < now);
+        clocks.insert(place, now);
+        clocks
+    }
+
     /// The time that this node and those it hears have in common: the earlier middle of their clocks.
     pub(crate) fn common_time(&self, now: Timestamp) -> Timestamp {
-        let mut clocks = self.clocks(now);
-        clocks.push(now);
-        clocks.sort_unstable();
+        let clocks = self.all_clocks(now);
         clocks.get((clocks.len() - 1) / 2).copied().unwrap_or(now)
+    }
+
+    /// The later middle of the clocks of this node and of those it hears.
+    pub(crate) fn later_time(&self, now: Timestamp) -> Timestamp {
+        let clocks = self.all_clocks(now);
+        clocks.get(clocks.len() / 2).copied().unwrap_or(now)
     }
 
     /// What the clocks of the others show, the later middle of them; nothing if nobody is heard.
