@@ -219,23 +219,26 @@ fn write_report(writer: &mut Writer, place: &Place, report: &Report) {
     }
     writer.number(report.spent);
     writer.number(report.returned);
-    // Most refuse nothing, so that number is left out where it is 0.
-    let bits = u64::from(report.refused > 0) | u64::from(report.eventual) << 1;
+    // Most refuse nothing and give nothing back, so those numbers are left out where they are 0.
+    let rare = [report.refused, report.refunded, report.given, report.owed, report.birth];
+    let present = rare.iter().rev().fold(0, |bits, total| bits << 1 | u64::from(*total > 0));
+    let bits = present << 1 | u64::from(report.eventual);
     writer.number(report.granted_seen << 1 | u64::from(bits != 0));
     if bits != 0 {
         writer.number(bits);
     }
-    if report.refused > 0 {
-        writer.number(report.refused);
-    }
+    rare.iter().filter(|total| **total > 0).for_each(|total| writer.number(*total));
 }
 
 fn read_report(reader: &mut Reader<'_>, place: &Place) -> Result<Report, Unreadable> {
     let serial = if has_serial(place) { reader.number()? } else { 0 };
     let (spent, returned, seen) = (reader.number()?, reader.number()?, reader.number()?);
     let bits = if seen & 1 == 1 { reader.number()? } else { 0 };
-    let refused = if bits & 1 == 1 { reader.number()? } else { 0 };
-    Ok(Report { serial, spent, returned, granted_seen: seen >> 1, refused, eventual: bits & 2 == 2 })
+    let mut rare = |bit: u64| if bits & bit == bit { reader.number() } else { Ok(0) };
+    let (refused, refunded, given, owed) = (rare(2)?, rare(4)?, rare(8)?, rare(16)?);
+    let birth = rare(32)?;
+    let (granted_seen, eventual) = (seen >> 1, bits & 1 == 1);
+    Ok(Report { serial, spent, returned, granted_seen, refused, refunded, given, owed, eventual, birth })
 }
 
 fn write_word(writer: &mut Writer, place: &Place, word: &Word) {
@@ -243,7 +246,7 @@ fn write_word(writer: &mut Writer, place: &Place, word: &Word) {
         writer.number(word.serial);
     }
     writer.number(word.granted << 1 | u64::from(word.recall));
-    writer.number(word.returned_seen);
+    writer.number(word.settled_seen);
     writer.signed(word.left);
     writer.number(word.others);
 }
@@ -251,8 +254,8 @@ fn write_word(writer: &mut Writer, place: &Place, word: &Word) {
 fn read_word(reader: &mut Reader<'_>, place: &Place) -> Result<Word, Unreadable> {
     let serial = if has_serial(place) { reader.number()? } else { 0 };
     let granted = reader.number()?;
-    let (returned_seen, left, others) = (reader.number()?, reader.signed()?, reader.number()?);
-    Ok(Word { serial, granted: granted >> 1, recall: granted & 1 == 1, returned_seen, left, others })
+    let (settled_seen, left, others) = (reader.number()?, reader.signed()?, reader.number()?);
+    Ok(Word { serial, granted: granted >> 1, recall: granted & 1 == 1, settled_seen, left, others })
 }
 
 const ACTIONS: [Action; 6] = [
@@ -271,9 +274,9 @@ fn write_want(writer: &mut Writer, want: &Want) {
             writer.number(*need);
             writer.number(*ahead);
         }
-        Want::Do { action, cost } => {
+        Want::Do { action, cost } | Want::Tell { action, cost } => {
             let place = ACTIONS.iter().position(|known| known == action).unwrap_or(0);
-            writer.byte(1);
+            writer.byte(if matches!(want, Want::Do { .. }) { 1 } else { 4 });
             writer.byte(u8::try_from(place).unwrap_or(0));
             writer.number(*cost);
         }
@@ -285,9 +288,10 @@ fn write_want(writer: &mut Writer, want: &Want) {
 fn read_want(reader: &mut Reader<'_>) -> Result<Want, Unreadable> {
     Ok(match reader.byte()? {
         0 => Want::Lend { need: reader.number()?, ahead: reader.number()? },
-        1 => {
+        kind @ (1 | 4) => {
             let action = *ACTIONS.get(usize::from(reader.byte()?)).ok_or(Unreadable)?;
-            Want::Do { action, cost: reader.number()? }
+            let cost = reader.number()?;
+            if kind == 1 { Want::Do { action, cost } } else { Want::Tell { action, cost } }
         }
         2 => Want::Look,
         3 => Want::Forget,

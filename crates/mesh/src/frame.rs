@@ -52,14 +52,29 @@ pub(crate) struct Place {
 pub(crate) struct Report {
     /// For buckets, whose pages have no end: which of the accounts that this member had these totals are of.
     pub(crate) serial: u64,
+    /// Which purse this is, where it has no account yet and may be followed by another on the same page.
+    pub(crate) birth: u64,
     pub(crate) spent: u64,
     pub(crate) returned: u64,
     /// How much of what was granted has arrived.
     pub(crate) granted_seen: u64,
     /// Hits that were refused, for those who count them.
     pub(crate) refused: u64,
+    /// What was spent there and given back there, so that it can be spent again there.
+    pub(crate) refunded: u64,
+    /// Refunds and debits that are for the owner to do.
+    pub(crate) given: u64,
+    pub(crate) owed: u64,
     /// Whether its limit is `eventual` there: all that spend of it want to hear what the others spent.
     pub(crate) eventual: bool,
+}
+
+impl Report {
+    /// The sum of all that the owner must not miss: totals only grow, so what was heard of all of it has its sum.
+    pub(crate) fn to_settle(&self) -> u64 {
+        let totals = [self.returned, self.refunded, self.given, self.owed, self.refused];
+        totals.iter().fold(0, |sum: u64, total| sum.saturating_add(*total))
+    }
 }
 
 /// What the owner of a counter tells a member, in totals.
@@ -68,8 +83,8 @@ pub(crate) struct Word {
     /// For buckets: which account these totals are of.
     pub(crate) serial: u64,
     pub(crate) granted: u64,
-    /// How much of what was returned has arrived.
-    pub(crate) returned_seen: u64,
+    /// How much has arrived of what was returned, given back, owed and refused, in one sum.
+    pub(crate) settled_seen: u64,
     /// What the owner could still grant; below zero after debits.
     pub(crate) left: i64,
     /// What members have spent, this one aside: all that `eventual` needs.
@@ -85,6 +100,8 @@ pub(crate) enum Want {
     Lend { need: u64, ahead: u64 },
     /// The charge itself, decided by the owner.
     Do { action: Action, cost: u64 },
+    /// What a refund or debit that the report brought comes to.
+    Tell { action: Action, cost: u64 },
     /// The state of the counter.
     Look,
     /// The counter's end: an operator reset it, or a connection was closed.

@@ -70,6 +70,11 @@ impl Page {
         }
     }
 
+    /// Whether the owner decides every charge on it itself.
+    pub(crate) fn decides(&self, limit: &Limit, options: &MeshOptions) -> bool {
+        Regime::of(limit, self.view.members().len(), options) == Regime::Decides
+    }
+
     /// The page of a counter that its owner decides is that of the window it has reached.
     pub(crate) fn follow_state(&mut self, limit: &Limit, options: &MeshOptions) {
         if let Side::Till(till) = &self.side
@@ -100,13 +105,16 @@ impl Page {
         options: &MeshOptions,
         now: Timestamp,
     ) -> Self {
-        let share = Regime::of(limit, view.members().len(), options).share();
+        let regime = Regime::of(limit, view.members().len(), options);
+        let share = regime.share();
         let side = if view.owner(key) == Some(me) {
             let shares = view.members().len() as u64 - 1;
             let moment = Self::moment(tag, limit, now);
             Side::Till(Box::new(Till::begun(limit, share, shares, moment)))
         } else {
-            Side::Purse(Purse::new(if view.has(me) { share } else { 0 }))
+            let endless = matches!(limit, Limit::TokenBucket(_)) || regime == Regime::Decides;
+            let start = if view.has(me) { share } else { 0 };
+            Side::Purse(if endless { Purse::born(now) } else { Purse::new(start) })
         };
         Self { tag, view, epoch: 0, side }
     }
@@ -117,6 +125,14 @@ impl Page {
             Side::Till(till) => crate::purse::signed(till.left(limit, Self::moment(self.tag, limit, now))),
             Side::Purse(purse) => purse.unspent(),
         }
+    }
+
+    pub(crate) fn is_purse(&self) -> bool {
+        matches!(self.side, Side::Purse(_))
+    }
+
+    pub(crate) fn is_endless_purse(&self) -> bool {
+        matches!(&self.side, Side::Purse(purse) if purse.is_endless())
     }
 
     /// Whether members hold tokens of it, as far as this node knows.
@@ -140,6 +156,8 @@ impl Page {
             let held = if is_bucket { 0 } else { held };
             self.side = if owner == Some(me) {
                 Side::Till(Box::new(Till::inherited(limit, held, moment)))
+            } else if is_bucket {
+                Side::Purse(Purse::born(now))
             } else {
                 Side::Purse(Purse::new(held))
             };

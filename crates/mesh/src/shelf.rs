@@ -37,7 +37,7 @@ impl Hasher for KeyHasher {
 pub(crate) type KeyMap<V> = HashMap<Key, V, BuildHasherDefault<KeyHasher>>;
 
 /// How long what says nothing any more is kept, as the memory store does: a clock may step back several times.
-const IDLE: std::time::Duration = std::time::Duration::from_secs(300);
+pub(crate) const IDLE: std::time::Duration = std::time::Duration::from_secs(300);
 
 /// All books of this node.
 #[derive(Debug)]
@@ -148,6 +148,13 @@ impl Shelf {
     /// A clock that was set back is followed; one that only stepped back is not.
     fn see(&mut self, now: Timestamp) {
         let was_set = self.latest.since(now) > STEP_BACK;
+        if was_set {
+            // How long a purse without end has lived is no longer known; its till may be gone before it.
+            self.books.retain(|_, book| {
+                let is_bucket = matches!(book.limit, Limit::TokenBucket(_));
+                !is_bucket || !book.pages.iter().all(Page::is_endless_purse)
+            });
+        }
         self.latest = if was_set { now } else { self.latest.max(now) };
     }
 
@@ -177,20 +184,27 @@ impl Shelf {
         self.books.retain(|_, book| {
             let limit = book.limit;
             if matches!(limit, Limit::TokenBucket(_)) {
-                let idle = latest.since(book.used) > limit.longest_memory().saturating_add(IDLE);
-                return !idle || book.listed || book.pages.iter().any(Page::is_lent);
+                let is_purse = book.pages.iter().all(Page::is_purse);
+                let idle = latest.since(book.used) > outlives(&limit, is_purse);
+                return !idle || !is_purse && (book.listed || book.pages.iter().any(Page::is_lent));
             }
             // The last window is kept: slow clocks still ask for it, and a sliding one weighs it.
             let present = tag_at(&limit, latest);
             book.pages.retain(|page| {
                 let start = Timestamp::from_nanos(page.tag.saturating_mul(period_nanos(&limit)));
                 let stays = decides(&limit, &page.view, options);
-                let until = start.saturating_add(limit.longest_memory()).saturating_add(IDLE);
+                let until = start.saturating_add(outlives(&limit, page.is_purse()));
                 page.tag.saturating_add(2) > present || stays && until > latest
             });
             !book.pages.is_empty()
         });
     }
+}
+
+/// How long a page that has no end is kept. A purse goes first: one that outlived its till would tell the next
+/// one all that it told the last.
+fn outlives(limit: &Limit, is_purse: bool) -> std::time::Duration {
+    limit.longest_memory().saturating_add(if is_purse { IDLE } else { 2 * IDLE })
 }
 
 fn decides(limit: &Limit, view: &View, options: &MeshOptions) -> bool {

@@ -9,7 +9,7 @@
 
 use crate::frame::{Report, Word};
 use crate::member::Member;
-use crate::purse::signed;
+use crate::purse::{MOST_AT_ONCE, signed};
 use hivemind_core::algorithm::{Action, State, Step, step};
 use hivemind_core::store::{Outcome, Verdict};
 use hivemind_core::{Cost, Limit, Rate, Timestamp};
@@ -27,8 +27,12 @@ const MOST_ACCOUNTS: usize = 256;
 pub(crate) struct Till {
     pub(crate) state: Option<State>,
     accounts: Vec<Account>,
-    /// What this node spent itself.
+    /// What this node spent itself, what it gave back of that and of what members did, and what it refused.
     spent: u64,
+    refunded: u64,
+    refused: u64,
+    /// The refunds of members that were heard of.
+    given_done: u64,
     /// What members hold from the start of the page, each of them: their share of the window.
     share: u64,
     /// Members that have such a share.
@@ -53,8 +57,8 @@ pub(crate) struct Account {
     served: Vec<u64>,
     granted: u64,
     heard: Report,
-    /// Returns that the member knows to have arrived.
-    returned_told: u64,
+    /// What the member knows to have arrived, as one sum.
+    settled_told: u64,
     active: Timestamp,
     pub(crate) has_news: bool,
     pub(crate) told: Timestamp,
@@ -69,7 +73,7 @@ impl Account {
             served: Vec::new(),
             granted: 0,
             heard: Report::default(),
-            returned_told: 0,
+            settled_told: 0,
             active: now,
             has_news: false,
             told: Timestamp::EPOCH,
@@ -78,7 +82,7 @@ impl Account {
 
     /// Whether the member may not have heard of all that it was granted.
     pub(crate) fn is_unconfirmed(&self) -> bool {
-        self.granted > self.heard.granted_seen || self.heard.returned > self.returned_told
+        self.granted > self.heard.granted_seen || self.heard.to_settle() > self.settled_told
     }
 
     /// What it may still spend, at most, of what it was granted and of its share.
@@ -164,6 +168,47 @@ impl Till {
         self.spent = self.spent.saturating_add(cost);
     }
 
+    pub(crate) fn note_refused(&mut self, cost: u64) {
+        self.refused = self.refused.saturating_add(cost);
+    }
+
+    pub(crate) fn note_refunded(&mut self, cost: u64) {
+        self.refunded = self.refunded.saturating_add(cost);
+    }
+
+    /// How much can be given back. Where rights are lent the counter holds what nobody has spent yet, and that
+    /// must not come back by a refund; a bucket has the room for what may.
+    pub(crate) fn refundable(&self, limit: &Limit, decides: bool) -> u64 {
+        if decides || matches!(limit, Limit::TokenBucket(_)) {
+            return u64::MAX;
+        }
+        let there = self.accounts.iter().map(|account| account.heard.refunded).fold(0, u64::saturating_add);
+        self.spent().saturating_sub(self.refunded.saturating_add(there))
+    }
+
+    /// Hits that were refused here and elsewhere, where the counter itself does not count them.
+    pub(crate) fn refused(&self, decides: bool) -> u64 {
+        if decides {
+            return 0;
+        }
+        self.refused.saturating_add(
+            self.accounts.iter().map(|account| account.heard.refused).fold(0, u64::saturating_add),
+        )
+    }
+
+    /// Does what members gave back for the owner to do, as far as it is known to be spent. The rest is worth
+    /// nothing, as it is everywhere: kept, it would give back what is spent later.
+    fn refund_given(&mut self, limit: &Limit, decides: bool, now: Timestamp) {
+        let given = self.accounts.iter().map(|account| account.heard.given).fold(0, u64::saturating_add);
+        let told = given.saturating_sub(self.given_done);
+        self.given_done = given;
+        let due = told.min(self.refundable(limit, decides));
+        if due > 0 {
+            self.note_refunded(due);
+            self.apply(limit, Action::Refund, whole(due), now);
+        }
+    }
+
     #[expect(clippy::indexing_slicing, reason = "the place was just found or made")]
     fn account(&mut self, member: &Member, now: Timestamp) -> &mut Account {
         let index = if let Some(index) = self.accounts.iter().position(|account| account.member == *member) {
@@ -197,7 +242,12 @@ impl Till {
         let account = self.account(member, now);
         let stale = account.held(0);
         let served = std::mem::take(&mut account.served);
-        *account = Account { serial, stale, served, ..Account::new(member.clone(), now) };
+        // A purse that never had an account may have spoken before: what it said then is not said anew.
+        let same = account.serial == 0 && account.heard.birth == report.birth;
+        let heard = if same { Report { serial, ..account.heard } } else { Report::default() };
+        let over = account.heard.given.saturating_sub(heard.given);
+        *account = Account { serial, stale, served, heard, ..Account::new(member.clone(), now) };
+        self.given_done = self.given_done.saturating_sub(over);
     }
 
     /// Whether an ask is served for the first time.
@@ -221,8 +271,14 @@ impl Till {
         self.accounts.iter().any(|account| account.member == *member && account.serial == report.serial)
     }
 
-    /// Hears a member: what it returned is back from now on.
-    pub(crate) fn hear(&mut self, limit: &Limit, member: &Member, report: &Report, now: Timestamp) {
+    /// Hears a member: what it returned is back from now on, what it gave back or owes is done.
+    pub(crate) fn hear(
+        &mut self,
+        limit: &Limit,
+        member: &Member,
+        report: &Report,
+        (decides, now): (bool, Timestamp),
+    ) {
         let share = if self.inherited { u64::from(limit.burst()) } else { self.share };
         self.earn(limit, now);
         if self.accounts.len() >= MOST_ACCOUNTS && !self.knows(member) {
@@ -233,22 +289,46 @@ impl Till {
             return; // Of an account that is over.
         }
         account.stale = 0;
+        let mut over = 0;
+        if report.birth != 0 && report.birth != account.heard.birth {
+            // Another purse: what it says is not compared with what the last one said.
+            over = account.heard.given;
+            let Report { spent, returned, granted_seen, .. } = account.heard;
+            account.heard =
+                Report { birth: report.birth, spent, returned, granted_seen, ..Report::default() };
+            account.settled_told = 0;
+        }
         // Nobody returns more than it ever had, whatever it says.
         let returned = report.returned.min(account.granted.saturating_add(share));
         let back = returned.saturating_sub(account.heard.returned);
         let heard = Report {
             serial: report.serial,
+            birth: account.heard.birth,
             spent: account.heard.spent.max(report.spent),
             returned: account.heard.returned.max(returned),
             granted_seen: account.heard.granted_seen.max(report.granted_seen),
             refused: account.heard.refused.max(report.refused),
+            refunded: account.heard.refunded.max(report.refunded),
+            given: account.heard.given.max(report.given),
+            owed: account.heard.owed.max(report.owed),
             eventual: report.eventual,
         };
-        account.has_news |= back > 0;
+        let owed = heard.owed.saturating_sub(account.heard.owed);
+        let refused = heard.refused.saturating_sub(account.heard.refused);
+        account.has_news |= heard.to_settle() > account.heard.to_settle();
         account.heard = heard;
+        self.given_done = self.given_done.saturating_sub(over);
         if back > 0 {
             self.apply(limit, Action::Refund, back, now);
         }
+        if owed > 0 {
+            self.apply(limit, Action::Debit, whole(owed), now);
+            self.note_spent(owed);
+        }
+        if refused > 0 && decides {
+            self.apply(limit, Action::Count, whole(refused), now);
+        }
+        self.refund_given(limit, decides, now);
     }
 
     fn knows(&self, member: &Member) -> bool {
@@ -293,7 +373,8 @@ impl Till {
 
     /// What members hold, at most, as far as this node knows.
     pub(crate) fn held(&self) -> u64 {
-        let spoke: u64 = self.accounts.iter().map(|account| account.held(self.share)).sum();
+        let spoke: u64 =
+            self.accounts.iter().map(|account| account.held(self.share)).fold(0, u64::saturating_add);
         let silent = self.shares.saturating_sub(self.accounts.len() as u64).saturating_mul(self.share);
         spoke.saturating_add(silent)
     }
@@ -305,18 +386,18 @@ impl Till {
     }
 
     /// What to tell a member.
-    pub(crate) fn word(&mut self, limit: &Limit, member: &Member, now: Timestamp) -> Word {
-        let left = signed(self.left(limit, now));
-        let all: u64 = self.spent + self.accounts.iter().map(|account| account.heard.spent).sum::<u64>();
+    pub(crate) fn word(&mut self, limit: &Limit, member: &Member, (decides, now): (bool, Timestamp)) -> Word {
+        let left = signed(self.left(limit, now)).saturating_sub(signed(self.refused(decides)));
+        let all = self.spent();
         let account = self.account(member, now);
-        account.returned_told = account.heard.returned;
+        account.settled_told = account.heard.to_settle();
         (account.has_news, account.told) = (false, now);
-        let (granted, returned_seen) = (account.granted, account.heard.returned);
+        let (granted, settled_seen) = (account.granted, account.heard.to_settle());
         let serial = account.serial;
         Word {
             serial,
             granted,
-            returned_seen,
+            settled_seen,
             left,
             others: all.saturating_sub(account.heard.spent),
             recall: false,
@@ -338,6 +419,11 @@ impl Till {
 
     /// What all have spent, as far as this node knows.
     pub(crate) fn spent(&self) -> u64 {
-        self.spent.saturating_add(self.accounts.iter().map(|account| account.heard.spent).sum())
+        self.accounts.iter().map(|account| account.heard.spent).fold(self.spent, u64::saturating_add)
     }
+}
+
+/// What a member told in a total: the most that one charge adds stands for whatever it was.
+fn whole(told: u64) -> u64 {
+    if told >= MOST_AT_ONCE { u64::MAX } else { told }
 }

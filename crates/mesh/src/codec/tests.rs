@@ -38,13 +38,17 @@ fn place() -> impl Strategy<Value = Place> {
 }
 
 fn report(bucket: bool) -> impl Strategy<Value = Report> {
-    (any::<u64>(), any::<u64>(), any::<u64>(), 0..u64::MAX >> 1, 0..3_u64, any::<bool>()).prop_map(
-        move |(serial, spent, returned, granted_seen, refused, eventual)| Report {
+    (any::<[u64; 3]>(), 0..u64::MAX >> 1, 0..3_u64, 0..3_u64, 0..2_u64, 0..3_u64, any::<bool>()).prop_map(
+        move |([serial, spent, returned], granted_seen, refused, refunded, given, owed, eventual)| Report {
             serial: if bucket { serial } else { 0 },
             spent,
             returned,
             granted_seen,
             refused,
+            refunded,
+            given,
+            owed,
+            birth: given << 40,
             eventual,
         },
     )
@@ -52,10 +56,10 @@ fn report(bucket: bool) -> impl Strategy<Value = Report> {
 
 fn word(bucket: bool) -> impl Strategy<Value = Word> {
     (any::<u64>(), 0..u64::MAX >> 1, any::<u64>(), any::<i64>(), any::<u64>(), any::<bool>()).prop_map(
-        move |(serial, granted, returned_seen, left, others, recall)| Word {
+        move |(serial, granted, settled_seen, left, others, recall)| Word {
             serial: if bucket { serial } else { 0 },
             granted,
-            returned_seen,
+            settled_seen,
             left,
             others,
             recall,
@@ -68,6 +72,8 @@ fn want() -> impl Strategy<Value = Want> {
         (any::<u64>(), any::<u64>()).prop_map(|(need, ahead)| Want::Lend { need, ahead }),
         (proptest::sample::select(ACTIONS.to_vec()), any::<u64>())
             .prop_map(|(action, cost)| Want::Do { action, cost }),
+        (proptest::sample::select(ACTIONS.to_vec()), any::<u64>())
+            .prop_map(|(action, cost)| Want::Tell { action, cost }),
         Just(Want::Look),
         Just(Want::Forget),
     ]

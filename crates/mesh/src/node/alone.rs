@@ -7,7 +7,7 @@ use crate::batch::Owed;
 use crate::options::OnUnreachable;
 use crate::shelf::NoPage;
 use hivemind_core::store::{Charge, Context, Key, LocalStore, Mode, Op, Parts, Sharing, Verdict};
-use hivemind_core::{Cost, Limit, Period, Rate};
+use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
 
 const NOBODY: Parts<'static> = Parts { domain: "", entries: &[] };
 
@@ -69,6 +69,14 @@ impl Node {
             let spent = places.filter(|(charge, limit)| charge.op == Op::Spend && **limit != charge.limit);
             self.beyond_rights += spent.map(|(charge, _)| charge.cost).sum::<u64>();
         }
+    }
+}
+
+impl Node {
+    /// Gives back what was spent of a counter kept here alone.
+    pub(super) fn refund_alone(&mut self, charge: &Owed, limit: &Limit, now: Timestamp) {
+        let refund = Owed { op: Op::Refund, ..*charge };
+        self.local.0.decide_now(&[as_charge(&refund, limit)], Context::at(now));
     }
 }
 

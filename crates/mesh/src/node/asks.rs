@@ -5,7 +5,7 @@
 use super::decide::{Attempt, Try};
 use super::remote::{Stage, Unseen};
 use super::{EARLY, Lane, Node, Output, Ticket};
-use crate::batch::{Owed, Trial};
+use crate::batch::{self, Owed, Trial};
 use crate::codec::tag_at;
 use crate::dictionary::Subject;
 use crate::frame::{Item, Place, Reply, Report, Want, Word};
@@ -13,9 +13,9 @@ use crate::member::Member;
 use crate::options::Consistency;
 use crate::owner::NodeId;
 use crate::page::{Page, Regime, Side};
-use hivemind_core::algorithm::Action;
-use hivemind_core::store::{Context, Key, Op};
-use hivemind_core::{Limit, Timestamp};
+use hivemind_core::algorithm::{Action, step};
+use hivemind_core::store::{Context, Key, OnRefusal, Op};
+use hivemind_core::{Cost, Limit, Timestamp};
 use std::time::Duration;
 
 /// Asks that may wait at an owner at once.
@@ -38,6 +38,8 @@ pub(super) struct Ask {
     pub(super) tag: u64,
     pub(super) kind: Kind,
     pub(super) least: u64,
+    /// What the owner spends by it, if it does: to be given back if nobody waits for it any more.
+    pub(super) spends: u64,
     /// Of which account the asker spoke.
     serial: u64,
     pub(super) sent: Timestamp,
@@ -83,8 +85,12 @@ impl Node {
             Want::Lend { need, .. } => need,
             _ => 0,
         };
+        let spends = match want {
+            Want::Do { action: Action::Spend { .. }, cost } => cost,
+            _ => 0,
+        };
         self.urge(&owner, item);
-        let ask = Ask { key: counter.key, tag: counter.tag, kind, least, serial, sent: now, tickets };
+        let ask = Ask { key: counter.key, tag: counter.tag, kind, least, spends, serial, sent: now, tickets };
         self.asks.insert(id, ask);
         Some(id)
     }
@@ -236,7 +242,7 @@ impl Node {
             if !self.peers.is_heard(member, now) {
                 continue;
             }
-            let word = Word { recall: true, ..till.word(&limit, member, moment) };
+            let word = Word { recall: true, ..till.word(&limit, member, (false, moment)) };
             let place = Place { subject: Subject { key, limit }, view: view.id(), tag };
             self.urge(&member.id.clone(), Item::Word(place, word));
             told = true;
@@ -289,6 +295,7 @@ impl Node {
         let page = self.shelf.books.get_mut(&key).and_then(|book| book.page(place.tag));
         let Some(page) = page else { return Some(Reply::Elsewhere) };
         let moment = page.moment_of(limit, &self.options, now);
+        let decides = page.decides(limit, &self.options);
         let Side::Till(till) = &mut page.side else { return Some(Reply::Elsewhere) };
         if !till.is_new(from, id, moment) {
             return None;
@@ -296,22 +303,27 @@ impl Node {
         if matches!(want, Want::Lend { .. }) {
             till.open_account(limit, from, report, moment);
         }
-        till.hear(limit, from, report, moment);
+        let before = till.state;
+        till.hear(limit, from, report, (decides, moment));
         if matches!(want, Want::Lend { .. }) && !till.is_of(from, report) && report.serial != 0 {
             return Some(Reply::Exhausted); // The word says which account it has; it begins anew.
         }
         Some(match want {
             Want::Look | Want::Forget => Reply::Seen(till.state.map(hivemind_core::algorithm::State::bits)),
             Want::Do { action, cost } => {
-                let step = match action {
-                    Action::Peek => till.peek(limit, cost, moment),
-                    _ => till.apply(limit, action, cost, moment),
+                let verdict = match action {
+                    Action::Peek => till.peek(limit, cost, moment).verdict,
+                    _ => till.apply(limit, action, cost, moment).verdict,
                 };
-                let verdict = step.verdict;
                 if verdict.is_admitted() && matches!(action, Action::Spend { .. }) || action == Action::Debit
                 {
                     till.note_spent(cost);
                 }
+                page.follow_state(limit, &self.options);
+                Reply::Done(verdict)
+            }
+            Want::Tell { action, cost } => {
+                let verdict = step(&till.room(limit), before, action, Cost::new(cost), moment).verdict;
                 page.follow_state(limit, &self.options);
                 Reply::Done(verdict)
             }
@@ -330,12 +342,12 @@ impl Node {
     }
 
     fn answer(&mut self, now: Timestamp, to: &Member, id: u64, place: &Place, reply: Reply) {
-        let moment = Page::moment(place.tag, &place.subject.limit, now);
+        let limit = place.subject.limit;
+        let moment = Page::moment(place.tag, &limit, now);
         let page = self.shelf.books.get_mut(&place.subject.key).and_then(|book| book.page(place.tag));
+        let decides = page.as_ref().is_some_and(|page| page.decides(&limit, &self.options));
         let word = match page.map(|page| &mut page.side) {
-            Some(Side::Till(till)) if reply != Reply::Elsewhere => {
-                till.word(&place.subject.limit, to, moment)
-            }
+            Some(Side::Till(till)) if reply != Reply::Elsewhere => till.word(&limit, to, (decides, moment)),
             _ => Word::default(),
         };
         self.urge(&to.id, Item::Answer { id, place: *place, word, reply });
@@ -376,6 +388,8 @@ impl Node {
     /// The owner answered.
     pub(super) fn on_answer(&mut self, now: Timestamp, id: u64, place: &Place, word: &Word, reply: &Reply) {
         let ask = self.asks.remove(&id);
+        let told = place.tag;
+        let place = &self.place_here(now, place);
         if let Some(book) = self.shelf.books.get_mut(&place.subject.key) {
             if book.asked == Some(id) {
                 book.asked = None;
@@ -386,11 +400,12 @@ impl Node {
                 && let Side::Purse(purse) = &mut page.side
                 && *reply != Reply::Elsewhere
             {
+                page.tag = page.tag.max(told);
                 if ask.as_ref().is_some_and(|ask| ask.kind == Kind::Lend && ask.serial == 0) {
                     purse.adopt(word.serial);
                 }
                 if word.serial > purse.serial {
-                    *purse = crate::purse::Purse::new(0); // What it spoke of is over.
+                    *purse = crate::purse::Purse::born(now); // What it spoke of is over.
                 }
                 purse.hear(word);
                 if let (Reply::Exhausted, Some(ask)) = (reply, &ask) {
@@ -420,6 +435,17 @@ impl Node {
     pub(super) fn give_up(&mut self, ticket: Ticket, now: Timestamp) {
         if self.waiting.get(&ticket).is_some_and(|waiting| matches!(waiting.stage, Stage::Doing { .. })) {
             return self.finish_doing(ticket, now);
+        }
+        let waiting = self.waiting.get(&ticket);
+        let given = waiting.filter(|waiting| matches!(waiting.stage, Stage::Alone)).and_then(|waiting| {
+            let charge = waiting.batch.first()?;
+            (self.options.lend_ahead && matches!(charge.op, Op::Refund | Op::Debit)).then_some(*charge)
+        });
+        if let Some(charge) = given {
+            // It is told with every report until the owner has it; only what it says is not known.
+            let action = batch::action(charge.op, OnRefusal::CountNone);
+            let verdict = super::decide::nothing(&charge, now).attempt(&charge, action, now).verdict;
+            return self.finish_alone(ticket, verdict);
         }
         self.try_again(ticket, now, true);
     }

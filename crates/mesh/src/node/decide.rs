@@ -2,9 +2,9 @@
 //! for, once for all that wait; nothing is spent before everything fits.
 
 use super::held::ends;
-use super::remote::{Stage, Unseen};
+use super::remote::{Stage, Taken, Unseen};
 use super::{Decided, Node, Ticket, Waiting};
-use crate::batch::{self, Known, Owed, Trial};
+use crate::batch::{self, Beside, Known, Owed, Trial};
 use crate::codec::tag_at;
 use crate::dictionary::Subject;
 use crate::frame::{Item, Place, Report, Want};
@@ -38,7 +38,7 @@ pub(super) enum Attempt {
 }
 
 /// What is known of a charge's counter, and where that is kept.
-enum Found {
+pub(super) enum Found {
     Here(Known),
     /// The owner decides it, and its state has not been seen.
     Unseen(Unseen),
@@ -184,7 +184,13 @@ impl Node {
         self.conclude(ticket, batch, (&known, &trials, &alone), context)
     }
 
-    fn find(&mut self, charge: &Owed, now: Timestamp, stage: &Stage, last: bool) -> Result<Found, NoPage> {
+    pub(super) fn find(
+        &mut self,
+        charge: &Owed,
+        now: Timestamp,
+        stage: &Stage,
+        last: bool,
+    ) -> Result<Found, NoPage> {
         let Self { shelf, council, options, peers, .. } = self;
         let limit = &charge.limit;
         let tag = shelf.tag(council, options, (charge.key, limit), now);
@@ -195,20 +201,17 @@ impl Node {
         let regime = Regime::of(limit, members, options);
         if charge.consistency == Consistency::Eventual {
             let state = book.counted.as_deref().copied();
-            let known = Known::Counter { state, limit: *limit, moment: now, counts_refusals: true };
+            let known = Known::Counter { state, limit: *limit, moment: now, beside: Beside::NOTHING };
             return Ok(Found::Here(known));
         }
         let ends = ends(limit, tag, now);
         Ok(match &page.side {
             Side::Till(till) => {
                 let moment = page.moment_of(limit, options, now);
-                let counts_refusals = regime == Regime::Decides;
-                Found::Here(Known::Counter {
-                    state: till.state,
-                    limit: till.room(limit),
-                    moment,
-                    counts_refusals,
-                })
+                let decides = regime == Regime::Decides;
+                let (refused, refundable) = (till.refused(decides), till.refundable(limit, decides));
+                let beside = Beside { counts_refusals: decides, refused, refundable };
+                Found::Here(Known::Counter { state: till.state, limit: till.room(limit), moment, beside })
             }
             Side::Purse(purse) => {
                 let owner = page.view.owner(charge.key);
@@ -218,12 +221,8 @@ impl Node {
                     return Ok(match stage.seen(charge.key) {
                         Some(seen) => {
                             let moment = now;
-                            Found::Here(Known::Counter {
-                                state: seen.0,
-                                limit: *limit,
-                                moment,
-                                counts_refusals: true,
-                            })
+                            let beside = Beside::NOTHING;
+                            Found::Here(Known::Counter { state: seen.0, limit: *limit, moment, beside })
                         }
                         None if last => Found::Here(nothing(charge, now)),
                         None => Found::Unseen(Unseen { key: charge.key, limit: *limit, tag }),
@@ -276,7 +275,7 @@ impl Node {
         context: Context,
     ) -> Attempt {
         let committed = batch::commits(batch, trials);
-        let mut remote: SmallVec<[(Owed, Action); 2]> = SmallVec::new();
+        let mut remote: SmallVec<[Key; 2]> = SmallVec::new();
         let mut verdicts: SmallVec<[Verdict; 2]> = SmallVec::new();
         let mut left: SmallVec<[Known; 2]> = SmallVec::from_slice(known);
         for (index, (charge, trial)) in batch.iter().zip(trials).enumerate() {
@@ -309,7 +308,10 @@ impl Node {
             if action != Action::Peek && !matches!(after, Known::Alone { .. }) {
                 let rest = self.record(charge, action, &after, trial, context.now);
                 if rest > 0 {
-                    remote.push((Owed { cost: rest, ..*charge }, action));
+                    // In the order of the batch: what is told later is not to be done before it.
+                    if self.ask_to_do(ticket, &Owed { cost: rest, ..*charge }, action, context.now) {
+                        remote.push(charge.key);
+                    }
                 }
             }
         }
@@ -317,18 +319,35 @@ impl Node {
             self.settle_alone(batch, alone, committed, (&mut verdicts, context));
         }
         let verdicts = Verdicts::new(committed, verdicts);
+        self.flush_urgent(context.now);
         if remote.is_empty() {
             return Attempt::Done(verdicts);
         }
-        self.do_remote(ticket, &remote, verdicts, context)
+        let here = batch.iter().zip(trials).enumerate().filter(|(_, (charge, trial))| {
+            charge.op == Op::Spend && trial.verdict.is_admitted() && !remote.contains(&charge.key)
+        });
+        let here = here.map(|(place, (charge, _))| {
+            let limit = alone.iter().find(|(other, _)| *other == place).map(|(_, limit)| *limit);
+            (*charge, limit)
+        });
+        let taken = Taken::here(here.collect());
+        Attempt::Wait(Stage::Doing { verdicts, taken, failed: false, open: remote.len() })
     }
 
     /// Writes down what a charge did here. Says how much of it is for the owner to do.
-    fn record(&mut self, charge: &Owed, action: Action, after: &Known, trial: &Trial, now: Timestamp) -> u64 {
+    pub(super) fn record(
+        &mut self,
+        charge: &Owed,
+        action: Action,
+        after: &Known,
+        trial: &Trial,
+        now: Timestamp,
+    ) -> u64 {
         let tag = self.shelf.tag(&self.council, &self.options, (charge.key, &charge.limit), now);
         let eventual = charge.consistency == Consistency::Eventual;
         let Some(book) = self.shelf.books.get_mut(&charge.key) else { return 0 };
         let Some(page) = book.page(tag) else { return 0 };
+        let decides = page.decides(&charge.limit, &self.options);
         let spends = matches!(action, Action::Spend { .. }) && trial.verdict.is_admitted();
         if eventual {
             if let Known::Counter { state: Some(state), .. } = after {
@@ -348,10 +367,29 @@ impl Node {
                 if spends || action == Action::Debit {
                     till.note_spent(charge.cost);
                 }
+                match action {
+                    Action::Refund => {
+                        till.note_refunded(charge.cost.min(till.refundable(&charge.limit, decides)))
+                    }
+                    Action::Count if !decides => till.note_refused(charge.cost),
+                    _ => {}
+                }
                 page.follow_state(&charge.limit, &self.options);
                 return 0;
             }
-            (Side::Purse(_), Known::Counter { .. }) => return charge.cost,
+            // Where nothing is ever lent a purse has no account that could outlive it: it is done by an ask.
+            (Side::Purse(_), Known::Counter { .. }) if spends || !self.options.lend_ahead => {
+                return charge.cost;
+            }
+            (Side::Purse(purse), Known::Counter { .. }) => {
+                match action {
+                    Action::Refund => purse.give(charge.cost),
+                    Action::Debit => purse.owe(charge.cost),
+                    Action::Count => purse.refuse(charge.cost),
+                    Action::Spend { .. } | Action::Peek => {}
+                }
+                0
+            }
             (Side::Purse(purse), Known::Rights { .. }) => {
                 let can = u64::try_from(purse.unspent()).unwrap_or(0);
                 match action {
@@ -362,11 +400,19 @@ impl Node {
                     }
                     Action::Debit => {
                         purse.spend(charge.cost.min(can));
-                        charge.cost.saturating_sub(can)
+                        purse.owe(charge.cost.saturating_sub(can));
+                        0
                     }
                     // A bucket's tokens that come back need room, and only its owner knows of that.
-                    Action::Refund if matches!(charge.limit, Limit::TokenBucket(_)) => charge.cost,
-                    Action::Refund => charge.cost - purse.give_back(charge.cost),
+                    Action::Refund if matches!(charge.limit, Limit::TokenBucket(_)) => {
+                        purse.give(charge.cost);
+                        0
+                    }
+                    Action::Refund => {
+                        let own = purse.give_back(charge.cost);
+                        purse.give(charge.cost - own);
+                        0
+                    }
                     Action::Spend { .. } | Action::Count => {
                         purse.refuse(charge.cost);
                         0
@@ -376,7 +422,26 @@ impl Node {
             }
         };
         self.list(charge.key);
+        if matches!(action, Action::Refund | Action::Debit) || decides && action == Action::Count {
+            self.report_now(charge.key, tag, now);
+        }
         rest
+    }
+
+    /// Tells a counter's owner at once what is for it to do. It is told again until it says that it knows.
+    pub(super) fn report_now(&mut self, key: Key, tag: u64, now: Timestamp) {
+        let Some(book) = self.shelf.books.get_mut(&key) else { return };
+        let limit = book.limit;
+        let Some(page) = book.page(tag) else { return };
+        let Side::Purse(purse) = &mut page.side else { return };
+        if !purse.is_unconfirmed() {
+            return;
+        }
+        let Some(owner) = page.view.owner(key).map(|owner| owner.id.clone()) else { return };
+        let place = Place { subject: Subject { key, limit }, view: page.view.id(), tag };
+        purse.told(now);
+        let item = Item::Report(place, purse.report());
+        self.urge(&owner, item);
     }
 
     /// An `eventual` limit was spent: all that spend of it are to hear of that.
@@ -395,7 +460,7 @@ impl Node {
 }
 
 /// A counter of which nothing can be had in time.
-fn nothing(charge: &Owed, now: Timestamp) -> Known {
+pub(super) fn nothing(charge: &Owed, now: Timestamp) -> Known {
     let ends = ends(&charge.limit, tag_at(&charge.limit, now), now);
     Known::Rights { can: 0, left: 0, own: 0, ends, final_word: true }
 }

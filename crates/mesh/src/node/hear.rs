@@ -4,11 +4,11 @@
 use super::{Lane, Node, Output};
 use crate::chain::Chain;
 use crate::codec::{Encoder, Items, period_nanos, read_header, tag_at};
-use crate::dictionary::{Heard, Spoken};
+use crate::dictionary::{Heard, Spoken, Subject};
 use crate::frame::{FRAME_BUDGET, Header, Item, Place, Report, Word};
 use crate::member::{Generation, Member};
 use crate::owner::NodeId;
-use crate::page::{Page, Side};
+use crate::page::{Regime, Side};
 use crate::wire::Unreadable;
 use hivemind_core::{Limit, Timestamp};
 
@@ -150,19 +150,39 @@ impl Node {
         Some(limit)
     }
 
+    /// Where the owner decides everything, it also decides which window it is.
+    pub(super) fn place_here(&mut self, now: Timestamp, place: &Place) -> Place {
+        let Subject { key, limit } = place.subject;
+        let view = self.council.current(now);
+        let members = view.map_or(0, |view| view.members().len());
+        let decides = Regime::of(&limit, members, &self.options) == Regime::Decides;
+        let tag = if decides {
+            self.shelf.tag(&self.council, &self.options, (key, &limit), now)
+        } else {
+            place.tag
+        };
+        Place { tag, ..*place }
+    }
+
     fn on_report(&mut self, now: Timestamp, from: &Member, place: &Place, report: &Report) {
+        let place = &self.place_here(now, place);
         let Some(limit) = self.open_told(now, place) else { return };
-        let moment = Page::moment(place.tag, &limit, now);
         let Some(book) = self.shelf.books.get_mut(&place.subject.key) else { return };
-        let Some(Side::Till(till)) = book.page(place.tag).map(|page| &mut page.side) else { return };
+        let Some(page) = book.page(place.tag) else { return };
+        let moment = page.moment_of(&limit, &self.options, now);
+        let decides = page.decides(&limit, &self.options);
+        let Side::Till(till) = &mut page.side else { return };
         let before = till.spent();
-        till.hear(&limit, from, report, moment);
+        till.hear(&limit, from, report, (decides, moment));
+        let more = till.spent().saturating_sub(before);
         if report.eventual {
             till.spread_news();
-            let more = till.spent().saturating_sub(before);
             if place.tag == tag_at(&limit, now) {
                 book.count_others(more, now);
             }
+        }
+        if let Some(page) = book.page(place.tag) {
+            page.follow_state(&limit, &self.options);
         }
         self.list(place.subject.key);
         self.serve_returned(now, place, report);
@@ -175,6 +195,9 @@ impl Node {
     }
 
     fn on_word(&mut self, now: Timestamp, from: &Member, place: &Place, word: &Word) {
+        // Where the owner decides everything this is the page of all windows, and it follows.
+        let told = place.tag;
+        let place = &self.place_here(now, place);
         if self.open_told(now, place).is_none() {
             return;
         }
@@ -184,6 +207,8 @@ impl Node {
         if page.view.owner(key) != Some(from) {
             return;
         }
+        page.tag = page.tag.max(told);
+        let place = &Place { tag: page.tag, ..*place };
         let (view, side) = (page.view.id(), &mut page.side);
         let Side::Purse(purse) = side else { return };
         let others = purse.others;

@@ -20,6 +20,12 @@ impl Node {
     /// Time has passed; every few milliseconds will do.
     pub fn on_tick(&mut self, now: Timestamp) {
         self.expire(now);
+        // Before anything is told: a purse that is over has nothing to say.
+        if now.since(self.swept) >= Duration::from_secs(1) {
+            self.swept = now;
+            self.shelf.sweep(&self.options, now);
+            self.forget_peers(now);
+        }
         if self.council.on_tick(now, &self.peers) {
             self.tell_views(now);
         }
@@ -30,11 +36,6 @@ impl Node {
             self.tell_books(now);
             self.tell_views(now);
             self.break_silence(now);
-        }
-        if now.since(self.swept) >= Duration::from_secs(1) {
-            self.swept = now;
-            self.shelf.sweep(&self.options, now);
-            self.forget_peers(now);
         }
         self.flush_urgent(now);
     }
@@ -140,6 +141,7 @@ impl Node {
         for page in &mut book.pages {
             let place = Place { subject: Subject { key, limit }, view: page.view.id(), tag: page.tag };
             let moment = Page::moment(page.tag, &limit, now);
+            let decides = page.decides(&limit, options);
             match &mut page.side {
                 Side::Purse(purse) => {
                     let owner = page.view.owner(key).map(|owner| owner.id.clone());
@@ -164,7 +166,7 @@ impl Node {
                         .map(|account| account.member.clone())
                         .collect();
                     for member in members {
-                        let word = till.word(&limit, &member, moment);
+                        let word = till.word(&limit, &member, (decides, moment));
                         if let Some(link) = links.get_mut(&member.id) {
                             link.items.push(Item::Word(place, word));
                         }
