@@ -126,13 +126,32 @@ pub(crate) enum Reply {
 /// One thing that is said.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Item {
-    Chain { root: Root, views: Vec<View> },
+    Chain {
+        root: Root,
+        views: Vec<View>,
+    },
     /// A proposed view, and what the speaker itself says to it.
-    Motion { view: View, votes: Votes },
+    Motion {
+        view: View,
+        votes: Votes,
+    },
     /// The same, to who has the proposal already.
-    Vote { view: ViewId, votes: Votes },
+    Vote {
+        view: ViewId,
+        votes: Votes,
+    },
     Report(Place, Report),
     Word(Place, Word),
-    Ask { id: u64, place: Place, report: Report, want: Want },
-    Answer { id: u64, place: Place, word: Word, reply: Reply },
+    Ask {
+        id: u64,
+        place: Place,
+        report: Report,
+        want: Want,
+    },
+    Answer {
+        id: u64,
+        place: Place,
+        word: Word,
+        reply: Reply,
+    },
 }

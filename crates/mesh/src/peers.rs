@@ -59,9 +59,8 @@ impl Peers {
         let member = Member { id: from.clone(), generation: header.generation };
         let known = self.all.get(from).filter(|peer| peer.generation == header.generation);
         // A frame that was overtaken says nothing new of its sender but that it lives.
-        let overtaken = known.is_some_and(|peer| {
-            header.time < peer.time && peer.time.since(header.time) < SET_BACK
-        });
+        let overtaken =
+            known.is_some_and(|peer| header.time < peer.time && peer.time.since(header.time) < SET_BACK);
         let (head, time) = match known {
             Some(peer) if overtaken => (peer.head, peer.time),
             _ => (header.head, header.time),

@@ -112,7 +112,8 @@ impl Council {
         }
         if motion.consents & bit == 0 {
             let fence = motion.view.fence;
-            let in_time = fence > peers.common_time(now) && fence <= too_far && Some(fence) > self.latest_begun;
+            let in_time =
+                fence > peers.common_time(now) && fence <= too_far && Some(fence) > self.latest_begun;
             let is_later = self.floor.as_ref().is_none_or(|floor| motion.view.round > *floor);
             // Who hears one that is said to be dead knows better.
             let all_dead = motion.view.gone.iter().all(|member| !peers.is_heard(member, now));

@@ -1,7 +1,7 @@
 //! Who should be in the next view, and when to say so.
 
-use super::ballot::MOST_RESTS;
 use super::Council;
+use super::ballot::MOST_RESTS;
 use crate::member::Member;
 use crate::motion::{Fate, Motion};
 use crate::peers::Peers;
@@ -34,7 +34,8 @@ impl Council {
         }
         for (id, peer) in peers.joining(now) {
             // A guest first: who follows another mesh, or cannot read this one, is not a member of it.
-            let is_guest = peer.head.is_some_and(|head| self.chain().is_some_and(|it| it.find(head).is_some()));
+            let is_guest =
+                peer.head.is_some_and(|head| self.chain().is_some_and(|it| it.find(head).is_some()));
             let newcomer = Member { id: id.clone(), generation: peer.generation };
             let in_it = members.iter().any(|member| member.id == newcomer.id);
             let room = members.len() < self.options.most_members.min(View::MOST_MEMBERS);

@@ -122,7 +122,8 @@ fn no_window_begins_in_two_views_whatever_the_network_does() {
             let pause = world.random.below(4_000);
             world.run(pause);
         }
-        changes += world.seats.values().filter_map(|seat| Some(seat.council.head()?.height)).max().unwrap_or(0);
+        changes +=
+            world.seats.values().filter_map(|seat| Some(seat.council.head()?.height)).max().unwrap_or(0);
     }
     assert!(changes > seeds * 3, "only {changes} changes in {seeds} runs");
 }

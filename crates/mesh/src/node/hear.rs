@@ -265,8 +265,7 @@ impl Node {
         };
         let Some(link) = self.links.get_mut(to) else { return };
         let heard = self.peers.get(to).filter(|peer| peer.generation == link.generation);
-        let heard_ms =
-            heard.map(|peer| u64::try_from(now.since(peer.heard).as_millis()).unwrap_or(u64::MAX));
+        let heard_ms = heard.map(|peer| u64::try_from(now.since(peer.heard).as_millis()).unwrap_or(u64::MAX));
         let header = Header { known: link.heard.known(), to: link.generation, heard_ms, ..header };
         let mut rest = items;
         loop {

@@ -273,7 +273,9 @@ fn frames_of_a_join(count: u64) -> usize {
         sent.set(sent.get() + 1);
         true
     });
-    assert!(nodes.iter().all(|node| node.view().is_some_and(|view| view.members().len() as u64 == count + 1)));
+    assert!(
+        nodes.iter().all(|node| node.view().is_some_and(|view| view.members().len() as u64 == count + 1))
+    );
     sent.get()
 }
 
