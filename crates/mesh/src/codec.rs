@@ -2,17 +2,18 @@
 //! views, entries of the dictionary, and the length of the whole; nothing is allocated
 //! for a number before the bytes that it counts are there.
 
-use crate::chain::{MOST_VIEWS, Root};
+use crate::chain::Root;
 use crate::dictionary::{Heard, Spoken, Subject};
-use crate::frame::{Header, Item, LONGEST_FRAME, LONGEST_NAME, Place, Reply, Report, VERSION, Want, Word};
-use crate::member::{Generation, Member};
-use crate::owner::NodeId;
-use crate::view::{Round, View, ViewId};
+use crate::frame::{Header, Item, LONGEST_FRAME, Place, Reply, Report, VERSION, Want, Word};
+use crate::member::Generation;
+use crate::motion::Votes;
+use crate::view::ViewId;
 use crate::wire::{Reader, Unreadable, Writer};
 use hivemind_core::algorithm::Action;
 use hivemind_core::store::{Outcome, Verdict};
 use hivemind_core::{Limit, Timestamp};
 use std::time::Duration;
+use views::{read_views, write_views};
 
 /// The number of the window of `limit` at `time`; 0 for a bucket, which has none.
 pub(crate) fn tag_at(limit: &Limit, time: Timestamp) -> u64 {
@@ -37,13 +38,17 @@ impl<'a> Encoder<'a> {
     pub(crate) fn new(header: &Header, spoken: &'a mut Spoken) -> Self {
         let mut writer = Writer::default();
         writer.byte(VERSION);
-        writer.byte(u8::from(header.leaving) | u8::from(header.head.is_some()) << 1);
+        let (has_head, has_heard) = (header.head.is_some(), header.heard_ms.is_some());
+        writer.byte(u8::from(header.leaving) | u8::from(has_head) << 1 | u8::from(has_heard) << 2);
         writer.number(header.generation.0);
         writer.number(header.to.0);
         writer.number(header.time.as_nanos() / 1_000);
         writer.number(u64::from(header.known));
         if let Some(head) = header.head {
             writer.fixed(head.0);
+        }
+        if let Some(heard_ms) = header.heard_ms {
+            writer.number(heard_ms);
         }
         // Tags are told relative to the time as the other side reads it.
         let time = Timestamp::from_nanos(header.time.as_nanos() / 1_000 * 1_000);
@@ -64,17 +69,17 @@ impl<'a> Encoder<'a> {
                 self.writer.byte(1);
                 self.writer.number(root.founded.as_nanos());
                 self.writer.fixed(root.id.0);
-                self.writer.number(views.len() as u64);
-                for view in views {
-                    write_view(&mut self.writer, view);
-                }
+                write_views(&mut self.writer, views);
             }
-            Item::Motion { view, votes: (consents, seen, released) } => {
+            Item::Motion { view, votes } => {
                 self.writer.byte(2);
-                write_view(&mut self.writer, view);
-                for votes in [consents, seen, released] {
-                    self.writer.wide(*votes);
-                }
+                write_views(&mut self.writer, std::slice::from_ref(view));
+                self.votes(votes);
+            }
+            Item::Vote { view, votes } => {
+                self.writer.byte(7);
+                self.writer.fixed(view.0);
+                self.votes(votes);
             }
             Item::Report(place, report) => {
                 self.place(3, place);
@@ -96,6 +101,12 @@ impl<'a> Encoder<'a> {
                 write_word(&mut self.writer, place, word);
                 write_reply(&mut self.writer, reply);
             }
+        }
+    }
+
+    fn votes(&mut self, (consents, seen, released): &Votes) {
+        for votes in [consents, seen, released] {
+            self.writer.wide(*votes);
         }
     }
 
@@ -127,8 +138,9 @@ pub(crate) fn read_header(bytes: &[u8]) -> Result<(Header, Reader<'_>), Unreadab
     let time = Timestamp::from_nanos(reader.number()?.checked_mul(1_000).ok_or(Unreadable)?);
     let known = u32::try_from(reader.number()?).map_err(|_| Unreadable)?;
     let head = if flags & 2 == 0 { None } else { Some(ViewId(reader.fixed()?)) };
+    let heard_ms = if flags & 4 == 0 { None } else { Some(reader.number()?) };
     let leaving = flags & 1 == 1;
-    Ok((Header { generation, time, head, leaving, known, to }, reader))
+    Ok((Header { generation, time, head, leaving, known, to, heard_ms }, reader))
 }
 
 /// The items of a frame, one after the other.
@@ -149,15 +161,13 @@ impl Items<'_> {
             1 => {
                 let founded = Timestamp::from_nanos(self.reader.number()?);
                 let root = Root { founded, id: ViewId(self.reader.fixed()?) };
-                let count = self.reader.count(MOST_VIEWS)?;
-                let views = (0..count).map(|_| read_view(&mut self.reader)).collect::<Result<_, _>>()?;
-                Item::Chain { root, views }
+                Item::Chain { root, views: read_views(&mut self.reader)? }
             }
             2 => {
-                let view = read_view(&mut self.reader)?;
-                let votes = (self.reader.wide()?, self.reader.wide()?, self.reader.wide()?);
-                Item::Motion { view, votes }
+                let view = read_views(&mut self.reader)?.pop().ok_or(Unreadable)?;
+                Item::Motion { view, votes: self.votes()? }
             }
+            7 => Item::Vote { view: ViewId(self.reader.fixed()?), votes: self.votes()? },
             3 => {
                 let place = self.place(kind)?;
                 Item::Report(place, read_report(&mut self.reader, &place)?)
@@ -181,6 +191,10 @@ impl Items<'_> {
         Ok(Some(item))
     }
 
+    fn votes(&mut self) -> Result<Votes, Unreadable> {
+        Ok((self.reader.wide()?, self.reader.wide()?, self.reader.wide()?))
+    }
+
     fn place(&mut self, kind: u8) -> Result<Place, Unreadable> {
         let view = match kind >> 4 {
             0 => self.header.head.ok_or(Unreadable)?,
@@ -192,44 +206,6 @@ impl Items<'_> {
         let tag = present.wrapping_add(self.reader.signed()?.cast_unsigned());
         Ok(Place { subject, view, tag })
     }
-}
-
-fn write_member(writer: &mut Writer, member: &Member) {
-    writer.text(member.id.as_str());
-    writer.number(member.generation.0);
-}
-
-fn read_member(reader: &mut Reader<'_>) -> Result<Member, Unreadable> {
-    let id = NodeId::new(reader.text(LONGEST_NAME)?);
-    Ok(Member { id, generation: Generation(reader.number()?) })
-}
-
-fn write_view(writer: &mut Writer, view: &View) {
-    writer.fixed(view.id().0);
-    writer.byte(u8::from(view.base.is_some()));
-    writer.fixed(view.base.map_or(0, |base| base.0));
-    writer.number(view.fence.as_nanos());
-    writer.number(u64::from(view.round.number));
-    writer.text(view.round.proposer.as_str());
-    for members in [&view.members, &view.gone] {
-        writer.number(members.len() as u64);
-        members.iter().for_each(|member| write_member(writer, member));
-    }
-}
-
-fn read_view(reader: &mut Reader<'_>) -> Result<View, Unreadable> {
-    let id = ViewId(reader.fixed()?);
-    let (has_base, base) = (reader.byte()?, ViewId(reader.fixed()?));
-    let fence = Timestamp::from_nanos(reader.number()?);
-    let number = u32::try_from(reader.number()?).map_err(|_| Unreadable)?;
-    let round = Round { number, proposer: NodeId::new(reader.text(LONGEST_NAME)?) };
-    let mut list = || -> Result<Vec<Member>, Unreadable> {
-        let count = reader.count(View::MOST_MEMBERS)?;
-        (0..count).map(|_| read_member(reader)).collect()
-    };
-    let (members, gone) = (list()?, list()?);
-    let base = (has_base == 1).then_some(base);
-    View::new(base, fence, round, members, gone).told(id).ok_or(Unreadable)
 }
 
 /// Only buckets have accounts that end before their page does.
@@ -381,6 +357,8 @@ fn read_reply(reader: &mut Reader<'_>) -> Result<Reply, Unreadable> {
         _ => return Err(Unreadable),
     })
 }
+
+mod views;
 
 #[cfg(test)]
 mod tests;

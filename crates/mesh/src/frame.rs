@@ -6,7 +6,7 @@
 use crate::chain::Root;
 use crate::dictionary::Subject;
 use crate::member::Generation;
-use crate::motion::Voters;
+use crate::motion::Votes;
 use crate::view::{View, ViewId};
 use hivemind_core::Timestamp;
 use hivemind_core::algorithm::Action;
@@ -34,6 +34,8 @@ pub(crate) struct Header {
     pub(crate) known: u32,
     /// The run of the listener whose dictionary that is.
     pub(crate) to: Generation,
+    /// How long ago the speaker heard that run; nothing if it has not.
+    pub(crate) heard_ms: Option<u64>,
 }
 
 /// Which page of which counter: equal ones meet, others are dropped.
@@ -128,10 +130,32 @@ pub(crate) enum Reply {
 /// One thing that is said.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Item {
-    Chain { root: Root, views: Vec<View> },
-    Motion { view: View, votes: (Voters, Voters, Voters) },
+    Chain {
+        root: Root,
+        views: Vec<View>,
+    },
+    /// A proposed view, and what the speaker itself says to it.
+    Motion {
+        view: View,
+        votes: Votes,
+    },
+    /// The same, to who has the proposal already.
+    Vote {
+        view: ViewId,
+        votes: Votes,
+    },
     Report(Place, Report),
     Word(Place, Word),
-    Ask { id: u64, place: Place, report: Report, want: Want },
-    Answer { id: u64, place: Place, word: Word, reply: Reply },
+    Ask {
+        id: u64,
+        place: Place,
+        report: Report,
+        want: Want,
+    },
+    Answer {
+        id: u64,
+        place: Place,
+        word: Word,
+        reply: Reply,
+    },
 }

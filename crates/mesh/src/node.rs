@@ -83,6 +83,8 @@ struct Link {
     done: VecDeque<(u64, Key, u64, u64)>,
     urgent: Vec<Item>,
     items: Vec<Item>,
+    /// For how many seconds nothing was known of this peer but its name.
+    unknown_for: u32,
 }
 
 /// A request that waits.
@@ -117,6 +119,10 @@ pub struct Node {
     /// What was admitted past the rights held, as `on_unreachable` allows.
     beyond_rights: u64,
     unreadable: u64,
+    /// A larger number than this run's that peers know under its name.
+    outdated_by: Option<Generation>,
+    /// Whether this run has taken a larger number once.
+    renewed: bool,
 }
 
 struct LocalCounters(MemoryStore);
@@ -151,6 +157,8 @@ impl Node {
             version: 0,
             beyond_rights: 0,
             unreadable: 0,
+            outdated_by: None,
+            renewed: false,
             options,
         }
     }
@@ -160,16 +168,36 @@ impl Node {
         self.council.found(now);
     }
 
-    /// A peer that can be spoken to: discovery named it, or it called.
+    /// A peer that can be spoken to: discovery named it, or it called. It is forgotten a minute after discovery
+    /// withdrew its name, and where there is no discovery, ten minutes after it was last heard; to meet it again
+    /// at each new connection is enough.
     pub fn meet(&mut self, peer: NodeId) {
         if peer != self.council.me.id && self.links.len() < 4 * View::MOST_MEMBERS {
             self.links.entry(peer).or_default();
         }
     }
 
-    /// The names that discovery knows now: who is silent and not among them is dead.
+    /// The names of all nodes that discovery knows now, this one's among them.
+    ///
+    /// A member is taken for dead, and a view agreed on without it, once it is silent and discovery has
+    /// *withdrawn* its name: an earlier list of this call had it, and the last one has not. So nobody dies of a
+    /// list that was always too short, and nothing is needed of a name that was only ever heard of from peers: such
+    /// a member ends by a goodbye, by a new run of its name, or by the word of a member whose discovery knew it.
+    /// Both sides of a cut keep the view they have, unless discovery withdraws the other side's names.
+    ///
+    /// What an adapter has to see to:
+    /// - Call it with what can say who is gone: a headless service, an endpoints list, SRV records. A static list of
+    ///   peers to begin with cannot: for that do not call it at all. Then there is no discovery that could say who
+    ///   is gone, and silence only ever holds a share.
+    /// - Addresses are not names. A name is withdrawn when its last known address is; keep the name of an address
+    ///   from its greeting, and hand in the names of all addresses of the answer.
+    /// - A look-up that failed, or that answered in part, is no news: do not call. A list without this node's
+    ///   own name is of another mesh or half of an answer, and is not listened to.
     pub fn discover(&mut self, names: impl IntoIterator<Item = NodeId>) {
-        self.peers.discover(names);
+        let names: Vec<NodeId> = names.into_iter().collect();
+        if names.contains(&self.council.me.id) {
+            self.peers.discover(names);
+        }
     }
 
     /// Leaves: the next view is without this node, and what it holds goes back.
@@ -205,6 +233,8 @@ impl Node {
             unshared: self.shelf.unshared,
             beyond_rights: self.beyond_rights,
             unreadable: self.unreadable,
+            is_in_doubt: self.council.is_in_doubt(now),
+            outdated_by: self.outdated_by,
             ages: ages.collect(),
         }
     }
@@ -262,6 +292,15 @@ pub struct Standing {
     pub beyond_rights: u64,
     /// Frames that could not be read.
     pub unreadable: u64,
+    /// Whether it consented to a view whose fence has passed and cannot hear what became of it, so that it
+    /// begins no window: those that it waits for have to come back, or discovery to withdraw their names.
+    pub is_in_doubt: bool,
+    /// A later run of this node's name that peers know and listen to, instead of this one: two nodes have one
+    /// name, or the clock that the number of this run was taken from was set back.
+    pub outdated_by: Option<Generation>,
     /// How long ago each peer was heard.
     pub ages: Vec<(NodeId, std::time::Duration)>,
 }
+
+#[cfg(test)]
+mod views_tests;

@@ -1,6 +1,8 @@
 //! What this node hears of its peers: who spoke when, which run of them, how their clock
-//! stands to ours, and what discovery says of them.
+//! stands to ours, and what discovery says of them. Bounded: who is silent for long, unknown
+//! to discovery and in no view is forgotten.
 
+use crate::frame::Header;
 use crate::member::{Generation, Member};
 use crate::owner::NodeId;
 use crate::view::ViewId;
@@ -8,15 +10,31 @@ use hivemind_core::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+/// After which silence a peer that is in no view and that discovery does not name is forgotten. Longer
+/// than any frame is under way, since the number of its last run is forgotten with it.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+/// The same where there is no discovery that could name it.
+const FORGOTTEN_UNNAMED: Duration = Duration::from_secs(600);
+/// A frame whose time is so far behind the last one's was not overtaken: its sender's clock was set back.
+const SET_BACK: Duration = Duration::from_secs(5);
+/// The most names of discovery that are remembered.
+const MOST_NAMES: usize = 4_096;
+
 /// One peer, as its last frames showed it.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) generation: Generation,
     pub(crate) heard: Timestamp,
+    /// What its clock showed in the newest of its frames.
+    time: Timestamp,
     pub(crate) head: Option<ViewId>,
     pub(crate) leaving: bool,
+    /// When it last heard this run of this node, by our clock; none if it has not said.
+    hears_us: Option<Timestamp>,
     /// When we last sent it anything, so that silence is broken in time.
     pub(crate) sent: Timestamp,
+    /// The newest view it was told of, and when.
+    pub(crate) told: Option<(ViewId, Timestamp)>,
 }
 
 /// All peers this node has heard of.
@@ -27,14 +45,34 @@ pub(crate) struct Peers {
     most: usize,
     /// The names that discovery knows; none if there is no discovery that could say who is gone.
     discovered: Option<BTreeSet<NodeId>>,
+    /// The names that discovery knew once and no longer does.
+    withdrawn: BTreeSet<NodeId>,
 }
 
 impl Peers {
     pub(crate) fn new(staleness: Duration, most: usize) -> Self {
-        Self { all: BTreeMap::new(), staleness, most, discovered: None }
+        Self { all: BTreeMap::new(), staleness, most, discovered: None, withdrawn: BTreeSet::new() }
     }
 
     /// A frame came from a run of a peer. Says no if it is from an earlier run than one that was heard.
+    pub(crate) fn hear_frame(&mut self, from: &NodeId, now: Timestamp, header: &Header) -> bool {
+        let member = Member { id: from.clone(), generation: header.generation };
+        let known = self.all.get(from).filter(|peer| peer.generation == header.generation);
+        // A frame that was overtaken says nothing new of its sender but that it lives.
+        let overtaken =
+            known.is_some_and(|peer| header.time < peer.time && peer.time.since(header.time) < SET_BACK);
+        let (head, time) = match known {
+            Some(peer) if overtaken => (peer.head, peer.time),
+            _ => (header.head, header.time),
+        };
+        let heard = self.hear(&member, now, head, header.leaving);
+        if let Some(peer) = self.all.get_mut(from).filter(|_| heard) {
+            peer.time = time;
+        }
+        heard
+    }
+
+    /// A run of a peer was heard, and its newest view is this one.
     pub(crate) fn hear(
         &mut self,
         from: &Member,
@@ -42,22 +80,38 @@ impl Peers {
         head: Option<ViewId>,
         leaving: bool,
     ) -> bool {
-        if !self.all.contains_key(&from.id) {
-            if self.all.len() >= self.most {
-                return false;
-            }
-            let peer =
-                Peer { generation: from.generation, heard: now, head, leaving, sent: Timestamp::EPOCH };
-            self.all.insert(from.id.clone(), peer);
-            return true;
+        if !self.all.contains_key(&from.id) && self.all.len() >= self.most {
+            return false;
         }
-        let Some(peer) = self.all.get_mut(&from.id) else { return false };
+        let peer = self.all.entry(from.id.clone()).or_insert(Peer {
+            generation: from.generation,
+            heard: now,
+            time: now,
+            head,
+            leaving,
+            hears_us: None,
+            sent: Timestamp::EPOCH,
+            told: None,
+        });
         if from.generation < peer.generation {
             return false;
         }
-        // A frame that was overtaken says nothing new about when it was heard.
-        *peer = Peer { generation: from.generation, heard: peer.heard.max(now), head, leaving, ..*peer };
+        if from.generation > peer.generation {
+            *peer = Peer { generation: from.generation, leaving, hears_us: None, told: None, ..*peer };
+        }
+        // A run that leaves does not come back.
+        let leaving = leaving || peer.leaving;
+        *peer = Peer { heard: peer.heard.max(now), time: now, head, leaving, ..*peer };
         true
+    }
+
+    /// A peer said how long ago it last heard this run of this node.
+    pub(crate) fn hears_us(&mut self, from: &NodeId, now: Timestamp, ago: Duration) {
+        if let Some(peer) = self.all.get_mut(from) {
+            let nanos = u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX);
+            let then = Timestamp::from_nanos(now.as_nanos().saturating_sub(nanos));
+            peer.hears_us = peer.hears_us.max(Some(then));
+        }
     }
 
     pub(crate) fn get(&self, id: &NodeId) -> Option<&Peer> {
@@ -73,7 +127,11 @@ impl Peers {
     }
 
     pub(crate) fn discover(&mut self, names: impl IntoIterator<Item = NodeId>) {
-        self.discovered = Some(names.into_iter().collect());
+        let names: BTreeSet<NodeId> = names.into_iter().take(MOST_NAMES).collect();
+        let before = self.discovered.take().unwrap_or_default();
+        self.withdrawn.extend(before);
+        self.withdrawn.retain(|name| !names.contains(name));
+        self.discovered = Some(names);
     }
 
     /// Whether this very run spoke lately.
@@ -83,14 +141,60 @@ impl Peers {
         })
     }
 
+    /// Whether this very run spoke lately, and did not say that it no longer hears this node.
+    pub(crate) fn is_reachable(&self, member: &Member, now: Timestamp) -> bool {
+        let hears = |peer: &Peer| peer.hears_us.is_none_or(|then| now.since(then) <= self.staleness * 2);
+        self.is_heard(member, now) && self.all.get(&member.id).is_some_and(hears)
+    }
+
+    /// Whether this very run spoke lately, and its newest view is among those.
+    pub(crate) fn follows(&self, member: &Member, now: Timestamp, is_it: impl Fn(ViewId) -> bool) -> bool {
+        let head = self.all.get(&member.id).and_then(|peer| peer.head);
+        self.is_heard(member, now) && head.is_some_and(is_it)
+    }
+
     /// The peers that spoke lately.
     pub(crate) fn heard(&self, now: Timestamp) -> impl Iterator<Item = (&NodeId, &Peer)> {
         self.all.iter().filter(move |(_, peer)| now.since(peer.heard) <= self.staleness)
     }
 
+    /// What the clocks of those that spoke lately show, in order.
+    fn clocks(&self, now: Timestamp) -> Vec<Timestamp> {
+        let clocks = self.heard(now).map(|(_, peer)| peer.time.saturating_add(now.since(peer.heard)));
+        let mut clocks: Vec<Timestamp> = clocks.collect();
+        clocks.sort_unstable();
+        clocks
+    }
+
+    /// The clocks of this node and of those it hears, in order.
+    fn all_clocks(&self, now: Timestamp) -> Vec<Timestamp> {
+        let mut clocks = self.clocks(now);
+        let place = clocks.partition_point(|clock| *clock < now);
+        clocks.insert(place, now);
+        clocks
+    }
+
+    /// The time that this node and those it hears have in common: the earlier middle of their clocks.
+    pub(crate) fn common_time(&self, now: Timestamp) -> Timestamp {
+        let clocks = self.all_clocks(now);
+        clocks.get((clocks.len() - 1) / 2).copied().unwrap_or(now)
+    }
+
+    /// The later middle of the clocks of this node and of those it hears.
+    pub(crate) fn later_time(&self, now: Timestamp) -> Timestamp {
+        let clocks = self.all_clocks(now);
+        clocks.get(clocks.len() / 2).copied().unwrap_or(now)
+    }
+
+    /// What the clocks of the others show, the later middle of them; nothing if nobody is heard.
+    pub(crate) fn others_time(&self, now: Timestamp) -> Option<Timestamp> {
+        let clocks = self.clocks(now);
+        clocks.get(clocks.len() / 2).copied()
+    }
+
     /// The peers that could be in a view.
-    pub(crate) fn joining(&self, now: Timestamp) -> impl Iterator<Item = (&NodeId, Generation)> {
-        self.heard(now).filter(|(_, peer)| !peer.leaving).map(|(id, peer)| (id, peer.generation))
+    pub(crate) fn joining(&self, now: Timestamp) -> impl Iterator<Item = (&NodeId, &Peer)> {
+        self.heard(now).filter(|(_, peer)| !peer.leaving)
     }
 
     pub(crate) fn is_leaving(&self, member: &Member) -> bool {
@@ -98,14 +202,28 @@ impl Peers {
         peer.is_some_and(|peer| peer.leaving && peer.generation == member.generation)
     }
 
-    /// Whether a run is over: a later one spoke, or it is silent and discovery no longer knows its name.
+    /// Whether a run is over: a later one spoke, or it is silent and discovery has withdrawn its name. A name
+    /// that discovery never knew proves nothing: the list may be short.
     pub(crate) fn is_dead(&self, member: &Member, now: Timestamp, after: Duration) -> bool {
         let peer = self.all.get(&member.id);
         if peer.is_some_and(|peer| peer.generation > member.generation) {
             return true;
         }
         let silent = peer.is_none_or(|peer| now.since(peer.heard) > after);
-        let unknown = self.discovered.as_ref().is_some_and(|names| !names.contains(&member.id));
-        silent && unknown
+        silent && self.withdrawn.contains(&member.id)
+    }
+
+    /// Forgets those that nothing is left of.
+    pub(crate) fn forget(&mut self, now: Timestamp, in_a_view: impl Fn(&NodeId) -> bool) {
+        let Self { all, discovered, withdrawn, .. } = self;
+        let known = |id: &NodeId| discovered.as_ref().is_some_and(|names| names.contains(id));
+        let after = if discovered.is_some() { FORGOTTEN } else { FORGOTTEN_UNNAMED };
+        all.retain(|id, peer| now.since(peer.heard) <= after || known(id) || in_a_view(id));
+        withdrawn.retain(|id| all.contains_key(id) || in_a_view(id));
+    }
+
+    /// Whether a name that never spoke may do so one day: discovery knows it, or there is none that could say.
+    pub(crate) fn may_answer(&self, id: &NodeId) -> bool {
+        self.discovered.as_ref().is_none_or(|names| names.contains(id))
     }
 }

@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::dictionary::{Heard, Spoken};
+use crate::member::Member;
+use crate::owner::NodeId;
+use crate::view::{Base, Round, View};
 use hivemind_core::Period;
 use hivemind_core::store::Key;
 use hivemind_core::testing::{cases, limits};
@@ -10,14 +13,17 @@ use proptest::prelude::*;
 
 fn header() -> impl Strategy<Value = Header> {
     let head = prop_oneof![Just(None), any::<u64>().prop_map(|id| Some(ViewId(id)))];
-    (any::<u64>(), 0..u64::MAX / 2_000_000, head, any::<bool>(), any::<u32>(), any::<u64>()).prop_map(
-        |(generation, us, head, leaving, known, to)| Header {
+    let heard_ms = prop_oneof![Just(None), any::<u64>().prop_map(Some)];
+    let runs = (any::<u64>(), any::<u64>(), heard_ms);
+    (runs, 0..u64::MAX / 2_000_000, head, any::<bool>(), any::<u32>()).prop_map(
+        |((generation, to, heard_ms), us, head, leaving, known)| Header {
             generation: Generation(generation),
             time: Timestamp::from_nanos(us * 1_000),
             head,
             leaving,
             known,
             to: Generation(to),
+            heard_ms,
         },
     )
 }
@@ -100,10 +106,11 @@ fn reply() -> impl Strategy<Value = Reply> {
 
 fn view() -> impl Strategy<Value = View> {
     let member = || ("[a-z]{1,9}", any::<u64>()).prop_map(|(id, run)| Member::new(NodeId::new(id), run));
-    (any::<u64>(), any::<u64>(), any::<u32>(), vec(member(), 0..9), vec(member(), 0..4)).prop_map(
-        |(base, fence, number, members, gone)| {
+    ((any::<u64>(), 0..9_u64), any::<u64>(), any::<u32>(), vec(member(), 0..9), vec(member(), 0..4)).prop_map(
+        |((base, height), fence, number, members, gone)| {
             let round = Round { number, proposer: NodeId::new("p") };
-            View::new(Some(ViewId(base)), Timestamp::from_nanos(fence), round, members, gone)
+            let base = Base { id: ViewId(base), height };
+            View::new(Some(base), Timestamp::from_nanos(fence), round, members, gone)
         },
     )
 }
@@ -128,10 +135,11 @@ fn item() -> impl Strategy<Value = Item> {
             }),
         ]
     });
-    let votes = (any::<u128>(), any::<u128>(), any::<u128>());
+    let votes = || (any::<u128>(), any::<u128>(), any::<u128>());
     prop_oneof![
         6 => about,
-        1 => (view(), votes).prop_map(|(view, votes)| Item::Motion { view, votes }),
+        1 => (view(), votes()).prop_map(|(view, votes)| Item::Motion { view, votes }),
+        1 => (any::<u64>(), votes()).prop_map(|(view, votes)| Item::Vote { view: ViewId(view), votes }),
         1 => (any::<u64>(), any::<u64>(), vec(view(), 0..4)).prop_map(|(founded, id, views)| Item::Chain {
             root: Root { founded: Timestamp::from_nanos(founded), id: ViewId(id) },
             views,
@@ -204,6 +212,7 @@ fn an_update_takes_8_to_12_bytes() {
         leaving: false,
         known: 0,
         to: Generation(1),
+        heard_ms: None,
     };
     let (mut spoken, mut heard) = (Spoken::default(), Heard::default());
     let items: Vec<Item> = (0..5_000_u64)

@@ -6,7 +6,7 @@ use crate::chain::Chain;
 use crate::codec::{Encoder, Items, period_nanos, read_header, tag_at};
 use crate::dictionary::{Heard, Spoken, Subject};
 use crate::frame::{FRAME_BUDGET, Header, Item, Place, Report, Word};
-use crate::member::Member;
+use crate::member::{Generation, Member};
 use crate::owner::NodeId;
 use crate::page::{Regime, Side};
 use crate::replay::Replay;
@@ -31,17 +31,21 @@ impl Node {
             return Ok(()); // From a run that is over.
         }
         if header.generation > link.generation {
+            link.unknown_for = 0;
             link.generation = header.generation;
             (link.spoken, link.heard) = (Spoken::default(), Heard::default());
             (link.replay, link.done) = (Replay::default(), VecDeque::new());
         }
         let member = Member { id: from.clone(), generation: header.generation };
-        if !self.peers.hear(&member, now, header.head, header.leaving) {
+        if !self.peers.hear_frame(from, now, &header) {
             return Ok(());
         }
         let for_this_run = header.to == self.council.me.generation;
         if for_this_run {
             link.spoken.acknowledge(header.known);
+            if let Some(ago) = header.heard_ms {
+                self.peers.hears_us(from, now, std::time::Duration::from_millis(ago));
+            }
         }
         let mut heard = std::mem::take(&mut link.heard);
         let mut items = Items { reader, header: &header, heard: &mut heard };
@@ -56,6 +60,10 @@ impl Node {
         if let Some(link) = self.links.get_mut(from) {
             link.heard = heard;
         }
+        self.council.hear_run(&member);
+        if header.to > self.council.me.generation {
+            self.on_later_run(now, header.to);
+        }
         for item in read {
             self.on_item(now, &member, item);
         }
@@ -67,15 +75,17 @@ impl Node {
         match item {
             Item::Chain { root, views } => {
                 if let Some(chain) = Chain::told(root, views) {
-                    self.council.on_chain(chain);
+                    self.council.hear_chain(now, &self.peers, chain);
                     self.views_may_have_changed(now);
                 }
             }
             Item::Motion { view, votes } => {
-                if self.council.on_motion(now, &self.peers, view, votes) {
-                    self.tell_views(now);
-                }
-                self.views_may_have_changed(now);
+                let spoke = self.council.hear_motion(now, &self.peers, from, view, votes);
+                self.after_votes(now, spoke);
+            }
+            Item::Vote { view, votes } => {
+                let spoke = self.council.hear_vote(now, &self.peers, from, view, votes);
+                self.after_votes(now, spoke);
             }
             Item::Report(place, report) => self.on_report(now, from, &place, &report),
             Item::Word(place, word) => self.on_word(now, from, &place, &word),
@@ -85,6 +95,28 @@ impl Node {
             }
             Item::Answer { id, place, word, reply } => self.on_answer(now, from, id, &place, &word, &reply),
         }
+    }
+
+    fn after_votes(&mut self, now: Timestamp, spoke: bool) {
+        if spoke {
+            self.tell_views(now);
+        }
+        self.views_may_have_changed(now);
+    }
+
+    /// A peer knows a later run of this node's name, and does not listen to this one. One that holds nothing
+    /// yet takes a number above it, once: if there is another node of its name the two would never end.
+    fn on_later_run(&mut self, now: Timestamp, later: Generation) {
+        self.outdated_by = self.outdated_by.max(Some(later));
+        let Some(next) = later.0.checked_add(1).filter(|_| !self.renewed && !self.council.is_member()) else {
+            return;
+        };
+        (self.renewed, self.outdated_by) = (true, None);
+        self.council.renew(Generation(next), now);
+        for link in self.links.values_mut() {
+            (link.spoken, link.heard) = (Spoken::default(), Heard::default());
+        }
+        self.views_may_have_changed(now);
     }
 
     /// Opens the page that a peer speaks of. Says by which limit, if it is the same page here.
@@ -232,7 +264,7 @@ impl Node {
 
     /// Follows the views: pages are compared anew, and what was held under another mesh is void.
     pub(super) fn views_may_have_changed(&mut self, now: Timestamp) {
-        let version = self.council.version.wrapping_add(self.council.bindings);
+        let version = self.council.version;
         if self.version == version {
             return;
         }
@@ -260,10 +292,13 @@ impl Node {
             head: self.council.head().map(|head| head.id()),
             leaving: self.council.leaving,
             known: 0,
-            to: crate::member::Generation(0),
+            to: Generation(0),
+            heard_ms: None,
         };
         let Some(link) = self.links.get_mut(to) else { return };
-        let header = Header { known: link.heard.known(), to: link.generation, ..header };
+        let heard = self.peers.get(to).filter(|peer| peer.generation == link.generation);
+        let heard_ms = heard.map(|peer| u64::try_from(now.since(peer.heard).as_millis()).unwrap_or(u64::MAX));
+        let header = Header { known: link.heard.known(), to: link.generation, heard_ms, ..header };
         let mut rest = items;
         loop {
             let mut encoder = Encoder::new(&header, &mut link.spoken);

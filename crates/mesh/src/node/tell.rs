@@ -4,12 +4,17 @@
 use super::{Lane, Node};
 use crate::dictionary::Subject;
 use crate::frame::{Item, Place, Report};
+use crate::member::{Generation, Member};
 use crate::motion::Fate;
 use crate::owner::NodeId;
 use crate::page::{Page, Side};
 use hivemind_core::Timestamp;
 use hivemind_core::store::Key;
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// For how many seconds a link is kept to a name of which nothing is known any more, or not yet.
+const UNKNOWN_FOR: u32 = 60;
 
 impl Node {
     /// Time has passed; every few milliseconds will do.
@@ -21,6 +26,7 @@ impl Node {
             for key in self.shelf.sweep(&self.options, now) {
                 self.recall_idle(key, now);
             }
+            self.forget_peers(now);
         }
         if self.council.on_tick(now, &self.peers) {
             self.tell_views(now);
@@ -36,28 +42,74 @@ impl Node {
         self.flush_urgent(now);
     }
 
-    /// Tells motions to those whom they concern, and views to those that have others.
+    /// Tells what this node says to motions to those whom they concern, and views to those that have others.
     pub(super) fn tell_views(&mut self, now: Timestamp) {
-        let mut items: Vec<(NodeId, Item)> = Vec::new();
+        let mut items: BTreeMap<NodeId, Vec<Item>> = BTreeMap::new();
         let me = &self.council.me;
         for motion in self.council.motions() {
-            let votes = (motion.consents, motion.seen, motion.released);
+            let votes = motion.said_by(me);
             let given_up = motion.fate() == Fate::GivenUp && now.since(motion.since) > Duration::from_secs(5);
-            for voter in motion.voters.iter().filter(|voter| *voter != me && !given_up) {
-                items.push((voter.id.clone(), Item::Motion { view: motion.view.clone(), votes }));
+            if given_up || votes == (0, 0, 0) {
+                continue;
+            }
+            for voter in motion.voters.iter().filter(|voter| *voter != me) {
+                let knows = motion.known & motion.bit(voter) != 0;
+                // Who has seen that all consent has this node's consent.
+                if votes.1 | votes.2 != 0 || motion.seen & motion.bit(voter) == 0 {
+                    let view = motion.view.id();
+                    let item = if knows {
+                        Item::Vote { view, votes }
+                    } else {
+                        Item::Motion { view: motion.view.clone(), votes }
+                    };
+                    items.entry(voter.id.clone()).or_default().push(item);
+                }
             }
         }
-        if let Some(chain) = self.council.chain() {
-            let head = chain.head().id();
-            let views: Vec<_> = chain.iter().map(|view| crate::view::View::clone(view)).collect();
-            let root = chain.root().clone();
-            for (peer, _) in self.peers.heard(now).filter(|(_, peer)| peer.head != Some(head)) {
-                items.push((peer.clone(), Item::Chain { root: root.clone(), views: views.clone() }));
+        // Each voter has to hear from every other that it has seen it, also from those that went on.
+        if let Some(motion) = self.council.carried().filter(|motion| motion.said_by(me).1 != 0) {
+            let (view, votes) = (motion.view.id(), motion.said_by(me));
+            let behind = |voter: &&Member| self.peers.follows(voter, now, |id| motion.view.base == Some(id));
+            for voter in motion.voters.iter().filter(|voter| *voter != me).filter(behind) {
+                items.entry(voter.id.clone()).or_default().push(Item::Vote { view, votes });
             }
         }
-        for (to, item) in items {
-            self.send(&to, Lane::Sync, std::slice::from_ref(&item), now);
+        self.tell_chain(now, &mut items);
+        for (to, items) in items {
+            self.send(&to, Lane::Sync, &items, now);
         }
+    }
+
+    /// To each peer the views that it lacks, and not at every interval.
+    fn tell_chain(&mut self, now: Timestamp, items: &mut BTreeMap<NodeId, Vec<Item>>) {
+        let Some(chain) = self.council.chain() else { return };
+        let (head, root) = (chain.head().id(), chain.root());
+        let again = self.options.sync_interval * 4;
+        let lacks: Vec<NodeId> = self
+            .peers
+            .heard(now)
+            .filter(|(_, peer)| peer.head != Some(head))
+            .filter(|(_, peer)| !peer.told.is_some_and(|(id, at)| id == head && now.since(at) < again))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in lacks {
+            let Some(peer) = self.peers.get_mut(&id) else { continue };
+            peer.told = Some((head, now));
+            let item = Item::Chain { root: root.clone(), views: chain.lacking(peer.head) };
+            items.entry(id).or_default().push(item);
+        }
+    }
+
+    /// Forgets peers that nothing is left of, so that there is room for others.
+    fn forget_peers(&mut self, now: Timestamp) {
+        let Self { council, peers, links, .. } = self;
+        peers.forget(now, |id| council.names(id));
+        links.retain(|id, link| {
+            let known = peers.get(id).is_some() || council.names(id);
+            link.unknown_for = if known { 0 } else { link.unknown_for.saturating_add(1) };
+            let never_spoke = link.generation == Generation::default();
+            link.unknown_for < UNKNOWN_FOR || never_spoke && peers.may_answer(id)
+        });
     }
 
     /// Tells what changed, to each peer what concerns it.
@@ -175,6 +227,8 @@ impl Node {
     #[must_use]
     pub fn has_left(&self, now: Timestamp) -> bool {
         let out = self.council.current(now).is_some_and(|view| !view.has(&self.council.me));
-        self.council.leaving && out && self.listed.is_empty()
+        // Where nobody stays there is nobody to give anything back to.
+        let is_last = self.council.nobody_stays(now, &self.peers);
+        self.council.leaving && (is_last || out && self.listed.is_empty())
     }
 }
