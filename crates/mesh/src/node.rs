@@ -42,7 +42,7 @@ pub enum Decided {
 }
 
 /// Which way a frame is to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
     /// Somebody waits for it.
     Ask,

@@ -19,6 +19,9 @@ use std::time::Duration;
 /// The true time at which runs begin: the start of a day, so that windows of every length begin there.
 pub(super) const START_US: u64 = 1_700_006_400 * 1_000_000;
 
+/// How long a node to which something happened is told the time often.
+const BUSY_US: u64 = 100_000;
+
 /// Options under which nodes agree at once and say little but what a grid measures.
 #[must_use]
 pub fn options_for_a_grid() -> MeshOptions {
@@ -30,7 +33,7 @@ pub fn options_for_a_grid() -> MeshOptions {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Tick { node: usize, run: u64 },
-    Mail { to: usize, from: usize, frame: Vec<u8> },
+    Mail { to: usize, from: usize, lane: Lane, frame: Vec<u8> },
     Request { counter: usize },
 }
 
@@ -40,6 +43,9 @@ struct Seat {
     skew: i64,
     alive: bool,
     run: u64,
+    /// When it is told the time next; and until when it has something to wait for.
+    next_tick: u64,
+    busy_until: u64,
     open: BTreeMap<Ticket, (usize, u64, Timestamp, Timestamp)>,
 }
 
@@ -62,6 +68,7 @@ pub struct World {
     now: u64,
     runs: u64,
     tick_us: u64,
+    quiet_tick_us: u64,
     most_skew_us: u64,
     options: MeshOptions,
     /// Bytes sent, frames sent, requests, and requests that waited.
@@ -86,15 +93,16 @@ impl World {
             now: START_US,
             runs: 0,
             tick_us: 5_000,
+            quiet_tick_us: 5_000,
             most_skew_us,
             options,
             sent: (0, 0, 0, 0),
         }
     }
 
-    /// How often nodes are told the time.
-    pub fn tick_every(&mut self, us: u64) {
-        self.tick_us = us;
+    /// How often nodes are told the time, and how often those to which nothing happens.
+    pub fn tick_every(&mut self, us: u64, quiet_us: u64) {
+        (self.tick_us, self.quiet_tick_us) = (us, quiet_us);
     }
 
     /// Starts a node, or starts it anew.
@@ -113,12 +121,12 @@ impl World {
             seat.node.meet(name(index));
         }
         let run = self.runs;
-        let seat = Seat { node, skew, alive: true, run, open: BTreeMap::new() };
+        let next_tick = self.now + self.random.below(self.tick_us);
+        let seat = Seat { node, skew, alive: true, run, next_tick, busy_until: 0, open: BTreeMap::new() };
         if let Some(place) = self.seats.get_mut(index) {
             *place = Some(seat);
         }
-        let phase = self.random.below(self.tick_us);
-        self.push(self.now + phase, Event::Tick { node: index, run });
+        self.push(next_tick, Event::Tick { node: index, run });
     }
 
     /// Starts so many nodes that are members of one view from the first moment on.
@@ -215,14 +223,20 @@ impl World {
         match event {
             Event::Tick { node, run } => {
                 let Some(Some(seat)) = self.seats.get_mut(node) else { return };
-                if seat.run != run || !seat.alive {
+                if seat.run != run || !seat.alive || seat.next_tick != self.now {
                     return;
                 }
                 seat.node.on_tick(at(self.now, seat.skew));
-                self.push(self.now + self.tick_us, Event::Tick { node, run });
+                let pause = if seat.busy_until > self.now { self.tick_us } else { self.quiet_tick_us };
+                let next = self.now + pause;
+                seat.next_tick = next;
+                self.push(next, Event::Tick { node, run });
                 self.carry_out(node);
             }
-            Event::Mail { to, from, frame } => {
+            Event::Mail { to, from, lane, frame } => {
+                if lane == Lane::Ask {
+                    self.wake(to);
+                }
                 let Some(Some(seat)) = self.seats.get_mut(to) else { return };
                 if seat.alive {
                     seat.node.on_frame(at(self.now, seat.skew), &name(from), &frame);
@@ -230,6 +244,18 @@ impl World {
                 }
             }
             Event::Request { counter } => self.request(counter),
+        }
+    }
+
+    /// Something happens at a node that it may have to wait for: it is told the time more often for a while.
+    fn wake(&mut self, index: usize) {
+        let (soon, until) = (self.now + self.tick_us, self.now + BUSY_US);
+        let Some(Some(seat)) = self.seats.get_mut(index) else { return };
+        seat.busy_until = until;
+        if seat.next_tick > soon {
+            seat.next_tick = soon;
+            let run = seat.run;
+            self.push(soon, Event::Tick { node: index, run });
         }
     }
 
@@ -266,6 +292,8 @@ impl World {
             return;
         }
         let local = at(now, seat.skew);
+        self.wake(node);
+        let Some(Some(seat)) = self.seats.get_mut(node) else { return };
         let parts = Parts { domain: "sim", entries: &[] };
         let charge = Charge {
             key,
@@ -331,7 +359,7 @@ impl World {
         self.sent.0 += frame.len() as u64;
         self.sent.1 += 1;
         for delay in self.network.arrivals(&mut self.random, lane, from, to) {
-            self.push(self.now + delay, Event::Mail { to, from, frame: frame.to_vec() });
+            self.push(self.now + delay, Event::Mail { to, from, lane, frame: frame.to_vec() });
         }
     }
 }

@@ -3,14 +3,17 @@
 //!     cargo run --release -p hivemind-mesh --example sim -- --seed 7             every scenario with this seed
 //!     cargo run --release -p hivemind-mesh --example sim -- --seeds 0..1000      many seeds; prints those that fail
 //!     cargo run --release -p hivemind-mesh --example sim -- grid --seed 1        the 705 cells (--nodes, --limit,
-//!         --seconds, --load, --shape choose; --quiet tells the bad ones only)
+//!         --seconds, --load, --shape choose; --quiet tells the bad ones only; --out FILE keeps what is measured,
+//!         and goes on where it was; --variant no-recall | no-early | neither)
 //!     cargo run --release -p hivemind-mesh --example sim -- rivals --svg FILE    beside what others do
 #![expect(clippy::print_stdout, reason = "a program that prints")]
+
+mod grid;
 
 use hivemind_core::Limit;
 use hivemind_mesh::sim::plot::{Row, svg};
 use hivemind_mesh::sim::rivals::{self, Rival};
-use hivemind_mesh::sim::{Cell, Outcome, grid, limits, scenarios};
+use hivemind_mesh::sim::{Cell, Outcome, limits, scenarios};
 use std::process::ExitCode;
 
 fn value<T: std::str::FromStr>(arguments: &[String], name: &str) -> Option<T> {
@@ -22,7 +25,12 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let seed = value(&arguments, "--seed").unwrap_or(1);
     match arguments.get(1).map(String::as_str) {
-        Some("grid") => run_grid(&arguments, seed),
+        Some("grid") => {
+            if let Err(error) = grid::run(&arguments, seed) {
+                println!("the file of the grid cannot be written: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
         Some("rivals") => compare(&arguments, seed),
         _ => {
             let seeds: Option<String> = value(&arguments, "--seeds");
@@ -61,24 +69,6 @@ fn play(seeds: std::ops::Range<u64>) -> ExitCode {
         }
     }
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-}
-
-fn chosen(arguments: &[String]) -> Vec<Cell> {
-    let nodes: Option<usize> = value(arguments, "--nodes");
-    let limit: Option<u32> = value(arguments, "--limit");
-    let seconds: Option<u32> = value(arguments, "--seconds");
-    let load: Option<f64> = value(arguments, "--load");
-    let shape: Option<String> = value(arguments, "--shape");
-    let matches = |cell: &Cell| {
-        nodes.is_none_or(|nodes| nodes == cell.nodes)
-            && limit.is_none_or(|limit| limit == cell.limit)
-            && seconds.is_none_or(|seconds| seconds == cell.seconds)
-            && load.is_none_or(|load| (load - cell.load).abs() < 1e-9)
-            && shape.as_ref().is_none_or(|name| format!("{:?}", cell.shape).eq_ignore_ascii_case(name))
-    };
-    let every = value(arguments, "--every").unwrap_or(1);
-    let first = value(arguments, "--first").unwrap_or(0);
-    grid().into_iter().filter(matches).skip(first).step_by(every).collect()
 }
 
 /// Sums up a column of outcomes.
@@ -123,26 +113,8 @@ impl Sum {
 
 const TABLE: &str = "| policy | cells | over, % of the limit: mean / worst | under, %: mean / worst | within 1 % and nothing over |\n|---|---|---|---|---|";
 
-fn run_grid(arguments: &[String], seed: u64) {
-    let quiet = arguments.iter().any(|argument| argument == "--quiet");
-    let mut sum = Sum::default();
-    for cell in chosen(arguments) {
-        let outcome = cell.run(seed);
-        let (_, under) = sum.add(&cell, &outcome);
-        if !quiet || under > 1.0 || outcome.over > 0 {
-            let Cell { nodes, limit, seconds, load, shape, .. } = &cell;
-            println!(
-                "{limit}/{seconds}s n={nodes} {shape:?} load={load}: over {} under {under:.2}% waited {:.3} {:.0} B/s",
-                outcome.over, outcome.waited, outcome.bytes
-            );
-        }
-    }
-    println!("{TABLE}");
-    sum.tell("mesh, exact");
-}
-
 fn compare(arguments: &[String], seed: u64) {
-    let cells = chosen(arguments);
+    let cells = grid::chosen(arguments);
     let mut rows = Vec::new();
     println!("{TABLE}");
     let mut one = |name: &str, run: &dyn Fn(&Cell) -> Outcome| {
