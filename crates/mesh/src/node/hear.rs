@@ -55,7 +55,10 @@ impl Node {
             link.heard = heard;
         }
         for item in read {
-            self.on_item(now, &member, item);
+            // What an owner granted to an earlier run of this node died with that run.
+            if for_this_run || !matches!(item, Item::Word(..) | Item::Answer { .. }) {
+                self.on_item(now, &member, item);
+            }
         }
         // What was meant for an earlier run of this node may speak of a dictionary that is gone.
         if for_this_run { outcome } else { Ok(()) }
