@@ -141,8 +141,7 @@ impl Table {
         println!("|---|---|---|---|---|---|---|---|");
         for ((seconds, limit), line) in &self.0 {
             let cells = f64::from(line.cells.max(1));
-            let name =
-                if *limit == u32::MAX { "all".to_owned() } else { format!("{limit} in {seconds} s") };
+            let name = if *limit == u32::MAX { "all".to_owned() } else { format!("{limit} in {seconds} s") };
             println!(
                 "| {name} | {} | {} | {:.3} / {:.2} | {} | {} | {:.2} | {:.0} |",
                 line.cells,

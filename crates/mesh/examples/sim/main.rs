@@ -13,7 +13,7 @@ mod grid;
 use hivemind_core::Limit;
 use hivemind_mesh::sim::plot::{Row, svg};
 use hivemind_mesh::sim::rivals::{self, Rival};
-use hivemind_mesh::sim::{Cell, Outcome, limits, scenarios};
+use hivemind_mesh::sim::{Cell, Change, Model, Outcome, limits, scenarios};
 use std::process::ExitCode;
 
 fn value<T: std::str::FromStr>(arguments: &[String], name: &str) -> Option<T> {
@@ -31,6 +31,7 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         }
+        Some("model") => return search(&arguments),
         Some("rivals") => compare(&arguments, seed),
         _ => {
             let seeds: Option<String> = value(&arguments, "--seeds");
@@ -42,6 +43,31 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Searches every order of events of three nodes.
+fn search(arguments: &[String]) -> ExitCode {
+    let number = |name: &str, default: usize| value(arguments, name).unwrap_or(default);
+    let mut failed = false;
+    for change in [Change::None, Change::Join, Change::Leave] {
+        for (limit, split, cost) in [(3, false, 1), (4, true, 1)] {
+            let model = Model {
+                limit,
+                split,
+                change,
+                requests: u8::try_from(number("--requests", 4)).unwrap_or(4),
+                cost,
+                frames: number("--frames", 5),
+                moments: &[-300, -200, 50],
+                crash: true,
+                most_states: number("--states", 2_000_000),
+            };
+            let searched = model.search();
+            println!("{model:?}: {searched:?}");
+            failed |= searched.broken.is_some();
+        }
+    }
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Plays every scenario with each seed, on a limit and a load that the seed chooses.

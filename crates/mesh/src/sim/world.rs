@@ -75,7 +75,7 @@ pub struct World {
     pub sent: (u64, u64, u64, u64),
 }
 
-fn name(index: usize) -> NodeId {
+pub(super) fn named(index: usize) -> NodeId {
     NodeId::new(format!("n{index:03}"))
 }
 
@@ -111,14 +111,14 @@ impl World {
         let spread = self.random.below(2 * self.most_skew_us + 1);
         let skew = i64::try_from(spread).unwrap_or(0) - i64::try_from(self.most_skew_us).unwrap_or(0);
         let now = at(self.now, skew);
-        let mut node = Node::new(name(index), self.now + self.runs, self.options.clone(), now);
+        let mut node = Node::new(named(index), self.now + self.runs, self.options.clone(), now);
         while self.seats.len() <= index {
             self.seats.push(None);
         }
-        let known = (0..self.seats.len()).filter(|other| *other != index).map(name);
+        let known = (0..self.seats.len()).filter(|other| *other != index).map(named);
         known.for_each(|other| node.meet(other));
         for seat in self.seats.iter_mut().flatten() {
-            seat.node.meet(name(index));
+            seat.node.meet(named(index));
         }
         let run = self.runs;
         let next_tick = self.now + self.random.below(self.tick_us);
@@ -156,7 +156,7 @@ impl World {
     /// Tells all nodes which names discovery knows.
     pub fn discover(&mut self, indices: &[usize]) {
         for seat in self.seats.iter_mut().flatten() {
-            seat.node.discover(indices.iter().copied().map(name));
+            seat.node.discover(indices.iter().copied().map(named));
         }
     }
 
@@ -239,7 +239,7 @@ impl World {
                 }
                 let Some(Some(seat)) = self.seats.get_mut(to) else { return };
                 if seat.alive {
-                    seat.node.on_frame(at(self.now, seat.skew), &name(from), &frame);
+                    seat.node.on_frame(at(self.now, seat.skew), &named(from), &frame);
                     self.carry_out(to);
                 }
             }
@@ -385,7 +385,7 @@ fn seat(nodes: &mut [(&mut Node, Timestamp)]) {
 #[must_use]
 pub fn seated(count: usize, options: &MeshOptions, now: Timestamp) -> Vec<Node> {
     let mut nodes: Vec<Node> =
-        (0..count).map(|index| Node::new(name(index), 1, options.clone(), now)).collect();
+        (0..count).map(|index| Node::new(named(index), 1, options.clone(), now)).collect();
     let mut seats: Vec<_> = nodes.iter_mut().map(|node| (node, now)).collect();
     seat(&mut seats);
     nodes
