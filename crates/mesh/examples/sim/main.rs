@@ -5,6 +5,7 @@
 //!     cargo run --release -p hivemind-mesh --example sim -- grid --seed 1        the 705 cells (--nodes, --limit,
 //!         --seconds, --load, --shape choose; --quiet tells the bad ones only; --out FILE keeps what is measured,
 //!         and goes on where it was; --variant no-recall | no-early | neither)
+//!     cargo run --release -p hivemind-mesh --example sim -- model [--deep]       every order of events of three nodes
 //!     cargo run --release -p hivemind-mesh --example sim -- rivals --svg FILE    beside what others do
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
@@ -13,7 +14,7 @@ mod grid;
 use hivemind_core::Limit;
 use hivemind_mesh::sim::plot::{Row, svg};
 use hivemind_mesh::sim::rivals::{self, Rival};
-use hivemind_mesh::sim::{Cell, Change, Model, Outcome, limits, scenarios};
+use hivemind_mesh::sim::{Cell, Model, Outcome, limits, scenarios};
 use std::process::ExitCode;
 
 fn value<T: std::str::FromStr>(arguments: &[String], name: &str) -> Option<T> {
@@ -45,28 +46,20 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Searches every order of events of three nodes.
+/// Searches every order of events of three nodes: the quick models, and with `--deep` the large ones too, each
+/// up to so many states.
 fn search(arguments: &[String]) -> ExitCode {
-    let number = |name: &str, default: usize| value(arguments, name).unwrap_or(default);
-    let mut failed = false;
-    for change in [Change::None, Change::Join, Change::Leave] {
-        for (limit, split, cost) in [(3, false, 1), (4, true, 1)] {
-            let model = Model {
-                limit,
-                split,
-                change,
-                requests: u8::try_from(number("--requests", 4)).unwrap_or(4),
-                cost,
-                frames: number("--frames", 5),
-                moments: &[-300, -200, 50],
-                crash: true,
-                most_states: number("--states", 2_000_000),
-            };
-            let searched = model.search();
-            println!("{model:?}: {searched:?}");
-            failed |= searched.broken.is_some();
-        }
+    let deep = arguments.iter().any(|argument| argument == "--deep");
+    let most_states = value(arguments, "--states").unwrap_or(20_000_000);
+    let models = if deep { Model::deep() } else { Model::quick() };
+    let (mut failed, mut states, mut steps) = (false, 0, 0);
+    for model in models {
+        let searched = Model { most_states, ..model }.search();
+        println!("{model:?}: {searched:?}");
+        failed |= searched.broken.is_some();
+        (states, steps) = (states + searched.states, steps + searched.steps);
     }
+    println!("{states} states, {steps} steps");
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
