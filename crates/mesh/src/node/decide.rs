@@ -224,8 +224,11 @@ impl Node {
                 } else {
                     let even = u64::from(limit.burst()).div_ceil(members.max(1) as u64);
                     match options.on_unreachable {
-                        OnUnreachable::Share => purse.unspent().max(signed(even).saturating_sub(spent)),
-                        OnUnreachable::Refuse => purse.unspent(),
+                        // Where a window is split, a member has had its share, and may have given it back.
+                        OnUnreachable::Share if regime.share() == 0 => {
+                            purse.unspent().max(signed(even).saturating_sub(spent))
+                        }
+                        OnUnreachable::Share | OnUnreachable::Refuse => purse.unspent(),
                         OnUnreachable::Admit => i64::MAX / 2,
                     }
                 };
