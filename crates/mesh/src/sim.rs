@@ -3,6 +3,7 @@
 //! admitted. A seed decides a run, bit for bit.
 
 mod cell;
+mod draw;
 mod hostile_frame;
 mod model;
 mod network;
@@ -15,6 +16,7 @@ mod traffic;
 mod world;
 
 pub use cell::{Cell, Outcome, grid};
+pub use draw::Draw;
 pub use hostile_frame::hostile_frames;
 pub use model::{Change, Model, Searched};
 pub use network::Network;

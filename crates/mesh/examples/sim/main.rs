@@ -1,7 +1,8 @@
 //! The simulator from the shell.
 //!
 //!     cargo run --release -p hivemind-mesh --example sim -- --seed 7             every scenario with this seed
-//!     cargo run --release -p hivemind-mesh --example sim -- --seeds 0..1000      many seeds; prints those that fail
+//!     cargo run --release -p hivemind-mesh --example sim -- --seeds 0..1000      many seeds; prints those that fail and what
+//!         was drawn (--drawn: only the runs of which the seed chooses everything)
 //!     cargo run --release -p hivemind-mesh --example sim -- grid --seed 1        the 705 cells (--nodes, --limit,
 //!         --seconds, --load, --shape choose; --quiet tells the bad ones only; --out FILE keeps what is measured,
 //!         and goes on where it was; --variant no-recall | no-early | neither)
@@ -14,7 +15,8 @@ mod grid;
 use hivemind_core::Limit;
 use hivemind_mesh::sim::plot::{Row, svg};
 use hivemind_mesh::sim::rivals::{self, Rival};
-use hivemind_mesh::sim::{Cell, Model, Outcome, limits, scenarios};
+use hivemind_mesh::sim::{Cell, Draw, Model, Outcome, Played, limits, scenarios};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 fn value<T: std::str::FromStr>(arguments: &[String], name: &str) -> Option<T> {
@@ -40,7 +42,8 @@ fn main() -> ExitCode {
                 let (first, last) = seeds.split_once("..")?;
                 Some(first.parse().ok()?..last.parse().ok()?)
             });
-            return play(range.unwrap_or(seed..seed + 1));
+            let drawn_only = arguments.iter().any(|argument| argument == "--drawn");
+            return play(range.unwrap_or(seed..seed + 1), drawn_only);
         }
     }
     ExitCode::SUCCESS
@@ -63,31 +66,43 @@ fn search(arguments: &[String]) -> ExitCode {
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Plays every scenario with each seed, on a limit and a load that the seed chooses.
-fn play(seeds: std::ops::Range<u64>) -> ExitCode {
-    let mut failed = false;
+/// Plays every scenario with each seed, on a limit and a load that the seed chooses, and a run of which it
+/// chooses everything.
+fn play(seeds: std::ops::Range<u64>, drawn_only: bool) -> ExitCode {
+    let (mut failed, mut runs) = (0_u64, 0_u64);
     let one = seeds.end - seeds.start == 1;
-    for seed in seeds {
-        for scenario in scenarios() {
+    let mut coverage = BTreeMap::new();
+    for seed in seeds.clone() {
+        let mut judge = |name: &str, limit: &Limit, allowed: u64, played: Played| {
+            let bad = played.over > allowed || played.overlaps > 0;
+            (failed, runs) = (failed + u64::from(bad), runs + 1);
+            if one || bad {
+                let verdict = if bad { "FAILED" } else { "held" };
+                println!("{verdict}: seed {seed}, {name}, {limit}: {played:?}");
+            }
+        };
+        let draw = Draw::of(seed);
+        draw.count(&mut coverage);
+        judge(&format!("{draw:?}"), &draw.limit, draw.allowed(), draw.play());
+        for scenario in scenarios().iter().filter(|_| !drawn_only) {
             let limits = limits();
             let Some(limit) = limits.get(usize::try_from(seed).unwrap_or(0) % limits.len()) else { continue };
-            let is_bucket = matches!(limit, Limit::TokenBucket(_));
-            if scenario.name == "clocks step" && is_bucket {
+            if scenario.name == "clocks step" && matches!(limit, Limit::TokenBucket(_)) {
                 continue; // A clock that is set forward earns what the leap is worth (docs/decisions/005).
             }
             let load =
                 [0.8, 1.5, 6.0].get(usize::try_from(seed / 8).unwrap_or(0) % 3).copied().unwrap_or(1.0);
-            let played = scenario.play(seed, *limit, load);
-            let slack = if is_bucket && scenario.changes_views { u64::from(limit.burst()) } else { 0 };
-            let bad = played.over > slack || played.overlaps > 0;
-            failed |= bad;
-            if one || bad {
-                let verdict = if bad { "FAILED" } else { "held" };
-                println!("{verdict}: seed {seed}, {}, {limit}, load {load}: {played:?}", scenario.name);
-            }
+            judge(scenario.name, limit, 0, scenario.play(seed, *limit, load));
+        }
+        if !one && (seed + 1 - seeds.start).is_multiple_of(500) {
+            println!("{} seeds, {runs} runs, {failed} failed", seed + 1 - seeds.start);
         }
     }
-    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if !one {
+        println!("{runs} runs, {failed} failed; drawn:");
+        coverage.iter().for_each(|(what, times)| println!("  {what}: {times}"));
+    }
+    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Sums up a column of outcomes.

@@ -65,6 +65,7 @@ pub struct World {
     counters: Vec<Counter>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
+    start: u64,
     now: u64,
     runs: u64,
     tick_us: u64,
@@ -90,6 +91,7 @@ impl World {
             counters: Vec::new(),
             events: BinaryHeap::new(),
             sequence: 0,
+            start: START_US,
             now: START_US,
             runs: 0,
             tick_us: 5_000,
@@ -98,6 +100,11 @@ impl World {
             options,
             sent: (0, 0, 0, 0),
         }
+    }
+
+    /// Begins so long after the start of a day. Before anything is started.
+    pub fn begin_at(&mut self, us: u64) {
+        (self.start, self.now) = (START_US + us, START_US + us);
     }
 
     /// How often nodes are told the time, and how often those to which nothing happens.
@@ -181,13 +188,13 @@ impl World {
     /// Time since the start, in microseconds.
     #[must_use]
     pub fn elapsed_us(&self) -> u64 {
-        self.now - START_US
+        self.now - self.start
     }
 
     pub(super) fn add_counter(&mut self, key: Key, limit: Limit, mut traffic: Traffic) {
         let first = traffic.next(0);
         self.counters.push(Counter { key, limit, traffic, tally: Tally::new(limit) });
-        self.push(START_US + first, Event::Request { counter: self.counters.len() - 1 });
+        self.push(self.start + first, Event::Request { counter: self.counters.len() - 1 });
     }
 
     /// Where requests on a counter come from is changed to so many nodes.
@@ -208,7 +215,7 @@ impl World {
 
     /// Lets time pass until so long after the start.
     pub fn run_until(&mut self, us: u64) {
-        let end = START_US + us;
+        let end = self.start + us;
         while let Some(Reverse((at, _, _))) = self.events.peek()
             && *at < end
         {
@@ -264,7 +271,7 @@ impl World {
         let Some(counter) = self.counters.get_mut(index) else { return };
         let (mut node, cost) = counter.traffic.request(elapsed);
         let next = counter.traffic.next(elapsed);
-        self.push(START_US + next, Event::Request { counter: index });
+        self.push(self.start + next, Event::Request { counter: index });
         // What comes to a dead node goes to the next that lives.
         for _ in 0..self.seats.len() {
             if self.seats.get(node).is_some_and(|seat| seat.as_ref().is_some_and(|seat| seat.alive)) {
