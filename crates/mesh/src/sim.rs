@@ -4,6 +4,7 @@
 
 mod cell;
 mod draw;
+mod forger;
 mod hostile_frame;
 mod model;
 mod network;
@@ -17,6 +18,7 @@ mod world;
 
 pub use cell::{Cell, Outcome, grid};
 pub use draw::Draw;
+pub use forger::Forger;
 pub use hostile_frame::hostile_frames;
 pub use model::{Change, Model, Searched};
 pub use network::Network;

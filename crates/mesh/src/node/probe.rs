@@ -62,7 +62,8 @@ impl Node {
     }
 
     /// What it could spend at once of one window, itself and by itself.
-    pub(crate) fn spendable(&self, (key, limit, tag): (Key, &Limit, u64), now: Timestamp) -> u64 {
+    #[must_use]
+    pub fn spendable(&self, (key, limit, tag): (Key, &Limit, u64), now: Timestamp) -> u64 {
         // On copies: to look at a window is to begin it.
         let (mut shelf, mut council) = (self.shelf.clone(), self.council.clone());
         let book = shelf.open(&mut council, &self.options, (key, limit, tag), now).ok();

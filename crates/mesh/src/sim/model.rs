@@ -14,6 +14,12 @@ use hashbrown::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 use step::Search;
 
+/// No sound way is nearly as long: totals that grow with every repetition make one that has no end.
+const LONGEST_WAY: usize = 100;
+
+/// So many states of single nodes are kept, some kilobytes each.
+const MOST_NODES: usize = 300_000;
+
 /// One moment before the fence and one in the second window; and one more between fence and edge.
 const TWO: [i64; 2] = [-300, 50];
 const THREE: [i64; 3] = [-300, -100, 50];
@@ -152,13 +158,14 @@ impl Model {
             let events = search.events(&after);
             way.push((after, events, 0));
             result.depth = result.depth.max(way.len());
-            if let Some(wrong) = wrong {
+            let endless = (way.len() > LONGEST_WAY).then(|| "the way has no end".to_owned());
+            if let Some(wrong) = wrong.or(endless) {
                 let steps = way.iter().filter_map(|(_, events, next)| events.get(next.checked_sub(1)?));
                 let told: Vec<String> = steps.map(|(who, event)| search.tell(*who, *event)).collect();
                 result.broken = Some(format!("{wrong} after: {}", told.join("; ")));
                 break;
             }
-            if seen.len() >= self.most_states {
+            if seen.len() >= self.most_states || search.nodes.len() >= MOST_NODES {
                 result.complete = false;
                 break;
             }
