@@ -270,7 +270,7 @@ impl Till {
         // One token of room is always left to a bucket: with none it could not be told from a full one.
         let is_bucket = matches!(limit, Limit::TokenBucket(_));
         let most =
-            if is_bucket { u64::from(limit.burst()).saturating_sub(self.held() + 1) } else { u64::MAX };
+            if is_bucket { u64::from(limit.burst()).saturating_sub(self.held().saturating_add(1)) } else { u64::MAX };
         if need > left || need > most {
             self.account(member, now);
             return false;
@@ -292,7 +292,8 @@ impl Till {
 
     /// What members hold, at most, as far as this node knows.
     pub(crate) fn held(&self) -> u64 {
-        let spoke: u64 = self.accounts.iter().map(|account| account.held(self.share)).sum();
+        let held = self.accounts.iter().map(|account| account.held(self.share));
+        let spoke = held.fold(0, u64::saturating_add);
         let silent = self.shares.saturating_sub(self.accounts.len() as u64).saturating_mul(self.share);
         spoke.saturating_add(silent)
     }
@@ -306,7 +307,7 @@ impl Till {
     /// What to tell a member.
     pub(crate) fn word(&mut self, limit: &Limit, member: &Member, now: Timestamp) -> Word {
         let left = signed(self.left(limit, now));
-        let all: u64 = self.spent + self.accounts.iter().map(|account| account.heard.spent).sum::<u64>();
+        let all = self.spent();
         let account = self.account(member, now);
         account.returned_told = account.heard.returned;
         (account.has_news, account.told) = (false, now);
@@ -337,6 +338,7 @@ impl Till {
 
     /// What all have spent, as far as this node knows.
     pub(crate) fn spent(&self) -> u64 {
-        self.spent.saturating_add(self.accounts.iter().map(|account| account.heard.spent).sum())
+        // Members say what they like: totals too large for a number are as large as it gets.
+        self.accounts.iter().map(|account| account.heard.spent).fold(self.spent, u64::saturating_add)
     }
 }
