@@ -269,8 +269,11 @@ impl Till {
         let left = self.left(limit, now);
         // One token of room is always left to a bucket: with none it could not be told from a full one.
         let is_bucket = matches!(limit, Limit::TokenBucket(_));
-        let most =
-            if is_bucket { u64::from(limit.burst()).saturating_sub(self.held().saturating_add(1)) } else { u64::MAX };
+        let most = if is_bucket {
+            u64::from(limit.burst()).saturating_sub(self.held().saturating_add(1))
+        } else {
+            u64::MAX
+        };
         if need > left || need > most {
             self.account(member, now);
             return false;
