@@ -4,7 +4,7 @@
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Rate, Timestamp};
 use hivemind_mesh::sim::{Cell, Network, Shape, World, grid, options_for_a_grid};
-use hivemind_mesh::{Consistency, MeshOptions, OnUnreachable};
+use hivemind_mesh::{Consistency, Members, MeshOptions, NodeId, OnUnreachable};
 
 const SECOND: u64 = 1_000_000;
 const KEY: Key = Key::from_bits(7, 11);
@@ -218,5 +218,37 @@ fn a_bucket_on_many_nodes_admits_what_one_bucket_would_and_hardly_less() {
         assert_eq!(tally.most_over(), 0, "{limit}");
         let missed = tally.by_one.saturating_sub(tally.admitted);
         assert!(missed * 100 <= tally.by_one * 2, "{missed} of {} on {limit}, {nodes} nodes", tally.by_one);
+    }
+}
+
+/// A newcomer takes a bucket over and nobody asks until it is full there; then everybody asks at once. What the
+/// last owner had of it is worth nothing any more.
+#[test]
+fn a_bucket_that_changes_hands_admits_one_burst_and_not_one_for_each_owner() {
+    let limit = Limit::token_bucket(Rate::per_second(20).expect("a rate"), 40).expect("a bucket");
+    let names = |count: usize| Members::new((0..count).map(|index| NodeId::new(format!("n{index:03}"))));
+    let owner = |count: usize, key: Key| names(count).owner(key).map(|id| id.as_str().to_owned());
+    let taken_over = |key: &Key| owner(4, *key).as_deref() == Some("n003");
+    for key in (0..u64::MAX).map(|bits| Key::from_bits(bits, 11)).filter(taken_over).take(3) {
+        let mut world = world(3, &MeshOptions::default());
+        let counter = world.add_limit(key, limit);
+        for request in 0..24 {
+            world.hit(request % 3, counter, 1);
+            world.run_until(world.elapsed_us() + 40_000);
+        }
+        world.start(3);
+        world.run_until(10 * SECOND);
+        assert_eq!(world.node(0).and_then(|node| node.view()).map_or(0, |view| view.members().len()), 4);
+        for request in 0..400 {
+            world.hit(request % 4, counter, 1);
+        }
+        world.run_until(11 * SECOND);
+        for request in 0..400 {
+            world.hit(request % 4, counter, 1);
+        }
+        world.run_until(12 * SECOND);
+        let tally = world.tally(counter).expect("it was added");
+        assert_eq!(tally.most_over(), 0, "{} were admitted", tally.admitted);
+        assert!(tally.admitted >= 24 + 40, "only {}", tally.admitted);
     }
 }
