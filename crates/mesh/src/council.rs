@@ -207,13 +207,14 @@ impl Council {
         self.chain.as_ref().filter(|_| !undecided)?.at(now)
     }
 
-    /// Where it is not known which of two views a window begins in, this node being in both: the members of the
-    /// larger one. Its share there is its share in either.
+    /// Where it is not known which of several views a window begins in, this node being in all of them: the
+    /// members of the largest one. Its share there is its share in each.
     pub(crate) fn doubt(&self, start: Timestamp) -> Option<usize> {
-        let next = &self.motion_bound().filter(|motion| motion.view.fence <= start)?.view;
-        let last = self.head()?;
-        let is_in_both = next.has(&self.me) && last.has(&self.me);
-        is_in_both.then(|| next.members.len().max(last.members.len()))
+        let is_open = |motion: &&Motion| self.bound.contains(&motion.view.id()) && motion.view.fence <= start;
+        let open: Vec<&View> = self.motions.iter().filter(is_open).map(|motion| &motion.view).collect();
+        let last = self.head().filter(|_| !open.is_empty())?;
+        let all = || open.iter().copied().chain([last.as_ref()]);
+        all().all(|view| view.has(&self.me)).then(|| all().map(|view| view.members.len()).max())?
     }
 
     /// The newest view whose fence has passed.

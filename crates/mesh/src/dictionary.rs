@@ -83,6 +83,12 @@ pub(crate) struct Spoken {
 }
 
 impl Spoken {
+    /// One that is full, so that everything is spelt out.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn full() -> Self {
+        Self { next: MOST_ENTRIES, ..Self::default() }
+    }
+
     /// The peer says that it has all entries below `known`.
     pub(crate) fn acknowledge(&mut self, known: u32) {
         self.known = self.known.max(known.min(self.next));

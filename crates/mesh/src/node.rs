@@ -8,6 +8,8 @@ mod asks;
 mod decide;
 mod hear;
 mod held;
+#[cfg(any(test, feature = "sim"))]
+pub(crate) mod probe;
 mod remote;
 mod reset;
 mod tell;
@@ -47,7 +49,7 @@ pub enum Decided {
 }
 
 /// Which way a frame is to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
     /// Somebody waits for it.
     Ask,
@@ -72,7 +74,7 @@ pub enum Output {
 }
 
 /// One direction each of what two runs tell each other.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Link {
     generation: Generation,
     spoken: Spoken,
@@ -88,7 +90,7 @@ struct Link {
 }
 
 /// A request that waits.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Waiting {
     batch: Vec<Owed>,
     context: Context,
@@ -98,6 +100,7 @@ struct Waiting {
 
 /// A node of the mesh.
 #[derive(Debug)]
+#[cfg_attr(any(test, feature = "sim"), derive(Clone))]
 pub struct Node {
     options: MeshOptions,
     council: Council,
@@ -243,21 +246,6 @@ impl Node {
     #[must_use]
     pub fn member(&self) -> &Member {
         &self.council.me
-    }
-
-    /// Puts it into a view without a vote: for simulations that are not about votes.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn seat(&mut self, chain: crate::chain::Chain, members: &[Member], now: Timestamp) {
-        let head = chain.head().id();
-        self.council.on_chain(chain);
-        let others: Vec<&Member> = members.iter().filter(|member| **member != self.council.me).collect();
-        for member in others {
-            self.meet(member.id.clone());
-            self.peers.hear(member, now, Some(head), false);
-            if let Some(link) = self.links.get_mut(&member.id) {
-                link.generation = member.generation;
-            }
-        }
     }
 
     fn number(&mut self) -> u64 {

@@ -5,7 +5,7 @@
 const WINDOW: u64 = 4_096;
 
 /// The asks of one run of a peer.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Replay {
     highest: u64,
     /// One bit for each number of the window, at its remainder.

@@ -40,7 +40,7 @@ pub(crate) type KeyMap<V> = HashMap<Key, V, BuildHasherDefault<KeyHasher>>;
 pub(crate) const IDLE: std::time::Duration = std::time::Duration::from_secs(300);
 
 /// All books of this node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Shelf {
     pub(crate) books: KeyMap<Book>,
     /// Until when pages that were compared with the present views need not be compared again.

@@ -417,6 +417,7 @@ impl Till {
 
     /// What all have spent, as far as this node knows.
     pub(crate) fn spent(&self) -> u64 {
+        // Members say what they like: totals too large for a number are as large as it gets.
         self.accounts.iter().map(|account| account.heard.spent).fold(self.spent, u64::saturating_add)
     }
 }

@@ -65,7 +65,10 @@ impl Node {
             self.on_later_run(now, header.to);
         }
         for item in read {
-            self.on_item(now, &member, item);
+            // What an owner granted to an earlier run of this node died with that run.
+            if for_this_run || !matches!(item, Item::Word(..) | Item::Answer { .. }) {
+                self.on_item(now, &member, item);
+            }
         }
         // What was meant for an earlier run of this node may speak of a dictionary that is gone.
         if for_this_run { outcome } else { Ok(()) }

@@ -167,6 +167,7 @@ impl Mesh {
             leaving: false,
             known: 0,
             to: self.nodes[to].member().generation,
+            heard_ms: None,
         };
         let mut spoken = Spoken::default();
         let mut encoder = Encoder::new(&header, &mut spoken);

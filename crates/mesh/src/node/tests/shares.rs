@@ -16,7 +16,7 @@ fn move_on(mesh: &mut Mesh) {
         let round = Round { number: 1, proposer: more.id.clone() };
         let members = head.members().iter().cloned().chain([more]);
         let fence = mesh.now;
-        let view = View::new(Some(head.id()), fence, round, members, []);
+        let view = View::new(Some(head.as_base()), fence, round, members, []);
         let chain = node.council.chain().expect("they are seated").clone();
         let views = chain.iter().map(|view| View::clone(view)).chain([view]).collect();
         let told = crate::chain::Chain::told(chain.root().clone(), views).expect("it follows");
@@ -109,7 +109,8 @@ fn what_a_node_in_doubt_admits_is_taken_off_its_share() {
         let head = mesh.nodes[2].view().expect("seated").clone();
         let more = Member::new(NodeId::new("n900"), 1);
         let round = Round { number: 1, proposer: head.members()[0].id.clone() };
-        let next = View::new(Some(head.id()), fence, round, head.members().iter().cloned().chain([more]), []);
+        let next =
+            View::new(Some(head.as_base()), fence, round, head.members().iter().cloned().chain([more]), []);
         let (now, peers) = (mesh.now, mesh.nodes[2].peers.clone());
         mesh.nodes[2].council.on_motion(now, &peers, next.clone(), (1, 0, 0));
         mesh.cut = vec![2];
@@ -142,7 +143,8 @@ fn a_bucket_stops_at_the_fence_of_a_vote_whose_end_is_not_known() {
     let head = mesh.nodes[0].view().expect("seated").clone();
     let more = Member::new(NodeId::new("n900"), 1);
     let round = Round { number: 1, proposer: head.members()[1].id.clone() };
-    let next = View::new(Some(head.id()), fence, round, head.members().iter().cloned().chain([more]), []);
+    let next =
+        View::new(Some(head.as_base()), fence, round, head.members().iter().cloned().chain([more]), []);
     let (now, peers) = (mesh.now, mesh.nodes[0].peers.clone());
     mesh.nodes[0].council.on_motion(now, &peers, next, (2, 0, 0));
     mesh.cut = vec![0];
