@@ -16,18 +16,24 @@ pub(crate) struct Book {
     /// Whether the limit is this node's own, or one that a peer told.
     pub(crate) own: bool,
     pub(crate) pages: SmallVec<[Page; 1]>,
-    pub(crate) demand: Demand,
     /// The ask for rights that is under way.
     pub(crate) asked: Option<u64>,
-    pub(crate) used: Timestamp,
-    /// Whether it is on the list of those that have something to tell.
-    pub(crate) listed: bool,
+    /// The window that the slip is about.
+    pub(crate) front: u64,
+    /// Whether a request is being tried on it: until that is over nobody else decides on it.
+    pub(crate) still: bool,
 }
 
 impl Book {
-    pub(crate) fn new(limit: Limit, now: Timestamp) -> Self {
-        let demand = Demand { rate: 0.0, at: now };
-        Self { limit, own: false, pages: SmallVec::new(), demand, asked: None, used: now, listed: false }
+    pub(crate) fn new(limit: Limit) -> Self {
+        Self { limit, own: false, pages: SmallVec::new(), asked: None, front: 0, still: false }
+    }
+
+    /// The page that the slip is about.
+    #[inline]
+    pub(crate) fn front_page(&mut self) -> Option<&mut Page> {
+        let front = self.front;
+        self.page(front)
     }
 
     #[inline]
@@ -56,7 +62,12 @@ impl Demand {
     /// Half a second forgets two thirds: an ask ahead is for the next moments, not for the window.
     const MEMORY: f32 = 0.5;
 
+    pub(crate) fn new(now: Timestamp) -> Self {
+        Self { rate: 0.0, at: now }
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    #[inline]
     pub(crate) fn note(&mut self, cost: u64, now: Timestamp) {
         let kept = self.kept(now);
         self.rate = self.rate * kept + cost.min(1 << 20) as f32 / Self::MEMORY;

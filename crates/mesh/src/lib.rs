@@ -19,6 +19,7 @@
 
 mod batch;
 mod book;
+mod books;
 mod chain;
 mod codec;
 mod council;
@@ -30,12 +31,15 @@ mod node;
 mod options;
 mod owner;
 mod page;
+mod parts;
 mod peers;
 mod purse;
 mod shelf;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
+mod slip;
 mod store;
+mod sync;
 mod till;
 mod view;
 mod wire;

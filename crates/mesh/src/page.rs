@@ -6,6 +6,7 @@ use crate::codec::period_nanos;
 use crate::member::Member;
 use crate::options::MeshOptions;
 use crate::purse::Purse;
+use crate::slip::Epoch;
 use crate::till::Till;
 use crate::view::View;
 use hivemind_core::store::Key;
@@ -25,7 +26,7 @@ pub(crate) struct Page {
     pub(crate) tag: u64,
     pub(crate) view: Arc<View>,
     /// When it was last compared with the view that holds.
-    pub(crate) epoch: u64,
+    pub(crate) epoch: Epoch,
     pub(crate) side: Side,
 }
 

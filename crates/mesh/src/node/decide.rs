@@ -53,14 +53,14 @@ impl Node {
         if let [charge] = batch
             && let Some(verdict) = self.decide_held(charge, context)
         {
-            return Decided::Now(Verdicts::new(true, [verdict]));
+            return Decided::Now(Verdicts::of_one(true, verdict));
         }
         let owed = Owed::list(batch);
         for charge in &owed {
             if charge.op == Op::Spend
-                && let Some(book) = self.shelf.books.get_mut(&charge.key)
+                && let Some(mut book) = self.shelf.books.get_mut(&charge.key)
             {
-                book.demand.note(charge.cost, context.now);
+                book.demand().note(charge.cost, context.now);
             }
         }
         let ticket = Ticket(self.number());
@@ -85,13 +85,17 @@ impl Node {
         if let [charge] = batch
             && let Some(verdict) = self.decide_held(charge, context)
         {
-            return Some(Verdicts::new(true, [verdict]));
+            return Some(Verdicts::of_one(true, verdict));
         }
         let owed = Owed::list(batch);
         match self.attempt(Ticket(0), &owed, context, &Stage::Fresh, Try::Probe) {
             Attempt::Done(verdicts) => Some(verdicts),
             Attempt::Wait(_) | Attempt::WouldWait => None,
         }
+    }
+
+    fn decide_held(&self, charge: &Charge<'_>, context: Context) -> Option<Verdict> {
+        self.shelf.books.parts().decide_held(charge, context, self.options.consistency)
     }
 
     /// Forgets one counter, here and at its owner.
@@ -110,8 +114,25 @@ impl Node {
         }
     }
 
-    /// Tries a batch.
+    /// Tries a batch. Its counters are held still meanwhile: whoever decides on one of them waits for the node.
     pub(super) fn attempt(
+        &mut self,
+        ticket: Ticket,
+        batch: &[Owed],
+        context: Context,
+        stage: &Stage,
+        how: Try,
+    ) -> Attempt {
+        let attempt = self.attempt_still(ticket, batch, context, stage, how);
+        for charge in batch {
+            if let Some(mut book) = self.shelf.books.get_mut(&charge.key) {
+                book.still = false;
+            }
+        }
+        attempt
+    }
+
+    fn attempt_still(
         &mut self,
         ticket: Ticket,
         batch: &[Owed],
@@ -172,8 +193,10 @@ impl Node {
         let Self { shelf, council, options, peers, .. } = self;
         let limit = &charge.limit;
         let tag = shelf.tag(council, options, (charge.key, limit), now);
-        let book = shelf.open(council, options, (charge.key, limit, tag), now)?;
+        let mut book = shelf.open(council, options, (charge.key, limit, tag), now)?;
         book.own = true;
+        // What is found here holds until the batch is settled.
+        book.still = true;
         let page = book.page(tag).ok_or(NoPage::NoView)?;
         let members = page.view.members().len();
         let regime = Regime::of(limit, members, options);
@@ -240,8 +263,8 @@ impl Node {
 
     /// Whether something of a batch is for an owner to do, so that it cannot be done without a word.
     fn needs_owner(&mut self, batch: &[Owed], trials: &[Trial]) -> bool {
-        let here = |charge: &Owed| {
-            let book = self.shelf.books.get(&charge.key);
+        let mut here = |charge: &Owed| {
+            let book = self.shelf.books.get_mut(&charge.key);
             book.is_some_and(|book| book.pages.iter().any(|page| matches!(page.side, Side::Till(_))))
         };
         let is_counter = |trial: &Trial| matches!(trial.after, Known::Counter { .. });
@@ -307,8 +330,7 @@ impl Node {
     fn record(&mut self, charge: &Owed, action: Action, after: &Known, trial: &Trial, now: Timestamp) -> u64 {
         let tag = self.shelf.tag(&self.council, &self.options, (charge.key, &charge.limit), now);
         let eventual = self.options.consistency == Consistency::Eventual;
-        let Some(book) = self.shelf.books.get_mut(&charge.key) else { return 0 };
-        let Some(page) = book.page(tag) else { return 0 };
+        let Some(mut page) = self.shelf.books.page(&charge.key, tag) else { return 0 };
         let spends = matches!(action, Action::Spend { .. }) && trial.verdict.is_admitted();
         let rest = match (&mut page.side, after) {
             (Side::Till(till), after) => {
@@ -351,6 +373,7 @@ impl Node {
                 }
             }
         };
+        drop(page);
         self.list(charge.key);
         rest
     }

@@ -90,7 +90,7 @@ impl Node {
         let told = place.subject.limit;
         let key = place.subject.key;
         let mut limit = told;
-        if let Some(book) = self.shelf.books.get_mut(&key) {
+        if let Some(mut book) = self.shelf.books.get_mut(&key) {
             let alike = std::mem::discriminant(&book.limit) == std::mem::discriminant(&told)
                 && (matches!(told, Limit::TokenBucket(_))
                     || period_nanos(&book.limit) == period_nanos(&told));
@@ -103,7 +103,7 @@ impl Node {
             }
         }
         let Self { shelf, council, options, .. } = self;
-        let book = shelf.open(council, options, (key, &limit, place.tag), now).ok()?;
+        let mut book = shelf.open(council, options, (key, &limit, place.tag), now).ok()?;
         let me = &council.me;
         let page = book.page(place.tag)?;
         if page.view.id() != place.view {
@@ -123,12 +123,13 @@ impl Node {
         let Some(limit) = self.open_told(now, place) else { return };
         let eventual = self.options.consistency == Consistency::Eventual;
         let moment = Page::moment(place.tag, &limit, now);
-        let page = self.shelf.books.get_mut(&place.subject.key).and_then(|book| book.page(place.tag));
-        let Some(Side::Till(till)) = page.map(|page| &mut page.side) else { return };
+        let Some(mut page) = self.shelf.books.page(&place.subject.key, place.tag) else { return };
+        let Side::Till(till) = &mut page.side else { return };
         till.hear(&limit, from, report, moment);
         if eventual {
             till.spread_news();
         }
+        drop(page);
         self.list(place.subject.key);
         self.serve_returned(now, place, report);
     }
@@ -144,7 +145,7 @@ impl Node {
             return;
         }
         let key = place.subject.key;
-        let Some(page) = self.shelf.books.get_mut(&key).and_then(|book| book.page(place.tag)) else { return };
+        let Some(mut page) = self.shelf.books.page(&key, place.tag) else { return };
         if page.view.owner(key) != Some(from) {
             return;
         }
@@ -159,6 +160,7 @@ impl Node {
                 link.urgent.push(item);
             }
         }
+        drop(page);
         self.list(key);
     }
 
@@ -172,7 +174,6 @@ impl Node {
         if self.upheavals != self.council.upheavals {
             self.upheavals = self.council.upheavals;
             self.shelf.books.clear();
-            self.listed.clear();
             self.asks.clear();
             self.parked.clear();
             let waiting: Vec<_> = self.waiting.keys().copied().collect();
