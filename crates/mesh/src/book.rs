@@ -18,15 +18,21 @@ pub(crate) struct Book {
     pub(crate) pages: SmallVec<[Page; 1]>,
     /// The ask for rights that is under way.
     pub(crate) asked: Option<u64>,
-    /// The window that the slip is about.
+    /// How much is asked for here, and when that was last written up.
+    pub(crate) demand: Demand,
+    pub(crate) used: Timestamp,
+    /// The window that the slip is about, and what it could spend when it was made.
     pub(crate) front: u64,
+    pub(crate) laid: u32,
     /// Whether a request is being tried on it: until that is over nobody else decides on it.
     pub(crate) still: bool,
 }
 
 impl Book {
-    pub(crate) fn new(limit: Limit) -> Self {
-        Self { limit, own: false, pages: SmallVec::new(), asked: None, front: 0, still: false }
+    pub(crate) fn new(limit: Limit, now: Timestamp) -> Self {
+        let demand = Demand { rate: 0.0, at: now };
+        let pages = SmallVec::new();
+        Self { limit, own: false, pages, asked: None, demand, used: now, front: 0, laid: 0, still: false }
     }
 
     /// The page that the slip is about.
@@ -62,12 +68,7 @@ impl Demand {
     /// Half a second forgets two thirds: an ask ahead is for the next moments, not for the window.
     const MEMORY: f32 = 0.5;
 
-    pub(crate) fn new(now: Timestamp) -> Self {
-        Self { rate: 0.0, at: now }
-    }
-
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    #[inline]
     pub(crate) fn note(&mut self, cost: u64, now: Timestamp) {
         let kept = self.kept(now);
         self.rate = self.rate * kept + cost.min(1 << 20) as f32 / Self::MEMORY;

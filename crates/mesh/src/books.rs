@@ -1,7 +1,7 @@
 //! The books of a node, opened one at a time: whoever has one open has the lock of its part, and
 //! the borrow that it takes keeps the node from opening another meanwhile.
 
-use crate::book::{Book, Demand};
+use crate::book::Book;
 use crate::page::Page;
 use crate::parts::{Part, Parts};
 use crate::slip::Slip;
@@ -17,15 +17,21 @@ pub(crate) struct Books {
     parts: Arc<Parts>,
     /// Only the node adds and removes.
     count: usize,
+    /// The present, as the node last heard of it: what is found spent on a slip was spent by then.
+    now: Timestamp,
 }
 
 impl Books {
     pub(crate) fn new() -> Self {
-        Self { parts: Arc::new(Parts::new()), count: 0 }
+        Self { parts: Arc::new(Parts::new()), count: 0, now: Timestamp::EPOCH }
     }
 
     pub(crate) fn parts(&self) -> &Arc<Parts> {
         &self.parts
+    }
+
+    pub(crate) fn see(&mut self, now: Timestamp) {
+        self.now = now;
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -36,7 +42,7 @@ impl Books {
     pub(crate) fn get_mut(&mut self, key: &Key) -> Option<OpenBook<'_>> {
         let mut part = self.parts.part(*key);
         let (place, _) = part.place(*key, None)?;
-        Some(OpenBook::new(part, place))
+        Some(OpenBook::new(part, place, self.now))
     }
 
     /// Opens a book, and makes one if there is none and fewer than `most`.
@@ -51,7 +57,7 @@ impl Books {
         let mut part = self.parts.part(key);
         let (place, is_new) = part.place(key, new)?;
         self.count += usize::from(is_new);
-        Some(OpenBook::new(part, place))
+        Some(OpenBook::new(part, place, self.now))
     }
 
     /// Opens a book at one of its pages.
@@ -64,7 +70,7 @@ impl Books {
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Book> {
         let mut slip = self.parts.part(*key).remove(*key)?;
         self.count -= 1;
-        slip.write_up();
+        slip.write_up(self.now);
         Some(*slip.book)
     }
 
@@ -81,10 +87,8 @@ impl Books {
         let mut count = 0;
         for mut part in self.parts.each() {
             part.slips.retain(|slip| {
-                slip.write_up();
-                let stays = keeps(slip);
-                slip.copy_out();
-                stays
+                slip.write_up(self.now);
+                keeps(slip)
             });
             count += part.slips.len();
         }
@@ -122,16 +126,16 @@ impl Books {
     }
 }
 
-/// A book that is open: nobody else spends of it, and when it is closed its slip says what it says.
+/// A book that is open: nobody else spends of it, and its slip says nothing.
 pub(crate) struct OpenBook<'a> {
     part: MutexGuard<'a, Part>,
     place: usize,
 }
 
 impl<'a> OpenBook<'a> {
-    fn new(part: MutexGuard<'a, Part>, place: usize) -> Self {
+    fn new(part: MutexGuard<'a, Part>, place: usize, now: Timestamp) -> Self {
         let mut open = Self { part, place };
-        open.slip_mut().write_up();
+        open.slip_mut().write_up(now);
         open
     }
 
@@ -143,16 +147,6 @@ impl<'a> OpenBook<'a> {
     #[expect(clippy::expect_used, reason = "found when it was opened, and the lock is held since")]
     fn slip_mut(&mut self) -> &mut Slip {
         self.part.slips.get_bucket_mut(self.place).expect("it is open")
-    }
-
-    /// How much is asked for here.
-    pub(crate) fn demand(&mut self) -> &mut Demand {
-        &mut self.slip_mut().demand
-    }
-
-    pub(crate) fn use_at(&mut self, now: Timestamp) {
-        let slip = self.slip_mut();
-        slip.used = slip.used.max(now);
     }
 
     /// Puts it on the list of those that have something to tell, or says that it is not on it.
@@ -175,12 +169,6 @@ impl Deref for OpenBook<'_> {
 impl DerefMut for OpenBook<'_> {
     fn deref_mut(&mut self) -> &mut Book {
         &mut self.slip_mut().book
-    }
-}
-
-impl Drop for OpenBook<'_> {
-    fn drop(&mut self) {
-        self.slip_mut().copy_out();
     }
 }
 

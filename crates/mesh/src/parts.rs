@@ -71,7 +71,8 @@ impl Parts {
 
     /// A new epoch, for the views that stay until then. Only the node says so.
     pub(crate) fn begin_epoch(&self, fresh_until: Timestamp) {
-        self.epoch.store(self.epoch().wrapping_add(1), Ordering::Release);
+        // Never 0, which is the epoch of what was never compared.
+        self.epoch.store(self.epoch().wrapping_add(1).max(1), Ordering::Release);
         self.fresh_until.store(fresh_until.as_nanos(), Ordering::Release);
     }
 

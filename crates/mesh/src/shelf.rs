@@ -88,7 +88,7 @@ impl Shelf {
             self.unshared += 1;
             return Err(NoPage::Full);
         };
-        book.use_at(now);
+        book.used = book.used.max(now);
         // The usual case first: a page that was opened in the present views.
         if book.limit == *limit && book.page(tag).is_some_and(|page| page.epoch == epoch) {
             return Ok(book);
@@ -143,10 +143,10 @@ impl Shelf {
         self.see(now);
         let latest = self.latest;
         self.books.retain(|slip| {
-            let Slip { book, used, listed, .. } = slip;
+            let Slip { book, listed, .. } = slip;
             let limit = book.limit;
             if matches!(limit, Limit::TokenBucket(_)) {
-                let idle = latest.since(*used) > limit.longest_memory().saturating_add(IDLE);
+                let idle = latest.since(book.used) > limit.longest_memory().saturating_add(IDLE);
                 return !idle || *listed || book.pages.iter().any(Page::is_lent);
             }
             // The last window is kept: slow clocks still ask for it, and a sliding one weighs it.

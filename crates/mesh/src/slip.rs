@@ -1,79 +1,74 @@
-//! What a decision that holds its rights reads and writes of a counter, in two cache lines beside
-//! its key. The book itself is behind a pointer, and such a decision does not follow it.
+//! What a decision that holds its rights reads and writes of a counter: one cache line, beside its
+//! key. The book itself is behind a pointer, and such a decision mostly does not follow it.
 //!
-//! A slip is an extract of one page: how much may be spent, or the counter of one's own. Whoever
-//! opens the book first writes into it what was spent on the slip, and closing it makes the slip
-//! anew, so a book that is open is always whole. Invariant: what the slip allows is never more
-//! than what the page holds.
+//! A slip is an extract of one page: how much may be spent without another look. Whoever opens the
+//! book first writes up in it what was spent on the slip, which is void from then on; the next
+//! decision makes it anew. Invariant: what a slip allows is never more than what its page holds,
+//! and a book that is open is whole.
 
-use crate::book::{Book, Demand};
-use crate::codec::{period_nanos, tag_at};
+use crate::book::Book;
+use crate::codec::tag_at;
 use crate::page::{Page, Side};
-use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::store::{Key, Outcome, Verdict};
-use hivemind_core::{Cost, Limit, Period, Timestamp};
+use hivemind_core::{Limit, Period, Timestamp};
 use std::time::Duration;
 
-/// Counts up whenever the view that holds may have become another.
+/// Counts up whenever the view that holds may have become another; from 1 on.
 pub(crate) type Epoch = u32;
+
+/// The epoch of a slip that says nothing.
+const VOID: Epoch = 0;
 
 /// One counter, as a held decision needs it.
 #[derive(Debug)]
-#[repr(align(64))] // Two lines, and never a part of a third.
+#[repr(align(64))]
 pub(crate) struct Slip {
     pub(crate) key: Key,
     pub(crate) book: Box<Book>,
-    terms: Terms,
-    /// The window that it is about; all of time for a bucket.
+    /// The limit, as far as two of them differ.
+    period: Period,
+    requests: u32,
+    burst: u32,
+    kind: Kind,
+    /// When its window begins.
     from: Timestamp,
-    until: Timestamp,
+    /// What may be spent.
+    can: u32,
+    /// What is left elsewhere, as far as was heard.
+    elsewhere: u32,
     /// When its page was last compared with the view that holds.
     epoch: Epoch,
     ledger: Ledger,
-    /// What was spent on the slip and is not in the book yet.
-    spent: u64,
-    pub(crate) demand: Demand,
-    pub(crate) used: Timestamp,
     /// Whether it is on the list of those that have something to tell.
     pub(crate) listed: bool,
 }
 
-/// What can be spent.
-#[derive(Clone, Copy, Debug)]
-enum Ledger {
-    /// Nothing without opening the book.
-    Closed,
-    /// Rights: so much, and so much in all as far as was heard; less what was spent on the slip.
-    Rights { can: u64, all: u64 },
-    /// The counter itself.
-    Counter { state: Option<State> },
-    /// The counter of a bucket of which tokens are lent: how much room it has is in the book.
-    Lent,
-}
-
-/// A limit in fewer bytes, to be compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Terms {
-    period: Period,
-    requests: u32,
-    burst: u32,
-    kind: u8,
+enum Kind {
+    Bucket,
+    Fixed,
+    Sliding,
 }
 
-impl Terms {
+/// Where to spend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ledger {
+    /// On the slip, and the owner is to hear of it.
+    Rights,
+    /// On the slip, which is about a window of this node's own.
+    Own,
+    /// In the book, since what is left changes with time.
+    Book,
+}
+
+impl Kind {
     #[inline]
     fn of(limit: &Limit) -> Self {
-        let kind = match limit {
-            Limit::TokenBucket(_) => 0,
-            Limit::FixedWindow(_) => 1,
-            _ => 2,
-        };
-        Self { period: limit.period(), requests: limit.requests(), burst: limit.burst(), kind }
-    }
-
-    #[inline]
-    fn is_bucket(self) -> bool {
-        self.kind == 0
+        match limit {
+            Limit::TokenBucket(_) => Self::Bucket,
+            Limit::FixedWindow(_) => Self::Fixed,
+            _ => Self::Sliding,
+        }
     }
 }
 
@@ -81,15 +76,16 @@ impl Slip {
     pub(crate) fn new(key: Key, limit: Limit, now: Timestamp) -> Self {
         Self {
             key,
-            book: Box::new(Book::new(limit)),
-            terms: Terms::of(&limit),
+            book: Box::new(Book::new(limit, now)),
+            period: limit.period(),
+            requests: limit.requests(),
+            burst: limit.burst(),
+            kind: Kind::of(&limit),
             from: Timestamp::EPOCH,
-            until: Timestamp::EPOCH,
-            epoch: 0,
-            ledger: Ledger::Closed,
-            spent: 0,
-            demand: Demand::new(now),
-            used: now,
+            can: 0,
+            elsewhere: 0,
+            epoch: VOID,
+            ledger: Ledger::Book,
             listed: false,
         }
     }
@@ -97,128 +93,133 @@ impl Slip {
     /// Spends, if that can be done with what is held. `None` says that it takes more, and that
     /// nothing was recorded.
     #[inline]
-    pub(crate) fn spend(
-        &mut self,
-        limit: &Limit,
-        cost: u64,
-        now: Timestamp,
-        epoch: Epoch,
-    ) -> Option<Verdict> {
-        if Terms::of(limit) != self.terms {
+    pub(crate) fn spend(&mut self, limit: &Limit, cost: u64, now: Timestamp, epoch: Epoch) -> Option<Verdict> {
+        if self.epoch != epoch || !self.is_of(now) {
+            self.turn_to(limit, epoch, now)?;
+        }
+        if !self.is_by(limit) {
             return None;
         }
-        if now < self.from || now >= self.until || epoch != self.epoch {
-            self.turn_to(tag_at(limit, now), epoch)?;
+        if self.ledger == Ledger::Book {
+            return self.spend_in_book(limit, cost, now);
         }
-        let verdict = match &mut self.ledger {
-            Ledger::Rights { can, all } => {
-                let spent = self.spent.checked_add(cost).filter(|spent| *spent <= *can)?;
-                if self.terms.is_bucket() && cost > u64::from(self.terms.burst) {
-                    return None;
-                }
-                let available = all.saturating_sub(self.spent);
-                self.spent = spent;
-                self.demand.note(cost, now);
-                let remaining = available.saturating_sub(cost);
-                Verdict { outcome: Outcome::Admitted, available, remaining, reset_after: self.reset(now) }
-            }
-            Ledger::Counter { state } => {
-                let action = Action::Spend { count_refusal: false };
-                let done = step(limit, *state, action, Cost::new(cost), now);
-                if !done.verdict.is_admitted() {
-                    return None;
-                }
-                *state = Some(done.state);
-                self.spent = self.spent.saturating_add(cost);
-                done.verdict
-            }
-            Ledger::Lent => match &mut self.book.front_page()?.side {
-                Side::Till(till) => till.spend(limit, cost, now)?,
-                Side::Purse(_) => return None,
-            },
-            Ledger::Closed => return None,
-        };
-        self.used = self.used.max(now);
-        Some(verdict)
+        let can = u64::from(self.can);
+        let left = u32::try_from(can.checked_sub(cost)?).unwrap_or(0);
+        self.can = left;
+        let available = can + u64::from(self.elsewhere);
+        let reset_after = Duration::from_nanos(self.reset_nanos(now));
+        Some(Verdict { outcome: Outcome::Admitted, available, remaining: available - cost, reset_after })
     }
 
-    /// Whether what was spent is to be told to somebody.
+    /// Whether what was spent is to be told to somebody, and was not listed before.
     #[inline]
-    pub(crate) fn has_rights(&self) -> bool {
-        matches!(self.ledger, Ledger::Rights { .. })
+    pub(crate) fn is_news(&self) -> bool {
+        self.ledger == Ledger::Rights && !self.listed
     }
 
-    /// When the window ends; for a bucket, when its next token is earned.
+    /// Whether it is about the window that `now` is in; a bucket has but one.
     #[inline]
-    fn reset(&self, now: Timestamp) -> Duration {
-        if self.terms.is_bucket() {
-            self.terms.period.length() / self.terms.requests.max(1)
-        } else {
-            self.until.since(now)
+    fn is_of(&self, now: Timestamp) -> bool {
+        let into = now.as_nanos().wrapping_sub(self.from.as_nanos());
+        into < self.period.nanos() || self.kind == Kind::Bucket
+    }
+
+    #[inline]
+    fn is_by(&self, limit: &Limit) -> bool {
+        let (kind, is_bucket) = (Kind::of(limit), self.kind == Kind::Bucket);
+        kind == self.kind
+            && limit.requests() == self.requests
+            && limit.period() == self.period
+            && (!is_bucket || limit.burst() == self.burst)
+    }
+
+    /// Until the window ends; for a bucket, until its next token is earned.
+    #[inline]
+    fn reset_nanos(&self, now: Timestamp) -> u64 {
+        match self.kind {
+            Kind::Bucket => self.period.nanos() / u64::from(self.requests.max(1)),
+            _ => self.from.as_nanos().saturating_add(self.period.nanos()).saturating_sub(now.as_nanos()),
         }
     }
 
-    /// Takes the page of another window, if there is one that is up to date.
+    #[inline(never)]
+    fn spend_in_book(&mut self, limit: &Limit, cost: u64, now: Timestamp) -> Option<Verdict> {
+        self.book.used = self.book.used.max(now);
+        match &mut self.book.front_page()?.side {
+            Side::Till(till) => till.spend(limit, cost, now),
+            Side::Purse(_) => None,
+        }
+    }
+
+    /// Is about the page of this window from now on, if there is one that is up to date.
     #[cold]
-    fn turn_to(&mut self, tag: u64, epoch: Epoch) -> Option<()> {
-        self.write_up();
-        self.book.front = tag;
-        self.copy_out();
-        (self.epoch == epoch && !matches!(self.ledger, Ledger::Closed)).then_some(())
-    }
-
-    /// Writes into the book what was spent on the slip, and closes it.
-    pub(crate) fn write_up(&mut self) {
-        if self.spent > 0
-            && let Some(page) = self.book.front_page()
-        {
-            match (&mut page.side, self.ledger) {
-                (Side::Purse(purse), _) => purse.spend(self.spent),
-                (Side::Till(till), Ledger::Counter { state }) => {
-                    till.state = state;
-                    till.note_spent(self.spent);
-                }
-                (Side::Till(_), _) => {}
-            }
+    fn turn_to(&mut self, limit: &Limit, epoch: Epoch, now: Timestamp) -> Option<()> {
+        self.write_up(now);
+        let book = &mut self.book;
+        let tag = tag_at(limit, now);
+        if book.still || book.limit != *limit {
+            return None;
         }
-        (self.spent, self.ledger) = (0, Ledger::Closed);
+        book.front = tag;
+        let page = book.front_page().filter(|page| page.epoch == epoch)?;
+        let from = Timestamp::from_nanos(tag.saturating_mul(limit.period().nanos()));
+        let (ledger, can, elsewhere) = extract(page, limit, from);
+        let fitting = |amount: u64| u32::try_from(amount).unwrap_or(u32::MAX);
+        (self.ledger, self.can, self.elsewhere) = (ledger, fitting(can), fitting(elsewhere));
+        book.laid = self.can;
+        (self.period, self.requests, self.burst) = (limit.period(), limit.requests(), limit.burst());
+        (self.kind, self.from, self.epoch) = (Kind::of(limit), from, epoch);
+        Some(())
     }
 
-    /// Makes the slip anew from the book.
-    pub(crate) fn copy_out(&mut self) {
-        let limit = self.book.limit;
-        self.terms = Terms::of(&limit);
-        (self.ledger, self.epoch, self.from, self.until) =
-            (Ledger::Closed, 0, Timestamp::EPOCH, Timestamp::EPOCH);
-        if self.book.still {
+    /// Writes up in the book what was spent on the slip, which is void from now on.
+    pub(crate) fn write_up(&mut self, now: Timestamp) {
+        if std::mem::replace(&mut self.epoch, VOID) == VOID || self.ledger == Ledger::Book {
             return;
         }
-        let Some(page) = self.book.front_page() else { return };
-        let is_bucket = matches!(limit, Limit::TokenBucket(_));
-        (self.ledger, self.epoch) = (extract(page, &limit), page.epoch);
-        (self.from, self.until) = if is_bucket {
-            (Timestamp::EPOCH, Timestamp::MAX)
-        } else {
-            let period = period_nanos(&limit);
-            let start = page.tag.saturating_mul(period);
-            (Timestamp::from_nanos(start), Timestamp::from_nanos(start.saturating_add(period)))
-        };
+        let book = &mut *self.book;
+        let spent = u64::from(book.laid - self.can);
+        book.laid = self.can;
+        if spent == 0 {
+            return;
+        }
+        book.used = book.used.max(now);
+        let limit = book.limit;
+        match book.front_page().map(|page| &mut page.side) {
+            Some(Side::Purse(purse)) => {
+                purse.spend(spent);
+                book.demand.note(spent, now);
+            }
+            Some(Side::Till(till)) => {
+                till.spend(&limit, spent, self.from);
+            }
+            None => {}
+        }
     }
 }
 
-fn extract(page: &Page, limit: &Limit) -> Ledger {
-    let is_bucket = matches!(limit, Limit::TokenBucket(_));
+/// What a page lets a slip spend, and what is left elsewhere.
+fn extract(page: &Page, limit: &Limit, from: Timestamp) -> (Ledger, u64, u64) {
+    let units = |number: i64| u64::try_from(number).unwrap_or(0);
     match &page.side {
         Side::Purse(purse) => {
             // Whatever an owner grants, no node alone admits more than the limit.
-            let most = i64::from(limit.burst()) - purse.net_spent();
+            let full = i64::from(limit.burst());
+            let is_bucket = matches!(limit, Limit::TokenBucket(_));
+            let most = if is_bucket { full } else { full - purse.net_spent() };
             let unspent = purse.unspent();
-            let can = if is_bucket { unspent } else { unspent.min(most) };
-            let units = |number: i64| u64::try_from(number).unwrap_or(0);
-            Ledger::Rights { can: units(can), all: units(unspent.saturating_add(purse.left.max(0))) }
+            let can = units(unspent.min(most));
+            let all = units(unspent.saturating_add(purse.left.max(0)));
+            (Ledger::Rights, can, all.saturating_sub(can))
         }
-        Side::Till(till) if is_bucket && till.held() > 0 => Ledger::Lent,
-        Side::Till(till) => Ledger::Counter { state: till.state },
+        Side::Till(till) => {
+            // A clock that stepped back leaves a counter in the window that it has reached.
+            let reached = till.state.is_some_and(|state| state.bits().0 > page.tag);
+            if matches!(limit, Limit::FixedWindow(_)) && !reached {
+                (Ledger::Own, till.left(limit, from), 0)
+            } else {
+                (Ledger::Book, 0, 0)
+            }
+        }
     }
 }
-

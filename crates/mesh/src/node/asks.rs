@@ -136,7 +136,7 @@ impl Node {
             return false;
         }
         let rest = super::super::codec::period_nanos(&charge.limit);
-        let ahead = book.demand().within(HORIZON.min(Duration::from_nanos(rest)), now);
+        let ahead = book.demand.within(HORIZON.min(Duration::from_nanos(rest)), now);
         drop(book);
         let counter = Unseen { key: charge.key, limit: charge.limit, tag };
         let want = Want::Lend { need: lacks, ahead };

@@ -55,12 +55,13 @@ impl Node {
         {
             return Decided::Now(Verdicts::of_one(true, verdict));
         }
+        self.shelf.books.see(context.now);
         let owed = Owed::list(batch);
         for charge in &owed {
             if charge.op == Op::Spend
                 && let Some(mut book) = self.shelf.books.get_mut(&charge.key)
             {
-                book.demand().note(charge.cost, context.now);
+                book.demand.note(charge.cost, context.now);
             }
         }
         let ticket = Ticket(self.number());
@@ -87,6 +88,7 @@ impl Node {
         {
             return Some(Verdicts::of_one(true, verdict));
         }
+        self.shelf.books.see(context.now);
         let owed = Owed::list(batch);
         match self.attempt(Ticket(0), &owed, context, &Stage::Fresh, Try::Probe) {
             Attempt::Done(verdicts) => Some(verdicts),

@@ -16,6 +16,7 @@ use hivemind_core::{Limit, Timestamp};
 impl Node {
     /// A frame came from a peer, whose name the transport vouches for.
     pub fn on_frame(&mut self, now: Timestamp, from: &NodeId, bytes: &[u8]) {
+        self.shelf.books.see(now);
         self.meet(from.clone());
         if self.read(now, from, bytes).is_err() {
             self.unreadable += 1;

@@ -27,7 +27,7 @@ impl Parts {
         let mut part = self.part(charge.key);
         let slip = part.find(charge.key)?;
         let verdict = slip.spend(charge.limit, charge.cost.get(), now, epoch)?;
-        if slip.has_rights() && !slip.listed {
+        if slip.is_news() {
             slip.listed = true;
             part.listed.push(charge.key);
         }

@@ -14,6 +14,7 @@ use std::time::Duration;
 impl Node {
     /// Time has passed; every few milliseconds will do.
     pub fn on_tick(&mut self, now: Timestamp) {
+        self.shelf.books.see(now);
         self.expire(now);
         if self.council.on_tick(now, &self.peers) {
             self.tell_views(now);
