@@ -45,6 +45,11 @@ impl Books {
         Some(OpenBook::new(part, place, self.now))
     }
 
+    /// Looks into a book without opening it: whatever a slip can spend is not to be read here.
+    pub(crate) fn look<R>(&self, key: &Key, read: impl FnOnce(&Book) -> R) -> Option<R> {
+        self.parts.part(*key).find(*key).map(|slip| read(&slip.book))
+    }
+
     /// Opens a book, and makes one if there is none and fewer than `most`.
     pub(crate) fn get_or_insert(
         &mut self,
@@ -176,6 +181,13 @@ impl DerefMut for OpenBook<'_> {
 pub(crate) struct OpenPage<'a> {
     book: OpenBook<'a>,
     place: usize,
+}
+
+impl OpenPage<'_> {
+    /// Puts its book on the list of those that have something to tell.
+    pub(crate) fn list(&mut self) {
+        self.book.set_listed(true);
+    }
 }
 
 impl Deref for OpenPage<'_> {

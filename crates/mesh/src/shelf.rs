@@ -122,9 +122,14 @@ impl Shelf {
     ) -> u64 {
         let present = tag_at(limit, now);
         let decided = council.current(now).is_some_and(|view| decides(limit, view, options));
-        let book = self.books.get_mut(&key).filter(|_| decided);
-        let page = book.as_ref().and_then(|book| book.pages.last());
-        page.filter(|page| decides(limit, &page.view, options)).map_or(present, |page| page.tag)
+        if !decided {
+            return present;
+        }
+        let last = |book: &Book| {
+            let page = book.pages.last().filter(|page| decides(limit, &page.view, options));
+            page.map(|page| page.tag)
+        };
+        self.books.look(&key, last).flatten().unwrap_or(present)
     }
 
     /// A clock that was set back is followed; one that only stepped back is not.

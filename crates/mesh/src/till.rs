@@ -49,8 +49,8 @@ pub(crate) struct Account {
     serial: u64,
     /// What the member may hold of the account before this one, until it speaks of this one.
     stale: u64,
-    /// The asks that were served last: the network may bring one twice.
-    served: Vec<u64>,
+    /// The asks that were served last: the network may bring one twice. Most members never ask.
+    served: Option<Box<Vec<u64>>>,
     granted: u64,
     heard: Report,
     /// Returns that the member knows to have arrived.
@@ -66,7 +66,7 @@ impl Account {
             member,
             serial: 0,
             stale: 0,
-            served: Vec::new(),
+            served: None,
             granted: 0,
             heard: Report::default(),
             returned_told: 0,
@@ -169,6 +169,10 @@ impl Till {
         let index = if let Some(index) = self.accounts.iter().position(|account| account.member == *member) {
             index
         } else {
+            // There are thousands of such lists, so they grow by a few places and not by their double.
+            if self.accounts.len() == self.accounts.capacity() {
+                self.accounts.reserve_exact(2 + self.accounts.len() / 8);
+            }
             self.accounts.push(Account::new(member.clone(), now));
             self.accounts.len() - 1
         };
@@ -205,7 +209,7 @@ impl Till {
         if self.accounts.len() >= MOST_ACCOUNTS && !self.knows(member) {
             return false;
         }
-        let served = &mut self.account(member, now).served;
+        let served = &mut **self.account(member, now).served.get_or_insert_default();
         let is_new = !served.contains(&id);
         if is_new {
             if served.len() >= REMEMBERED_ASKS {

@@ -5,6 +5,7 @@ use super::held::ends;
 use super::remote::{Stage, Unseen};
 use super::{Decided, Node, Ticket, Waiting};
 use crate::batch::{self, Known, Owed, Trial};
+use crate::book::Book;
 use crate::codec::tag_at;
 use crate::dictionary::Subject;
 use crate::frame::{Item, Place, Report, Want};
@@ -265,9 +266,9 @@ impl Node {
 
     /// Whether something of a batch is for an owner to do, so that it cannot be done without a word.
     fn needs_owner(&mut self, batch: &[Owed], trials: &[Trial]) -> bool {
-        let mut here = |charge: &Owed| {
-            let book = self.shelf.books.get_mut(&charge.key);
-            book.is_some_and(|book| book.pages.iter().any(|page| matches!(page.side, Side::Till(_))))
+        let here = |charge: &Owed| {
+            let has_till = |book: &Book| book.pages.iter().any(|page| matches!(page.side, Side::Till(_)));
+            self.shelf.books.look(&charge.key, has_till).unwrap_or(false)
         };
         let is_counter = |trial: &Trial| matches!(trial.after, Known::Counter { .. });
         let gives = |charge: &Owed| matches!(charge.op, Op::Refund | Op::Debit);
@@ -375,8 +376,7 @@ impl Node {
                 }
             }
         };
-        drop(page);
-        self.list(charge.key);
+        page.list();
         rest
     }
 

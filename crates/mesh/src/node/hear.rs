@@ -2,6 +2,7 @@
 //! maximum; whatever cannot be read, or is about another view or window, is dropped.
 
 use super::{Lane, Node, Output};
+use crate::book::Book;
 use crate::chain::Chain;
 use crate::codec::{Encoder, Items, period_nanos, read_header};
 use crate::dictionary::{Heard, Spoken};
@@ -91,16 +92,17 @@ impl Node {
         let told = place.subject.limit;
         let key = place.subject.key;
         let mut limit = told;
-        if let Some(mut book) = self.shelf.books.get_mut(&key) {
-            let alike = std::mem::discriminant(&book.limit) == std::mem::discriminant(&told)
-                && (matches!(told, Limit::TokenBucket(_))
-                    || period_nanos(&book.limit) == period_nanos(&told));
+        let has_page = |book: &Book| book.pages.iter().any(|page| page.tag == place.tag);
+        let here = self.shelf.books.look(&key, |book| (book.limit, book.own || has_page(book)));
+        if let Some((here, counts)) = here {
+            let alike = std::mem::discriminant(&here) == std::mem::discriminant(&told)
+                && (matches!(told, Limit::TokenBucket(_)) || period_nanos(&here) == period_nanos(&told));
             if !alike {
                 return None;
             }
             // A node's own limit counts, and within a window what it began with.
-            if book.own || book.page(place.tag).is_some() {
-                limit = book.limit;
+            if counts {
+                limit = here;
             }
         }
         let Self { shelf, council, options, .. } = self;
@@ -130,8 +132,8 @@ impl Node {
         if eventual {
             till.spread_news();
         }
+        page.list();
         drop(page);
-        self.list(place.subject.key);
         self.serve_returned(now, place, report);
     }
 
@@ -161,8 +163,7 @@ impl Node {
                 link.urgent.push(item);
             }
         }
-        drop(page);
-        self.list(key);
+        page.list();
     }
 
     /// Follows the views: pages are compared anew, and what was held under another mesh is void.
