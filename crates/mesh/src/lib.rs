@@ -25,6 +25,8 @@ mod codec;
 mod council;
 mod dictionary;
 mod frame;
+#[cfg(all(test, loom))]
+mod interleavings;
 mod member;
 mod motion;
 mod node;

@@ -63,11 +63,7 @@ pub(crate) enum NoPage {
 
 impl Shelf {
     pub(crate) fn new() -> Self {
-        Self {
-            books: Books::new(),
-            latest: Timestamp::EPOCH,
-            unshared: 0,
-        }
+        Self { books: Books::new(), latest: Timestamp::EPOCH, unshared: 0 }
     }
 
     /// The book of a counter, with the page of this window open in the view that holds now.

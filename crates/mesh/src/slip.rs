@@ -93,7 +93,13 @@ impl Slip {
     /// Spends, if that can be done with what is held. `None` says that it takes more, and that
     /// nothing was recorded.
     #[inline]
-    pub(crate) fn spend(&mut self, limit: &Limit, cost: u64, now: Timestamp, epoch: Epoch) -> Option<Verdict> {
+    pub(crate) fn spend(
+        &mut self,
+        limit: &Limit,
+        cost: u64,
+        now: Timestamp,
+        epoch: Epoch,
+    ) -> Option<Verdict> {
         if self.epoch != epoch || !self.is_of(now) {
             self.turn_to(limit, epoch, now)?;
         }

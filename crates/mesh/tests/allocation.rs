@@ -23,11 +23,8 @@ fn a_decision_on_a_known_key_allocates_nothing() {
     let now = Timestamp::from_millis(1_700_000_000_000);
     let later = Timestamp::from_millis(1_700_000_000_007);
     let bucket = Limit::token_bucket(Rate::per_second(1_000).unwrap(), 1_000_000).unwrap();
-    let limits = [
-        Limit::fixed_window(u32::MAX, Period::DAY),
-        Limit::sliding_window(1_000_000, Period::DAY),
-        bucket,
-    ];
+    let limits =
+        [Limit::fixed_window(u32::MAX, Period::DAY), Limit::sliding_window(1_000_000, Period::DAY), bucket];
     // Of three nodes, the first owns some of these counters and holds rights to others.
     for node in seated(3, &MeshOptions::default(), now) {
         let store = MeshStore::new(node, Nobody);
