@@ -18,7 +18,7 @@ const PARTS: usize = 2;
 /// All slips of one node, shared by it and by whoever decides beside it.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    parts: [Aligned; PARTS],
+    all: [Aligned; PARTS],
     /// Until when pages that were compared with the present views need not be compared again.
     fresh_until: AtomicU64,
     epoch: AtomicU32,
@@ -40,7 +40,7 @@ pub(crate) struct Part {
 impl Parts {
     pub(crate) fn new() -> Self {
         Self {
-            parts: std::array::from_fn(|_| Aligned::default()),
+            all: std::array::from_fn(|_| Aligned::default()),
             fresh_until: AtomicU64::new(0),
             epoch: AtomicU32::new(0),
         }
@@ -51,11 +51,11 @@ impl Parts {
     pub(crate) fn part(&self, key: Key) -> MutexGuard<'_, Part> {
         // Other bits of the hash than those that find the place in a part's table.
         let bits = usize::try_from(key.bits().1 >> 32 & 0xffff).unwrap_or(0);
-        lock(&self.parts[bits % PARTS].0)
+        lock(&self.all[bits % PARTS].0)
     }
 
     pub(crate) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, Part>> {
-        self.parts.iter().map(|Aligned(part)| lock(part))
+        self.all.iter().map(|Aligned(part)| lock(part))
     }
 
     #[inline]

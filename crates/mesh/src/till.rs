@@ -41,6 +41,10 @@ pub(crate) struct Till {
     pub(crate) recalled: Option<Timestamp>,
 }
 
+/// Numbers of asks, the oldest first.
+#[derive(Clone, Debug, Default)]
+struct Served(Vec<u64>);
+
 /// What one run of a member has been granted, and said.
 #[derive(Clone, Debug)]
 pub(crate) struct Account {
@@ -50,7 +54,7 @@ pub(crate) struct Account {
     /// What the member may hold of the account before this one, until it speaks of this one.
     stale: u64,
     /// The asks that were served last: the network may bring one twice. Most members never ask.
-    served: Option<Box<Vec<u64>>>,
+    served: Option<Box<Served>>,
     granted: u64,
     heard: Report,
     /// Returns that the member knows to have arrived.
@@ -209,7 +213,7 @@ impl Till {
         if self.accounts.len() >= MOST_ACCOUNTS && !self.knows(member) {
             return false;
         }
-        let served = &mut **self.account(member, now).served.get_or_insert_default();
+        let Served(served) = &mut **self.account(member, now).served.get_or_insert_default();
         let is_new = !served.contains(&id);
         if is_new {
             if served.len() >= REMEMBERED_ASKS {
