@@ -73,7 +73,7 @@ impl Mesh {
 
     /// Decides, and waits if need be: whoever waits is served by the thread that brings the mail.
     fn decide(&self, node: usize, batch: &[Charge<'_>]) -> Verdicts {
-        let store = &self.stores[node].1;
+        let (_, store) = self.stores.get(node).unwrap();
         if let Some(verdicts) = store.try_decide(batch, Context::at(self.now())) {
             return verdicts;
         }
