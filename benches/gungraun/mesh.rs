@@ -64,14 +64,18 @@ fn node_that(limit: Limit, owns: bool) -> Ready<MeshStore<Nobody>> {
     let names: Vec<_> = nodes.iter().map(|node| node.member().id.clone()).collect();
     let owner = Members::new(names.clone()).owner(KEY).cloned();
     let chosen = names.iter().position(|name| (Some(name) == owner.as_ref()) == owns).unwrap_or(0);
-    // Those that hold nothing yet ask, and the more they want the more they are lent.
-    for _ in 0..1_000 {
-        if let Decided::Now(_) = nodes[chosen].decide(&[charge], Context::at(before())) {
-            break;
+    // Who holds nothing asks, and the more was asked for lately the more it is lent: in the end enough for some more.
+    let mut asked = false;
+    for round in 0..400 {
+        let has_waited = std::mem::replace(&mut asked, false);
+        match nodes[chosen].decide(&[charge], Context::at(before())) {
+            Decided::Now(_) if round > 300 && has_waited => break,
+            Decided::Now(_) => {}
+            Decided::Later(_) => {
+                asked = true;
+                (0..4).for_each(|_| exchange(&mut nodes));
+            }
         }
-    }
-    for _ in 0..4 {
-        exchange(&mut nodes);
     }
     let store = MeshStore::new(nodes.swap_remove(chosen), Nobody);
     for _ in 0..3 {

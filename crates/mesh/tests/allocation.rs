@@ -17,11 +17,11 @@ impl Carrier for Nobody {
     fn carry(&self, _: &NodeId, _: Lane, _: Vec<u8>) {}
 }
 
-// Seen failing on: a part whose list of what is to be told has room for nothing yet.
+// Seen failing on: what is to be told is taken with the room that its list had.
 #[test]
 fn a_decision_on_a_known_key_allocates_nothing() {
     let now = Timestamp::from_millis(1_700_000_000_000);
-    let later = Timestamp::from_millis(1_700_000_000_007);
+    let later = Timestamp::from_millis(1_700_000_000_060);
     let bucket = Limit::token_bucket(Rate::per_second(1_000).unwrap(), 1_000_000).unwrap();
     let limits =
         [Limit::fixed_window(u32::MAX, Period::DAY), Limit::sliding_window(1_000_000, Period::DAY), bucket];
@@ -46,6 +46,8 @@ fn a_decision_on_a_known_key_allocates_nothing() {
             };
             let held: Vec<_> = charges.iter().filter(held).copied().collect();
             assert!(held.len() > 100, "{limit}: only {} are held", held.len());
+            // All is told, so the next decisions have to list it anew.
+            store.on_tick(later);
             let region = Region::new(ALLOCATOR);
             let passed = |charge: &Charge<'_>| {
                 let decided = store.try_decide(&[*charge], Context::at(later));

@@ -13,9 +13,9 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use std::thread;
 
 const NODES: usize = 3;
-const THREADS: usize = 4;
-const REQUESTS: u64 = 6_000;
-const BUDGET: u32 = 18_000;
+const THREADS: usize = 6;
+const REQUESTS: u64 = 30_000;
+const BUDGET: u32 = 120_000;
 /// A midnight: the day lasts longer than the test lets time pass.
 const START: u64 = 1_699_920_000_000_000_000;
 
