@@ -3,6 +3,7 @@
 //!
 //!     cargo run --release --bin mesh
 
+use hivemind_benches::resident;
 use hivemind_benches::rounds::{Contender, TURN, hot, interleave};
 use hivemind_benches::watch::nanos_each;
 use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, Store, StoreOptions, Sharing};
@@ -127,26 +128,33 @@ fn merging() {
     println!("\nmerging: {each:.0} ns and {:.1} bytes an update; 100,000 updates/s are {:.1} % of a core", bytes as f64 / updates as f64, each / 100.0);
 }
 
-/// A node of ten, with 100,000 shared keys.
+/// A node of ten, with 100,000 shared keys: as one window runs, and as the next has begun and the last is still kept.
 fn memory() {
     let limit = Limit::fixed_window(100, Period::HOUR);
-    let start = SystemClock.now();
+    let hour = Period::HOUR.nanos();
+    // The middle of an hour, so that the first window is one.
+    let start = Timestamp::from_nanos(SystemClock.now().as_nanos() / hour * hour + hour / 2);
     let mut nodes = seated(10, &MeshOptions::default(), start);
-    let region = Region::new(ALLOCATOR);
-    let before = region.change();
-    for index in 0..100_000 {
-        for node in &mut nodes {
-            node.decide(&[charge(index, &limit)], Context::at(start));
+    let (region, resident_before) = (Region::new(ALLOCATOR), resident::bytes());
+    for (name, begins) in [("one window", start.as_nanos()), ("two windows", start.as_nanos() + hour)] {
+        for index in 0..100_000 {
+            for node in &mut nodes {
+                node.decide(&[charge(index, &limit)], Context::at(Timestamp::from_nanos(begins)));
+            }
+            if index % 20_000 == 19_999 {
+                exchange(&mut nodes, Timestamp::from_nanos(begins + index * 5_000));
+            }
         }
-        if index % 20_000 == 19_999 {
-            exchange(&mut nodes, Timestamp::from_nanos(start.as_nanos() + index * 5_000));
-        }
+        exchange(&mut nodes, Timestamp::from_nanos(begins + 1_000_000_000));
+        let change = region.change();
+        let held = change.bytes_allocated as i64 - change.bytes_deallocated as i64;
+        let resident = resident::bytes().saturating_sub(resident_before);
+        println!(
+            "memory, {name}: {:.1} MB a node with 100,000 keys on 10 nodes, {:.1} MB resident",
+            held as f64 / 10.0 / 1e6,
+            resident as f64 / 10.0 / 1e6
+        );
     }
-    exchange(&mut nodes, Timestamp::from_nanos(start.as_nanos() + 1_000_000_000));
-    let after = region.change();
-    let held = (after.bytes_allocated - before.bytes_allocated) as i64
-        - (after.bytes_deallocated - before.bytes_deallocated) as i64;
-    println!("memory: {:.1} MB a node with 100,000 keys on 10 nodes", held as f64 / 10.0 / 1e6);
 }
 
 fn exchange(nodes: &mut [Node], now: Timestamp) {

@@ -17,9 +17,10 @@ pub(crate) struct Book {
     /// Whether the limit is this node's own, or one that a peer told.
     pub(crate) own: bool,
     pub(crate) pages: SmallVec<[Page; 1]>,
-    pub(crate) demand: Demand,
     /// The ask for rights that is under way.
     pub(crate) asked: Option<u64>,
+    /// How much is asked for here, and when that was last written up.
+    pub(crate) demand: Demand,
     pub(crate) used: Timestamp,
     /// Where the limit is `eventual`: what this node has counted and heard of, all windows in one.
     pub(crate) counted: Option<Box<State>>,
@@ -27,8 +28,11 @@ pub(crate) struct Book {
     pub(crate) alone: (u64, u64),
     /// A bucket whose owner cannot be reached: this node's part of it, kept here.
     pub(crate) part: Option<Box<State>>,
-    /// Whether it is on the list of those that have something to tell.
-    pub(crate) listed: bool,
+    /// The window that the slip is about, and what it could spend when it was made.
+    pub(crate) front: u64,
+    pub(crate) laid: u32,
+    /// Whether a request is being tried on it: until that is over nobody else decides on it.
+    pub(crate) still: bool,
 }
 
 impl Book {
@@ -44,7 +48,9 @@ impl Book {
             counted: None,
             alone: (0, 0),
             part: None,
-            listed: false,
+            front: 0,
+            laid: 0,
+            still: false,
         }
     }
 
@@ -60,6 +66,13 @@ impl Book {
     /// What this node admitted of a window whose view it does not know.
     pub(crate) fn alone_in(&self, tag: u64) -> u64 {
         if self.alone.0 == tag { self.alone.1 } else { 0 }
+    }
+
+    /// The page that the slip is about.
+    #[inline]
+    pub(crate) fn front_page(&mut self) -> Option<&mut Page> {
+        let front = self.front;
+        self.page(front)
     }
 
     #[inline]

@@ -19,25 +19,31 @@
 
 mod batch;
 mod book;
+mod books;
 mod chain;
 mod codec;
 mod council;
 mod dictionary;
 mod frame;
 mod guard;
+#[cfg(all(test, loom))]
+mod interleavings;
 mod member;
 mod motion;
 mod node;
 mod options;
 mod owner;
 mod page;
+mod parts;
 mod peers;
 mod purse;
 mod replay;
 mod shelf;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
+mod slip;
 mod store;
+mod sync;
 mod till;
 mod view;
 mod wire;

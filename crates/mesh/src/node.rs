@@ -21,8 +21,9 @@ use crate::council::Council;
 use crate::dictionary::{Heard, Spoken};
 use crate::frame::Item;
 use crate::member::{Generation, Member};
-use crate::options::MeshOptions;
+use crate::options::{Consistency, MeshOptions};
 use crate::owner::NodeId;
+use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::replay::Replay;
 use crate::shelf::Shelf;
@@ -31,6 +32,7 @@ use asks::{Ask, Parked};
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Context, Key, MemoryStore, StoreOptions, Verdicts};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// How often at most rights are told early, and how often what waits is looked at.
 pub(crate) const EARLY: std::time::Duration = std::time::Duration::from_millis(10);
@@ -110,8 +112,6 @@ pub struct Node {
     asks: BTreeMap<u64, Ask>,
     waiting: BTreeMap<Ticket, Waiting>,
     parked: Vec<Parked>,
-    /// Books that have something to tell at the next tick.
-    listed: Vec<Key>,
     outputs: Vec<Output>,
     local: LocalCounters,
     next_number: u64,
@@ -150,7 +150,6 @@ impl Node {
             asks: BTreeMap::new(),
             waiting: BTreeMap::new(),
             parked: Vec::new(),
-            listed: Vec::new(),
             outputs: Vec::new(),
             local: LocalCounters(local),
             next_number: 0,
@@ -242,6 +241,15 @@ impl Node {
         }
     }
 
+    /// Its counters, for whoever decides beside it with what is held.
+    pub(crate) fn parts(&self) -> &Arc<Parts> {
+        self.shelf.books.parts()
+    }
+
+    pub(crate) fn consistency(&self) -> Consistency {
+        self.options.consistency
+    }
+
     /// This run of this node.
     #[must_use]
     pub fn member(&self) -> &Member {
@@ -255,12 +263,7 @@ impl Node {
 
     /// Remembers to tell the owner, or the members, of what changed.
     fn list(&mut self, key: Key) {
-        if let Some(book) = self.shelf.books.get_mut(&key)
-            && !book.listed
-        {
-            book.listed = true;
-            self.listed.push(key);
-        }
+        self.shelf.books.list(key);
     }
 }
 

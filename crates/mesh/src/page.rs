@@ -8,6 +8,7 @@ use crate::guard::Guard;
 use crate::member::Member;
 use crate::options::MeshOptions;
 use crate::purse::{Purse, signed};
+use crate::slip::Epoch;
 use crate::till::Till;
 use crate::view::View;
 use hivemind_core::store::Key;
@@ -27,7 +28,7 @@ pub(crate) struct Page {
     pub(crate) tag: u64,
     pub(crate) view: Arc<View>,
     /// When it was last compared with the view that holds.
-    pub(crate) epoch: u64,
+    pub(crate) epoch: Epoch,
     pub(crate) side: Side,
     /// The members of the view it began in, if this run was among them; else 0, and it has no share of it.
     began_with: usize,

@@ -2,11 +2,13 @@
 //! and by the view that holds now. Bounded: a counter past the cap is not shared.
 
 use crate::book::Book;
+use crate::books::{Books, OpenBook};
 use crate::codec::{period_nanos, tag_at};
 use crate::council::{Begun, Council};
 use crate::member::Member;
 use crate::options::MeshOptions;
 use crate::page::{Page, Regime, Side};
+use crate::slip::Slip;
 use crate::till::Till;
 use crate::view::View;
 use hashbrown::HashMap;
@@ -42,11 +44,7 @@ pub(crate) const IDLE: std::time::Duration = std::time::Duration::from_secs(300)
 /// All books of this node.
 #[derive(Clone, Debug)]
 pub(crate) struct Shelf {
-    pub(crate) books: KeyMap<Book>,
-    /// Until when pages that were compared with the present views need not be compared again.
-    fresh_until: Timestamp,
-    /// Counts up whenever the view that holds may have become another.
-    epoch: u64,
+    pub(crate) books: Books,
     /// The latest moment that was seen. A window that is over by it is not opened again, since its page
     /// may be gone: a clock that steps back finds no second limit there.
     latest: Timestamp,
@@ -67,13 +65,7 @@ pub(crate) enum NoPage {
 
 impl Shelf {
     pub(crate) fn new() -> Self {
-        Self {
-            books: KeyMap::default(),
-            fresh_until: Timestamp::EPOCH,
-            epoch: 0,
-            latest: Timestamp::EPOCH,
-            unshared: 0,
-        }
+        Self { books: Books::new(), latest: Timestamp::EPOCH, unshared: 0 }
     }
 
     /// The book of a counter, with the page of this window open in the view that holds now.
@@ -83,35 +75,22 @@ impl Shelf {
         options: &MeshOptions,
         (key, limit, tag): (Key, &Limit, u64),
         now: Timestamp,
-    ) -> Result<&mut Book, NoPage> {
+    ) -> Result<OpenBook<'_>, NoPage> {
         self.see(now);
-        if now >= self.fresh_until {
-            self.fresh_until = council.stays_until(now);
-            self.epoch += 1;
+        let parts = self.books.parts();
+        if !parts.is_fresh(now) {
+            parts.begin_epoch(council.stays_until(now));
         }
-        let epoch = self.epoch;
-        // The usual case first: a page that was opened in the present views.
-        let has_book = match self.books.get_mut(&key) {
-            Some(book) if book.limit == *limit => {
-                if book.page(tag).is_some_and(|page| page.epoch == epoch) {
-                    book.used = book.used.max(now);
-                    // Asked for once more, since a borrow that is returned early cannot be given up.
-                    return self.books.get_mut(&key).ok_or(NoPage::Full);
-                }
-                true
-            }
-            Some(_) => true,
-            None => false,
+        let epoch = parts.epoch();
+        let Some(mut book) = self.books.get_or_insert(key, limit, now, options.max_keys) else {
+            self.unshared += 1;
+            return Err(NoPage::Full);
         };
-        if !has_book {
-            if self.books.len() >= options.max_keys {
-                self.unshared += 1;
-                return Err(NoPage::Full);
-            }
-            self.books.insert(key, Book::new(*limit, now));
-        }
-        let book = self.books.get_mut(&key).ok_or(NoPage::Full)?;
         book.used = book.used.max(now);
+        // The usual case first: a page that was opened in the present views.
+        if book.limit == *limit && book.page(tag).is_some_and(|page| page.epoch == epoch) {
+            return Ok(book);
+        }
         if book.limit != *limit {
             book.change_limit(limit, (&council.me, key), options, now);
         }
@@ -120,11 +99,11 @@ impl Shelf {
             if !decides && tag.saturating_add(1) < tag_at(limit, self.latest) {
                 return Err(NoPage::NoView);
             }
-            let mut page = begin(book, council, options, (key, limit, tag), now)?;
+            let mut page = begin(&book, council, options, (key, limit, tag), now)?;
             page.take_off(book.alone_in(tag), limit, Page::moment(tag, limit, now));
             book.add(page);
         }
-        keep_up(book, council, (key, limit, tag), now)?;
+        keep_up(&mut book, council, (key, limit, tag), now)?;
         if let Some(page) = book.page(tag) {
             page.epoch = epoch;
         }
@@ -142,8 +121,14 @@ impl Shelf {
     ) -> u64 {
         let present = tag_at(limit, now);
         let decided = council.current(now).is_some_and(|view| decides(limit, view, options));
-        let page = self.books.get(&key).filter(|_| decided).and_then(|book| book.pages.last());
-        page.filter(|page| decides(limit, &page.view, options)).map_or(present, |page| page.tag)
+        if !decided {
+            return present;
+        }
+        let last = |book: &Book| {
+            let page = book.pages.last().filter(|page| decides(limit, &page.view, options));
+            page.map(|page| page.tag)
+        };
+        self.books.look(&key, last).flatten().unwrap_or(present)
     }
 
     /// A clock that was set back is followed; one that only stepped back is not.
@@ -151,7 +136,8 @@ impl Shelf {
         let was_set = self.latest.since(now) > STEP_BACK;
         if was_set {
             // How long a purse without end has lived is no longer known; its till may be gone before it.
-            self.books.retain(|_, book| {
+            self.books.retain(|slip| {
+                let book = &slip.book;
                 let is_bucket = matches!(book.limit, Limit::TokenBucket(_));
                 !is_bucket || !book.pages.iter().all(Page::is_endless_purse)
             });
@@ -159,23 +145,9 @@ impl Shelf {
         self.latest = if was_set { now } else { self.latest.max(now) };
     }
 
-    /// A book that is known under this limit, and the epoch that its pages must be of to be up to date;
-    /// nothing if the views have to be looked at first.
-    #[inline]
-    pub(crate) fn fresh(&mut self, key: Key, limit: &Limit, now: Timestamp) -> Option<(u64, &mut Book)> {
-        if now >= self.fresh_until || now < self.latest {
-            return None;
-        }
-        self.latest = now;
-        let epoch = self.epoch;
-        let book = self.books.get_mut(&key).filter(|book| book.limit == *limit)?;
-        book.used = now;
-        Some((epoch, book))
-    }
-
     /// Views changed, so every page is to be compared anew.
     pub(crate) fn views_changed(&mut self) {
-        self.fresh_until = Timestamp::EPOCH;
+        self.books.parts().views_changed();
     }
 
     /// Drops windows that are over, and buckets that nobody used until they were full again.
@@ -184,7 +156,8 @@ impl Shelf {
         self.see(now);
         let latest = self.latest;
         let mut lent = Vec::new();
-        self.books.retain(|key, book| {
+        self.books.retain(|slip| {
+            let Slip { key, book, listed, .. } = slip;
             let limit = book.limit;
             if matches!(limit, Limit::TokenBucket(_)) {
                 let is_purse = book.pages.iter().all(Page::is_purse);
@@ -195,7 +168,7 @@ impl Shelf {
                 if is_quiet && is_lent {
                     lent.push(*key);
                 }
-                return !idle || !is_purse && (book.listed || is_lent);
+                return !idle || !is_purse && (*listed || is_lent);
             }
             // The last window is kept: slow clocks still ask for it, and a sliding one weighs it.
             let present = tag_at(&limit, latest);
@@ -222,7 +195,7 @@ fn decides(limit: &Limit, view: &View, options: &MeshOptions) -> bool {
 }
 
 fn begin(
-    book: &mut Book,
+    book: &Book,
     council: &mut Council,
     options: &MeshOptions,
     (key, limit, tag): (Key, &Limit, u64),

@@ -218,6 +218,10 @@ impl Till {
         let index = if let Some(index) = self.accounts.iter().position(|account| account.member == *member) {
             index
         } else {
+            // There are thousands of such lists, so they grow by a few places and not by their double.
+            if self.accounts.len() == self.accounts.capacity() {
+                self.accounts.reserve_exact(2 + self.accounts.len() / 8);
+            }
             let has_share = self.has_share(member);
             self.accounts.push(Account::new(member.clone(), has_share, now));
             self.accounts.len() - 1

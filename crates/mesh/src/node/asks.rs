@@ -77,15 +77,15 @@ impl Node {
         now: Timestamp,
     ) -> Option<u64> {
         let id = self.number();
-        let book = self.shelf.books.get_mut(&counter.key)?;
-        let page = book.page(counter.tag)?;
-        let Side::Purse(purse) = &mut page.side else { return None };
+        let mut page = self.shelf.books.page(&counter.key, counter.tag)?;
         let to = page.view.owner(counter.key)?.clone();
+        let Side::Purse(purse) = &mut page.side else { return None };
         purse.told(now);
         let subject = Subject { key: counter.key, limit: counter.limit };
+        let (serial, report) = (purse.serial, purse.report());
         let place = Place { subject, view: page.view.id(), tag: counter.tag };
-        let serial = purse.serial;
-        let item = Item::Ask { id, place, report: purse.report(), want };
+        let item = Item::Ask { id, place, report, want };
+        drop(page);
         let least = match want {
             Want::Lend { need, .. } => need,
             _ => 0,
@@ -140,7 +140,7 @@ impl Node {
 
     fn want_rights(&mut self, ticket: Option<Ticket>, charge: &Owed, lacks: u64, now: Timestamp) -> bool {
         let tag = tag_at(&charge.limit, now);
-        let Some(book) = self.shelf.books.get_mut(&charge.key) else { return false };
+        let Some(mut book) = self.shelf.books.get_mut(&charge.key) else { return false };
         if let Some(id) = book.asked
             && let Some(ask) = self.asks.get_mut(&id)
             && ask.tag == tag
@@ -155,10 +155,11 @@ impl Node {
         }
         let rest = super::super::codec::period_nanos(&charge.limit);
         let ahead = book.demand.within(HORIZON.min(Duration::from_nanos(rest)), now);
+        drop(book);
         let counter = Unseen { key: charge.key, limit: charge.limit, tag };
         let want = Want::Lend { need: lacks, ahead };
         let id = self.ask(&counter, Kind::Lend, ticket.into_iter().collect(), want, now);
-        if let Some(book) = self.shelf.books.get_mut(&charge.key) {
+        if let Some(mut book) = self.shelf.books.get_mut(&charge.key) {
             book.asked = id;
         }
         id.is_some()
@@ -200,7 +201,7 @@ impl Node {
                 let exact = charge.consistency == Consistency::Exact;
                 let lacks = exact && charge.op == Op::Spend && !trial.verdict.is_admitted();
                 let tag = tag_at(&charge.limit, context.now);
-                let page = shelf.books.get_mut(&charge.key).filter(|_| lacks).and_then(|book| book.page(tag));
+                let page = shelf.books.page(&charge.key, tag).filter(|_| lacks);
                 page.is_some_and(|page| {
                     let regime = Regime::of(&charge.limit, page.view.members().len(), options);
                     matches!(&page.side, Side::Till(till) if regime != Regime::Decides && (till.held() > 0 || till.is_inherited()))
@@ -218,7 +219,7 @@ impl Node {
 
     /// Asks members for what they hold. Says whether something may come of it.
     fn recall(&mut self, key: Key, tag: u64, cost: u64, now: Timestamp) -> bool {
-        let Some(book) = self.shelf.books.get_mut(&key) else { return false };
+        let Some(mut book) = self.shelf.books.get_mut(&key) else { return false };
         let limit = book.limit;
         let Some(page) = book.page(tag) else { return false };
         let regime = Regime::of(&limit, page.view.members().len(), &self.options);
@@ -240,15 +241,17 @@ impl Node {
         let others = till.accounts().iter().map(|account| &account.member).filter(|member| !view.has(member));
         let guests: Vec<Member> = others.filter(|member| till.may_hold(member)).cloned().collect();
         till.recalled = Some(now);
+        drop(book);
         let mut told = false;
         let me = self.council.me.clone();
         for member in holders.iter().chain(&guests).filter(|member| **member != me) {
-            let Some(page) = self.shelf.books.get_mut(&key).and_then(|book| book.page(tag)) else { break };
+            let Some(mut page) = self.shelf.books.page(&key, tag) else { break };
             let Side::Till(till) = &mut page.side else { break };
             if !self.peers.is_heard(member, now) {
                 continue;
             }
             let word = Word { recall: true, ..till.word(&limit, member, (false, moment)) };
+            drop(page);
             let place = Place { subject: Subject { key, limit }, view: view.id(), tag };
             self.urge(&member.id.clone(), Item::Word(place, word));
             told = true;
@@ -260,11 +263,12 @@ impl Node {
     /// Nobody uses a bucket whose tokens are lent: they come back, or are those of a run that is over.
     pub(super) fn recall_idle(&mut self, key: Key, now: Timestamp) {
         let Self { shelf, peers, .. } = self;
-        let Some(book) = shelf.books.get_mut(&key) else { return };
+        let Some(mut book) = shelf.books.get_mut(&key) else { return };
         let limit = book.limit;
         if let Some(Side::Till(till)) = book.page(0).map(|page| &mut page.side) {
             till.bury(&limit, |member| peers.is_dead(member, now, Duration::ZERO), now);
         }
+        drop(book);
         self.recall(key, 0, 1, now);
     }
 
@@ -310,8 +314,7 @@ impl Node {
         limit: &Limit,
     ) -> Option<Reply> {
         let key = place.subject.key;
-        let page = self.shelf.books.get_mut(&key).and_then(|book| book.page(place.tag));
-        let Some(page) = page else { return Some(Reply::Elsewhere) };
+        let Some(mut page) = self.shelf.books.page(&key, place.tag) else { return Some(Reply::Elsewhere) };
         let moment = page.moment_of(limit, &self.options, now);
         let decides = page.decides(limit, &self.options);
         let Side::Till(till) = &mut page.side else { return Some(Reply::Elsewhere) };
@@ -325,6 +328,20 @@ impl Node {
         till.hear(limit, from, report, (decides, moment));
         if matches!(want, Want::Lend { .. }) && !till.is_of(from, report) && report.serial != 0 {
             return Some(Reply::Exhausted); // The word says which account it has; it begins anew.
+        }
+        if let Want::Lend { need, ahead } = want {
+            if till.lend(limit, from, need, ahead, moment) {
+                return Some(Reply::Lent);
+            }
+            drop(page);
+            if self.recall(key, place.tag, need, now) {
+                let until = now.saturating_add(self.options.ask_timeout * 2 / 3);
+                let who = Asker::Peer { member: from.clone(), id, need, ahead };
+                if self.park(Parked { key, tag: place.tag, until, who }) {
+                    return None;
+                }
+            }
+            return Some(Reply::Exhausted);
         }
         Some(match want {
             Want::Look | Want::Forget | Want::Undo { .. } => {
@@ -356,29 +373,20 @@ impl Node {
                 page.follow_state(limit, &self.options);
                 Reply::Done(verdict)
             }
-            Want::Lend { need, ahead } if till.lend(limit, from, need, ahead, moment) => Reply::Lent,
-            Want::Lend { need, ahead } => {
-                if self.recall(key, place.tag, need, now) {
-                    let until = now.saturating_add(self.options.ask_timeout * 2 / 3);
-                    let who = Asker::Peer { member: from.clone(), id, need, ahead };
-                    if self.park(Parked { key, tag: place.tag, until, who }) {
-                        return None;
-                    }
-                }
-                Reply::Exhausted
-            }
+            Want::Lend { .. } => Reply::Exhausted,
         })
     }
 
     pub(super) fn answer(&mut self, now: Timestamp, to: &Member, id: u64, place: &Place, reply: Reply) {
         let limit = place.subject.limit;
         let moment = Page::moment(place.tag, &limit, now);
-        let page = self.shelf.books.get_mut(&place.subject.key).and_then(|book| book.page(place.tag));
+        let mut page = self.shelf.books.page(&place.subject.key, place.tag);
         let decides = page.as_ref().is_some_and(|page| page.decides(&limit, &self.options));
-        let word = match page.map(|page| &mut page.side) {
+        let word = match page.as_mut().map(|page| &mut page.side) {
             Some(Side::Till(till)) if reply != Reply::Elsewhere => till.word(&limit, to, (decides, moment)),
             _ => Word::default(),
         };
+        drop(page);
         self.urge(&to.id, Item::Answer { id, place: *place, word, reply });
     }
 
@@ -398,14 +406,16 @@ impl Node {
             Asker::Here(ticket) => return self.retry(ticket, now),
             Asker::Peer { member, id, need, ahead } => (member, id, need, ahead),
         };
-        let Some(book) = self.shelf.books.get_mut(&parked.key) else { return };
+        let Some(mut book) = self.shelf.books.get_mut(&parked.key) else { return };
         let limit = book.limit;
         let Some(page) = book.page(parked.tag) else { return };
         let place =
             Place { subject: Subject { key: parked.key, limit }, view: page.view.id(), tag: parked.tag };
         let moment = Page::moment(parked.tag, &limit, now);
         let Side::Till(till) = &mut page.side else { return };
-        if till.lend(&limit, &member, need, ahead, moment) {
+        let lent = till.lend(&limit, &member, need, ahead, moment);
+        drop(book);
+        if lent {
             self.answer(now, &member, id, &place, Reply::Lent);
         } else if last {
             self.answer(now, &member, id, &place, Reply::Exhausted);
@@ -430,7 +440,7 @@ impl Node {
         let ask = if asked { self.asks.remove(&id) } else { None };
         let told = place.tag;
         let place = &self.place_here(now, place);
-        if let Some(book) = self.shelf.books.get_mut(&key) {
+        if let Some(mut book) = self.shelf.books.get_mut(&key) {
             if book.asked == Some(id) && asked {
                 book.asked = None;
             }
@@ -524,7 +534,7 @@ impl Node {
         asks.retain(|id, ask| {
             let open = now.since(ask.sent) <= patience;
             if !open
-                && let Some(book) = shelf.books.get_mut(&ask.key)
+                && let Some(mut book) = shelf.books.get_mut(&ask.key)
                 && book.asked == Some(*id)
             {
                 book.asked = None;

@@ -5,6 +5,7 @@ use super::held::ends;
 use super::remote::{Stage, Taken, Unseen};
 use super::{Decided, Node, Ticket, Waiting};
 use crate::batch::{self, Beside, Known, Owed, Trial};
+use crate::book::Book;
 use crate::codec::{period_nanos, tag_at};
 use crate::dictionary::Subject;
 use crate::frame::{Item, Place};
@@ -53,12 +54,13 @@ impl Node {
         if let [charge] = batch
             && let Some(verdict) = self.decide_held(charge, context)
         {
-            return Decided::Now(Verdicts::new(true, [verdict]));
+            return Decided::Now(Verdicts::of_one(true, verdict));
         }
+        self.shelf.books.see(context.now);
         let owed = Owed::list(batch, &self.options);
         for charge in &owed {
             if charge.op == Op::Spend
-                && let Some(book) = self.shelf.books.get_mut(&charge.key)
+                && let Some(mut book) = self.shelf.books.get_mut(&charge.key)
             {
                 book.demand.note(charge.cost, context.now);
             }
@@ -91,8 +93,9 @@ impl Node {
         if let [charge] = batch
             && let Some(verdict) = self.decide_held(charge, context)
         {
-            return Some(Verdicts::new(true, [verdict]));
+            return Some(Verdicts::of_one(true, verdict));
         }
+        self.shelf.books.see(context.now);
         let owed = Owed::list(batch, &self.options);
         match self.attempt(Ticket(0), &owed, context, &Stage::Fresh, Try::Probe) {
             Attempt::Done(verdicts) => Some(verdicts),
@@ -100,8 +103,29 @@ impl Node {
         }
     }
 
-    /// Tries a batch.
+    fn decide_held(&self, charge: &Charge<'_>, context: Context) -> Option<Verdict> {
+        self.shelf.books.parts().decide_held(charge, context, self.options.consistency)
+    }
+
+    /// Tries a batch. Its counters are held still meanwhile: whoever decides on one of them waits for the node.
     pub(super) fn attempt(
+        &mut self,
+        ticket: Ticket,
+        batch: &[Owed],
+        context: Context,
+        stage: &Stage,
+        how: Try,
+    ) -> Attempt {
+        let attempt = self.attempt_still(ticket, batch, context, stage, how);
+        for charge in batch {
+            if let Some(mut book) = self.shelf.books.get_mut(&charge.key) {
+                book.still = false;
+            }
+        }
+        attempt
+    }
+
+    fn attempt_still(
         &mut self,
         ticket: Ticket,
         batch: &[Owed],
@@ -181,8 +205,10 @@ impl Node {
         if shelf.open(council, options, (charge.key, limit, tag), now).err() == Some(NoPage::NoView) {
             return self.find_without_view(charge, tag, now);
         }
-        let book = shelf.open(council, options, (charge.key, limit, tag), now)?;
+        let mut book = shelf.open(council, options, (charge.key, limit, tag), now)?;
         book.own = true;
+        // What is found here holds until the batch is settled.
+        book.still = true;
         let page = book.page(tag).ok_or(NoPage::NoView)?;
         let members = page.view.members().len();
         let regime = Regime::of(limit, members, options);
@@ -248,7 +274,7 @@ impl Node {
     fn find_without_view(&mut self, charge: &Owed, tag: u64, now: Timestamp) -> Result<Found, NoPage> {
         let Self { shelf, council, options, .. } = self;
         let limit = &charge.limit;
-        let book = shelf.books.get(&charge.key).ok_or(NoPage::Full)?;
+        let book = shelf.books.get_mut(&charge.key).ok_or(NoPage::Full)?;
         if charge.consistency == Consistency::Eventual {
             let state = book.counted.as_deref().copied();
             let known = Known::Counter { state, limit: *limit, moment: now, beside: Beside::NOTHING };
@@ -275,8 +301,8 @@ impl Node {
     /// Whether something of a batch is for an owner to do, so that it cannot be done without a word.
     fn needs_owner(&mut self, batch: &[Owed], trials: &[Trial]) -> bool {
         let here = |charge: &Owed| {
-            let book = self.shelf.books.get(&charge.key);
-            book.is_some_and(|book| book.pages.iter().any(|page| matches!(page.side, Side::Till(_))))
+            let has_till = |book: &Book| book.pages.iter().any(|page| matches!(page.side, Side::Till(_)));
+            self.shelf.books.look(&charge.key, has_till).unwrap_or(false)
         };
         let is_counter = |trial: &Trial| matches!(trial.after, Known::Counter { .. });
         let shared = |charge: &Owed| matches!(charge.consistency, Consistency::Exact | Consistency::Bounded);
@@ -366,7 +392,7 @@ impl Node {
     ) -> u64 {
         let tag = self.shelf.tag(&self.council, &self.options, (charge.key, &charge.limit), now);
         let eventual = charge.consistency == Consistency::Eventual;
-        let Some(book) = self.shelf.books.get_mut(&charge.key) else { return 0 };
+        let Some(mut book) = self.shelf.books.get_mut(&charge.key) else { return 0 };
         let spends = matches!(action, Action::Spend { .. }) && trial.verdict.is_admitted();
         if book.page(tag).is_none() && !eventual {
             let admitted = book.alone_in(tag);
@@ -382,6 +408,7 @@ impl Node {
             if let Known::Counter { state: Some(state), .. } = after {
                 book.counted = Some(Box::new(*state));
             }
+            drop(book);
             if spends || action == Action::Debit {
                 self.count_eventual(charge, tag);
             }
@@ -460,7 +487,8 @@ impl Node {
                 }
             }
         };
-        self.list(charge.key);
+        book.set_listed(true);
+        drop(book);
         if matches!(action, Action::Refund | Action::Debit) || decides && action == Action::Count {
             self.report_now(charge.key, tag, now);
         }
@@ -469,7 +497,7 @@ impl Node {
 
     /// Tells a counter's owner at once what is for it to do. It is told again until it says that it knows.
     pub(super) fn report_now(&mut self, key: Key, tag: u64, now: Timestamp) {
-        let Some(book) = self.shelf.books.get_mut(&key) else { return };
+        let Some(mut book) = self.shelf.books.get_mut(&key) else { return };
         let limit = book.limit;
         let Some(page) = book.page(tag) else { return };
         let Side::Purse(purse) = &mut page.side else { return };
@@ -480,13 +508,14 @@ impl Node {
         let place = Place { subject: Subject { key, limit }, view: page.view.id(), tag };
         purse.told(now);
         let item = Item::Report(place, purse.report());
+        drop(book);
         self.urge(&owner, item);
     }
 
     /// An `eventual` limit was spent: all that spend of it are to hear of that.
     fn count_eventual(&mut self, charge: &Owed, tag: u64) {
-        let page = self.shelf.books.get_mut(&charge.key).and_then(|book| book.page(tag));
-        match page.map(|page| &mut page.side) {
+        let mut page = self.shelf.books.page(&charge.key, tag);
+        match page.as_mut().map(|page| &mut page.side) {
             Some(Side::Till(till)) => {
                 till.note_spent(charge.cost);
                 till.spread_news();
@@ -494,6 +523,7 @@ impl Node {
             Some(Side::Purse(purse)) => purse.spend(charge.cost),
             None => {}
         }
+        drop(page);
         self.list(charge.key);
     }
 }

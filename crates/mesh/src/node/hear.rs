@@ -2,6 +2,7 @@
 //! maximum; whatever cannot be read, or is about another view or window, is dropped.
 
 use super::{Lane, Node, Output};
+use crate::book::Book;
 use crate::chain::Chain;
 use crate::codec::{Encoder, Items, period_nanos, read_header, tag_at};
 use crate::dictionary::{Heard, Spoken, Subject};
@@ -17,6 +18,7 @@ use std::collections::VecDeque;
 impl Node {
     /// A frame came from a peer, whose name the transport vouches for.
     pub fn on_frame(&mut self, now: Timestamp, from: &NodeId, bytes: &[u8]) {
+        self.shelf.books.see(now);
         self.meet(from.clone());
         if self.read(now, from, bytes).is_err() {
             self.unreadable += 1;
@@ -127,20 +129,21 @@ impl Node {
         let told = place.subject.limit;
         let key = place.subject.key;
         let mut limit = told;
-        if let Some(book) = self.shelf.books.get_mut(&key) {
-            let alike = std::mem::discriminant(&book.limit) == std::mem::discriminant(&told)
-                && (matches!(told, Limit::TokenBucket(_))
-                    || period_nanos(&book.limit) == period_nanos(&told));
+        let has_page = |book: &Book| book.pages.iter().any(|page| page.tag == place.tag);
+        let here = self.shelf.books.look(&key, |book| (book.limit, book.own || has_page(book)));
+        if let Some((here, counts)) = here {
+            let alike = std::mem::discriminant(&here) == std::mem::discriminant(&told)
+                && (matches!(told, Limit::TokenBucket(_)) || period_nanos(&here) == period_nanos(&told));
             if !alike {
                 return None;
             }
             // A node's own limit counts, and within a window what it began with.
-            if book.own || book.page(place.tag).is_some() {
-                limit = book.limit;
+            if counts {
+                limit = here;
             }
         }
         let Self { shelf, council, options, .. } = self;
-        let book = shelf.open(council, options, (key, &limit, place.tag), now).ok()?;
+        let mut book = shelf.open(council, options, (key, &limit, place.tag), now).ok()?;
         let me = &council.me;
         let page = book.page(place.tag)?;
         if page.view.id() != place.view {
@@ -173,7 +176,7 @@ impl Node {
     fn on_report(&mut self, now: Timestamp, from: &Member, place: &Place, report: &Report) {
         let place = &self.place_here(now, place);
         let Some(limit) = self.open_told(now, place) else { return };
-        let Some(book) = self.shelf.books.get_mut(&place.subject.key) else { return };
+        let Some(mut book) = self.shelf.books.get_mut(&place.subject.key) else { return };
         let Some(page) = book.page(place.tag) else { return };
         let moment = page.moment_of(&limit, &self.options, now);
         let decides = page.decides(&limit, &self.options);
@@ -190,7 +193,8 @@ impl Node {
         if let Some(page) = book.page(place.tag) {
             page.follow_state(&limit, &self.options);
         }
-        self.list(place.subject.key);
+        book.set_listed(true);
+        drop(book);
         self.serve_returned(now, place, report);
     }
 
@@ -209,8 +213,9 @@ impl Node {
 
     /// Whether this run has, or may come to have, the account that a word is of. Windows have but one.
     fn knows_account(&mut self, key: hivemind_core::store::Key, word: &Word) -> bool {
-        let purse = self.shelf.books.get_mut(&key).and_then(|book| book.page(0)).map(|page| &page.side);
-        let known = matches!(purse, Some(Side::Purse(purse)) if purse.serial >= word.serial);
+        let page = self.shelf.books.page(&key, 0);
+        let known =
+            page.is_some_and(|page| matches!(&page.side, Side::Purse(purse) if purse.serial >= word.serial));
         word.serial == 0 || known || self.asks.values().any(|ask| ask.key == key)
     }
 
@@ -230,7 +235,7 @@ impl Node {
         if !concerns || self.open_told(now, place).is_none() {
             return;
         }
-        let Some(book) = self.shelf.books.get_mut(&key) else { return };
+        let Some(mut book) = self.shelf.books.get_mut(&key) else { return };
         let limit = book.limit;
         let Some(page) = book.page(place.tag) else { return };
         if page.view.owner(key) != Some(from) {
@@ -262,7 +267,7 @@ impl Node {
                 link.urgent.push(item);
             }
         }
-        self.list(key);
+        book.set_listed(true);
     }
 
     /// Follows the views: pages are compared anew, and what was held under another mesh is void.
@@ -276,7 +281,6 @@ impl Node {
         if self.upheavals != self.council.upheavals {
             self.upheavals = self.council.upheavals;
             self.shelf.books.clear();
-            self.listed.clear();
             self.asks.clear();
             self.parked.clear();
             let waiting: Vec<_> = self.waiting.keys().copied().collect();

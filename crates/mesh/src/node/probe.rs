@@ -6,6 +6,7 @@ use crate::chain::Chain;
 use crate::codec::read_header;
 use crate::member::Member;
 use crate::page::{Page, Side};
+use crate::slip::Slip;
 use crate::view::View;
 use hivemind_core::store::{Key, MemoryStore, StoreOptions};
 use hivemind_core::{Limit, Timestamp};
@@ -67,11 +68,12 @@ impl Node {
         // On copies: to look at a window is to begin it.
         let (mut shelf, mut council) = (self.shelf.clone(), self.council.clone());
         let book = shelf.open(&mut council, &self.options, (key, limit, tag), now).ok();
-        let unspent = |page: &mut Page| match &page.side {
-            Side::Till(till) => till.left(limit, Page::moment(tag, limit, now)),
-            Side::Purse(purse) => u64::try_from(purse.unspent()).unwrap_or(0),
-        };
-        book.and_then(|book| book.page(tag)).map_or(0, unspent)
+        let Some(mut book) = book else { return 0 };
+        match book.page(tag).map(|page| &page.side) {
+            Some(Side::Till(till)) => till.left(limit, Page::moment(tag, limit, now)),
+            Some(Side::Purse(purse)) => u64::try_from(purse.unspent()).unwrap_or(0),
+            None => 0,
+        }
     }
 
     /// All of its state that decides what it does, as one number: two that are equal behave alike from here
@@ -85,16 +87,22 @@ impl Node {
     }
 
     fn write_state(&self, to: &mut Digest) -> std::fmt::Result {
-        let Self { council, peers, shelf, links, asks, waiting, parked, listed, .. } = self;
-        write!(to, "{council:?}{links:?}{asks:?}{waiting:?}{parked:?}{listed:?}")?;
+        let Self { council, peers, shelf, links, asks, waiting, parked, .. } = self;
+        write!(to, "{council:?}{links:?}{asks:?}{waiting:?}{parked:?}")?;
         write!(to, "{:?}{:?}{:?}", self.next_number, self.synced, self.version)?;
         for (id, peer) in peers.iter() {
             write!(to, "{id}{:?}{:?}{}", peer.generation, peer.head, peer.leaving)?;
         }
-        for (key, book) in &shelf.books {
-            write!(to, "{key:?}{:?}{}{:?}{}", book.limit, book.own, book.asked, book.listed)?;
-            for page in &book.pages {
-                write!(to, "{}{:?}{:?}", page.tag, page.view.id(), page.side)?;
+        // On a copy: what was spent on slips is written up first.
+        let mut books = shelf.books.clone();
+        books.retain(|_| true);
+        for part in books.parts().each() {
+            write!(to, "{:?}", part.listed)?;
+            for Slip { key, book, listed, .. } in &part.slips {
+                write!(to, "{key:?}{:?}{}{:?}{listed}", book.limit, book.own, book.asked)?;
+                for page in &book.pages {
+                    write!(to, "{}{:?}{:?}", page.tag, page.view.id(), page.side)?;
+                }
             }
         }
         Ok(())

@@ -91,15 +91,15 @@ impl Node {
 
     /// A refund or a debit goes with the report, which is repeated; the ask is for the verdict alone.
     fn settle_by_report(&mut self, charge: &Owed, counter: &Unseen) -> bool {
-        let page = self.shelf.books.get_mut(&counter.key).and_then(|book| book.page(counter.tag));
-        let Some(Side::Purse(purse)) = page.map(|page| &mut page.side) else { return false };
+        let Some(mut page) = self.shelf.books.page(&counter.key, counter.tag) else { return false };
+        let Side::Purse(purse) = &mut page.side else { return false };
         match charge.op {
             _ if !self.options.lend_ahead => return false,
             Op::Refund => purse.give(charge.cost),
             Op::Debit => purse.owe(charge.cost),
             Op::Spend | Op::Peek => return false,
         }
-        self.list(counter.key);
+        page.list();
         true
     }
 
@@ -205,7 +205,7 @@ impl Node {
 
     /// Has an owner undo what it spent for this node. If that is lost, it stays spent.
     fn give_back_there(&mut self, key: Key, tag: u64, of: u64, now: Timestamp) {
-        let Some(limit) = self.shelf.books.get(&key).map(|book| book.limit) else { return };
+        let Some(limit) = self.shelf.books.look(&key, |book| book.limit) else { return };
         self.ask(&Unseen { key, limit, tag }, Kind::Do, Vec::new(), Want::Undo { of }, now);
     }
 
@@ -215,7 +215,7 @@ impl Node {
         let Some(link) = self.links.get_mut(&from.id) else { return };
         let Some(place) = link.done.iter().position(|(id, ..)| *id == of) else { return };
         let Some((_, key, tag, cost)) = link.done.remove(place) else { return };
-        let Some(book) = self.shelf.books.get_mut(&key) else { return };
+        let Some(mut book) = self.shelf.books.get_mut(&key) else { return };
         let limit = book.limit;
         let Some(page) = book.page(tag) else { return };
         let moment = page.moment_of(&limit, &self.options, now);

@@ -15,7 +15,7 @@ impl Node {
         self.local.0.forget_now(key);
         let Self { shelf, council, options, .. } = self;
         let tag = shelf.tag(council, options, (key, limit), now);
-        let Ok(book) = shelf.open(council, options, (key, limit, tag), now) else { return };
+        let Ok(mut book) = shelf.open(council, options, (key, limit, tag), now) else { return };
         (book.counted, book.part) = (None, None);
         let Some(page) = book.page(tag) else { return };
         let moment = page.moment_of(limit, options, now);
@@ -23,12 +23,13 @@ impl Node {
         match &mut page.side {
             Side::Till(till) => {
                 till.reset(limit, moment);
-                self.list(key);
+                book.set_listed(true);
             }
             Side::Purse(purse) => {
                 let report = purse.report();
                 purse.told(now);
                 let Some(owner) = page.view.owner(key).map(|owner| owner.id.clone()) else { return };
+                drop(book);
                 let id = self.number();
                 self.urge(&owner, Item::Ask { id, place, report, want: Want::Forget });
                 self.flush_urgent(now);
@@ -43,13 +44,14 @@ impl Node {
             return;
         }
         let Some(limit) = self.open_told(now, place) else { return };
-        let Some(book) = self.shelf.books.get_mut(&key) else { return };
+        let Some(mut book) = self.shelf.books.get_mut(&key) else { return };
         let Some(page) = book.page(place.tag) else { return };
         let moment = page.moment_of(&limit, &self.options, now);
         let Side::Till(till) = &mut page.side else { return };
         till.reset(&limit, moment);
         (book.counted, book.part) = (None, None);
-        self.list(key);
+        book.set_listed(true);
+        drop(book);
         self.answer(now, from, id, place, Reply::Lent);
     }
 }

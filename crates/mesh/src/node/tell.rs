@@ -19,6 +19,7 @@ const UNKNOWN_FOR: u32 = 60;
 impl Node {
     /// Time has passed; every few milliseconds will do.
     pub fn on_tick(&mut self, now: Timestamp) {
+        self.shelf.books.see(now);
         self.expire(now);
         // Before anything is told: a purse that is over has nothing to say.
         if now.since(self.swept) >= Duration::from_secs(1) {
@@ -114,15 +115,8 @@ impl Node {
 
     /// Tells what changed, to each peer what concerns it.
     fn tell_books(&mut self, now: Timestamp) {
-        for key in std::mem::take(&mut self.listed) {
-            if !self.shelf.books.contains_key(&key) {
-                continue; // Its windows are over.
-            }
-            if self.tell_book(key, now) {
-                self.listed.push(key);
-            } else if let Some(book) = self.shelf.books.get_mut(&key) {
-                book.listed = false;
-            }
+        for key in self.shelf.books.take_listed() {
+            self.tell_book(key, now);
         }
         let peers: Vec<NodeId> =
             self.links.iter().filter(|(_, link)| !link.items.is_empty()).map(|(id, _)| id.clone()).collect();
@@ -133,11 +127,12 @@ impl Node {
         }
     }
 
-    /// Says whether there is more to tell later.
-    fn tell_book(&mut self, key: Key, now: Timestamp) -> bool {
+    /// Tells of one counter, which stays on the list if there is more to tell later.
+    fn tell_book(&mut self, key: Key, now: Timestamp) {
         let Self { shelf, links, peers, options, .. } = self;
-        let Some(book) = shelf.books.get_mut(&key) else { return false };
-        let limit = book.limit;
+        // Without one its windows are over.
+        let Some(mut book) = shelf.books.get_mut(&key) else { return };
+        let (limit, eventual) = (book.limit, book.counted.is_some());
         let again = options.sync_interval * 3;
         let mut more = false;
         for page in &mut book.pages {
@@ -151,7 +146,7 @@ impl Node {
                     if (purse.has_news() || repeats)
                         && let Some(link) = owner.and_then(|owner| links.get_mut(&owner))
                     {
-                        let report = Report { eventual: book.counted.is_some(), ..purse.report() };
+                        let report = Report { eventual, ..purse.report() };
                         link.items.push(Item::Report(place, report));
                         purse.told(now);
                     }
@@ -177,7 +172,9 @@ impl Node {
                 }
             }
         }
-        more
+        // Under the lock that it was read under: what is spent from here on lists it anew.
+        book.set_listed(false);
+        book.set_listed(more);
     }
 
     fn break_silence(&mut self, now: Timestamp) {
@@ -204,14 +201,9 @@ impl Node {
             return;
         }
         let Self { shelf, council, options, .. } = self;
-        let pages: Vec<_> = shelf
-            .books
-            .iter()
-            .flat_map(|(key, book)| book.pages.iter().map(|page| (*key, book.limit, page.tag)))
-            .collect();
         let mut listed = Vec::new();
-        for (key, limit, tag) in pages {
-            let Ok(book) = shelf.open(council, options, (key, &limit, tag), now) else { continue };
+        for (key, limit, tag) in shelf.books.pages() {
+            let Ok(mut book) = shelf.open(council, options, (key, &limit, tag), now) else { continue };
             if let Some(Page { side: Side::Purse(purse), .. }) = book.page(tag)
                 && purse.give_up(0) > 0
             {
@@ -229,6 +221,6 @@ impl Node {
         let out = self.council.current(now).is_some_and(|view| !view.has(&self.council.me));
         // Where nobody stays there is nobody to give anything back to.
         let is_last = self.council.nobody_stays(now, &self.peers);
-        self.council.leaving && (is_last || out && self.listed.is_empty())
+        self.council.leaving && (is_last || out && self.shelf.books.nothing_is_listed())
     }
 }

@@ -65,7 +65,7 @@ fn no_owner_makes_a_member_admit_more_than_one_bucket_would() {
     assert!(mesh.passes(1, &[charge(key, &limit)]));
     let place = mesh.place(key, &limit);
     let serial = {
-        let book = mesh.nodes[1].shelf.books.get_mut(&key).expect("it was used");
+        let mut book = mesh.nodes[1].shelf.books.get_mut(&key).expect("it was used");
         let crate::page::Side::Purse(purse) = &book.page(0).expect("a page").side else { return };
         purse.serial
     };
