@@ -65,8 +65,8 @@ impl Node {
     #[must_use]
     pub fn spendable(&self, (key, limit, tag): (Key, &Limit, u64), now: Timestamp) -> u64 {
         // On copies: to look at a window is to begin it.
-        let (mut shelf, mut council) = (self.shelf.clone(), self.council.clone());
-        let book = shelf.open(&mut council, &self.options, (key, limit, tag), now).ok();
+        let (mut books, mut council) = (self.shelf.clone(), self.council.clone());
+        let book = books.open(&mut council, &self.options, (key, limit, tag), now).ok();
         let unspent = |page: &mut Page| match &page.side {
             Side::Till(till) => till.left(limit, Page::moment(tag, limit, now)),
             Side::Purse(purse) => u64::try_from(purse.unspent()).unwrap_or(0),
