@@ -1,6 +1,6 @@
 //! A peer that has a certificate and means harm: bytes of all kinds, frames that were changed on
 //! their way, an owner that grants what there is not, a member that returns what it never had.
-#![expect(clippy::expect_used, reason = "a helper of a test may fail it")]
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
 use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts};
 use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};

@@ -1,5 +1,5 @@
 //! Healing and repetition never count twice: what was said once may come again, late and in any order.
-#![expect(clippy::expect_used, reason = "a helper of a test may fail it")]
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
 use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts};
 use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
