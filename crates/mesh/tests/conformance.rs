@@ -25,7 +25,7 @@ fn alone() -> MeshStore<Nobody> {
     MeshStore::new(node, Nobody)
 }
 
-// Seen failing on: a refused batch leaves nothing; a window that a clock stepped back from is opened anew.
+// Seen failing on: a refused batch leaves nothing.
 #[test]
 fn a_node_alone_decides_like_the_model() {
     conforms(alone);
@@ -113,7 +113,6 @@ impl Store for Three {
     }
 }
 
-// Seen failing on: a refused batch leaves nothing; an ask is served twice; a state is sent without its phase.
 #[test]
 fn three_nodes_whose_owner_decides_everything_decide_like_the_model() {
     let options = MeshOptions { lend_ahead: false, ..MeshOptions::default() };

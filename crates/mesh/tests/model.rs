@@ -4,6 +4,10 @@ use hivemind_mesh::sim::{Change, Model};
 
 /// In every state: what was admitted of a window, and what all nodes together could still spend of it, is at most
 /// its limit. Across views too.
+///
+/// Seen failing on: a return without its debit; a grant for another window applied to this one; rights carried over
+/// into the next window; grants added up; a grant that is not debited; a new run with the old one's share, with a
+/// grant to it, or with its counter; a counter that changes hands and begins anew; windows begun past an open vote.
 fn holds(change: Change) {
     let long = std::env::var_os("HIVEMIND_LONG").is_some();
     let models = if long { Model::deep() } else { Model::quick() };

@@ -200,7 +200,6 @@ fn a_sliding_window_weighs_what_all_nodes_admitted_in_the_last_one() {
     }
 }
 
-/// Seen failing on: lent tokens that take up no room.
 #[test]
 fn a_bucket_on_many_nodes_admits_what_one_bucket_would_and_hardly_less() {
     for (rate, burst, nodes) in [(100, 100, 5), (1_000, 100, 10), (100, 20, 10), (50, 1, 3)] {
@@ -223,6 +222,8 @@ fn a_bucket_on_many_nodes_admits_what_one_bucket_would_and_hardly_less() {
 
 /// A newcomer takes a bucket over and nobody asks until it is full there; then everybody asks at once. What the
 /// last owner had of it is worth nothing any more.
+///
+/// Seen failing on: a bucket that changes hands keeps what its holder had.
 #[test]
 fn a_bucket_that_changes_hands_admits_one_burst_and_not_one_for_each_owner() {
     let limit = Limit::token_bucket(Rate::per_second(20).expect("a rate"), 40).expect("a bucket");

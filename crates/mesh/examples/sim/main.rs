@@ -100,7 +100,9 @@ fn play(seeds: std::ops::Range<u64>, drawn_only: bool) -> ExitCode {
     }
     if !one {
         println!("{runs} runs, {failed} failed; drawn:");
-        coverage.iter().for_each(|(what, times)| println!("  {what}: {times}"));
+        for (what, times) in &coverage {
+            println!("  {what}: {times}");
+        }
     }
     if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
