@@ -65,11 +65,11 @@ impl Peers {
             Some(peer) if overtaken => (peer.head, peer.time),
             _ => (header.head, header.time),
         };
-        let heard = self.hear(&member, now, head, header.leaving);
-        if let Some(peer) = self.all.get_mut(from).filter(|_| heard) {
+        let is_news = self.hear(&member, now, head, header.leaving);
+        if let Some(peer) = self.all.get_mut(from).filter(|_| is_news) {
             peer.time = time;
         }
-        heard
+        is_news
     }
 
     /// A run of a peer was heard, and its newest view is this one.
