@@ -168,7 +168,8 @@ fn a_vote_that_came_to_nothing_is_followed_by_a_rest() {
     court.peers.hear(&Member::new(NodeId::new("z"), 1), court.now, Some(head.id()), false);
     assert!(court.victim.propose(court.now, &court.peers));
     let view = court.victim.motions()[0].view.clone();
-    for voter in head.members.iter().filter(|member| **member != court.victim.me) {
+    let me = court.victim.me.clone();
+    for voter in head.members.iter().filter(|member| **member != me) {
         court.victim.hear_motion(court.now, &court.peers, voter, view.clone(), (0, 0, u128::MAX));
     }
     assert!(court.victim.bound.is_empty());
