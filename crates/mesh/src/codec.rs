@@ -38,8 +38,8 @@ impl<'a> Encoder<'a> {
     pub(crate) fn new(header: &Header, spoken: &'a mut Spoken) -> Self {
         let mut writer = Writer::default();
         writer.byte(VERSION);
-        let (has_head, has_heard) = (header.head.is_some(), header.heard_ms.is_some());
-        writer.byte(u8::from(header.leaving) | u8::from(has_head) << 1 | u8::from(has_heard) << 2);
+        let (has_head, hears) = (header.head.is_some(), header.heard_ms.is_some());
+        writer.byte(u8::from(header.leaving) | u8::from(has_head) << 1 | u8::from(hears) << 2);
         writer.number(header.generation.0);
         writer.number(header.to.0);
         writer.number(header.time.as_nanos() / 1_000);

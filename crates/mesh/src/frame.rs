@@ -34,7 +34,7 @@ pub(crate) struct Header {
     pub(crate) known: u32,
     /// The run of the listener whose dictionary that is.
     pub(crate) to: Generation,
-    /// How long ago the speaker heard that run; nothing if it has not.
+    /// What that run's clock showed in the newest of its frames that the speaker has heard; nothing if it has none.
     pub(crate) heard_ms: Option<u64>,
 }
 

@@ -29,10 +29,10 @@ pub(crate) struct Peer {
     time: Timestamp,
     pub(crate) head: Option<ViewId>,
     pub(crate) leaving: bool,
-    /// When it last heard this run of this node, by our clock; none if it has not said.
-    hears_us: Option<Timestamp>,
     /// When we last sent it anything, so that silence is broken in time.
     pub(crate) sent: Timestamp,
+    /// When the first frame was sent that it has not said to have heard; none if it has heard all.
+    unanswered: Option<Timestamp>,
     /// The newest view it was told of, and when.
     pub(crate) told: Option<(ViewId, Timestamp)>,
 }
@@ -65,11 +65,11 @@ impl Peers {
             Some(peer) if overtaken => (peer.head, peer.time),
             _ => (header.head, header.time),
         };
-        let heard = self.hear(&member, now, head, header.leaving);
-        if let Some(peer) = self.all.get_mut(from).filter(|_| heard) {
+        let is_news = self.hear(&member, now, head, header.leaving);
+        if let Some(peer) = self.all.get_mut(from).filter(|_| is_news) {
             peer.time = time;
         }
-        heard
+        is_news
     }
 
     /// A run of a peer was heard, and its newest view is this one.
@@ -89,15 +89,15 @@ impl Peers {
             time: now,
             head,
             leaving,
-            hears_us: None,
             sent: Timestamp::EPOCH,
+            unanswered: None,
             told: None,
         });
         if from.generation < peer.generation {
             return false;
         }
         if from.generation > peer.generation {
-            *peer = Peer { generation: from.generation, leaving, hears_us: None, told: None, ..*peer };
+            *peer = Peer { generation: from.generation, leaving, unanswered: None, told: None, ..*peer };
         }
         // A run that leaves does not come back.
         let leaving = leaving || peer.leaving;
@@ -105,13 +105,29 @@ impl Peers {
         true
     }
 
-    /// A peer said how long ago it last heard this run of this node.
-    pub(crate) fn hears_us(&mut self, from: &NodeId, now: Timestamp, ago: Duration) {
-        if let Some(peer) = self.all.get_mut(from) {
-            let nanos = u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX);
-            let then = Timestamp::from_nanos(now.as_nanos().saturating_sub(nanos));
-            peer.hears_us = peer.hears_us.max(Some(then));
+    /// A frame goes to a peer.
+    pub(crate) fn send(&mut self, to: &NodeId, now: Timestamp) {
+        if let Some(peer) = self.all.get_mut(to) {
+            peer.sent = now;
+            peer.unanswered.get_or_insert(now);
         }
+    }
+
+    /// A peer said what our clock showed in the newest frame of ours that it has heard.
+    pub(crate) fn answered(&mut self, from: &NodeId, heard_ms: u64) {
+        let millis = |moment: Timestamp| moment.as_nanos() / 1_000_000;
+        if let Some(peer) = self.all.get_mut(from)
+            && peer.unanswered.is_some_and(|first| millis(first) <= heard_ms)
+        {
+            let has_all = heard_ms >= millis(peer.sent);
+            peer.unanswered = (!has_all).then_some(peer.sent);
+        }
+    }
+
+    /// What a peer's clock showed in the newest frame of this run of it.
+    pub(crate) fn newest_ms(&self, id: &NodeId, generation: Generation) -> Option<u64> {
+        let peer = self.all.get(id).filter(|peer| peer.generation == generation)?;
+        Some(peer.time.as_nanos() / 1_000_000)
     }
 
     pub(crate) fn get(&self, id: &NodeId) -> Option<&Peer> {
@@ -141,9 +157,9 @@ impl Peers {
         })
     }
 
-    /// Whether this very run spoke lately, and did not say that it no longer hears this node.
+    /// Whether this very run spoke lately, and hears what it is sent.
     pub(crate) fn is_reachable(&self, member: &Member, now: Timestamp) -> bool {
-        let hears = |peer: &Peer| peer.hears_us.is_none_or(|then| now.since(then) <= self.staleness * 2);
+        let hears = |peer: &Peer| peer.unanswered.is_none_or(|first| now.since(first) <= self.staleness * 2);
         self.is_heard(member, now) && self.all.get(&member.id).is_some_and(hears)
     }
 

@@ -122,7 +122,9 @@ impl Council {
         };
         let Kin::Next(later) = kin(mine, &told) else { return false };
         let version = self.version;
-        later.into_iter().for_each(|view| self.adopt(view));
+        for view in later {
+            self.adopt(view);
+        }
         self.version > version
     }
 

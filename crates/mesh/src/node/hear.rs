@@ -45,8 +45,8 @@ impl Node {
         let for_this_run = header.to == self.council.me.generation;
         if for_this_run {
             link.spoken.acknowledge(header.known);
-            if let Some(ago) = header.heard_ms {
-                self.peers.hears_us(from, now, std::time::Duration::from_millis(ago));
+            if let Some(heard_ms) = header.heard_ms {
+                self.peers.answered(from, heard_ms);
             }
         }
         let mut heard = std::mem::take(&mut link.heard);
@@ -303,8 +303,7 @@ impl Node {
             heard_ms: None,
         };
         let Some(link) = self.links.get_mut(to) else { return };
-        let heard = self.peers.get(to).filter(|peer| peer.generation == link.generation);
-        let heard_ms = heard.map(|peer| u64::try_from(now.since(peer.heard).as_millis()).unwrap_or(u64::MAX));
+        let heard_ms = self.peers.newest_ms(to, link.generation);
         let header = Header { known: link.heard.known(), to: link.generation, heard_ms, ..header };
         let mut rest = items;
         loop {
@@ -321,8 +320,6 @@ impl Node {
                 break;
             }
         }
-        if let Some(peer) = self.peers.get_mut(to) {
-            peer.sent = now;
-        }
+        self.peers.send(to, now);
     }
 }

@@ -52,6 +52,8 @@ struct Seat {
 struct Counter {
     key: Key,
     limit: Limit,
+    /// The limits of nodes that were given another one.
+    reloaded: BTreeMap<usize, Limit>,
     traffic: Traffic,
     tally: Tally,
 }
@@ -193,7 +195,8 @@ impl World {
 
     pub(super) fn add_counter(&mut self, key: Key, limit: Limit, mut traffic: Traffic) {
         let first = traffic.next(0);
-        self.counters.push(Counter { key, limit, traffic, tally: Tally::new(limit) });
+        let reloaded = BTreeMap::new();
+        self.counters.push(Counter { key, limit, reloaded, traffic, tally: Tally::new(limit) });
         self.push(self.start + first, Event::Request { counter: self.counters.len() - 1 });
     }
 
@@ -285,14 +288,22 @@ impl World {
     /// A counter without traffic of its own, for requests made by hand. Says its index.
     pub fn add_limit(&mut self, key: Key, limit: Limit) -> usize {
         let traffic = Traffic::new(super::Shape::Uniform, 0.0, 1, 1, 1, Random::new(0));
-        self.counters.push(Counter { key, limit, traffic, tally: Tally::new(limit) });
+        let reloaded = BTreeMap::new();
+        self.counters.push(Counter { key, limit, reloaded, traffic, tally: Tally::new(limit) });
         self.counters.len() - 1
+    }
+
+    /// A node has another limit from now on: its rules were reloaded.
+    pub fn reload(&mut self, node: usize, counter: usize, limit: Limit) {
+        if let Some(counter) = self.counters.get_mut(counter) {
+            counter.reloaded.insert(node, limit);
+        }
     }
 
     /// A request comes to a node.
     pub fn hit(&mut self, node: usize, index: usize, cost: u64) {
         let Some(counter) = self.counters.get(index) else { return };
-        let (key, limit) = (counter.key, counter.limit);
+        let (key, limit) = (counter.key, *counter.reloaded.get(&node).unwrap_or(&counter.limit));
         let (now, truly) = (self.now, at(self.now, 0));
         let Some(Some(seat)) = self.seats.get_mut(node) else { return };
         if !seat.alive {
