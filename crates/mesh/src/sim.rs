@@ -4,6 +4,7 @@
 
 mod cell;
 mod hostile_frame;
+mod mixed;
 mod network;
 pub mod plot;
 mod random;
@@ -15,6 +16,7 @@ mod world;
 
 pub use cell::{Cell, Outcome, grid};
 pub use hostile_frame::hostile_frames;
+pub use mixed::{Mixed, mixed};
 pub use network::Network;
 pub use random::Random;
 pub use scenario::{Played, Scenario, limits, scenarios};
