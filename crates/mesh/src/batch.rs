@@ -137,7 +137,8 @@ impl Known {
                 };
                 let asks = matches!(action, Action::Spend { .. }) || action == Action::Peek;
                 let lacks = if asks && !fits && !final_word {
-                    charge.cost.saturating_sub(u64::try_from(can).unwrap_or(0))
+                    // What was admitted beyond the rights held is paid back with it.
+                    u64::try_from(cost.saturating_sub(can)).unwrap_or(charge.cost)
                 } else {
                     0
                 };

@@ -60,6 +60,12 @@ pub(super) struct Parked {
     who: Asker,
 }
 
+impl Parked {
+    pub(super) fn is_for(&self, key: Key, tag: u64) -> bool {
+        self.key == key && self.tag == tag
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Asker {
     Here(Ticket),
@@ -153,8 +159,12 @@ impl Node {
         if purse.is_exhausted(lacks, now) {
             return false;
         }
-        let rest = super::super::codec::period_nanos(&charge.limit);
-        let ahead = book.demand.within(HORIZON.min(Duration::from_nanos(rest)), now);
+        // Nothing is lent for after the window's end.
+        let rest = match charge.limit {
+            Limit::TokenBucket(_) => HORIZON,
+            _ => super::held::ends(&charge.limit, tag, now).since(now),
+        };
+        let ahead = book.demand.within(HORIZON.min(rest), now);
         drop(book);
         let counter = Unseen { key: charge.key, limit: charge.limit, tag };
         let want = Want::Lend { need: lacks, ahead };
@@ -350,6 +360,11 @@ impl Node {
             Want::Do { action, cost } => {
                 let verdict = match action {
                     Action::Peek => till.peek(limit, cost, moment).verdict,
+                    Action::Refund => {
+                        let known = cost.min(till.refundable(limit, decides));
+                        till.note_refunded(known);
+                        till.apply(limit, action, known, moment).verdict
+                    }
                     _ => till.apply(limit, action, cost, moment).verdict,
                 };
                 if verdict.is_admitted() && matches!(action, Action::Spend { .. }) || action == Action::Debit

@@ -206,7 +206,8 @@ impl Node {
     }
 
     fn serve_returned(&mut self, now: Timestamp, place: &Place, report: &Report) {
-        if report.returned > 0 && !self.parked.is_empty() {
+        let (key, tag) = (place.subject.key, place.tag);
+        if report.returned > 0 && self.parked.iter().any(|parked| parked.is_for(key, tag)) {
             self.serve_parked(now, place.subject.key, place.tag);
         }
     }
