@@ -37,13 +37,17 @@ impl<'a> Encoder<'a> {
     pub(crate) fn new(header: &Header, spoken: &'a mut Spoken) -> Self {
         let mut writer = Writer::default();
         writer.byte(VERSION);
-        writer.byte(u8::from(header.leaving) | u8::from(header.head.is_some()) << 1);
+        let bits = [header.leaving, header.head.is_some(), header.rules != 0];
+        writer.byte(bits.iter().rev().fold(0, |byte, bit| byte << 1 | u8::from(*bit)));
         writer.number(header.generation.0);
         writer.number(header.to.0);
         writer.number(header.time.as_nanos() / 1_000);
         writer.number(u64::from(header.known));
         if let Some(head) = header.head {
             writer.fixed(head.0);
+        }
+        if header.rules != 0 {
+            writer.number(u64::from(header.rules));
         }
         // Tags are told relative to the time as the other side reads it.
         let time = Timestamp::from_nanos(header.time.as_nanos() / 1_000 * 1_000);
@@ -128,7 +132,9 @@ pub(crate) fn read_header(bytes: &[u8]) -> Result<(Header, Reader<'_>), Unreadab
     let known = u32::try_from(reader.number()?).map_err(|_| Unreadable)?;
     let head = if flags & 2 == 0 { None } else { Some(ViewId(reader.fixed()?)) };
     let leaving = flags & 1 == 1;
-    Ok((Header { generation, time, head, leaving, known, to }, reader))
+    let rules = if flags & 4 == 0 { 0 } else { reader.number()? };
+    let rules = u32::try_from(rules).map_err(|_| Unreadable)?;
+    Ok((Header { generation, time, head, leaving, rules, known, to }, reader))
 }
 
 /// The items of a frame, one after the other.

@@ -30,6 +30,8 @@ pub(crate) struct Header {
     /// Its newest view.
     pub(crate) head: Option<ViewId>,
     pub(crate) leaving: bool,
+    /// By which rules the speaker goes.
+    pub(crate) rules: u32,
     /// How much of the listener's dictionary the speaker has.
     pub(crate) known: u32,
     /// The run of the listener whose dictionary that is.

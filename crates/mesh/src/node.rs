@@ -169,6 +169,21 @@ impl Node {
         self.council.leaving = true;
     }
 
+    /// The rules were reloaded: equal rules have equal fingerprints on all nodes. It is told at once, since
+    /// nodes that go by different rules share limits with more care. What it is told before its first reload
+    /// matters too: nodes that start with other rules must not be taken for equals.
+    pub fn reload(&mut self, fingerprint: u32, now: Timestamp) {
+        if fingerprint == self.council.rules.here() {
+            return;
+        }
+        self.council.rules.reload(fingerprint, now);
+        self.shelf.books.values_mut().for_each(|book| book.own = false);
+        let peers: Vec<NodeId> = self.links.keys().cloned().collect();
+        for peer in peers {
+            self.send(&peer, Lane::Ask, &[], now);
+        }
+    }
+
     /// What is to be done, in order.
     pub fn outputs(&mut self) -> std::vec::Drain<'_, Output> {
         self.outputs.drain(..)

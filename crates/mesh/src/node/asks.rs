@@ -271,7 +271,7 @@ impl Node {
             let (key, limit) = (place.subject.key, place.subject.limit);
             place.tag = self.shelf.tag(&self.council, &self.options, (key, &limit), now);
         }
-        let reply = match self.open_told(now, &place) {
+        let reply = match self.open_told(now, from, &place) {
             Some(limit) => self.serve(now, from, id, &place, report, want, &limit),
             None => Some(Reply::Elsewhere),
         };
