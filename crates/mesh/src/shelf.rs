@@ -244,8 +244,8 @@ fn begin(
     if let Side::Purse(purse) = &mut page.side
         && !agreed
     {
-        // The owner splits by another limit: what it took this node to have is told to be returned.
-        purse.give_up(0);
+        // The owner may split by another limit. Nothing is returned either: it might never have been lent.
+        *purse = crate::purse::Purse::new(0);
     }
     if let Side::Till(till) = &mut page.side {
         if let Some(before) = council.rules.may_still_hold(book.before.as_deref(), now) {
