@@ -268,7 +268,7 @@ fn read_report(reader: &mut Reader<'_>, place: &Place) -> Result<Report, Unreada
     let (refused, refunded, given, owed) = (rare(2)?, rare(4)?, rare(8)?, rare(16)?);
     let birth = rare(32)?;
     let (granted_seen, eventual) = (seen >> 1, bits & 1 == 1);
-    Ok(Report { serial, spent, returned, granted_seen, refused, refunded, given, owed, eventual, birth })
+    Ok(Report { serial, birth, spent, returned, granted_seen, refused, refunded, given, owed, eventual })
 }
 
 fn write_word(writer: &mut Writer, place: &Place, word: &Word) {

@@ -20,7 +20,7 @@ use crate::options::MeshOptions;
 use crate::owner::NodeId;
 use crate::peers::Peers;
 use crate::shelf::Shelf;
-use crate::view::View;
+use crate::view::{View, ViewId};
 use asks::{Ask, Parked};
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Context, Key, MemoryStore, StoreOptions, Verdicts};
@@ -205,7 +205,13 @@ impl Node {
     #[must_use]
     pub fn standing(&self, now: Timestamp) -> Standing {
         let ages = self.peers.iter().map(|(id, peer)| (id.clone(), now.since(peer.heard)));
+        let head = self.council.head();
+        let others = self.peers.iter().map(|(id, _)| id).filter(|id| !self.council.rules.agree(id));
         Standing {
+            view: head.map(|head| head.id()),
+            members: head.map_or_else(Vec::new, |head| head.members().to_vec()),
+            other_rules: others.cloned().collect(),
+            news_within: 2 * self.options.sync_interval,
             is_member: self.council.is_member(),
             overlaps: self.council.overlaps,
             keys: self.shelf.books.len(),
@@ -257,6 +263,17 @@ impl Node {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Standing {
+    /// The newest view.
+    pub view: Option<ViewId>,
+    /// Its members, in the order of their names.
+    pub members: Vec<Member>,
+    /// Peers that go by other rules: until they have reloaded too, a window begins with no shares between them
+    /// and this node.
+    pub other_rules: Vec<NodeId>,
+    /// What another node admits counts here after so long and two ways through the network, where a limit is
+    /// `eventual`. In that time each of the others may admit as much as it is offered, at most what it believes
+    /// to be left: a window may exceed its limit by the rate of what the others admit times this.
+    pub news_within: std::time::Duration,
     /// Whether this run is in the newest view.
     pub is_member: bool,
     /// How often two views were found for the same windows: each such time a limit may have been admitted twice.
