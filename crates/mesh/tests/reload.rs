@@ -12,7 +12,7 @@ const NODES: usize = 5;
 /// The most that a window admitted while limits differed, and the most that one did once all agreed.
 fn reloaded(seed: u64, from: Limit, to: Limit) -> (u64, u64) {
     let mut random = Random::new(seed);
-    let network = if seed % 2 == 0 { Network::default() } else { Network::bad() };
+    let network = if seed.is_multiple_of(2) { Network::default() } else { Network::bad() };
     let mut world = World::new(seed, network, MeshOptions::default(), 5_000);
     world.start_together(NODES);
     let key = Key::from_bits(random.draw(), random.draw());
