@@ -10,6 +10,7 @@ mod hear;
 mod held;
 mod remote;
 mod tell;
+mod waits;
 
 use crate::batch::Owed;
 use crate::council::Council;
