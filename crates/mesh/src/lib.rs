@@ -38,6 +38,7 @@ mod parts;
 mod peers;
 mod purse;
 mod replay;
+mod rules;
 mod shelf;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;

@@ -42,6 +42,7 @@ impl Node {
         if !self.peers.hear_frame(from, now, &header) {
             return Ok(());
         }
+        self.council.rules.hear(from, header.rules, now);
         let for_this_run = header.to == self.council.me.generation;
         if for_this_run {
             link.spoken.acknowledge(header.known);
@@ -125,7 +126,7 @@ impl Node {
     }
 
     /// Opens the page that a peer speaks of. Says by which limit, if it is the same page here.
-    pub(super) fn open_told(&mut self, now: Timestamp, place: &Place) -> Option<Limit> {
+    pub(super) fn open_told(&mut self, now: Timestamp, from: &Member, place: &Place) -> Option<Limit> {
         let told = place.subject.limit;
         let key = place.subject.key;
         let mut limit = told;
@@ -137,8 +138,10 @@ impl Node {
             if !alike {
                 return None;
             }
-            // A node's own limit counts, and within a window what it began with.
-            if counts {
+            // A node's own limit counts, and within a window what it began with. After a reload it is not known
+            // before a request brings it, or a peer that goes by the same rules.
+            let may_tell = here == told || self.council.rules.agree(&from.id);
+            if counts || !may_tell {
                 limit = here;
             }
         }
@@ -175,7 +178,7 @@ impl Node {
 
     fn on_report(&mut self, now: Timestamp, from: &Member, place: &Place, report: &Report) {
         let place = &self.place_here(now, place);
-        let Some(limit) = self.open_told(now, place) else { return };
+        let Some(limit) = self.open_told(now, from, place) else { return };
         let Some(mut book) = self.shelf.books.get_mut(&place.subject.key) else { return };
         let Some(page) = book.page(place.tag) else { return };
         let moment = page.moment_of(&limit, &self.options, now);
@@ -233,7 +236,7 @@ impl Node {
         }
         // A word opens a book only where it asks for a share that was not touched.
         let concerns = word.recall || self.shelf.books.contains_key(&key);
-        if !concerns || self.open_told(now, place).is_none() {
+        if !concerns || self.open_told(now, from, place).is_none() {
             return;
         }
         let Some(mut book) = self.shelf.books.get_mut(&key) else { return };
@@ -299,6 +302,7 @@ impl Node {
             time: now,
             head: self.council.head().map(|head| head.id()),
             leaving: self.council.leaving,
+            rules: self.council.rules.here(),
             known: 0,
             to: Generation(0),
             heard_ms: None,

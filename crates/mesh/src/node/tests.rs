@@ -161,6 +161,7 @@ impl Mesh {
     /// A frame of one node to another that says what it likes.
     fn forge(&mut self, (from, to): (usize, usize), generation: Option<Generation>, items: &[Item]) {
         let header = Header {
+            rules: 0,
             generation: generation.unwrap_or(self.nodes[from].member().generation),
             time: self.now,
             head: self.nodes[to].view().map(super::View::id),

@@ -73,6 +73,7 @@ fn long_chain(replaced: usize) -> (Chain, Vec<Member>) {
 
 fn frame_of(root: &Root, views: Vec<View>) -> Vec<u8> {
     let header = Header {
+        rules: 0,
         generation: Generation(1),
         time: START,
         head: None,
@@ -190,6 +191,7 @@ fn a_run_whose_number_is_too_small_takes_a_larger_one() {
     third.on_tick(after(14_000));
     let mut spoken = Spoken::default();
     let header = Header {
+        rules: 0,
         generation: Generation(5),
         time: after(14_000),
         head: None,
@@ -225,6 +227,7 @@ fn a_frame_that_was_overtaken_says_nothing_of_its_sender_but_that_it_lives() {
     let mut peers = Peers::new(Duration::from_millis(500), 9);
     let from = NodeId::new("a");
     let header = |millis: u64, head: u64, leaving: bool| Header {
+        rules: 0,
         generation: Generation(1),
         time: after(millis),
         head: Some(crate::view::ViewId(head)),
