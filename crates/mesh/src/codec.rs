@@ -37,13 +37,17 @@ impl<'a> Encoder<'a> {
     pub(crate) fn new(header: &Header, spoken: &'a mut Spoken) -> Self {
         let mut writer = Writer::default();
         writer.byte(VERSION);
-        writer.byte(u8::from(header.leaving) | u8::from(header.head.is_some()) << 1);
+        let bits = [header.leaving, header.head.is_some(), header.rules != 0];
+        writer.byte(bits.iter().rev().fold(0, |byte, bit| byte << 1 | u8::from(*bit)));
         writer.number(header.generation.0);
         writer.number(header.to.0);
         writer.number(header.time.as_nanos() / 1_000);
         writer.number(u64::from(header.known));
         if let Some(head) = header.head {
             writer.fixed(head.0);
+        }
+        if header.rules != 0 {
+            writer.number(u64::from(header.rules));
         }
         // Tags are told relative to the time as the other side reads it.
         let time = Timestamp::from_nanos(header.time.as_nanos() / 1_000 * 1_000);
@@ -128,7 +132,9 @@ pub(crate) fn read_header(bytes: &[u8]) -> Result<(Header, Reader<'_>), Unreadab
     let known = u32::try_from(reader.number()?).map_err(|_| Unreadable)?;
     let head = if flags & 2 == 0 { None } else { Some(ViewId(reader.fixed()?)) };
     let leaving = flags & 1 == 1;
-    Ok((Header { generation, time, head, leaving, known, to }, reader))
+    let rules = if flags & 4 == 0 { 0 } else { reader.number()? };
+    let rules = u32::try_from(rules).map_err(|_| Unreadable)?;
+    Ok((Header { generation, time, head, leaving, rules, known, to }, reader))
 }
 
 /// The items of a frame, one after the other.
@@ -262,7 +268,7 @@ fn read_report(reader: &mut Reader<'_>, place: &Place) -> Result<Report, Unreada
     let (refused, refunded, given, owed) = (rare(2)?, rare(4)?, rare(8)?, rare(16)?);
     let birth = rare(32)?;
     let (granted_seen, eventual) = (seen >> 1, bits & 1 == 1);
-    Ok(Report { serial, spent, returned, granted_seen, refused, refunded, given, owed, eventual, birth })
+    Ok(Report { serial, birth, spent, returned, granted_seen, refused, refunded, given, owed, eventual })
 }
 
 fn write_word(writer: &mut Writer, place: &Place, word: &Word) {
@@ -284,7 +290,7 @@ fn read_word(reader: &mut Reader<'_>, place: &Place) -> Result<Word, Unreadable>
     let (settled_seen, left, others) = (reader.number()?, reader.signed()?, reader.number()?);
     let resets = if granted & 2 == 2 { reader.number()? } else { 0 };
     let (granted, recall) = (granted >> 2, granted & 1 == 1);
-    Ok(Word { serial, granted, recall, settled_seen, left, others, resets })
+    Ok(Word { serial, granted, settled_seen, left, others, recall, resets })
 }
 
 const ACTIONS: [Action; 6] = [

@@ -13,6 +13,7 @@ use crate::chain::Root;
 use crate::member::Member;
 use crate::motion::{Fate, Motion, Voters};
 use crate::peers::Peers;
+use crate::rules::Rules;
 use crate::view::{Round, View, ViewId};
 use hivemind_core::Timestamp;
 use std::sync::Arc;
@@ -71,6 +72,7 @@ pub(crate) struct Council {
     /// Since when the members are others than those of the view.
     differs_since: Option<Timestamp>,
     pub(crate) leaving: bool,
+    pub(crate) rules: Rules,
     /// How often two views were found for the same windows.
     pub(crate) overlaps: u64,
     /// Counts up whenever the chain changes, so that others need not compare it.
@@ -103,6 +105,7 @@ impl Council {
             latest_begun: None,
             differs_since: None,
             leaving: false,
+            rules: Rules::default(),
             overlaps: 0,
             version: 0,
             bindings: 0,

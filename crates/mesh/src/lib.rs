@@ -34,6 +34,7 @@ mod page;
 mod peers;
 mod purse;
 mod replay;
+mod rules;
 mod shelf;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;

@@ -97,7 +97,7 @@ impl Account {
 
     /// Whether the member may not have heard of all that it was granted.
     pub(crate) fn is_unconfirmed(&self) -> bool {
-        self.granted > self.heard.granted_seen || self.heard.to_settle() > self.settled_told
+        self.granted > self.heard.granted_seen || self.heard.settling() > self.settled_told
     }
 }
 
@@ -304,7 +304,7 @@ impl Till {
         };
         let owed = heard.owed.saturating_sub(account.heard.owed);
         let refused = heard.refused.saturating_sub(account.heard.refused);
-        account.has_news |= heard.to_settle() > account.heard.to_settle();
+        account.has_news |= heard.settling() > account.heard.settling();
         account.heard = heard;
         self.given_done = self.given_done.saturating_sub(over);
         // Nobody returns more than it ever had, whatever it says.
@@ -387,9 +387,9 @@ impl Till {
         let all = self.spent();
         let resets = self.resets;
         let account = self.account(member, now);
-        account.settled_told = account.heard.to_settle();
+        account.settled_told = account.heard.settling();
         (account.has_news, account.told) = (false, now);
-        let (granted, settled_seen) = (account.granted, account.heard.to_settle());
+        let (granted, settled_seen) = (account.granted, account.heard.settling());
         let serial = account.serial;
         Word {
             serial,

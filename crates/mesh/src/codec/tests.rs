@@ -16,6 +16,7 @@ fn header() -> impl Strategy<Value = Header> {
             time: Timestamp::from_nanos(us * 1_000),
             head,
             leaving,
+            rules: known / 3,
             known,
             to: Generation(to),
         },
@@ -202,6 +203,7 @@ fn an_update_takes_8_to_12_bytes() {
         time,
         head: Some(ViewId(5)),
         leaving: false,
+        rules: 7,
         known: 0,
         to: Generation(1),
     };

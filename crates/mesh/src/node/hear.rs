@@ -39,6 +39,7 @@ impl Node {
         if !self.peers.hear(&member, now, header.head, header.leaving) {
             return Ok(());
         }
+        self.council.rules.hear(from, header.rules, now);
         let for_this_run = header.to == self.council.me.generation;
         if for_this_run {
             link.spoken.acknowledge(header.known);
@@ -88,7 +89,7 @@ impl Node {
     }
 
     /// Opens the page that a peer speaks of. Says by which limit, if it is the same page here.
-    pub(super) fn open_told(&mut self, now: Timestamp, place: &Place) -> Option<Limit> {
+    pub(super) fn open_told(&mut self, now: Timestamp, from: &Member, place: &Place) -> Option<Limit> {
         let told = place.subject.limit;
         let key = place.subject.key;
         let mut limit = told;
@@ -99,8 +100,10 @@ impl Node {
             if !alike {
                 return None;
             }
-            // A node's own limit counts, and within a window what it began with.
-            if book.own || book.page(place.tag).is_some() {
+            // A node's own limit counts, and within a window what it began with. After a reload it is not known
+            // before a request brings it, or a peer that goes by the same rules.
+            let may_tell = book.limit == told || self.council.rules.agree(&from.id);
+            if book.own || !may_tell || book.page(place.tag).is_some() {
                 limit = book.limit;
             }
         }
@@ -137,7 +140,7 @@ impl Node {
 
     fn on_report(&mut self, now: Timestamp, from: &Member, place: &Place, report: &Report) {
         let place = &self.place_here(now, place);
-        let Some(limit) = self.open_told(now, place) else { return };
+        let Some(limit) = self.open_told(now, from, place) else { return };
         let Some(book) = self.shelf.books.get_mut(&place.subject.key) else { return };
         let Some(page) = book.page(place.tag) else { return };
         let moment = page.moment_of(&limit, &self.options, now);
@@ -193,7 +196,7 @@ impl Node {
         }
         // A word opens a book only where it asks for a share that was not touched.
         let concerns = word.recall || self.shelf.books.contains_key(&key);
-        if !concerns || self.open_told(now, place).is_none() {
+        if !concerns || self.open_told(now, from, place).is_none() {
             return;
         }
         let Some(book) = self.shelf.books.get_mut(&key) else { return };
@@ -260,6 +263,7 @@ impl Node {
             time: now,
             head: self.council.head().map(|head| head.id()),
             leaving: self.council.leaving,
+            rules: self.council.rules.here(),
             known: 0,
             to: crate::member::Generation(0),
         };

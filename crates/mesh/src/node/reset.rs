@@ -42,7 +42,7 @@ impl Node {
         if !self.shelf.books.contains_key(&key) {
             return;
         }
-        let Some(limit) = self.open_told(now, place) else { return };
+        let Some(limit) = self.open_told(now, from, place) else { return };
         let Some(book) = self.shelf.books.get_mut(&key) else { return };
         let Some(page) = book.page(place.tag) else { return };
         let moment = page.moment_of(&limit, &self.options, now);

@@ -152,7 +152,7 @@ impl Mesh {
     /// A key that this node owns.
     fn key(&self, owner: usize, number: u64) -> Key {
         let view = self.nodes[0].view().expect("they are seated");
-        (0..)
+        (0..1_000)
             .map(|n| Key::from_bits(number, (number * 1_000 + n).wrapping_mul(SECRET)))
             .find(|key| view.owner(*key) == Some(self.nodes[owner].member()))
             .expect("one of them")
@@ -167,6 +167,7 @@ impl Mesh {
             leaving: false,
             known: 0,
             to: self.nodes[to].member().generation,
+            rules: self.nodes[to].council.rules.here(),
         };
         let mut spoken = Spoken::default();
         let mut encoder = Encoder::new(&header, &mut spoken);

@@ -46,6 +46,8 @@ struct Seat {
 struct Counter {
     key: Key,
     limit: Limit,
+    /// The limits of nodes that were given another one.
+    reloaded: BTreeMap<usize, Limit>,
     traffic: Traffic,
     tally: Tally,
 }
@@ -178,7 +180,8 @@ impl World {
 
     pub(super) fn add_counter(&mut self, key: Key, limit: Limit, mut traffic: Traffic) {
         let first = traffic.next(0);
-        self.counters.push(Counter { key, limit, traffic, tally: Tally::new(limit) });
+        let reloaded = BTreeMap::new();
+        self.counters.push(Counter { key, limit, reloaded, traffic, tally: Tally::new(limit) });
         self.push(START_US + first, Event::Request { counter: self.counters.len() - 1 });
     }
 
@@ -252,14 +255,28 @@ impl World {
     /// A counter without traffic of its own, for requests made by hand. Says its index.
     pub fn add_limit(&mut self, key: Key, limit: Limit) -> usize {
         let traffic = Traffic::new(super::Shape::Uniform, 0.0, 1, 1, 1, Random::new(0));
-        self.counters.push(Counter { key, limit, traffic, tally: Tally::new(limit) });
+        let reloaded = BTreeMap::new();
+        self.counters.push(Counter { key, limit, reloaded, traffic, tally: Tally::new(limit) });
         self.counters.len() - 1
+    }
+
+    /// A node has another limit from now on: its rules were reloaded.
+    pub fn reload(&mut self, node: usize, counter: usize, limit: Limit) {
+        let now = self.now;
+        let Some(counter) = self.counters.get_mut(counter) else { return };
+        counter.reloaded.insert(node, limit);
+        if let Some(Some(seat)) =
+            self.seats.get_mut(node).filter(|seat| seat.as_ref().is_some_and(|seat| seat.alive))
+        {
+            seat.node.reload(limit.requests().max(1), at(now, seat.skew));
+            self.carry_out(node);
+        }
     }
 
     /// A request comes to a node.
     pub fn hit(&mut self, node: usize, index: usize, cost: u64) {
         let Some(counter) = self.counters.get(index) else { return };
-        let (key, limit) = (counter.key, counter.limit);
+        let (key, limit) = (counter.key, *counter.reloaded.get(&node).unwrap_or(&counter.limit));
         let (now, truly) = (self.now, at(self.now, 0));
         let Some(Some(seat)) = self.seats.get_mut(node) else { return };
         if !seat.alive {
