@@ -1,5 +1,4 @@
 //! Schedules that once made or lost rights, played by hand: a few nodes, and every frame in the hand of the test.
-#![expect(clippy::expect_used, reason = "a helper of a test may fail it")]
 
 mod asked;
 mod batches;
@@ -171,7 +170,9 @@ impl Mesh {
         };
         let mut spoken = Spoken::default();
         let mut encoder = Encoder::new(&header, &mut spoken);
-        items.iter().for_each(|item| encoder.push(item));
+        for item in items {
+            encoder.push(item);
+        }
         self.hand_over(&Letter { from, to, frame: encoder.finish() });
     }
 
@@ -194,6 +195,6 @@ fn charge(key: Key, limit: &Limit) -> Charge<'_> {
     }
 }
 
-fn sharing<'a>(charge: Charge<'a>, on_unreachable: OnUnreachable) -> Charge<'a> {
+fn sharing(charge: Charge<'_>, on_unreachable: OnUnreachable) -> Charge<'_> {
     Charge { sharing: Sharing { on_unreachable: Some(on_unreachable), ..Sharing::default() }, ..charge }
 }
