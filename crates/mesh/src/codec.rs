@@ -265,7 +265,7 @@ fn read_word(reader: &mut Reader<'_>, place: &Place) -> Result<Word, Unreadable>
     let (settled_seen, left, others) = (reader.number()?, reader.signed()?, reader.number()?);
     let resets = if granted & 2 == 2 { reader.number()? } else { 0 };
     let (granted, recall) = (granted >> 2, granted & 1 == 1);
-    Ok(Word { serial, granted, recall, settled_seen, left, others, resets })
+    Ok(Word { serial, granted, settled_seen, left, others, recall, resets })
 }
 
 const ACTIONS: [Action; 6] = [

@@ -6,10 +6,12 @@
 mod alone;
 mod asks;
 mod decide;
+mod doubt;
 mod hear;
 mod held;
 #[cfg(any(test, feature = "sim"))]
 pub(crate) mod probe;
+mod recall;
 mod remote;
 mod reset;
 mod tell;

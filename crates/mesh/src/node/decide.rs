@@ -6,7 +6,7 @@ use super::remote::{Stage, Taken, Unseen};
 use super::{Decided, Node, Ticket, Waiting};
 use crate::batch::{self, Beside, Known, Owed, Trial};
 use crate::book::Book;
-use crate::codec::{period_nanos, tag_at};
+use crate::codec::tag_at;
 use crate::dictionary::Subject;
 use crate::frame::{Item, Place};
 use crate::options::{Consistency, OnUnreachable};
@@ -253,8 +253,9 @@ impl Node {
                     let is_bucket = matches!(limit, Limit::TokenBucket(_));
                     if shares && is_bucket && purse.unspent() < signed(charge.cost) && page.view.has(&me) {
                         let part = super::alone::evenly(limit, members);
-                        let state = book.part.as_deref().copied();
-                        return Ok(Found::Here(Known::Part { state, limit: part, moment: now }));
+                        let known =
+                            Known::Part { state: book.part.as_deref().copied(), limit: part, moment: now };
+                        return Ok(Found::Here(known));
                     }
                     match charge.on_unreachable {
                         OnUnreachable::Share => purse.unspent().max(page.even_part(limit, options)),
@@ -268,35 +269,6 @@ impl Node {
                 Found::Here(Known::Rights { can, left, own: purse.spent(), ends, final_word })
             }
         })
-    }
-
-    /// What a node has of a counter while no view says who shares it. Between two views it is sure of its share of
-    /// the one that gives it less, and that is taken off when the window begins; a bucket has no such part.
-    fn find_without_view(&mut self, charge: &Owed, tag: u64, now: Timestamp) -> Result<Found, NoPage> {
-        let Self { shelf, council, options, .. } = self;
-        let limit = &charge.limit;
-        let book = shelf.books.get_mut(&charge.key).ok_or(NoPage::Full)?;
-        if charge.consistency == Consistency::Eventual {
-            let state = book.counted.as_deref().copied();
-            let known = Known::Counter { state, limit: *limit, moment: now, beside: Beside::NOTHING };
-            return Ok(Found::Here(known));
-        }
-        let own = book.alone_in(tag);
-        let ends = ends(limit, tag, now);
-        let can = match charge.on_unreachable {
-            OnUnreachable::Refuse => 0,
-            OnUnreachable::Admit => i64::MAX / 2,
-            OnUnreachable::Share if matches!(limit, Limit::TokenBucket(_)) => 0,
-            OnUnreachable::Share => {
-                let start = Timestamp::from_nanos(tag.saturating_mul(period_nanos(limit)));
-                let part = council.doubt(start).map_or(0, |members| {
-                    let share = Regime::of(limit, members, options).share();
-                    if share > 0 { share } else { u64::from(limit.requests()).div_ceil(members as u64) }
-                });
-                signed(part.saturating_sub(own))
-            }
-        };
-        Ok(Found::Here(Known::Rights { can, left: 0, own, ends, final_word: true }))
     }
 
     /// Whether something of a batch is for an owner to do, so that it cannot be done without a word.

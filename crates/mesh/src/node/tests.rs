@@ -1,5 +1,4 @@
 //! Schedules that once made or lost rights, played by hand: a few nodes, and every frame in the hand of the test.
-#![expect(clippy::expect_used, reason = "a helper of a test may fail it")]
 
 mod asked;
 mod batches;
@@ -152,7 +151,7 @@ impl Mesh {
     /// A key that this node owns.
     fn key(&self, owner: usize, number: u64) -> Key {
         let view = self.nodes[0].view().expect("they are seated");
-        (0..)
+        (0..1_000)
             .map(|n| Key::from_bits(number, (number * 1_000 + n).wrapping_mul(SECRET)))
             .find(|key| view.owner(*key) == Some(self.nodes[owner].member()))
             .expect("one of them")
@@ -161,7 +160,6 @@ impl Mesh {
     /// A frame of one node to another that says what it likes.
     fn forge(&mut self, (from, to): (usize, usize), generation: Option<Generation>, items: &[Item]) {
         let header = Header {
-            rules: 0,
             generation: generation.unwrap_or(self.nodes[from].member().generation),
             time: self.now,
             head: self.nodes[to].view().map(super::View::id),
@@ -169,10 +167,13 @@ impl Mesh {
             known: 0,
             to: self.nodes[to].member().generation,
             heard_ms: None,
+            rules: self.nodes[to].council.rules.here(),
         };
         let mut spoken = Spoken::default();
         let mut encoder = Encoder::new(&header, &mut spoken);
-        items.iter().for_each(|item| encoder.push(item));
+        for item in items {
+            encoder.push(item);
+        }
         self.hand_over(&Letter { from, to, frame: encoder.finish() });
     }
 
@@ -195,6 +196,6 @@ fn charge(key: Key, limit: &Limit) -> Charge<'_> {
     }
 }
 
-fn sharing<'a>(charge: Charge<'a>, on_unreachable: OnUnreachable) -> Charge<'a> {
+fn sharing(charge: Charge<'_>, on_unreachable: OnUnreachable) -> Charge<'_> {
     Charge { sharing: Sharing { on_unreachable: Some(on_unreachable), ..Sharing::default() }, ..charge }
 }

@@ -43,9 +43,13 @@ fn a_batch_whose_frames_are_lost_gives_back_nothing_that_was_not_taken() {
     let ticket = mesh.ask(1, &batch).expect_err("it looks first");
     // The looks and their answers arrive; what it then wants done is lost.
     let looks = std::mem::take(&mut mesh.mail);
-    looks.iter().for_each(|letter| mesh.hand_over(letter));
+    for letter in &looks {
+        mesh.hand_over(letter);
+    }
     let answers = std::mem::take(&mut mesh.mail);
-    answers.iter().for_each(|letter| mesh.hand_over(letter));
+    for letter in &answers {
+        mesh.hand_over(letter);
+    }
     mesh.mail.clear();
     mesh.pass(100);
     assert!(!mesh.decided[&(1, ticket)].committed);
@@ -64,7 +68,9 @@ fn a_limit_that_passes_here_keeps_nothing_of_a_batch_that_is_refused_there() {
         // It sees the last token, and another is faster.
         let ticket = mesh.ask(1, &batch).expect_err("it looks first");
         let looks = std::mem::take(&mut mesh.mail);
-        looks.iter().for_each(|letter| mesh.hand_over(letter));
+        for letter in &looks {
+            mesh.hand_over(letter);
+        }
         assert!(mesh.passes_now(0, &[charge(there, &few)]));
         mesh.deliver();
         mesh.pass(50);
@@ -112,13 +118,19 @@ fn what_is_undone_after_its_window_lowers_no_other_count() {
     mesh.mail.clear();
     let ticket = mesh.ask(1, &[charge(key, &limit), charge(full, &other)]).expect_err("it looks first");
     let looks = std::mem::take(&mut mesh.mail);
-    looks.iter().for_each(|letter| mesh.hand_over(letter));
+    for letter in &looks {
+        mesh.hand_over(letter);
+    }
     let drained = Charge { cost: Cost::new(8), op: Op::Debit, ..charge(full, &other) };
     let _ = mesh.ask(2, &[drained]);
     let answers: Vec<Letter> = std::mem::take(&mut mesh.mail);
-    answers.iter().for_each(|letter| mesh.hand_over(letter));
+    for letter in &answers {
+        mesh.hand_over(letter);
+    }
     let doing: Vec<Letter> = std::mem::take(&mut mesh.mail);
-    doing.iter().for_each(|letter| mesh.hand_over(letter));
+    for letter in &doing {
+        mesh.hand_over(letter);
+    }
     let done: Vec<Letter> = std::mem::take(&mut mesh.mail);
     // The next window begins at the owner and is used up; then the undoing comes.
     mesh.now = mesh.now.saturating_add(std::time::Duration::from_millis(20));
@@ -126,7 +138,9 @@ fn what_is_undone_after_its_window_lowers_no_other_count() {
     for _ in 0..9 {
         passed += usize::from(mesh.passes_now(0, &[charge(key, &limit)]));
     }
-    done.iter().for_each(|letter| mesh.hand_over(letter));
+    for letter in &done {
+        mesh.hand_over(letter);
+    }
     mesh.deliver();
     assert!(!mesh.decided[&(1, ticket)].committed);
     passed += mesh.passed(0, 9, &[charge(key, &limit)]);

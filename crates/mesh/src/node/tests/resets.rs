@@ -35,7 +35,9 @@ fn a_reset_allows_one_limit_more_however_often_the_network_repeats_it() {
             for round in 0..3 * burst {
                 after += usize::from(mesh.passes(round % 3, &[charge(key, &limit)]));
                 if round % burst == burst - 1 {
-                    kept.iter().for_each(|letter| mesh.hand_over(letter));
+                    for letter in &kept {
+                        mesh.hand_over(letter);
+                    }
                     mesh.deliver();
                 }
             }

@@ -47,7 +47,7 @@ fn from_ten_a_member_on_a_cut_costs_nothing_and_brings_nothing() {
 fn a_share_is_one_share_however_often_the_view_changes() {
     let limit = Limit::fixed_window(12, Period::HOUR);
     let mut mesh = Mesh::new(3, &MeshOptions::default());
-    let key = (0..)
+    let key = (0..1_000)
         .map(|n| mesh.key(0, n))
         .find(|key| {
             let view = mesh.nodes[0].view().expect("seated");
