@@ -191,6 +191,13 @@ impl Council {
         latest.saturating_add(self.options.fence_lead.saturating_mul(MOST_LEADS))
     }
 
+    /// A frame came: if nobody was heard at the last tick, there is a clock again to compare with.
+    pub(crate) fn hear_clock(&mut self, now: Timestamp, peers: &Peers) {
+        if self.unheard > 0 {
+            self.look_at_clocks(now, peers);
+        }
+    }
+
     fn look_at_clocks(&mut self, now: Timestamp, peers: &Peers) {
         let lead = self.options.fence_lead.saturating_mul(MOST_LEADS / 2);
         match peers.others_time(now) {
