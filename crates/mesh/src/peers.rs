@@ -109,7 +109,8 @@ impl Peers {
     pub(crate) fn send(&mut self, to: &NodeId, now: Timestamp) {
         if let Some(peer) = self.all.get_mut(to) {
             peer.sent = now;
-            peer.unanswered.get_or_insert(now);
+            // A clock that was set back would wait for an answer from the future.
+            peer.unanswered = Some(peer.unanswered.map_or(now, |first| first.min(now)));
         }
     }
 
