@@ -57,7 +57,6 @@ impl Node {
         if let Some(link) = self.links.get_mut(from) {
             link.heard = heard;
         }
-        self.council.hear_clock(now, &self.peers);
         self.council.hear_run(&member);
         if header.to > self.council.me.generation {
             self.on_later_run(now, header.to);
