@@ -29,8 +29,6 @@ pub(crate) use windows::Begun;
 /// How many times the usual lead a fence may be ahead of the others' clocks, and half of that a window that
 /// begins: further ahead is a clock that is wrong, and it would hold up everybody until its time has come.
 const MOST_LEADS: u32 = 4;
-/// For so many ticks what the others' clocks said last still holds where nobody is heard.
-const UNHEARD_TICKS: u32 = 20;
 /// The most overlaps that are remembered, so that each is counted once.
 const MOST_OVERLAPS: usize = 64;
 
@@ -86,9 +84,8 @@ pub(crate) struct Council {
     floor: Option<Round>,
     /// The start of the latest window that was begun here: no fence may come before it.
     latest_begun: Option<Timestamp>,
-    /// How far ahead windows may begin, as the others' clocks say, and for how many ticks nobody was heard.
+    /// How far ahead windows may begin, as the others' clocks say.
     horizon: Option<Timestamp>,
-    unheard: u32,
     /// Since when the members are others than those of the view.
     differs_since: Option<Timestamp>,
     /// How many votes in a row came to nothing, and until when no other is called for.
@@ -133,7 +130,6 @@ impl Council {
             floor: None,
             latest_begun: None,
             horizon: None,
-            unheard: 0,
             differs_since: None,
             failed: 0,
             rests_until: None,
@@ -196,12 +192,7 @@ impl Council {
 
     fn look_at_clocks(&mut self, now: Timestamp, peers: &Peers) {
         let lead = self.options.fence_lead.saturating_mul(MOST_LEADS / 2);
-        match peers.others_time(now) {
-            Some(time) => (self.horizon, self.unheard) = (Some(time.saturating_add(lead)), 0),
-            // By a clock that has just leapt nobody was heard lately either.
-            None if self.unheard < UNHEARD_TICKS => self.unheard += 1,
-            None => self.horizon = None,
-        }
+        self.horizon = peers.others_time(now).map(|time| time.saturating_add(lead));
         // A window that began by a clock that was wrong must not hold up every view until its time has come.
         let too_far = peers.later_time(now).saturating_add(lead * 2);
         if let Some(begun) = self.latest_begun.filter(|begun| *begun > too_far) {

@@ -109,7 +109,8 @@ impl Peers {
     pub(crate) fn send(&mut self, to: &NodeId, now: Timestamp) {
         if let Some(peer) = self.all.get_mut(to) {
             peer.sent = now;
-            peer.unanswered.get_or_insert(now);
+            // A clock that was set back would wait for an answer from the future.
+            peer.unanswered = Some(peer.unanswered.map_or(now, |first| first.min(now)));
         }
     }
 
@@ -176,7 +177,12 @@ impl Peers {
 
     /// What the clocks of those that spoke lately show, in order.
     fn clocks(&self, now: Timestamp) -> Vec<Timestamp> {
-        let clocks = self.heard(now).map(|(_, peer)| peer.time.saturating_add(now.since(peer.heard)));
+        // After this node's own clock stepped back it cannot be said how long ago a frame came.
+        let shows = |peer: &Peer| match peer.heard > now {
+            true => peer.time.max(now),
+            false => peer.time.saturating_add(now.since(peer.heard)),
+        };
+        let clocks = self.heard(now).map(|(_, peer)| shows(peer));
         let mut clocks: Vec<Timestamp> = clocks.collect();
         clocks.sort_unstable();
         clocks

@@ -165,7 +165,8 @@ fn a_vote_is_not_abandoned_before_the_newcomers_in_it_are_heard() {
 fn a_vote_that_came_to_nothing_is_followed_by_a_rest() {
     let mut court = Court::new();
     let head = View::clone(court.victim.head().unwrap());
-    court.peers.hear(&Member::new(NodeId::new("z"), 1), court.now, Some(head.id()), false);
+    let guest = Member::new(NodeId::new("z"), 1);
+    court.peers.hear(&guest, court.now, Some(head.id()), false);
     assert!(court.victim.propose(court.now, &court.peers));
     let view = court.victim.motions()[0].view.clone();
     let me = court.victim.me.clone();
@@ -175,5 +176,8 @@ fn a_vote_that_came_to_nothing_is_followed_by_a_rest() {
     assert!(court.victim.bound.is_empty());
     assert!(!court.victim.propose(court.now, &court.peers));
     let later = court.now.saturating_add(options().stagger);
+    for peer in head.members.iter().chain([&guest]).filter(|member| **member != me) {
+        court.peers.hear(peer, later, Some(head.id()), false);
+    }
     assert!(court.victim.propose(later, &court.peers));
 }

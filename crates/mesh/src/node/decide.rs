@@ -229,7 +229,7 @@ impl Node {
             }
             Side::Purse(purse) => {
                 let owner = page.view.owner(charge.key);
-                let heard = owner.is_some_and(|owner| peers.is_reachable(owner, now));
+                let heard = owner.is_some_and(|owner| peers.is_heard(owner, now));
                 let bounded = charge.consistency == Consistency::Bounded;
                 if regime == Regime::Decides && heard && !bounded {
                     return Ok(match stage.seen(charge.key) {
