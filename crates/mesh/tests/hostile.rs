@@ -160,7 +160,9 @@ fn forged(seed: u64, limit: &Limit, all: bool) -> (Vec<Node>, Vec<std::collectio
 }
 
 /// Whatever a member says of its totals, asks for or returns: of a counter that an honest node owns, the honest ones
-/// together admit no more than the limit; of one that the liar owns, none of them admits more alone.
+/// together admit no more than the limit; of one that the liar owns, none of them admits more alone. Its refunds, by an
+/// ask or as a total, are those of an honest member here: what others spent may be given back by whoever has a
+/// certificate (decision 013), and then it may be admitted again.
 ///
 /// Seen failing on: a return of more than the member ever had; sums of members' totals that overflow.
 #[test]

@@ -95,7 +95,7 @@ fn place(place: Place, random: &mut Random) -> Place {
     forged
 }
 
-fn report(report: Report, random: &mut Random) -> Report {
+fn report(report: Report, random: &mut Random, all: bool) -> Report {
     Report {
         serial: if random.chance(200) { number(report.serial, random) } else { report.serial },
         spent: number(report.spent, random),
@@ -103,7 +103,8 @@ fn report(report: Report, random: &mut Random) -> Report {
         granted_seen: number(report.granted_seen, random) >> 1,
         refused: number(report.refused, random),
         refunded: number(report.refunded, random),
-        given: number(report.given, random),
+        // A total of refunds, which a member may make of what others spent.
+        given: if all { number(report.given, random) } else { report.given },
         owed: number(report.owed, random),
         birth: report.birth,
         eventual: random.chance(100),
@@ -144,14 +145,14 @@ fn flipped((consents, seen, released): Votes, random: &mut Random) -> Votes {
 fn forge(item: Item, random: &mut Random, all: bool) -> Item {
     match item {
         Item::Report(at, said) => {
-            let (at, report) = (place(at, random), report(said, random));
+            let (at, report) = (place(at, random), report(said, random, all));
             if random.chance(100) { Item::Word(at, Word::default()) } else { Item::Report(at, report) }
         }
         Item::Word(at, said) => Item::Word(place(at, random), word(said, random)),
         Item::Ask { id, place: at, report: said, want: wanted } => Item::Ask {
             id: number(id, random),
             place: place(at, random),
-            report: report(said, random),
+            report: report(said, random, all),
             want: want(wanted, random, all),
         },
         Item::Answer { id, place: at, word: said, reply } => Item::Answer {
