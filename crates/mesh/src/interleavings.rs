@@ -6,7 +6,7 @@
 //! ```
 
 use crate::{Carrier, Lane, MeshOptions, MeshStore, Node, NodeId};
-use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Store};
+use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing, Store};
 use hivemind_core::{Cost, Limit, Period, Timestamp};
 use loom::sync::Arc;
 use loom::thread;
@@ -46,6 +46,7 @@ fn spend(store: &MeshStore<Nobody>, keys: &[Key], limit: &Limit, millis: u64) ->
         cost: Cost::ONE,
         op: Op::Spend,
         mode: Mode::Enforce,
+        sharing: Sharing::default(),
     });
     let charges: Vec<_> = charges.collect();
     store.try_decide(&charges, Context::at(at(millis))).is_some_and(|verdicts| verdicts.committed)
