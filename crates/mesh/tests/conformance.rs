@@ -53,6 +53,8 @@ struct Three {
     stores: Vec<(NodeId, MeshStore<End>)>,
     wire: Arc<Wire>,
     next: AtomicUsize,
+    /// When the last request came, in nanoseconds.
+    latest: AtomicU64,
 }
 
 impl Three {
@@ -63,7 +65,7 @@ impl Three {
             let name = node.member().id.clone();
             (name.clone(), MeshStore::new(node, End { name, wire: Arc::clone(&wire) }))
         });
-        Self { stores: stores.collect(), wire: Arc::clone(&wire), next: AtomicUsize::new(0) }
+        Self { stores: stores.collect(), wire: Arc::clone(&wire), next: AtomicUsize::new(0), latest: AtomicU64::new(0) }
     }
 
     /// Delivers one frame, any of them. Says whether there was one.
@@ -91,6 +93,7 @@ impl Three {
 
 impl Store for Three {
     async fn decide(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
+        self.latest.store(context.now.as_nanos(), Ordering::Relaxed);
         self.settle(context.now);
         let index = self.next.fetch_add(1, Ordering::Relaxed) % self.stores.len();
         let mut decision = pin!(self.stores.get(index).expect("one of three").1.decide(batch, context));
@@ -108,7 +111,10 @@ impl Store for Three {
         for (_, store) in &self.stores {
             store.forget(charge).await?;
         }
-        while self.deliver(Timestamp::EPOCH) {}
+        // By the clocks of the last request, as the stores do it: frames of another time would make the others
+        // take it for the time of all clocks, and begin no window past it.
+        let now = Timestamp::from_nanos(self.latest.load(Ordering::Relaxed));
+        while self.deliver(now) {}
         Ok(())
     }
 }
