@@ -14,6 +14,8 @@ const MOST_PAGES: usize = 4;
 #[derive(Clone, Debug)]
 pub(crate) struct Book {
     pub(crate) limit: Limit,
+    /// The limit before this one, if there was a reload.
+    pub(crate) before: Option<Box<Limit>>,
     /// Whether the limit is this node's own, or one that a peer told.
     pub(crate) own: bool,
     pub(crate) pages: SmallVec<[Page; 1]>,
@@ -32,6 +34,7 @@ impl Book {
         let demand = Demand { rate: 0.0, at: now };
         Self {
             limit,
+            before: None,
             own: false,
             pages: SmallVec::new(),
             demand,

@@ -38,8 +38,8 @@ impl<'a> Encoder<'a> {
     pub(crate) fn new(header: &Header, spoken: &'a mut Spoken) -> Self {
         let mut writer = Writer::default();
         writer.byte(VERSION);
-        let (has_head, hears) = (header.head.is_some(), header.heard_ms.is_some());
-        writer.byte(u8::from(header.leaving) | u8::from(has_head) << 1 | u8::from(hears) << 2);
+        let bits = [header.leaving, header.head.is_some(), header.heard_ms.is_some(), header.rules != 0];
+        writer.byte(bits.iter().rev().fold(0, |byte, bit| byte << 1 | u8::from(*bit)));
         writer.number(header.generation.0);
         writer.number(header.to.0);
         writer.number(header.time.as_nanos() / 1_000);
@@ -49,6 +49,9 @@ impl<'a> Encoder<'a> {
         }
         if let Some(heard_ms) = header.heard_ms {
             writer.number(heard_ms);
+        }
+        if header.rules != 0 {
+            writer.number(u64::from(header.rules));
         }
         // Tags are told relative to the time as the other side reads it.
         let time = Timestamp::from_nanos(header.time.as_nanos() / 1_000 * 1_000);
@@ -140,7 +143,9 @@ pub(crate) fn read_header(bytes: &[u8]) -> Result<(Header, Reader<'_>), Unreadab
     let head = if flags & 2 == 0 { None } else { Some(ViewId(reader.fixed()?)) };
     let heard_ms = if flags & 4 == 0 { None } else { Some(reader.number()?) };
     let leaving = flags & 1 == 1;
-    Ok((Header { generation, time, head, leaving, known, to, heard_ms }, reader))
+    let rules = if flags & 8 == 0 { 0 } else { reader.number()? };
+    let rules = u32::try_from(rules).map_err(|_| Unreadable)?;
+    Ok((Header { generation, time, head, leaving, rules, known, to, heard_ms }, reader))
 }
 
 /// The items of a frame, one after the other.
@@ -238,7 +243,7 @@ fn read_report(reader: &mut Reader<'_>, place: &Place) -> Result<Report, Unreada
     let (refused, refunded, given, owed) = (rare(2)?, rare(4)?, rare(8)?, rare(16)?);
     let birth = rare(32)?;
     let (granted_seen, eventual) = (seen >> 1, bits & 1 == 1);
-    Ok(Report { serial, spent, returned, granted_seen, refused, refunded, given, owed, eventual, birth })
+    Ok(Report { serial, birth, spent, returned, granted_seen, refused, refunded, given, owed, eventual })
 }
 
 fn write_word(writer: &mut Writer, place: &Place, word: &Word) {

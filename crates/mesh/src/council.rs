@@ -19,6 +19,7 @@ use crate::chain::Root;
 use crate::member::Member;
 use crate::motion::Motion;
 use crate::peers::Peers;
+use crate::rules::Rules;
 use crate::view::{Round, View, ViewId};
 use hivemind_core::Timestamp;
 use std::sync::Arc;
@@ -91,6 +92,7 @@ pub(crate) struct Council {
     failed: u32,
     rests_until: Option<Timestamp>,
     pub(crate) leaving: bool,
+    pub(crate) rules: Rules,
     /// How often two views were found for the same windows.
     pub(crate) overlaps: u64,
     /// What was counted there.
@@ -132,6 +134,7 @@ impl Council {
             failed: 0,
             rests_until: None,
             leaving: false,
+            rules: Rules::default(),
             overlaps: 0,
             seen_overlaps: Vec::new(),
             version: 0,

@@ -30,6 +30,8 @@ pub(crate) struct Header {
     /// Its newest view.
     pub(crate) head: Option<ViewId>,
     pub(crate) leaving: bool,
+    /// By which rules the speaker goes.
+    pub(crate) rules: u32,
     /// How much of the listener's dictionary the speaker has.
     pub(crate) known: u32,
     /// The run of the listener whose dictionary that is.
@@ -71,7 +73,7 @@ pub(crate) struct Report {
 
 impl Report {
     /// The sum of all that the owner must not miss: totals only grow, so what was heard of all of it has its sum.
-    pub(crate) fn to_settle(&self) -> u64 {
+    pub(crate) fn settling(&self) -> u64 {
         let totals = [self.returned, self.refunded, self.given, self.owed, self.refused];
         totals.iter().fold(0, |sum: u64, total| sum.saturating_add(*total))
     }

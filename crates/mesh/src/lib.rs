@@ -32,6 +32,7 @@ mod owner;
 mod page;
 mod peers;
 mod purse;
+mod rules;
 mod shelf;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;

@@ -10,6 +10,7 @@ mod hear;
 mod held;
 mod remote;
 mod tell;
+mod waits;
 
 use crate::batch::Owed;
 use crate::council::Council;
@@ -20,7 +21,7 @@ use crate::options::MeshOptions;
 use crate::owner::NodeId;
 use crate::peers::Peers;
 use crate::shelf::Shelf;
-use crate::view::View;
+use crate::view::{View, ViewId};
 use asks::{Ask, Parked};
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Context, Key, MemoryStore, StoreOptions, Verdicts};
@@ -197,6 +198,21 @@ impl Node {
         self.council.leaving = true;
     }
 
+    /// The rules were reloaded: equal rules have equal fingerprints on all nodes. It is told at once, since
+    /// nodes that go by different rules share limits with more care. What it is told before its first reload
+    /// matters too: nodes that start with other rules must not be taken for equals.
+    pub fn reload(&mut self, fingerprint: u32, now: Timestamp) {
+        if fingerprint == self.council.rules.here() {
+            return;
+        }
+        self.council.rules.reload(fingerprint, now);
+        self.shelf.books.values_mut().for_each(|book| book.own = false);
+        let peers: Vec<NodeId> = self.links.keys().cloned().collect();
+        for peer in peers {
+            self.send(&peer, Lane::Ask, &[], now);
+        }
+    }
+
     /// What is to be done, in order.
     pub fn outputs(&mut self) -> std::vec::Drain<'_, Output> {
         self.outputs.drain(..)
@@ -218,7 +234,13 @@ impl Node {
     #[must_use]
     pub fn standing(&self, now: Timestamp) -> Standing {
         let ages = self.peers.iter().map(|(id, peer)| (id.clone(), now.since(peer.heard)));
+        let head = self.council.head();
+        let others = self.peers.iter().map(|(id, _)| id).filter(|id| !self.council.rules.agree(id));
         Standing {
+            view: head.map(|head| head.id()),
+            members: head.map_or_else(Vec::new, |head| head.members().to_vec()),
+            other_rules: others.cloned().collect(),
+            news_within: 2 * self.options.sync_interval,
             is_member: self.council.is_member(),
             overlaps: self.council.overlaps,
             keys: self.shelf.books.len(),
@@ -272,6 +294,17 @@ impl Node {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Standing {
+    /// The newest view.
+    pub view: Option<ViewId>,
+    /// Its members, in the order of their names.
+    pub members: Vec<Member>,
+    /// Peers that go by other rules: until they have reloaded too, a window begins with no shares between them
+    /// and this node.
+    pub other_rules: Vec<NodeId>,
+    /// What another node admits counts here after so long and two ways through the network, where a limit is
+    /// `eventual`. In that time each of the others may admit as much as it is offered, at most what it believes
+    /// to be left: a window may exceed its limit by the rate of what the others admit times this.
+    pub news_within: std::time::Duration,
     /// Whether this run is in the newest view.
     pub is_member: bool,
     /// How often two views were found for the same windows: each such time a limit may have been admitted twice.

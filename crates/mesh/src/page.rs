@@ -179,7 +179,7 @@ impl Page {
         let moment = Self::moment(self.tag, new, now);
         match &mut self.side {
             Side::Till(till) => till.change_share(new, is, moment),
-            // A larger share is only for windows that begin with it: the owner may not know of it yet.
+            // A larger share is only for windows that begin with it.
             Side::Purse(purse) => purse.lower_start(was.saturating_sub(is)),
         }
         let _ = (me, key);

@@ -135,7 +135,7 @@ impl Purse {
     }
 
     fn sum(&self) -> u64 {
-        self.spent.wrapping_add(self.granted).wrapping_add(self.report().to_settle())
+        self.spent.wrapping_add(self.granted).wrapping_add(self.report().settling())
     }
 
     /// Whether the owner has to hear of something new.
@@ -145,7 +145,7 @@ impl Purse {
 
     /// Whether the owner has not confirmed all that it must not miss.
     pub(crate) fn is_unconfirmed(&self) -> bool {
-        self.report().to_settle() > self.settled_seen
+        self.report().settling() > self.settled_seen
     }
 
     pub(crate) fn told(&mut self, now: Timestamp) {
@@ -167,7 +167,7 @@ impl Purse {
         }
         self.granted = self.granted.max(word.granted);
         // More than this purse ever said was said by the one before it.
-        if word.settled_seen <= self.report().to_settle() {
+        if word.settled_seen <= self.report().settling() {
             self.settled_seen = self.settled_seen.max(word.settled_seen);
         }
         self.left = word.left;

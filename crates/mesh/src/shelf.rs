@@ -238,8 +238,20 @@ fn begin(
         return Err(NoPage::NoView);
     }
     let Begun::In(view) = council.begin(start) else { return Err(NoPage::NoView) };
+    let members = view.members().len();
+    let agreed = view.owner(key).is_none_or(|owner| council.rules.agreed_before(&owner.id, start));
     let mut page = Page::begun(tag, view, (&me, key, limit), options, now);
+    if let Side::Purse(purse) = &mut page.side
+        && !agreed
+    {
+        // The owner may split by another limit. Nothing is returned either: it might never have been lent.
+        *purse = crate::purse::Purse::new(0);
+    }
     if let Side::Till(till) = &mut page.side {
+        if let Some(before) = council.rules.may_still_hold(book.before.as_deref(), now) {
+            let share = Regime::of(&before, members, options).share();
+            till.change_share(limit, share, Page::moment(tag, limit, now));
+        }
         if matches!(limit, Limit::SlidingWindow(_)) {
             carry_on(book, till, council, (key, limit, tag), now);
         }
@@ -303,6 +315,7 @@ impl Book {
         now: Timestamp,
     ) {
         let old = std::mem::replace(&mut self.limit, *limit);
+        self.before = Some(Box::new(old));
         for page in &mut self.pages {
             page.change_limit((&old, limit), (me, key), options, now);
         }

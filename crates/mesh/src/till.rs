@@ -82,7 +82,7 @@ impl Account {
 
     /// Whether the member may not have heard of all that it was granted.
     pub(crate) fn is_unconfirmed(&self) -> bool {
-        self.granted > self.heard.granted_seen || self.heard.to_settle() > self.settled_told
+        self.granted > self.heard.granted_seen || self.heard.settling() > self.settled_told
     }
 
     /// What it may still spend, at most, of what it was granted and of its share.
@@ -315,7 +315,7 @@ impl Till {
         };
         let owed = heard.owed.saturating_sub(account.heard.owed);
         let refused = heard.refused.saturating_sub(account.heard.refused);
-        account.has_news |= heard.to_settle() > account.heard.to_settle();
+        account.has_news |= heard.settling() > account.heard.settling();
         account.heard = heard;
         self.given_done = self.given_done.saturating_sub(over);
         if back > 0 {
@@ -390,9 +390,9 @@ impl Till {
         let left = signed(self.left(limit, now)).saturating_sub(signed(self.refused(decides)));
         let all = self.spent();
         let account = self.account(member, now);
-        account.settled_told = account.heard.to_settle();
+        account.settled_told = account.heard.settling();
         (account.has_news, account.told) = (false, now);
-        let (granted, settled_seen) = (account.granted, account.heard.to_settle());
+        let (granted, settled_seen) = (account.granted, account.heard.settling());
         let serial = account.serial;
         Word {
             serial,

@@ -12,7 +12,7 @@ const NODES: usize = 5;
 /// The most that a window admitted while limits differed, and the most that one did once all agreed.
 fn reloaded(seed: u64, from: Limit, to: Limit) -> (u64, u64) {
     let mut random = Random::new(seed);
-    let network = if seed % 2 == 0 { Network::default() } else { Network::bad() };
+    let network = if seed.is_multiple_of(2) { Network::default() } else { Network::bad() };
     let mut world = World::new(seed, network, MeshOptions::default(), 5_000);
     world.start_together(NODES);
     let key = Key::from_bits(random.draw(), random.draw());
@@ -41,15 +41,24 @@ fn reloaded(seed: u64, from: Limit, to: Limit) -> (u64, u64) {
     (most(start..start + settled), most(start + settled..u64::MAX))
 }
 
+/// Limits on both sides of the one from which on five members split a window, and others.
+///
+/// Seen failing on: members that begin with a share whatever the owner's rules are (89 of 50); an owner that has
+/// just lowered a limit and forgets the shares of before; a share of the new limit in a window that runs (79 of 50).
 #[test]
 fn no_window_admits_more_than_the_larger_of_two_limits_and_none_more_than_the_new_one_once_all_have_it() {
-    let window = |requests| Limit::fixed_window(requests, Period::SECOND);
     for (from, to) in [(100, 200), (200, 100), (49, 50), (50, 49), (49, 100), (100, 49), (98, 99), (99, 98)] {
-        let mut worst = (0, 0);
-        for seed in 0..20 {
-            let (differing, agreed) = reloaded(seed, window(from), window(to));
-            worst = (worst.0.max(differing), worst.1.max(agreed));
+        for make in [Limit::fixed_window, Limit::sliding_window] {
+            let (old, new) = (make(from, Period::SECOND), make(to, Period::SECOND));
+            for seed in
+                0..if make(1, Period::SECOND) == Limit::fixed_window(1, Period::SECOND) { 20 } else { 4 }
+            {
+                let (differing, agreed) = reloaded(seed, old, new);
+                let case = format!("seed {seed}: {from} to {to}");
+                assert!(differing <= u64::from(from.max(to)), "{differing} while they differed, {case}");
+                assert!(agreed <= u64::from(to), "{agreed} once they agreed, {case}");
+                assert!(agreed * 10 >= u64::from(to) * 9, "only {agreed} once they agreed, {case}");
+            }
         }
-        println!("{from} -> {to}: {worst:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Refunds, debits and refused hits that are for another node to count: lost, repeated and overtaken
 //! frames neither lose nor double them.
-#![expect(clippy::expect_used, reason = "a helper of a test may fail it")]
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
 use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing, Verdicts};
 use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
@@ -86,7 +86,7 @@ impl Three {
     /// A key that the first node owns.
     fn key(&self) -> Key {
         let view = self.nodes[0].view().expect("they are seated");
-        let mut keys = (0..).map(|n: u64| Key::from_bits(n, n.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let mut keys = (0..1_000).map(|n: u64| Key::from_bits(n, n.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
         keys.find(|key| view.owner(*key) == Some(self.nodes[0].member())).expect("one of three")
     }
 }

@@ -2,10 +2,9 @@
 //! or recalls what lies unspent elsewhere and lets the ask wait for it a moment, or says that
 //! there is nothing; that is remembered, so a flood of refusals is no flood of asks.
 
-use super::decide::{Attempt, Try};
-use super::remote::{Stage, Unseen};
-use super::{EARLY, Lane, Node, Output, Ticket};
-use crate::batch::{self, Owed, Trial};
+use super::remote::Unseen;
+use super::{EARLY, Node, Ticket};
+use crate::batch::{Owed, Trial};
 use crate::codec::tag_at;
 use crate::dictionary::Subject;
 use crate::frame::{Item, Place, Reply, Report, Want, Word};
@@ -14,7 +13,7 @@ use crate::options::Consistency;
 use crate::owner::NodeId;
 use crate::page::{Page, Regime, Side};
 use hivemind_core::algorithm::{Action, step};
-use hivemind_core::store::{Context, Key, OnRefusal, Op};
+use hivemind_core::store::{Context, Key, Op};
 use hivemind_core::{Cost, Limit, Timestamp};
 use std::time::Duration;
 
@@ -51,7 +50,7 @@ pub(super) struct Ask {
 pub(super) struct Parked {
     key: Key,
     tag: u64,
-    until: Timestamp,
+    pub(super) until: Timestamp,
     who: Asker,
 }
 
@@ -271,7 +270,7 @@ impl Node {
             let (key, limit) = (place.subject.key, place.subject.limit);
             place.tag = self.shelf.tag(&self.council, &self.options, (key, &limit), now);
         }
-        let reply = match self.open_told(now, &place) {
+        let reply = match self.open_told(now, from, &place) {
             Some(limit) => self.serve(now, from, id, &place, report, want, &limit),
             None => Some(Reply::Elsewhere),
         };
@@ -364,7 +363,7 @@ impl Node {
         }
     }
 
-    fn serve_one(&mut self, now: Timestamp, parked: Parked, last: bool) {
+    pub(super) fn serve_one(&mut self, now: Timestamp, parked: Parked, last: bool) {
         let (member, id, need, ahead) = match parked.who.clone() {
             Asker::Here(ticket) => return self.retry(ticket, now),
             Asker::Peer { member, id, need, ahead } => (member, id, need, ahead),
@@ -423,85 +422,6 @@ impl Node {
                 }
             }
             Kind::Look | Kind::Do => self.on_remote_answer(now, &ask, reply),
-        }
-    }
-
-    /// Tries a request that waits once more.
-    pub(super) fn retry(&mut self, ticket: Ticket, now: Timestamp) {
-        self.try_again(ticket, now, false);
-    }
-
-    /// Decides a request that waits with what there is.
-    pub(super) fn give_up(&mut self, ticket: Ticket, now: Timestamp) {
-        if self.waiting.get(&ticket).is_some_and(|waiting| matches!(waiting.stage, Stage::Doing { .. })) {
-            return self.finish_doing(ticket, now);
-        }
-        let waiting = self.waiting.get(&ticket);
-        let given = waiting.filter(|waiting| matches!(waiting.stage, Stage::Alone)).and_then(|waiting| {
-            let charge = waiting.batch.first()?;
-            (self.options.lend_ahead && matches!(charge.op, Op::Refund | Op::Debit)).then_some(*charge)
-        });
-        if let Some(charge) = given {
-            // It is told with every report until the owner has it; only what it says is not known.
-            let action = batch::action(charge.op, OnRefusal::CountNone);
-            let verdict = super::decide::nothing(&charge, now).attempt(&charge, action, now).verdict;
-            return self.finish_alone(ticket, verdict);
-        }
-        self.try_again(ticket, now, true);
-    }
-
-    fn try_again(&mut self, ticket: Ticket, now: Timestamp, last: bool) {
-        let Some(mut waiting) = self.waiting.remove(&ticket) else { return };
-        let (stage, how) = if last { (Stage::Fresh, Try::Last) } else { (waiting.stage.clone(), Try::Ask) };
-        // The moment of the decision is now: a window may have begun meanwhile.
-        waiting.context.now = waiting.context.now.max(now);
-        match self.attempt(ticket, &waiting.batch, waiting.context, &stage, how) {
-            Attempt::Done(verdicts) => self.outputs.push(Output::Decided(ticket, verdicts)),
-            Attempt::WouldWait => {}
-            Attempt::Wait(stage) => {
-                self.waiting.insert(ticket, super::Waiting { stage, ..waiting });
-            }
-        }
-    }
-
-    /// Ends what has waited for too long.
-    pub(super) fn expire(&mut self, now: Timestamp) {
-        let late: Vec<Ticket> = self
-            .waiting
-            .iter()
-            .filter(|(_, waiting)| waiting.until <= now)
-            .map(|(ticket, _)| *ticket)
-            .collect();
-        for ticket in late {
-            self.give_up(ticket, now);
-        }
-        let patience = self.options.ask_timeout * 4;
-        let Self { asks, shelf, .. } = self;
-        asks.retain(|id, ask| {
-            let open = now.since(ask.sent) <= patience;
-            if !open
-                && let Some(book) = shelf.books.get_mut(&ask.key)
-                && book.asked == Some(*id)
-            {
-                book.asked = None;
-            }
-            open
-        });
-        let (over, rest): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.parked).into_iter().partition(|parked| parked.until <= now);
-        self.parked = rest;
-        for parked in over {
-            self.serve_one(now, parked, true);
-        }
-    }
-
-    pub(super) fn flush_urgent(&mut self, now: Timestamp) {
-        let peers: Vec<NodeId> =
-            self.links.iter().filter(|(_, link)| !link.urgent.is_empty()).map(|(id, _)| id.clone()).collect();
-        for peer in peers {
-            let items =
-                self.links.get_mut(&peer).map(|link| std::mem::take(&mut link.urgent)).unwrap_or_default();
-            self.send(&peer, Lane::Ask, &items, now);
         }
     }
 }

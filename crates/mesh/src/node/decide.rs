@@ -200,8 +200,9 @@ impl Node {
         let members = page.view.members().len();
         let regime = Regime::of(limit, members, options);
         if charge.consistency == Consistency::Eventual {
-            let state = book.counted.as_deref().copied();
-            let known = Known::Counter { state, limit: *limit, moment: now, beside: Beside::NOTHING };
+            let counted = book.counted.as_deref().copied();
+            let known =
+                Known::Counter { state: counted, limit: *limit, moment: now, beside: Beside::NOTHING };
             return Ok(Found::Here(known));
         }
         let ends = ends(limit, tag, now);
@@ -369,7 +370,7 @@ impl Node {
                 }
                 match action {
                     Action::Refund => {
-                        till.note_refunded(charge.cost.min(till.refundable(&charge.limit, decides)))
+                        till.note_refunded(charge.cost.min(till.refundable(&charge.limit, decides)));
                     }
                     Action::Count if !decides => till.note_refused(charge.cost),
                     _ => {}

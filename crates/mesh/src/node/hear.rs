@@ -37,6 +37,7 @@ impl Node {
         if !self.peers.hear_frame(from, now, &header) {
             return Ok(());
         }
+        self.council.rules.hear(from, header.rules, now);
         let for_this_run = header.to == self.council.me.generation;
         if for_this_run {
             link.spoken.acknowledge(header.known);
@@ -117,7 +118,7 @@ impl Node {
     }
 
     /// Opens the page that a peer speaks of. Says by which limit, if it is the same page here.
-    pub(super) fn open_told(&mut self, now: Timestamp, place: &Place) -> Option<Limit> {
+    pub(super) fn open_told(&mut self, now: Timestamp, from: &Member, place: &Place) -> Option<Limit> {
         let told = place.subject.limit;
         let key = place.subject.key;
         let mut limit = told;
@@ -128,8 +129,10 @@ impl Node {
             if !alike {
                 return None;
             }
-            // A node's own limit counts, and within a window what it began with.
-            if book.own || book.page(place.tag).is_some() {
+            // A node's own limit counts, and within a window what it began with. After a reload it is not known
+            // before a request brings it, or a peer that goes by the same rules.
+            let may_tell = book.limit == told || self.council.rules.agree(&from.id);
+            if book.own || !may_tell || book.page(place.tag).is_some() {
                 limit = book.limit;
             }
         }
@@ -166,7 +169,7 @@ impl Node {
 
     fn on_report(&mut self, now: Timestamp, from: &Member, place: &Place, report: &Report) {
         let place = &self.place_here(now, place);
-        let Some(limit) = self.open_told(now, place) else { return };
+        let Some(limit) = self.open_told(now, from, place) else { return };
         let Some(book) = self.shelf.books.get_mut(&place.subject.key) else { return };
         let Some(page) = book.page(place.tag) else { return };
         let moment = page.moment_of(&limit, &self.options, now);
@@ -198,7 +201,7 @@ impl Node {
         // Where the owner decides everything this is the page of all windows, and it follows.
         let told = place.tag;
         let place = &self.place_here(now, place);
-        if self.open_told(now, place).is_none() {
+        if self.open_told(now, from, place).is_none() {
             return;
         }
         let key = place.subject.key;
@@ -259,6 +262,7 @@ impl Node {
             time: now,
             head: self.council.head().map(|head| head.id()),
             leaving: self.council.leaving,
+            rules: self.council.rules.here(),
             known: 0,
             to: Generation(0),
             heard_ms: None,

@@ -262,8 +262,14 @@ impl World {
 
     /// A node has another limit from now on: its rules were reloaded.
     pub fn reload(&mut self, node: usize, counter: usize, limit: Limit) {
-        if let Some(counter) = self.counters.get_mut(counter) {
-            counter.reloaded.insert(node, limit);
+        let now = self.now;
+        let Some(counter) = self.counters.get_mut(counter) else { return };
+        counter.reloaded.insert(node, limit);
+        if let Some(Some(seat)) =
+            self.seats.get_mut(node).filter(|seat| seat.as_ref().is_some_and(|seat| seat.alive))
+        {
+            seat.node.reload(limit.requests().max(1), at(now, seat.skew));
+            self.carry_out(node);
         }
     }
 
