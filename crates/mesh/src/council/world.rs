@@ -157,8 +157,16 @@ impl World {
         match said {
             Said::Beat { head, leaving, time } => {
                 let generation = from.generation;
-                let header =
-                    Header { generation, time, head, leaving, known: 0, to: Generation(0), heard_ms: None };
+                let header = Header {
+                    generation,
+                    time,
+                    head,
+                    leaving,
+                    known: 0,
+                    to: Generation(0),
+                    heard_ms: None,
+                    rules: 0,
+                };
                 if seat.peers.hear_frame(&from.id, now, &header) {
                     seat.council.hear_run(from);
                 }
