@@ -25,8 +25,9 @@ const MOST_NAMES: usize = 4_096;
 pub(crate) struct Peer {
     pub(crate) generation: Generation,
     pub(crate) heard: Timestamp,
-    /// What its clock showed in the newest of its frames.
+    /// What its clock showed in the newest of its frames, and ours when that came.
     time: Timestamp,
+    time_at: Timestamp,
     pub(crate) head: Option<ViewId>,
     pub(crate) leaving: bool,
     /// When we last sent it anything, so that silence is broken in time.
@@ -61,13 +62,13 @@ impl Peers {
         // A frame that was overtaken says nothing new of its sender but that it lives.
         let overtaken =
             known.is_some_and(|peer| header.time < peer.time && peer.time.since(header.time) < SET_BACK);
-        let (head, time) = match known {
-            Some(peer) if overtaken => (peer.head, peer.time),
-            _ => (header.head, header.time),
+        let (head, time, time_at) = match known {
+            Some(peer) if overtaken => (peer.head, peer.time, peer.time_at),
+            _ => (header.head, header.time, now),
         };
         let is_news = self.hear(&member, now, head, header.leaving);
         if let Some(peer) = self.all.get_mut(from).filter(|_| is_news) {
-            peer.time = time;
+            (peer.time, peer.time_at) = (time, time_at);
         }
         is_news
     }
@@ -87,6 +88,7 @@ impl Peers {
             generation: from.generation,
             heard: now,
             time: now,
+            time_at: now,
             head,
             leaving,
             sent: Timestamp::EPOCH,
@@ -101,7 +103,7 @@ impl Peers {
         }
         // A run that leaves does not come back.
         let leaving = leaving || peer.leaving;
-        *peer = Peer { heard: peer.heard.max(now), time: now, head, leaving, ..*peer };
+        *peer = Peer { heard: peer.heard.max(now), time: now, time_at: now, head, leaving, ..*peer };
         true
     }
 
@@ -178,9 +180,12 @@ impl Peers {
     /// What the clocks of those that spoke lately show, in order.
     fn clocks(&self, now: Timestamp) -> Vec<Timestamp> {
         // After this node's own clock stepped back it cannot be said how long ago a frame came.
-        let shows = |peer: &Peer| match peer.heard > now {
-            true => peer.time.max(now),
-            false => peer.time.saturating_add(now.since(peer.heard)),
+        let shows = |peer: &Peer| {
+            if peer.time_at > now {
+                peer.time.max(now)
+            } else {
+                peer.time.saturating_add(now.since(peer.time_at))
+            }
         };
         let clocks = self.heard(now).map(|(_, peer)| shows(peer));
         let mut clocks: Vec<Timestamp> = clocks.collect();

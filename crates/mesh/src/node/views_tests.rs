@@ -51,7 +51,9 @@ fn run(nodes: &mut [Node], from: u64, to: u64, passes: impl Fn(&NodeId, &NodeId)
 fn meet_all(nodes: &mut [Node]) {
     let names: Vec<NodeId> = nodes.iter().map(|node| node.member().id.clone()).collect();
     for node in nodes {
-        names.iter().for_each(|name| node.meet(name.clone()));
+        for name in &names {
+            node.meet(name.clone());
+        }
     }
 }
 
@@ -81,6 +83,7 @@ fn frame_of(root: &Root, views: Vec<View>) -> Vec<u8> {
         known: 0,
         to: Generation(1),
         heard_ms: None,
+        rules: 0,
     };
     let mut spoken = Spoken::default();
     let mut encoder = Encoder::new(&header, &mut spoken);
@@ -153,7 +156,7 @@ fn names_that_come_and_go_leave_room_for_others() {
     }
 }
 
-/// Seen failing on: has_left waits for a view without this node (as it was first written).
+/// Seen failing on: `has_left` waits for a view without this node (as it was first written).
 #[test]
 fn the_last_that_leave_have_left() {
     for count in [1, 3] {
@@ -199,6 +202,7 @@ fn a_run_whose_number_is_too_small_takes_a_larger_one() {
         known: 0,
         to: Generation(1_001),
         heard_ms: None,
+        rules: 0,
     };
     third.on_frame(after(14_000), &NodeId::new("a"), &Encoder::new(&header, &mut spoken).finish());
     assert_eq!(third.standing(after(14_000)).outdated_by, Some(Generation(1_001)));
@@ -235,6 +239,7 @@ fn a_frame_that_was_overtaken_says_nothing_of_its_sender_but_that_it_lives() {
         known: 0,
         to: Generation(1),
         heard_ms: None,
+        rules: 0,
     };
     assert!(peers.hear_frame(&from, after(100), &header(90, 2, true)));
     assert!(peers.hear_frame(&from, after(110), &header(50, 1, false)));
