@@ -33,6 +33,7 @@ pub struct MeshStore<C> {
 struct Inside {
     node: Node,
     open: BTreeMap<Ticket, Answer>,
+    /// The present, as it was last told: whoever resets a counter does not say when.
     latest: Timestamp,
 }
 
@@ -53,12 +54,19 @@ impl<C: Carrier> MeshStore<C> {
 
     /// A frame came from a peer, whose name the transport vouches for.
     pub fn on_frame(&self, now: Timestamp, from: &NodeId, bytes: &[u8]) {
-        self.with(|node| node.on_frame(now, from, bytes));
+        self.at(now, |node| node.on_frame(now, from, bytes));
     }
 
     /// Time has passed; every few milliseconds will do.
     pub fn on_tick(&self, now: Timestamp) {
-        self.with(|node| node.on_tick(now));
+        self.at(now, |node| node.on_tick(now));
+    }
+
+    fn at(&self, now: Timestamp, act: impl FnOnce(&mut Node)) {
+        let mut inside = self.lock();
+        inside.latest = now;
+        act(&mut inside.node);
+        self.carry_out(inside);
     }
 
     /// Does something with the node, which stays the one that it is, and carries out what comes of it.

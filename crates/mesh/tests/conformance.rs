@@ -65,7 +65,12 @@ impl Three {
             let name = node.member().id.clone();
             (name.clone(), MeshStore::new(node, End { name, wire: Arc::clone(&wire) }))
         });
-        Self { stores: stores.collect(), wire: Arc::clone(&wire), next: AtomicUsize::new(0), latest: AtomicU64::new(0) }
+        Self {
+            stores: stores.collect(),
+            wire: Arc::clone(&wire),
+            next: AtomicUsize::new(0),
+            latest: AtomicU64::new(0),
+        }
     }
 
     /// Delivers one frame, any of them. Says whether there was one.
@@ -119,6 +124,7 @@ impl Store for Three {
     }
 }
 
+// Seen failing on: a reset by the time of the store's last decision, which may be long ago.
 #[test]
 fn three_nodes_whose_owner_decides_everything_decide_like_the_model() {
     let options = MeshOptions { lend_ahead: false, ..MeshOptions::default() };
