@@ -52,7 +52,8 @@ fn bounded_and_eventual_limits_recover_too() {
 /// `on_unreachable: share` in all that may happen, against what it says: nothing from ten a member on, and an even part
 /// for each other node below that.
 ///
-/// Seen failing on: an even part for whoever has not heard the owner, and for each view and each doubt anew.
+/// Seen failing on: an even part beside what was spent of it; an even part where windows are split. What is had anew in
+/// each view or doubt, and by who is in no view, does not show here: `src/node/tests/shares.rs` has it.
 #[test]
 fn shares_of_what_cannot_be_reached_stay_within_their_bound() {
     let second = Period::SECOND;

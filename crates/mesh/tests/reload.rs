@@ -43,8 +43,9 @@ fn reloaded(seed: u64, from: Limit, to: Limit) -> (u64, u64) {
 
 /// Limits on both sides of the one from which on five members split a window, and others.
 ///
-/// Seen failing on: members that begin with a share whatever the owner's rules are (89 of 50); an owner that has
-/// just lowered a limit and forgets the shares of before; a share of the new limit in a window that runs (79 of 50).
+/// Seen failing on: members that begin with a share whatever the owner's rules are; a share of the new limit in a window
+/// that runs (each 69 of 50). An owner that has just reloaded and forgets the shares of before was tried too, and
+/// nothing failed.
 #[test]
 fn no_window_admits_more_than_the_larger_of_two_limits_and_none_more_than_the_new_one_once_all_have_it() {
     for (from, to) in [(100, 200), (200, 100), (49, 50), (50, 49), (49, 100), (100, 49), (98, 99), (99, 98)] {

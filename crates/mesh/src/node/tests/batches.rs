@@ -13,7 +13,7 @@ fn peek(mesh: &mut Mesh, node: usize, key: Key, limit: &Limit) -> u64 {
     }
 }
 
-/// Seen failing on: a batch that gives back what it was refused.
+/// Seen failing on: a batch that gives back what it was refused; one that gives back nothing.
 #[test]
 fn two_batches_that_race_for_the_last_token_admit_one() {
     let (plenty, few) = (bucket(1, 8), bucket(1, 8));
@@ -31,7 +31,7 @@ fn two_batches_that_race_for_the_last_token_admit_one() {
     assert_eq!(peek(&mut mesh, 0, keys[0], &plenty), 7, "what the other one took is given back");
 }
 
-/// Seen failing on: an undoing of what never arrived.
+/// Seen failing on: a batch that ran out of time and has all of it refunded.
 #[test]
 fn a_batch_whose_frames_are_lost_gives_back_nothing_that_was_not_taken() {
     let limit = bucket(1, 8);
@@ -56,7 +56,7 @@ fn a_batch_whose_frames_are_lost_gives_back_nothing_that_was_not_taken() {
     assert_eq!(mesh.passed(0, 5, &[charge(keys[1], &limit)]), 1, "one was earned, and one only");
 }
 
-/// Seen failing on: what is spent here before it is known what is refused there.
+/// Seen failing on: what was spent here is kept.
 #[test]
 fn a_limit_that_passes_here_keeps_nothing_of_a_batch_that_is_refused_there() {
     let (window, few) = (Limit::fixed_window(100, Period::HOUR), bucket(1, 8));
@@ -104,7 +104,7 @@ fn a_refund_gives_back_what_was_spent_and_never_what_others_hold() {
     }
 }
 
-/// Seen failing on: an undoing that is done in the window that has begun meanwhile.
+/// Seen failing on: an undoing that is done in whatever window has begun meanwhile.
 #[test]
 fn what_is_undone_after_its_window_lowers_no_other_count() {
     let limit = Limit::fixed_window(5, Period::SECOND);
