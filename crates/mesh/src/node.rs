@@ -12,6 +12,7 @@ mod held;
 #[cfg(any(test, feature = "sim"))]
 pub(crate) mod probe;
 mod recall;
+mod record;
 mod remote;
 mod reset;
 mod tell;

@@ -108,10 +108,10 @@ impl Table {
     }
 }
 
-/// Seen failing on: a voter consents to two motions; a voter that released has also seen; one voter
-/// that has seen it is enough; windows begin past an undecided fence; a fence before a window that
-/// has begun is consented to; one release gives a motion up; a motion that was given up and dropped
-/// is voted on anew when it is heard of again (which is how it was first written).
+/// Seen failing on: a voter that released has also seen; one voter that has seen it is enough; windows begin past an
+/// undecided fence; one release gives a motion up; in the first version, a motion that was given up and dropped is
+/// voted on anew when it is heard of again. Tried since, and nothing failed: that one, and a voter that consents to two
+/// motions. All must consent, which guards the same.
 #[test]
 fn members_that_propose_at_once_never_take_two_ways() {
     let seeds = if std::env::var_os("HIVEMIND_LONG").is_some() { 400_000 } else { 12_000 };
