@@ -48,11 +48,13 @@ pub(super) enum Found {
 impl Node {
     /// Decides all charges of one request together.
     pub fn decide(&mut self, batch: &[Charge<'_>], context: Context) -> Decided {
+        let local = context;
+        let context = self.by_mesh_clock(context);
         if self.is_local(batch) {
             return Decided::Now(self.local.0.decide_now(batch, context));
         }
         if let [charge] = batch
-            && let Some(verdict) = self.decide_held(charge, context)
+            && let Some(verdict) = self.decide_held(charge, local)
         {
             return Decided::Now(Verdicts::of_one(true, verdict));
         }
@@ -87,11 +89,13 @@ impl Node {
 
     /// Decides them if that needs no waiting. If not, nothing was recorded and nobody asked.
     pub fn try_decide(&mut self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+        let local = context;
+        let context = self.by_mesh_clock(context);
         if self.is_local(batch) {
             return Some(self.local.0.decide_now(batch, context));
         }
         if let [charge] = batch
-            && let Some(verdict) = self.decide_held(charge, context)
+            && let Some(verdict) = self.decide_held(charge, local)
         {
             return Some(Verdicts::of_one(true, verdict));
         }
@@ -199,7 +203,7 @@ impl Node {
         stage: &Stage,
         last: bool,
     ) -> Result<Found, NoPage> {
-        let Self { shelf, council, options, peers, .. } = self;
+        let Self { shelf, council, options, peers, clock, .. } = self;
         let (limit, me) = (&charge.limit, council.me.clone());
         let tag = shelf.tag(council, options, (charge.key, limit), now);
         if shelf.open(council, options, (charge.key, limit, tag), now).err() == Some(NoPage::NoView) {
@@ -229,7 +233,10 @@ impl Node {
             }
             Side::Purse(purse) => {
                 let owner = page.view.owner(charge.key);
-                let heard = owner.is_some_and(|owner| peers.is_reachable(owner, now));
+                let slew = clock.slew;
+                let heard = owner.is_some_and(|owner| {
+                    peers.is_reachable(owner, now) && !peers.is_apart(&owner.id, limit, slew)
+                });
                 let bounded = charge.consistency == Consistency::Bounded;
                 if regime == Regime::Decides && heard && !bounded {
                     return Ok(match stage.seen(charge.key) {
