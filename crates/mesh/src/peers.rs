@@ -175,6 +175,15 @@ impl Peers {
         self.all.values_mut().for_each(|peer| peer.exchanges.move_ours(by));
     }
 
+    /// Our mesh clock was set back: moments are made as much earlier.
+    pub(crate) fn set_back(&mut self, earlier: impl Fn(&mut Timestamp)) {
+        for peer in self.all.values_mut() {
+            [&mut peer.heard, &mut peer.arrived, &mut peer.sent].into_iter().for_each(&earlier);
+            peer.unanswered.iter_mut().for_each(&earlier);
+            peer.told.iter_mut().for_each(|(_, at)| earlier(at));
+        }
+    }
+
     /// Whether a peer's mesh clock is too far from ours, which is so far ahead of our own, to share windows of this
     /// length with it.
     pub(crate) fn is_apart(&self, id: &NodeId, limit: &Limit, slew: i64) -> bool {

@@ -42,13 +42,34 @@ impl Node {
 
     /// Lets the mesh clock go on.
     pub(super) fn tick_clock(&mut self, local: Timestamp) -> Timestamp {
+        let before = self.clock.reached;
         let middle = self.peers.middle(self.mesh_time(local));
         let set_by = self.clock.tick(local, middle, self.options.slew);
         if set_by != 0 {
             self.peers.move_ours(set_by);
         }
         self.parts().set_clock(&self.clock);
-        self.mesh_time(local)
+        let now = self.mesh_time(local);
+        if now < before {
+            self.set_back(before.since(now));
+        }
+        now
+    }
+
+    /// The clock was wrong and is right now: what waits for a time waits as long as it would have.
+    fn set_back(&mut self, by: Duration) {
+        let earlier = |moment: &mut Timestamp| {
+            *moment = Timestamp::EPOCH.saturating_add(moment.since(Timestamp::EPOCH.saturating_add(by)));
+        };
+        earlier(&mut self.synced);
+        earlier(&mut self.swept);
+        for waiting in self.waiting.values_mut() {
+            earlier(&mut waiting.until);
+            earlier(&mut waiting.context.now);
+        }
+        self.asks.values_mut().for_each(|ask| earlier(&mut ask.sent));
+        self.parked.iter_mut().for_each(|parked| earlier(&mut parked.until));
+        self.peers.set_back(earlier);
     }
 
     /// Whether something that a peer says is about windows that its clock is too far off for.
