@@ -106,6 +106,8 @@ pub(crate) struct MeshClock {
     /// What the clock beneath it showed at the last tick.
     ticked: Option<Timestamp>,
     moving: bool,
+    /// By how much it was moved forward in all: time in which nobody earned anything.
+    pub(crate) gained: u64,
 }
 
 impl MeshClock {
@@ -136,7 +138,9 @@ impl MeshClock {
         if self.moving {
             let share =
                 nanos(local.since(last).min(LONGEST_TICK)).saturating_mul(nanos(most)) / 1_000_000_000;
-            self.slew = self.slew.saturating_add(missing.clamp(-share, share));
+            let moved = missing.clamp(-share, share);
+            self.slew = self.slew.saturating_add(moved);
+            self.gained = self.gained.saturating_add(u64::try_from(moved).unwrap_or(0));
         }
         self.reached = self.at(local);
         0

@@ -125,12 +125,12 @@ impl Part {
     }
 
     /// The place of a counter, which is made if there is none and there may be one more.
-    pub(crate) fn place(&mut self, key: Key, new: Option<(&Limit, Timestamp)>) -> Option<(usize, bool)> {
+    pub(crate) fn place(&mut self, key: Key, new: Option<(&Limit, Timestamp, u64)>) -> Option<(usize, bool)> {
         if let Some(place) = self.slips.find_bucket_index(hash(key), |slip| slip.key == key) {
             return Some((place, false));
         }
-        let (limit, now) = new?;
-        let slip = Slip::new(key, *limit, now);
+        let (limit, now, gained) = new?;
+        let slip = Slip::new(key, *limit, now, gained);
         let place = self.slips.insert_unique(hash(key), slip, |slip| hash(slip.key)).bucket_index();
         self.listed.reserve(self.slips.len().saturating_sub(self.listed.len()));
         Some((place, true))

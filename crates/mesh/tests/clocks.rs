@@ -2,7 +2,7 @@
 #![expect(clippy::expect_used, reason = "a helper of a test may fail it")]
 
 use hivemind_core::store::Key;
-use hivemind_core::{Limit, Period, Timestamp};
+use hivemind_core::{Limit, Period, Rate, Timestamp};
 use hivemind_mesh::sim::{Network, Random, World};
 use hivemind_mesh::{MeshOptions, OnUnreachable, PeerClock};
 
@@ -192,5 +192,24 @@ fn a_clock_that_leaps_for_a_moment_opens_no_window_twice() {
         world.run_until(world.elapsed_us() + SECOND);
         all(&mut world);
         assert_eq!(world.tally(0).expect("it was added").admitted, 300, "{limit}");
+    }
+}
+
+/// Seen failing on: a bucket that earns by a clock that is being moved forward (7 of 400 a second, too many).
+#[test]
+fn a_bucket_earns_nothing_for_a_clock_that_is_moved_forward() {
+    for behind in [200_000, 1_500_000] {
+        for owner in 0..3 {
+            let mut world = world(3, 10);
+            world.step_clock(owner, -behind);
+            let limit = Limit::token_bucket(Rate::per_second(400).expect("a rate"), 20).expect("a bucket");
+            world.add_limit(KEY, limit);
+            load(&mut world, 3, &limit, 8);
+            assert_eq!(over(&world), 0, "node {owner} is behind by {behind} us");
+            assert!(
+                world.tally(0).expect("it was added").admitted > 2_700,
+                "node {owner} is behind by {behind} us"
+            );
+        }
     }
 }

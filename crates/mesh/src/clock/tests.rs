@@ -59,6 +59,7 @@ proptest! {
     ) {
         let mut clock = MeshClock::default();
         let mut local = START;
+        clock.tick(Timestamp::from_nanos(local), sample(0), MOST);
         let mut last = clock.at(Timestamp::from_nanos(local));
         for (step, other) in ticks {
             local = local.saturating_add_signed(step);
@@ -67,6 +68,7 @@ proptest! {
             prop_assert!(clock.at(now) >= last);
             let set_by = clock.tick(now, sample(i64::from(other)), MOST);
             prop_assert!(set_by == 0 || set_by == step);
+            prop_assert!(step > -100 * MILLI || set_by == step);
             let shows = clock.at(now);
             prop_assert!(shows >= last, "{} by {}", shows.as_nanos(), last.as_nanos());
             if step > 0 && step <= 20 * MILLI && set_by == 0 && shows > last {

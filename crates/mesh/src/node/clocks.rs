@@ -49,6 +49,7 @@ impl Node {
             self.peers.move_ours(set_by);
         }
         self.parts().set_clock(&self.clock);
+        self.shelf.books.wait_for(self.clock.gained);
         let now = self.mesh_time(local);
         if now < before {
             self.set_back(before.since(now));
@@ -102,8 +103,11 @@ impl Node {
         let heard = self.peers.heard(now).filter_map(|(_, peer)| peer.offset(self.clock.slew));
         let mut offsets: Vec<i64> = heard.collect();
         offsets.sort_unstable();
-        // Of two nodes neither can say which of them it is.
-        let middle = offsets.get(offsets.len() / 2).filter(|_| offsets.len() > 1);
-        middle.is_some_and(|offset| clock::is_too_far_for_any(Duration::from_nanos(offset.unsigned_abs())))
+        // Of two nodes neither can say which of them it is; of two middles the nearer one counts.
+        let middles =
+            [offsets.len().saturating_sub(1) / 2, offsets.len() / 2].map(|place| offsets.get(place));
+        let is_too_far =
+            |offset: &i64| clock::is_too_far_for_any(Duration::from_nanos(offset.unsigned_abs()));
+        offsets.len() > 1 && middles.iter().flatten().all(|offset| is_too_far(offset))
     }
 }
