@@ -79,8 +79,7 @@ proptest! {
         }
     }
 
-    /// Nodes that hear each other agree on the middle, whoever they are. Seen failing on: the earlier of two
-    /// middles, which is another one for each.
+    /// Nodes that hear each other agree on the middle, whoever they are. Seen failing on: the node's own clock left out.
     #[test]
     fn all_nodes_find_the_same_middle(clocks in vec(-5_000 * MILLI..5_000 * MILLI, 1..12)) {
         let middles = clocks.iter().enumerate().map(|(me, mine)| {
@@ -91,11 +90,13 @@ proptest! {
         prop_assert!(middles.iter().all(|middle| middle.abs_diff(middles[0]) <= 1), "{:?}", middles);
     }
 
-    /// Seen failing on: a sum that overflows (a peer's time at the end of all times).
+    /// Seen failing on: sums that may overflow.
     #[test]
-    fn no_times_make_a_clock_panic(times in any::<[u64; 3]>(), held in any::<u64>(), slews in any::<(i64, i64)>()) {
-        let [spoke, theirs, heard] = times.map(Timestamp::from_nanos);
-        if let Some(sample) = Sample::of(spoke, Duration::from_micros(held), theirs, heard) {
+    fn no_times_make_a_clock_panic(
+        heard in any::<u64>(), trip in 0..9_u64, held in 0..9_u64, theirs in any::<u64>(), slews in any::<(i64, i64)>(),
+    ) {
+        let (spoke, heard) = (Timestamp::from_nanos(heard.saturating_sub(trip)), Timestamp::from_nanos(heard));
+        if let Some(sample) = Sample::of(spoke, Duration::from_nanos(held), Timestamp::from_nanos(theirs), heard) {
             let mut exchanges = Exchanges::default();
             exchanges.hear(sample.moved(slews.0, slews.1));
             exchanges.hear(sample);
