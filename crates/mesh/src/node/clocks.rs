@@ -76,8 +76,10 @@ impl Node {
     /// Whether something that a peer says is about windows that its clock is too far off for.
     pub(super) fn is_quarantined(&self, from: &NodeId, item: &Item) -> bool {
         let place = match item {
-            Item::Report(place, _) | Item::Word(place, _) => place,
-            Item::Ask { place, .. } | Item::Answer { place, .. } => place,
+            Item::Report(place, _)
+            | Item::Word(place, _)
+            | Item::Ask { place, .. }
+            | Item::Answer { place, .. } => place,
             Item::Chain { .. } | Item::Motion { .. } | Item::Vote { .. } => return false,
         };
         self.peers.is_apart(from, &place.subject.limit, self.clock.slew)

@@ -5,7 +5,6 @@ use super::held::ends;
 use super::remote::{Stage, Taken, Unseen};
 use super::{Decided, Node, Ticket, Waiting};
 use crate::batch::{self, Beside, Known, Owed, Trial};
-use crate::book::Book;
 use crate::codec::tag_at;
 use crate::dictionary::Subject;
 use crate::frame::{Item, Place};
@@ -276,21 +275,6 @@ impl Node {
                 Found::Here(Known::Rights { can, left, own: purse.spent(), ends, final_word })
             }
         })
-    }
-
-    /// Whether something of a batch is for an owner to do, so that it cannot be done without a word.
-    fn needs_owner(&mut self, batch: &[Owed], trials: &[Trial]) -> bool {
-        let here = |charge: &Owed| {
-            let has_till = |book: &Book| book.pages.iter().any(|page| matches!(page.side, Side::Till(_)));
-            self.shelf.books.look(&charge.key, has_till).unwrap_or(false)
-        };
-        let is_counter = |trial: &Trial| matches!(trial.after, Known::Counter { .. });
-        let shared = |charge: &Owed| matches!(charge.consistency, Consistency::Exact | Consistency::Bounded);
-        let gives = |charge: &Owed| matches!(charge.op, Op::Refund | Op::Debit);
-        batch
-            .iter()
-            .zip(trials)
-            .any(|(charge, trial)| shared(charge) && !here(charge) && (is_counter(trial) || gives(charge)))
     }
 
     /// Keeps the batch or leaves what a refusal leaves, and says so.

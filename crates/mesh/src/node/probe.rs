@@ -66,8 +66,8 @@ impl Node {
     #[must_use]
     pub fn spendable(&self, (key, limit, tag): (Key, &Limit, u64), now: Timestamp) -> u64 {
         // On copies: to look at a window is to begin it.
-        let (mut shelf, mut council) = (self.shelf.clone(), self.council.clone());
-        let book = shelf.open(&mut council, &self.options, (key, limit, tag), now).ok();
+        let (mut copied, mut council) = (self.shelf.clone(), self.council.clone());
+        let book = copied.open(&mut council, &self.options, (key, limit, tag), now).ok();
         let Some(mut book) = book else { return 0 };
         match book.page(tag).map(|page| &page.side) {
             Some(Side::Till(till)) => till.left(limit, Page::moment(tag, limit, now)),

@@ -51,7 +51,9 @@ fn run(nodes: &mut [Node], from: u64, to: u64, passes: impl Fn(&NodeId, &NodeId)
 fn meet_all(nodes: &mut [Node]) {
     let names: Vec<NodeId> = nodes.iter().map(|node| node.member().id.clone()).collect();
     for node in nodes {
-        names.iter().for_each(|name| node.meet(name.clone()));
+        for name in &names {
+            node.meet(name.clone());
+        }
     }
 }
 
@@ -154,7 +156,7 @@ fn names_that_come_and_go_leave_room_for_others() {
     }
 }
 
-/// Seen failing on: has_left waits for a view without this node (as it was first written).
+/// Seen failing on: `has_left` waits for a view without this node (as it was first written).
 #[test]
 fn the_last_that_leave_have_left() {
     for count in [1, 3] {
