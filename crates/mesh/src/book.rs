@@ -1,6 +1,6 @@
 //! All pages of one counter: the window that runs, the one that begins, the one that ends.
 
-use crate::page::Page;
+use crate::page::{Page, Side};
 use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::{Cost, Limit, Timestamp};
 use smallvec::SmallVec;
@@ -35,10 +35,28 @@ pub(crate) struct Book {
     pub(crate) laid: u32,
     /// Whether a request is being tried on it: until that is over nobody else decides on it.
     pub(crate) still: bool,
+    /// By how much the mesh clock had been moved forward when it was last opened.
+    gained: u64,
 }
 
 impl Book {
-    pub(crate) fn new(limit: Limit, now: Timestamp) -> Self {
+    /// The mesh clock has been moved forward by so much in all: a bucket earns nothing for that.
+    pub(crate) fn wait_for(&mut self, gained: u64) {
+        let by = gained.saturating_sub(std::mem::replace(&mut self.gained, gained));
+        if by == 0 || !matches!(self.limit, Limit::TokenBucket(_)) {
+            return;
+        }
+        let later = |state: State| State::from_bits(state.bits().0.saturating_add(by), state.bits().1);
+        for page in &mut self.pages {
+            if let Side::Till(till) = &mut page.side {
+                till.state = till.state.map(later);
+            }
+        }
+        let kept = [&mut self.counted, &mut self.part];
+        kept.into_iter().flatten().for_each(|state| **state = later(**state));
+    }
+
+    pub(crate) fn new(limit: Limit, now: Timestamp, gained: u64) -> Self {
         let demand = Demand { rate: 0.0, at: now };
         Self {
             limit,
@@ -54,6 +72,7 @@ impl Book {
             front: 0,
             laid: 0,
             still: false,
+            gained,
         }
     }
 

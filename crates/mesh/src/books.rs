@@ -19,11 +19,13 @@ pub(crate) struct Books {
     count: usize,
     /// The present, as the node last heard of it: what is found spent on a slip was spent by then.
     now: Timestamp,
+    /// By how much the mesh clock was moved forward: what a bucket does not earn for.
+    gained: u64,
 }
 
 impl Books {
     pub(crate) fn new() -> Self {
-        Self { parts: Arc::new(Parts::new()), count: 0, now: Timestamp::EPOCH }
+        Self { parts: Arc::new(Parts::new()), count: 0, now: Timestamp::EPOCH, gained: 0 }
     }
 
     pub(crate) fn parts(&self) -> &Arc<Parts> {
@@ -34,6 +36,13 @@ impl Books {
         self.now = now;
     }
 
+    /// The mesh clock has been moved forward by so much in all. Books are opened anew before anybody spends of them.
+    pub(crate) fn wait_for(&mut self, gained: u64) {
+        if std::mem::replace(&mut self.gained, gained) != gained {
+            self.parts.views_changed();
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.count
     }
@@ -42,7 +51,7 @@ impl Books {
     pub(crate) fn get_mut(&mut self, key: &Key) -> Option<OpenBook<'_>> {
         let mut part = self.parts.part(*key);
         let (place, _) = part.place(*key, None)?;
-        Some(OpenBook::new(part, place, self.now))
+        Some(OpenBook::new(part, place, self.now, self.gained))
     }
 
     /// Looks into a book without opening it: whatever a slip can spend is not to be read here.
@@ -62,11 +71,11 @@ impl Books {
         now: Timestamp,
         most: usize,
     ) -> Option<OpenBook<'_>> {
-        let new = (self.count < most).then_some((limit, now));
+        let new = (self.count < most).then_some((limit, now, self.gained));
         let mut part = self.parts.part(key);
         let (place, is_new) = part.place(key, new)?;
         self.count += usize::from(is_new);
-        Some(OpenBook::new(part, place, self.now))
+        Some(OpenBook::new(part, place, self.now, self.gained))
     }
 
     /// Opens a book at one of its pages.
@@ -131,7 +140,7 @@ impl Books {
 /// A copy shares nothing with what it was copied from.
 impl Clone for Books {
     fn clone(&self) -> Self {
-        Self { parts: Arc::new(self.parts.copied()), count: self.count, now: self.now }
+        Self { parts: Arc::new(self.parts.copied()), count: self.count, now: self.now, gained: self.gained }
     }
 }
 
@@ -142,9 +151,10 @@ pub(crate) struct OpenBook<'a> {
 }
 
 impl<'a> OpenBook<'a> {
-    fn new(part: MutexGuard<'a, Part>, place: usize, now: Timestamp) -> Self {
+    fn new(part: MutexGuard<'a, Part>, place: usize, now: Timestamp, gained: u64) -> Self {
         let mut open = Self { part, place };
         open.slip_mut().write_up(now);
+        open.wait_for(gained);
         open
     }
 

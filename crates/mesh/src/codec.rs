@@ -4,7 +4,7 @@
 
 use crate::chain::Root;
 use crate::dictionary::{Heard, Spoken, Subject};
-use crate::frame::{Header, Item, LONGEST_FRAME, Place, Reply, Report, VERSION, Want, Word};
+use crate::frame::{Echo, Header, Item, LONGEST_FRAME, Place, Reply, Report, VERSION, Want, Word};
 use crate::member::Generation;
 use crate::motion::Votes;
 use crate::view::ViewId;
@@ -38,7 +38,8 @@ impl<'a> Encoder<'a> {
     pub(crate) fn new(header: &Header, spoken: &'a mut Spoken) -> Self {
         let mut writer = Writer::default();
         writer.byte(VERSION);
-        let bits = [header.leaving, header.head.is_some(), header.heard_ms.is_some(), header.rules != 0];
+        let (echo, slews) = (header.echo.is_some(), header.slew_us != 0);
+        let bits = [header.leaving, header.head.is_some(), echo, header.rules != 0, slews];
         writer.byte(bits.iter().rev().fold(0, |byte, bit| byte << 1 | u8::from(*bit)));
         writer.number(header.generation.0);
         writer.number(header.to.0);
@@ -47,11 +48,16 @@ impl<'a> Encoder<'a> {
         if let Some(head) = header.head {
             writer.fixed(head.0);
         }
-        if let Some(heard_ms) = header.heard_ms {
-            writer.number(heard_ms);
+        if let Some(Echo { time_us, held_us }) = header.echo {
+            // Clocks are mostly alike, so their difference is shorter than a time.
+            writer.signed(time_us.wrapping_sub(header.time.as_nanos() / 1_000).cast_signed());
+            writer.number(held_us);
         }
         if header.rules != 0 {
             writer.number(u64::from(header.rules));
+        }
+        if slews {
+            writer.signed(header.slew_us);
         }
         // Tags are told relative to the time as the other side reads it.
         let time = Timestamp::from_nanos(header.time.as_nanos() / 1_000 * 1_000);
@@ -141,11 +147,17 @@ pub(crate) fn read_header(bytes: &[u8]) -> Result<(Header, Reader<'_>), Unreadab
     let time = Timestamp::from_nanos(reader.number()?.checked_mul(1_000).ok_or(Unreadable)?);
     let known = u32::try_from(reader.number()?).map_err(|_| Unreadable)?;
     let head = if flags & 2 == 0 { None } else { Some(ViewId(reader.fixed()?)) };
-    let heard_ms = if flags & 4 == 0 { None } else { Some(reader.number()?) };
+    let echo = if flags & 4 == 0 {
+        None
+    } else {
+        let time_us = (time.as_nanos() / 1_000).wrapping_add(reader.signed()?.cast_unsigned());
+        Some(Echo { time_us, held_us: reader.number()? })
+    };
     let leaving = flags & 1 == 1;
     let rules = if flags & 8 == 0 { 0 } else { reader.number()? };
     let rules = u32::try_from(rules).map_err(|_| Unreadable)?;
-    Ok((Header { generation, time, head, leaving, rules, known, to, heard_ms }, reader))
+    let slew_us = if flags & 16 == 0 { 0 } else { reader.signed()? };
+    Ok((Header { generation, time, slew_us, head, leaving, rules, known, to, echo }, reader))
 }
 
 /// The items of a frame, one after the other.

@@ -27,6 +27,8 @@ pub(crate) struct Header {
     pub(crate) generation: Generation,
     /// The speaker's mesh clock.
     pub(crate) time: Timestamp,
+    /// How far that is ahead of its own clock, in microseconds.
+    pub(crate) slew_us: i64,
     /// Its newest view.
     pub(crate) head: Option<ViewId>,
     pub(crate) leaving: bool,
@@ -36,8 +38,17 @@ pub(crate) struct Header {
     pub(crate) known: u32,
     /// The run of the listener whose dictionary that is.
     pub(crate) to: Generation,
-    /// What that run's clock showed in the newest of its frames that the speaker has heard; nothing if it has none.
-    pub(crate) heard_ms: Option<u64>,
+    /// The newest of that run's frames that the speaker has heard; nothing if it has none.
+    pub(crate) echo: Option<Echo>,
+}
+
+/// A frame that was heard, as it is told to who sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Echo {
+    /// What its sender's mesh clock showed in it, in microseconds.
+    pub(crate) time_us: u64,
+    /// How long ago it came.
+    pub(crate) held_us: u64,
 }
 
 /// Which page of which counter: equal ones meet, others are dropped.

@@ -21,6 +21,7 @@ mod batch;
 mod book;
 mod books;
 mod chain;
+mod clock;
 mod codec;
 mod council;
 mod dictionary;
@@ -51,7 +52,7 @@ mod wire;
 
 pub use council::CouncilOptions;
 pub use member::{Generation, Member};
-pub use node::{Decided, Lane, Node, Output, Standing, Ticket};
+pub use node::{Decided, Lane, Node, Output, PeerClock, Standing, Ticket};
 pub use options::{Consistency, MeshOptions, OnUnreachable};
 pub use owner::{Members, NodeId};
 pub use store::{Carrier, MeshStore};

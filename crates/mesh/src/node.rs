@@ -5,6 +5,7 @@
 
 mod alone;
 mod asks;
+mod clocks;
 mod decide;
 mod doubt;
 mod hear;
@@ -21,6 +22,7 @@ mod tests;
 mod waits;
 
 use crate::batch::Owed;
+use crate::clock::MeshClock;
 use crate::council::Council;
 use crate::dictionary::{Heard, Spoken};
 use crate::frame::Item;
@@ -33,6 +35,7 @@ use crate::replay::Replay;
 use crate::shelf::Shelf;
 use crate::view::{View, ViewId};
 use asks::{Ask, Parked};
+pub use clocks::PeerClock;
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Context, Key, MemoryStore, StoreOptions, Verdicts};
 use std::collections::{BTreeMap, VecDeque};
@@ -119,6 +122,7 @@ pub struct Node {
     outputs: Vec<Output>,
     local: LocalCounters,
     next_number: u64,
+    clock: MeshClock,
     synced: Timestamp,
     swept: Timestamp,
     upheavals: u64,
@@ -157,6 +161,7 @@ impl Node {
             outputs: Vec::new(),
             local: LocalCounters(local),
             next_number: 0,
+            clock: MeshClock::default(),
             synced: Timestamp::EPOCH,
             swept: now,
             upheavals: 0,
@@ -171,7 +176,7 @@ impl Node {
 
     /// Founds a mesh at once, of which this node is the only member: for one that has no peers.
     pub fn found(&mut self, now: Timestamp) {
-        self.council.found(now);
+        self.council.found(self.mesh_time(now));
     }
 
     /// A peer that can be spoken to: discovery named it, or it called. It is forgotten a minute after discovery
@@ -218,6 +223,7 @@ impl Node {
         if fingerprint == self.council.rules.here() {
             return;
         }
+        let now = self.mesh_time(now);
         self.council.rules.reload(fingerprint, now);
         self.shelf.books.retain(|slip| {
             slip.book.own = false;
@@ -249,6 +255,7 @@ impl Node {
     /// How the mesh stands, as this node sees it.
     #[must_use]
     pub fn standing(&self, now: Timestamp) -> Standing {
+        let now = self.mesh_time(now);
         let ages = self.peers.iter().map(|(id, peer)| (id.clone(), now.since(peer.heard)));
         let head = self.council.head();
         let others = self.peers.iter().map(|(id, _)| id).filter(|id| !self.council.rules.agree(id));
@@ -266,6 +273,9 @@ impl Node {
             is_in_doubt: self.council.is_in_doubt(now),
             outdated_by: self.outdated_by,
             ages: ages.collect(),
+            clocks: self.clocks(),
+            is_outlier: self.is_outlier(now),
+            slew_us: self.clock.slew / 1_000,
         }
     }
 
@@ -330,6 +340,12 @@ pub struct Standing {
     pub outdated_by: Option<Generation>,
     /// How long ago each peer was heard.
     pub ages: Vec<(NodeId, std::time::Duration)>,
+    /// How the clock of each peer stands to this node's, of those that it was compared with.
+    pub clocks: Vec<PeerClock>,
+    /// Whether it is this node whose clock is off: the middle of the others' is more than two seconds from it.
+    pub is_outlier: bool,
+    /// How far the mesh clock is ahead of the one that this node is handed, in microseconds.
+    pub slew_us: i64,
 }
 
 #[cfg(test)]

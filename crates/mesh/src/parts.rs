@@ -3,8 +3,9 @@
 //! is behind a lock that is taken before a part's, and holds one part at a time; so nobody waits
 //! for two of them in two orders.
 
+use crate::clock::MeshClock;
 use crate::slip::{Epoch, Slip};
-use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{AtomicI64, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use hashbrown::HashTable;
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};
@@ -22,6 +23,9 @@ pub(crate) struct Parts {
     /// Until when pages that were compared with the present views need not be compared again.
     fresh_until: AtomicU64,
     epoch: AtomicU32,
+    /// The node's mesh clock: how far it is ahead of the clock beneath it, and what it has reached.
+    slew: AtomicI64,
+    reached: AtomicU64,
 }
 
 /// Two parts on one cache line would slow each other down.
@@ -43,6 +47,8 @@ impl Parts {
             all: std::array::from_fn(|_| Aligned::default()),
             fresh_until: AtomicU64::new(0),
             epoch: AtomicU32::new(0),
+            slew: AtomicI64::new(0),
+            reached: AtomicU64::new(0),
         }
     }
 
@@ -53,7 +59,27 @@ impl Parts {
             Aligned(Mutex::new(part.unwrap_or_default()))
         });
         let (fresh_until, epoch) = (self.fresh_until.load(Ordering::Acquire), self.epoch());
-        Self { all, fresh_until: AtomicU64::new(fresh_until), epoch: AtomicU32::new(epoch) }
+        let (slew, reached) = (self.slew.load(Ordering::Acquire), self.reached.load(Ordering::Acquire));
+        Self {
+            all,
+            fresh_until: AtomicU64::new(fresh_until),
+            epoch: AtomicU32::new(epoch),
+            slew: AtomicI64::new(slew),
+            reached: AtomicU64::new(reached),
+        }
+    }
+
+    /// What the mesh clock shows when the clock beneath it shows `local`.
+    #[inline]
+    pub(crate) fn mesh_time(&self, local: Timestamp) -> Timestamp {
+        let shown = local.as_nanos().saturating_add_signed(self.slew.load(Ordering::Acquire));
+        Timestamp::from_nanos(shown.max(self.reached.load(Ordering::Acquire)))
+    }
+
+    /// The mesh clock went on. Only the node says so.
+    pub(crate) fn set_clock(&self, clock: &MeshClock) {
+        self.slew.store(clock.slew, Ordering::Release);
+        self.reached.store(clock.reached.as_nanos(), Ordering::Release);
     }
 
     #[expect(clippy::indexing_slicing, reason = "a remainder is below its divisor")]
@@ -99,12 +125,12 @@ impl Part {
     }
 
     /// The place of a counter, which is made if there is none and there may be one more.
-    pub(crate) fn place(&mut self, key: Key, new: Option<(&Limit, Timestamp)>) -> Option<(usize, bool)> {
+    pub(crate) fn place(&mut self, key: Key, new: Option<(&Limit, Timestamp, u64)>) -> Option<(usize, bool)> {
         if let Some(place) = self.slips.find_bucket_index(hash(key), |slip| slip.key == key) {
             return Some((place, false));
         }
-        let (limit, now) = new?;
-        let slip = Slip::new(key, *limit, now);
+        let (limit, now, gained) = new?;
+        let slip = Slip::new(key, *limit, now, gained);
         let place = self.slips.insert_unique(hash(key), slip, |slip| hash(slip.key)).bucket_index();
         self.listed.reserve(self.slips.len().saturating_sub(self.listed.len()));
         Some((place, true))

@@ -2,11 +2,12 @@
 //! stands to ours, and what discovery says of them. Bounded: who is silent for long, unknown
 //! to discovery and in no view is forgotten.
 
-use crate::frame::Header;
+use crate::clock::{self, Exchanges, Sample};
+use crate::frame::{Echo, Header};
 use crate::member::{Generation, Member};
 use crate::owner::NodeId;
 use crate::view::ViewId;
-use hivemind_core::Timestamp;
+use hivemind_core::{Limit, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -27,7 +28,10 @@ pub(crate) struct Peer {
     pub(crate) heard: Timestamp,
     /// What its clock showed in the newest of its frames, and ours when that came.
     time: Timestamp,
-    time_at: Timestamp,
+    arrived: Timestamp,
+    /// How far its mesh clock is ahead of its own, and how far that is from ours.
+    slew: i64,
+    exchanges: Exchanges,
     pub(crate) head: Option<ViewId>,
     pub(crate) leaving: bool,
     /// When we last sent it anything, so that silence is broken in time.
@@ -36,6 +40,18 @@ pub(crate) struct Peer {
     unanswered: Option<Timestamp>,
     /// The newest view it was told of, and when.
     pub(crate) told: Option<(ViewId, Timestamp)>,
+}
+
+impl Peer {
+    /// How far its mesh clock is ahead of ours, which is so far ahead of our own.
+    pub(crate) fn offset(&self, slew: i64) -> Option<i64> {
+        self.exchanges.best().map(|best| best.moved(slew, self.slew).offset)
+    }
+
+    /// The most that this is wrong by.
+    pub(crate) fn doubt(&self) -> Duration {
+        self.exchanges.best().map_or(Duration::ZERO, |best| Duration::from_nanos(best.trip / 2))
+    }
 }
 
 /// All peers this node has heard of.
@@ -62,13 +78,14 @@ impl Peers {
         // A frame that was overtaken says nothing new of its sender but that it lives.
         let overtaken =
             known.is_some_and(|peer| header.time < peer.time && peer.time.since(header.time) < SET_BACK);
-        let (head, time, time_at) = match known {
-            Some(peer) if overtaken => (peer.head, peer.time, peer.time_at),
+        let (head, time, arrived) = match known {
+            Some(peer) if overtaken => (peer.head, peer.time, peer.arrived),
             _ => (header.head, header.time, now),
         };
         let is_news = self.hear(&member, now, head, header.leaving);
         if let Some(peer) = self.all.get_mut(from).filter(|_| is_news) {
-            (peer.time, peer.time_at) = (time, time_at);
+            (peer.time, peer.arrived) = (time, arrived);
+            peer.slew = if overtaken { peer.slew } else { header.slew_us.saturating_mul(1_000) };
         }
         is_news
     }
@@ -88,7 +105,9 @@ impl Peers {
             generation: from.generation,
             heard: now,
             time: now,
-            time_at: now,
+            arrived: now,
+            slew: 0,
+            exchanges: Exchanges::default(),
             head,
             leaving,
             sent: Timestamp::EPOCH,
@@ -99,11 +118,13 @@ impl Peers {
             return false;
         }
         if from.generation > peer.generation {
-            *peer = Peer { generation: from.generation, leaving, unanswered: None, told: None, ..*peer };
+            (peer.generation, peer.leaving) = (from.generation, leaving);
+            (peer.unanswered, peer.told) = (None, None);
+            (peer.slew, peer.exchanges) = (0, Exchanges::default());
         }
         // A run that leaves does not come back.
-        let leaving = leaving || peer.leaving;
-        *peer = Peer { heard: peer.heard.max(now), time: now, time_at: now, head, leaving, ..*peer };
+        peer.leaving |= leaving;
+        (peer.heard, peer.time, peer.arrived, peer.head) = (peer.heard.max(now), now, now, head);
         true
     }
 
@@ -116,21 +137,59 @@ impl Peers {
         }
     }
 
-    /// A peer said what our clock showed in the newest frame of ours that it has heard.
-    pub(crate) fn answered(&mut self, from: &NodeId, heard_ms: u64) {
-        let millis = |moment: Timestamp| moment.as_nanos() / 1_000_000;
+    /// A peer said which is the newest frame of ours that it has heard.
+    pub(crate) fn answered(&mut self, from: &NodeId, echo: Echo) {
+        let micros = |moment: Timestamp| moment.as_nanos() / 1_000;
         if let Some(peer) = self.all.get_mut(from)
-            && peer.unanswered.is_some_and(|first| millis(first) <= heard_ms)
+            && peer.unanswered.is_some_and(|first| micros(first) <= echo.time_us)
         {
-            let has_all = heard_ms >= millis(peer.sent);
+            let has_all = echo.time_us >= micros(peer.sent);
             peer.unanswered = (!has_all).then_some(peer.sent);
         }
     }
 
-    /// What a peer's clock showed in the newest frame of this run of it.
-    pub(crate) fn newest_ms(&self, id: &NodeId, generation: Generation) -> Option<u64> {
+    /// Compares clocks with a peer that said when it heard which frame of ours. Our mesh clock is so far ahead of our own.
+    pub(crate) fn compare(&mut self, from: &NodeId, now: Timestamp, header: &Header, slew: i64) {
+        let (Some(peer), Some(echo)) = (self.all.get_mut(from), header.echo) else { return };
+        let spoke = Timestamp::from_nanos(echo.time_us.saturating_mul(1_000));
+        let held = Duration::from_micros(echo.held_us);
+        if let Some(sample) = Sample::of(spoke, held, header.time, now) {
+            let theirs = header.slew_us.saturating_mul(1_000);
+            peer.exchanges.hear(sample.moved(slew.saturating_neg(), theirs.saturating_neg()));
+        }
+    }
+
+    /// The newest frame of this run of a peer, to be told to it.
+    pub(crate) fn echo(&self, id: &NodeId, generation: Generation, now: Timestamp) -> Option<Echo> {
         let peer = self.all.get(id).filter(|peer| peer.generation == generation)?;
-        Some(peer.time.as_nanos() / 1_000_000)
+        let held_us = u64::try_from(now.since(peer.arrived).as_micros()).unwrap_or(u64::MAX);
+        Some(Echo { time_us: peer.time.as_nanos() / 1_000, held_us })
+    }
+
+    /// The middle of our own clock and of theirs that spoke lately, as far as they were compared.
+    pub(crate) fn middle(&self, now: Timestamp) -> Sample {
+        clock::middle(self.heard(now).filter_map(|(_, peer)| peer.exchanges.best()))
+    }
+
+    /// Our own clock was moved by so much.
+    pub(crate) fn move_ours(&mut self, by: i64) {
+        self.all.values_mut().for_each(|peer| peer.exchanges.move_ours(by));
+    }
+
+    /// Our mesh clock was set back: moments are made as much earlier.
+    pub(crate) fn set_back(&mut self, earlier: impl Fn(&mut Timestamp)) {
+        for peer in self.all.values_mut() {
+            [&mut peer.heard, &mut peer.arrived, &mut peer.sent].into_iter().for_each(&earlier);
+            peer.unanswered.iter_mut().for_each(&earlier);
+            peer.told.iter_mut().for_each(|(_, at)| earlier(at));
+        }
+    }
+
+    /// Whether a peer's mesh clock is too far from ours, which is so far ahead of our own, to share windows of this
+    /// length with it.
+    pub(crate) fn is_apart(&self, id: &NodeId, limit: &Limit, slew: i64) -> bool {
+        let offset = self.all.get(id).and_then(|peer| peer.offset(slew));
+        offset.is_some_and(|offset| clock::is_too_far(Duration::from_nanos(offset.unsigned_abs()), limit))
     }
 
     pub(crate) fn get(&self, id: &NodeId) -> Option<&Peer> {
@@ -181,10 +240,10 @@ impl Peers {
     fn clocks(&self, now: Timestamp) -> Vec<Timestamp> {
         // After this node's own clock stepped back it cannot be said how long ago a frame came.
         let shows = |peer: &Peer| {
-            if peer.time_at > now {
+            if peer.arrived > now {
                 peer.time.max(now)
             } else {
-                peer.time.saturating_add(now.since(peer.time_at))
+                peer.time.saturating_add(now.since(peer.arrived))
             }
         };
         let clocks = self.heard(now).map(|(_, peer)| shows(peer));

@@ -41,6 +41,9 @@ pub(crate) type KeyMap<V> = HashMap<Key, V, BuildHasherDefault<KeyHasher>>;
 /// How long what says nothing any more is kept, as the memory store does: a clock may step back several times.
 pub(crate) const IDLE: std::time::Duration = std::time::Duration::from_secs(300);
 
+/// How far sweeping goes on at once, at first: they are a second apart.
+const STRIDE: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// All books of this node.
 #[derive(Clone, Debug)]
 pub(crate) struct Shelf {
@@ -48,6 +51,10 @@ pub(crate) struct Shelf {
     /// The latest moment that was seen. A window that is over by it is not opened again, since its page
     /// may be gone: a clock that steps back finds no second limit there.
     latest: Timestamp,
+    /// By when windows are swept, and how far that goes on at once. A clock that leaps for a moment must not take the
+    /// pages of windows along that go on when it is back.
+    calm: Timestamp,
+    stride: std::time::Duration,
     /// Decisions on counters past the cap.
     pub(crate) unshared: u64,
 }
@@ -65,7 +72,13 @@ pub(crate) enum NoPage {
 
 impl Shelf {
     pub(crate) fn new() -> Self {
-        Self { books: Books::new(), latest: Timestamp::EPOCH, unshared: 0 }
+        Self {
+            books: Books::new(),
+            latest: Timestamp::EPOCH,
+            calm: Timestamp::EPOCH,
+            stride: STRIDE,
+            unshared: 0,
+        }
     }
 
     /// The book of a counter, with the page of this window open in the view that holds now.
@@ -150,11 +163,20 @@ impl Shelf {
         self.books.parts().views_changed();
     }
 
+    /// The moment that windows are swept by: the latest, after a leap as soon as it has lasted for some sweeps.
+    fn go_on_calmly(&mut self) -> Timestamp {
+        let next = self.calm.saturating_add(self.stride);
+        let lags = self.calm > Timestamp::EPOCH && next < self.latest;
+        self.stride = if lags { self.stride.saturating_mul(2) } else { STRIDE };
+        self.calm = if lags { next } else { self.latest };
+        self.calm
+    }
+
     /// Drops windows that are over, and buckets that nobody used until they were full again.
     /// Says which buckets nobody uses although their tokens are lent: they should come back.
     pub(crate) fn sweep(&mut self, options: &MeshOptions, now: Timestamp) -> Vec<Key> {
         self.see(now);
-        let latest = self.latest;
+        let latest = self.go_on_calmly();
         let mut lent = Vec::new();
         self.books.retain(|slip| {
             let Slip { key, book, listed, .. } = slip;

@@ -73,10 +73,10 @@ impl Kind {
 }
 
 impl Slip {
-    pub(crate) fn new(key: Key, limit: Limit, now: Timestamp) -> Self {
+    pub(crate) fn new(key: Key, limit: Limit, now: Timestamp, gained: u64) -> Self {
         Self {
             key,
-            book: Box::new(Book::new(limit, now)),
+            book: Box::new(Book::new(limit, now, gained)),
             period: limit.period(),
             requests: limit.requests(),
             burst: limit.burst(),

@@ -13,10 +13,11 @@ use proptest::prelude::*;
 
 fn header() -> impl Strategy<Value = Header> {
     let head = prop_oneof![Just(None), any::<u64>().prop_map(|id| Some(ViewId(id)))];
-    let heard_ms = prop_oneof![Just(None), any::<u64>().prop_map(Some)];
-    let runs = (any::<u64>(), any::<u64>(), heard_ms);
+    let echo = any::<(u64, u64)>().prop_map(|(time_us, held_us)| Some(Echo { time_us, held_us }));
+    let slew = prop_oneof![Just(0), any::<i64>()];
+    let runs = (any::<u64>(), any::<u64>(), prop_oneof![Just(None), echo], slew);
     (runs, 0..u64::MAX / 2_000_000, head, any::<bool>(), any::<u32>()).prop_map(
-        |((generation, to, heard_ms), us, head, leaving, known)| Header {
+        |((generation, to, echo, slew_us), us, head, leaving, known)| Header {
             generation: Generation(generation),
             time: Timestamp::from_nanos(us * 1_000),
             head,
@@ -24,7 +25,8 @@ fn header() -> impl Strategy<Value = Header> {
             rules: known / 3,
             known,
             to: Generation(to),
-            heard_ms,
+            echo,
+            slew_us,
         },
     )
 }
@@ -218,7 +220,8 @@ fn an_update_takes_8_to_12_bytes() {
         rules: 7,
         known: 0,
         to: Generation(1),
-        heard_ms: None,
+        echo: None,
+        slew_us: 0,
     };
     let (mut spoken, mut heard) = (Spoken::default(), Heard::default());
     let items: Vec<Item> = (0..5_000_u64)

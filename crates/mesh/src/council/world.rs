@@ -164,7 +164,8 @@ impl World {
                     leaving,
                     known: 0,
                     to: Generation(0),
-                    heard_ms: None,
+                    echo: None,
+                    slew_us: 0,
                     rules: 0,
                 };
                 if seat.peers.hear_frame(&from.id, now, &header) {

@@ -5,7 +5,6 @@ use super::held::ends;
 use super::remote::{Stage, Taken, Unseen};
 use super::{Decided, Node, Ticket, Waiting};
 use crate::batch::{self, Beside, Known, Owed, Trial};
-use crate::book::Book;
 use crate::codec::tag_at;
 use crate::options::{Consistency, OnUnreachable};
 use crate::page::{Regime, Side};
@@ -46,11 +45,13 @@ pub(super) enum Found {
 impl Node {
     /// Decides all charges of one request together.
     pub fn decide(&mut self, batch: &[Charge<'_>], context: Context) -> Decided {
+        let local = context;
+        let context = self.by_mesh_clock(context);
         if self.is_local(batch) {
             return Decided::Now(self.local.0.decide_now(batch, context));
         }
         if let [charge] = batch
-            && let Some(verdict) = self.decide_held(charge, context)
+            && let Some(verdict) = self.decide_held(charge, local)
         {
             return Decided::Now(Verdicts::of_one(true, verdict));
         }
@@ -85,11 +86,13 @@ impl Node {
 
     /// Decides them if that needs no waiting. If not, nothing was recorded and nobody asked.
     pub fn try_decide(&mut self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+        let local = context;
+        let context = self.by_mesh_clock(context);
         if self.is_local(batch) {
             return Some(self.local.0.decide_now(batch, context));
         }
         if let [charge] = batch
-            && let Some(verdict) = self.decide_held(charge, context)
+            && let Some(verdict) = self.decide_held(charge, local)
         {
             return Some(Verdicts::of_one(true, verdict));
         }
@@ -197,7 +200,7 @@ impl Node {
         stage: &Stage,
         last: bool,
     ) -> Result<Found, NoPage> {
-        let Self { shelf, council, options, peers, .. } = self;
+        let Self { shelf, council, options, peers, clock, .. } = self;
         let (limit, me) = (&charge.limit, council.me.clone());
         let tag = shelf.tag(council, options, (charge.key, limit), now);
         if shelf.open(council, options, (charge.key, limit, tag), now).err() == Some(NoPage::NoView) {
@@ -227,7 +230,10 @@ impl Node {
             }
             Side::Purse(purse) => {
                 let owner = page.view.owner(charge.key);
-                let heard = owner.is_some_and(|owner| peers.is_heard(owner, now));
+                let slew = clock.slew;
+                let heard = owner.is_some_and(|owner| {
+                    peers.is_heard(owner, now) && !peers.is_apart(&owner.id, limit, slew)
+                });
                 let bounded = charge.consistency == Consistency::Bounded;
                 if regime == Regime::Decides && heard && !bounded {
                     return Ok(match stage.seen(charge.key) {
@@ -267,21 +273,6 @@ impl Node {
                 Found::Here(Known::Rights { can, left, own: purse.spent(), ends, final_word })
             }
         })
-    }
-
-    /// Whether something of a batch is for an owner to do, so that it cannot be done without a word.
-    fn needs_owner(&mut self, batch: &[Owed], trials: &[Trial]) -> bool {
-        let here = |charge: &Owed| {
-            let has_till = |book: &Book| book.pages.iter().any(|page| matches!(page.side, Side::Till(_)));
-            self.shelf.books.look(&charge.key, has_till).unwrap_or(false)
-        };
-        let is_counter = |trial: &Trial| matches!(trial.after, Known::Counter { .. });
-        let shared = |charge: &Owed| matches!(charge.consistency, Consistency::Exact | Consistency::Bounded);
-        let gives = |charge: &Owed| matches!(charge.op, Op::Refund | Op::Debit);
-        batch
-            .iter()
-            .zip(trials)
-            .any(|(charge, trial)| shared(charge) && !here(charge) && (is_counter(trial) || gives(charge)))
     }
 
     /// Keeps the batch or leaves what a refusal leaves, and says so.

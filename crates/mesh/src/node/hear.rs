@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 impl Node {
     /// A frame came from a peer, whose name the transport vouches for.
     pub fn on_frame(&mut self, now: Timestamp, from: &NodeId, bytes: &[u8]) {
+        let now = self.mesh_time(now);
         self.shelf.books.see(now);
         self.meet(from.clone());
         if self.read(now, from, bytes).is_err() {
@@ -46,8 +47,9 @@ impl Node {
         let for_this_run = header.to == self.council.me.generation;
         if for_this_run {
             link.spoken.acknowledge(header.known);
-            if let Some(heard_ms) = header.heard_ms {
-                self.peers.answered(from, heard_ms);
+            if let Some(echo) = header.echo {
+                self.peers.answered(from, echo);
+                self.peers.compare(from, now, &header, self.clock.slew);
             }
         }
         let mut heard = std::mem::take(&mut link.heard);
@@ -69,7 +71,8 @@ impl Node {
         }
         for item in read {
             // What an owner granted to an earlier run of this node died with that run.
-            if for_this_run || !matches!(item, Item::Word(..) | Item::Answer { .. }) {
+            let lives = for_this_run || !matches!(item, Item::Word(..) | Item::Answer { .. });
+            if lives && !self.is_quarantined(from, &item) {
                 self.on_item(now, &member, item);
             }
         }
@@ -300,16 +303,17 @@ impl Node {
         let header = Header {
             generation: self.council.me.generation,
             time: now,
+            slew_us: self.clock.slew / 1_000,
             head: self.council.head().map(|head| head.id()),
             leaving: self.council.leaving,
             rules: self.council.rules.here(),
             known: 0,
             to: Generation(0),
-            heard_ms: None,
+            echo: None,
         };
         let Some(link) = self.links.get_mut(to) else { return };
-        let heard_ms = self.peers.newest_ms(to, link.generation);
-        let header = Header { known: link.heard.known(), to: link.generation, heard_ms, ..header };
+        let echo = self.peers.echo(to, link.generation, now);
+        let header = Header { known: link.heard.known(), to: link.generation, echo, ..header };
         let mut rest = items;
         loop {
             let mut encoder = Encoder::new(&header, &mut link.spoken);

@@ -8,8 +8,8 @@ use hivemind_core::store::{Charge, Context, Op, Verdict};
 use hivemind_core::{Cost, Limit, Timestamp};
 
 impl Parts {
-    /// Decides a charge that is alone in its request and passes by rights held here. `None` says that it
-    /// takes more, and that nothing was recorded.
+    /// Decides a charge that is alone in its request and passes by rights held here, at a moment of this node's own
+    /// clock. `None` says that it takes more, and that nothing was recorded.
     #[inline]
     pub(crate) fn decide_held(
         &self,
@@ -17,7 +17,7 @@ impl Parts {
         context: Context,
         consistency: Consistency,
     ) -> Option<Verdict> {
-        let now = context.now;
+        let now = self.mesh_time(context.now);
         let consistency = charge.sharing.consistency.unwrap_or(consistency);
         let by_rights = matches!(consistency, Consistency::Exact | Consistency::Bounded);
         // Nothing can be asked for without rights, too: that is the owner's to say.

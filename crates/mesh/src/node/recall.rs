@@ -88,7 +88,7 @@ impl Node {
         for member in holders.iter().chain(&guests).filter(|member| **member != me) {
             let Some(mut page) = self.shelf.books.page(&key, tag) else { break };
             let Side::Till(till) = &mut page.side else { break };
-            if !self.peers.is_heard(member, now) {
+            if !self.peers.is_heard(member, now) || self.peers.is_apart(&member.id, &limit, self.clock.slew) {
                 continue;
             }
             let word = Word { recall: true, ..till.word(&limit, member, (false, moment)) };

@@ -12,6 +12,7 @@ use hivemind_core::{Limit, Timestamp};
 impl Node {
     /// Forgets what was spent of one counter, here and at its owner.
     pub fn forget(&mut self, key: Key, limit: &Limit, now: Timestamp) {
+        let now = self.mesh_time(now);
         self.local.0.forget_now(key);
         let Self { shelf, council, options, .. } = self;
         let tag = shelf.tag(council, options, (key, limit), now);

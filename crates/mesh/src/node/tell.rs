@@ -19,6 +19,7 @@ const UNKNOWN_FOR: u32 = 60;
 impl Node {
     /// Time has passed; every few milliseconds will do.
     pub fn on_tick(&mut self, now: Timestamp) {
+        let now = self.tick_clock(now);
         self.shelf.books.see(now);
         self.expire(now);
         // Before anything is told: a purse that is over has nothing to say.
@@ -218,6 +219,7 @@ impl Node {
     /// Whether a node that leaves has nothing left to give back, and is out of the view.
     #[must_use]
     pub fn has_left(&self, now: Timestamp) -> bool {
+        let now = self.mesh_time(now);
         let out = self.council.current(now).is_some_and(|view| !view.has(&self.council.me));
         // Where nobody stays there is nobody to give anything back to.
         let is_last = self.council.nobody_stays(now, &self.peers);

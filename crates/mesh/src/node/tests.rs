@@ -166,7 +166,8 @@ impl Mesh {
             leaving: false,
             known: 0,
             to: self.nodes[to].member().generation,
-            heard_ms: None,
+            echo: None,
+            slew_us: 0,
             rules: self.nodes[to].council.rules.here(),
         };
         let mut spoken = Spoken::default();

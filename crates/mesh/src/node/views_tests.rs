@@ -82,7 +82,8 @@ fn frame_of(root: &Root, views: Vec<View>) -> Vec<u8> {
         leaving: false,
         known: 0,
         to: Generation(1),
-        heard_ms: None,
+        echo: None,
+        slew_us: 0,
     };
     let mut spoken = Spoken::default();
     let mut encoder = Encoder::new(&header, &mut spoken);
@@ -200,7 +201,8 @@ fn a_run_whose_number_is_too_small_takes_a_larger_one() {
         leaving: false,
         known: 0,
         to: Generation(1_001),
-        heard_ms: None,
+        echo: None,
+        slew_us: 0,
     };
     third.on_frame(after(14_000), &NodeId::new("a"), &Encoder::new(&header, &mut spoken).finish());
     assert_eq!(third.standing(after(14_000)).outdated_by, Some(Generation(1_001)));
@@ -236,7 +238,8 @@ fn a_frame_that_was_overtaken_says_nothing_of_its_sender_but_that_it_lives() {
         leaving,
         known: 0,
         to: Generation(1),
-        heard_ms: None,
+        echo: None,
+        slew_us: 0,
     };
     assert!(peers.hear_frame(&from, after(100), &header(90, 2, true)));
     assert!(peers.hear_frame(&from, after(110), &header(50, 1, false)));

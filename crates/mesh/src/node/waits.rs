@@ -4,12 +4,30 @@
 use super::decide::{Attempt, Try};
 use super::remote::Stage;
 use super::{Lane, Node, Output, Ticket};
-use crate::batch;
+use crate::batch::{self, Known, Owed, Trial};
+use crate::book::Book;
+use crate::options::Consistency;
 use crate::owner::NodeId;
+use crate::page::Side;
 use hivemind_core::Timestamp;
 use hivemind_core::store::{OnRefusal, Op};
 
 impl Node {
+    /// Whether something of a batch is for an owner to do, so that it cannot be done without a word.
+    pub(super) fn needs_owner(&mut self, batch: &[Owed], trials: &[Trial]) -> bool {
+        let here = |charge: &Owed| {
+            let has_till = |book: &Book| book.pages.iter().any(|page| matches!(page.side, Side::Till(_)));
+            self.shelf.books.look(&charge.key, has_till).unwrap_or(false)
+        };
+        let is_counter = |trial: &Trial| matches!(trial.after, Known::Counter { .. });
+        let shared = |charge: &Owed| matches!(charge.consistency, Consistency::Exact | Consistency::Bounded);
+        let gives = |charge: &Owed| matches!(charge.op, Op::Refund | Op::Debit);
+        batch
+            .iter()
+            .zip(trials)
+            .any(|(charge, trial)| shared(charge) && !here(charge) && (is_counter(trial) || gives(charge)))
+    }
+
     /// Tries a request that waits once more.
     pub(super) fn retry(&mut self, ticket: Ticket, now: Timestamp) {
         self.try_again(ticket, now, false);

@@ -330,6 +330,8 @@ impl World {
             sharing: Sharing::default(),
         };
         let decided = seat.node.decide(&[charge], Context::at(local));
+        // Windows are those of the mesh clock.
+        let local = seat.node.mesh_time(local);
         self.sent.2 += 1;
         match decided {
             Decided::Now(verdicts) => {
@@ -351,7 +353,7 @@ impl World {
     fn carry_out(&mut self, from: usize) {
         let Some(Some(seat)) = self.seats.get_mut(from) else { return };
         let outputs: Vec<Output> = seat.node.outputs().collect();
-        let local = at(self.now, seat.skew);
+        let local = seat.node.mesh_time(at(self.now, seat.skew));
         for output in outputs {
             match output {
                 Output::Decided(ticket, verdicts) => {

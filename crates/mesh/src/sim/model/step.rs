@@ -95,6 +95,8 @@ impl Search {
             on_unreachable: OnUnreachable::Refuse,
             split_from: if model.split { 1 } else { u32::MAX },
             sync_interval: Duration::from_millis(10),
+            // What a clock has been moved by is no part of the states that are told apart.
+            slew: std::time::Duration::ZERO,
             ..MeshOptions::default()
         };
         // Silence and votes are not what is searched: nobody is silent, no other view is agreed on.
