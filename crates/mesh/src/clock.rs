@@ -119,6 +119,9 @@ impl MeshClock {
     /// Time has passed, and the middle of all clocks is so far from the clock beneath this one. It is moved towards
     /// it by at most `most` in a second. Says by how much the clock beneath it was set back, if it was.
     pub(crate) fn tick(&mut self, local: Timestamp, middle: Sample, most: Duration) -> i64 {
+        if most.is_zero() {
+            return 0; // It is the clock beneath it.
+        }
         let last = self.ticked.replace(local).unwrap_or(local);
         let back = last.since(local);
         if back > STEP_BACK {

@@ -127,6 +127,8 @@ impl Store for Three {
 // Seen failing on: a reset by the time of the store's last decision, which may be long ago.
 #[test]
 fn three_nodes_whose_owner_decides_everything_decide_like_the_model() {
-    let options = MeshOptions { lend_ahead: false, ..MeshOptions::default() };
+    // The suite steps its clock back, which the mesh clock is there not to follow.
+    let slew = std::time::Duration::ZERO;
+    let options = MeshOptions { lend_ahead: false, slew, ..MeshOptions::default() };
     conforms(|| Three::new(&options));
 }
