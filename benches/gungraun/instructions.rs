@@ -8,6 +8,7 @@ use hivemind_benches::contenders::{PLENTY, bucket};
 use hivemind_core::store::{
     Charge, Context, Key, KeyPrefix, KeySeed, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions,
     Verdicts,
+    Sharing,
 };
 use hivemind_core::{Cost, Limit, Period, Timestamp};
 use std::hint::black_box;
@@ -47,7 +48,7 @@ fn charges(limits: &[Limit]) -> Vec<Charge<'_>> {
         ordinal,
         cost: Cost::ONE,
         op: Op::Spend,
-        mode: Mode::Enforce,
+        mode: Mode::Enforce, sharing: Sharing::default(),
     };
     (0_u16..).zip(limits).map(charge).collect()
 }

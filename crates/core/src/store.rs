@@ -8,6 +8,7 @@ mod overflow;
 mod shard;
 
 pub use crate::key::{Key, KeyPrefix, KeySeed, Parts};
+pub use crate::sharing::Sharing;
 pub use crate::sweeper::Sweeper;
 pub use crate::verdict::{Outcome, Verdict, Verdicts};
 pub use batch::{Counters, commits, decide_on, settle_on};
@@ -74,6 +75,8 @@ pub struct Charge<'a> {
     pub op: Op,
     /// What a refusal means.
     pub mode: Mode,
+    /// How its counter is shared, for stores that do.
+    pub sharing: Sharing,
 }
 
 /// What all charges of a batch share.

@@ -10,7 +10,9 @@
 
 use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
 
-use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions};
+use hivemind_core::store::{
+    Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, Sharing, StoreOptions,
+};
 use loom::sync::Arc;
 use loom::thread;
 use std::time::Duration;
@@ -33,8 +35,16 @@ fn bucket(requests: u32, period: Period, burst: u32) -> Limit {
 
 fn ask(store: &MemoryStore, keys: &[Key], limit: &Limit, op: Op, millis: u64) -> bool {
     let parts = Parts { domain: "", entries: &[] };
-    let charge =
-        |key: &Key| Charge { key: *key, parts, limit, ordinal: 0, cost: Cost::ONE, op, mode: Mode::Enforce };
+    let charge = |key: &Key| Charge {
+        key: *key,
+        parts,
+        limit,
+        ordinal: 0,
+        cost: Cost::ONE,
+        op,
+        mode: Mode::Enforce,
+        sharing: Sharing::default(),
+    };
     store.decide_now(&keys.iter().map(charge).collect::<Vec<_>>(), Context::at(at(millis))).committed
 }
 

@@ -17,7 +17,7 @@
 
 use hivemind_core::{Clock, Cost, Limit};
 
-use hivemind_core::store::{Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Mode, Op};
+use hivemind_core::store::{Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Mode, Op, Sharing};
 use hivemind_core::store::{Parts, StoreOptions, Verdicts};
 use hivemind_core::{Rate, SystemClock, Timestamp};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -148,7 +148,16 @@ impl Engine {
             .map(|((_, limit), entries)| {
                 let parts = Parts { domain: "nginx", entries };
                 let key = Key::new(&seed, parts, limit, 0);
-                Charge { key, parts, limit, ordinal: 0, cost: Cost::ONE, op, mode: Mode::Enforce }
+                Charge {
+                    key,
+                    parts,
+                    limit,
+                    ordinal: 0,
+                    cost: Cost::ONE,
+                    op,
+                    mode: Mode::Enforce,
+                    sharing: Sharing::default(),
+                }
             })
             .collect();
         self.0.decide_now(&charges, Context::at(now))

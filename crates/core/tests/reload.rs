@@ -5,7 +5,7 @@
 use hivemind_core::algorithm::STEP_BACK;
 use hivemind_core::algorithm::{Action, step};
 use hivemind_core::store::{
-    Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Outcome, Parts, StoreOptions,
+    Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Outcome, Parts, Sharing, StoreOptions,
 };
 use hivemind_core::testing::{Amount, Gap, buckets, cases, costs, gaps};
 use hivemind_core::{Cost, Limit, Rate, Timestamp};
@@ -64,6 +64,7 @@ fn charge(limit: &Limit, amount: Amount, debit: bool) -> Charge<'_> {
         cost: amount.under(limit),
         op,
         mode: Mode::Enforce,
+        sharing: Sharing::default(),
     }
 }
 

@@ -1,7 +1,9 @@
 //! Many real threads on one store: they admit exactly the limit, on one key and on many.
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
-use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions};
+use hivemind_core::store::{
+    Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, Sharing, StoreOptions,
+};
 use hivemind_core::testing::Amount;
 use hivemind_core::{Limit, Period, Rate, Timestamp};
 use std::sync::Barrier;
@@ -23,6 +25,7 @@ fn charge(key: u64, limit: &Limit) -> Charge<'_> {
         cost: Amount::Units(1).under(limit),
         op: Op::Spend,
         mode: Mode::Enforce,
+        sharing: Sharing::default(),
     }
 }
 

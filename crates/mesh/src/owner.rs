@@ -65,7 +65,7 @@ impl Members {
     }
 }
 
-fn score(key: Key, node: &NodeId) -> u64 {
+pub(crate) fn score(key: Key, node: &NodeId) -> u64 {
     let (high, low) = key.bits();
     SipHasher13::new_with_keys(high, low).hash(node.0.as_bytes())
 }

@@ -71,7 +71,7 @@ fn whole_seconds(wait: Duration) -> NonZeroU64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hivemind_core::store::{Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Mode, Op};
+    use hivemind_core::store::{Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Mode, Op, Sharing};
     use hivemind_core::store::{Parts, StoreOptions, Verdict};
     use hivemind_core::{Cost, Limit};
     use hivemind_core::{Period, Rate, Timestamp};
@@ -146,6 +146,7 @@ mod tests {
             cost: Cost::new(cost),
             op: Op::Spend,
             mode: Mode::Enforce,
+            sharing: Sharing::default(),
         };
         store.decide_now(&[charge], Context::at(now)).each()[0]
     }

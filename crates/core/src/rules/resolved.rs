@@ -4,7 +4,7 @@ use super::prefixes::{Prefix, Prefixes, ordinal};
 use super::{Descriptor, Rule};
 use crate::key::{Entry, Key, KeySeed, Parts};
 use crate::limit::Limit;
-use crate::store::{Charge, Mode};
+use crate::store::{Charge, Mode, Sharing};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -14,6 +14,7 @@ pub(super) struct Matched<'a> {
     declared: Option<usize>,
     limits: &'a [Limit],
     mode: Mode,
+    sharing: Sharing,
     rule: Option<&'a Rule>,
     entries: &'a [Entry<'a>],
     /// The entries as the counter is named, where a wildcard's values share one.
@@ -22,13 +23,22 @@ pub(super) struct Matched<'a> {
 
 impl<'a> Matched<'a> {
     pub(super) fn nothing(entries: &'a [Entry<'a>]) -> Self {
-        Self { declared: None, limits: &[], mode: Mode::Enforce, rule: None, entries, shared: None }
+        Self {
+            declared: None,
+            limits: &[],
+            mode: Mode::Enforce,
+            sharing: Sharing::default(),
+            rule: None,
+            entries,
+            shared: None,
+        }
     }
 
     pub(super) fn ruled(&mut self, declared: usize, rule: &'a Rule) {
         self.declared = Some(declared);
         self.limits = rule.limits().unwrap_or_default();
         self.mode = rule.mode;
+        self.sharing = rule.sharing;
         self.rule = Some(rule);
     }
 
@@ -108,7 +118,16 @@ impl<'a> Resolved<'a> {
                     (Key::new(seed, parts, limit, ordinal), ordinal)
                 };
                 let Descriptor { cost, op, .. } = *descriptor;
-                charges.push(Charge { key, parts, limit, ordinal, cost, op, mode: matched.mode });
+                charges.push(Charge {
+                    key,
+                    parts,
+                    limit,
+                    ordinal,
+                    cost,
+                    op,
+                    mode: matched.mode,
+                    sharing: matched.sharing,
+                });
             }
         }
         charges

@@ -1,6 +1,7 @@
 //! One rule: what it matches and what it grants.
 
 use crate::limit::Limit;
+use crate::sharing::Sharing;
 use crate::store::Mode;
 use std::fmt;
 
@@ -37,6 +38,8 @@ pub struct Rule {
     pub name: Option<String>,
     /// The names of rules that are left aside when this one matches the same request.
     pub replaces: Vec<String>,
+    /// How its counters are shared, where a store shares them.
+    pub sharing: Sharing,
 }
 
 impl Rule {
@@ -49,7 +52,7 @@ impl Rule {
     /// A rule that enforces what `budget` says.
     #[must_use]
     pub fn new(budget: Budget) -> Self {
-        Self { budget, mode: Mode::Enforce, name: None, replaces: Vec::new() }
+        Self { budget, mode: Mode::Enforce, name: None, replaces: Vec::new(), sharing: Sharing::default() }
     }
 
     /// Its limits; none if it is unlimited.

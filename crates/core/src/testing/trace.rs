@@ -3,7 +3,7 @@
 
 use crate::key::{Key, KeySeed, Parts};
 use crate::limit::Limit;
-use crate::store::{Charge, Context, Mode, OnRefusal, Op};
+use crate::store::{Charge, Context, Mode, OnRefusal, Op, Sharing};
 use crate::time::Timestamp;
 use crate::verdict::{Cost, Outcome, Verdicts};
 use std::time::Duration;
@@ -157,6 +157,7 @@ impl Ask {
             cost: self.amount.under(limit),
             op: self.op,
             mode: self.mode,
+            sharing: Sharing::default(),
         }
     }
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use hivemind_core::rules::{Considered, Explanation, WayEnd};
 use hivemind_core::store::Mode;
-use hivemind_core::{Entry, Rule};
+use hivemind_core::{Entry, Rule, Sharing};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -102,5 +102,7 @@ fn described(rule: &Rule) -> String {
         Mode::Quota => " (quota)",
     };
     let name = rule.name.as_ref().map(|name| format!(", named `{name}`")).unwrap_or_default();
-    format!("{}{mode}{name}", rule.budget)
+    let sharing =
+        if rule.sharing == Sharing::default() { String::new() } else { format!(", {}", rule.sharing) };
+    format!("{}{mode}{name}{sharing}", rule.budget)
 }

@@ -3,7 +3,7 @@
 use super::document::Node;
 use super::reader::{Fields, Reader};
 use crate::storage::OnError;
-use hivemind_core::{Budget, Limit, LimitError, Period, Rate, Rule};
+use hivemind_core::{Budget, Consistency, Limit, LimitError, OnUnreachable, Period, Rate, Rule, Sharing};
 
 pub(super) const LIMIT_KEYS: &[&str] = &[
     "unit",
@@ -19,11 +19,6 @@ pub(super) const LIMIT_KEYS: &[&str] = &[
     "on_unreachable",
 ];
 pub(super) const REPLACES_KEYS: &[&str] = &["name"];
-/// What a limit says about a mesh, which this version does not have.
-const FOR_SHARED_STORES: [(&str, &[&str]); 2] = [
-    ("consistency", &["exact", "bounded", "eventual", "local"]),
-    ("on_unreachable", &["share", "refuse", "admit"]),
-];
 const UNITS: [(&str, Period); 7] = [
     ("second", Period::SECOND),
     ("minute", Period::MINUTE),
@@ -43,14 +38,16 @@ enum Algorithm {
 /// One rule of all these limits, and what it says where the store cannot.
 pub(super) fn rule(reader: &mut Reader<'_>, nodes: &[Node]) -> Option<(Rule, Option<OnError>)> {
     let mut rule: Option<Rule> = None;
-    let mut policy = None;
+    let (mut policy, mut sharing) = (None, Sharing::default());
     let mut sound = true;
     for node in nodes {
         let Some(fields) = reader.fields(node, "a rate limit", LIMIT_KEYS) else {
             sound = false;
             continue;
         };
-        check_for_shared_stores(reader, &fields);
+        sound &= shared(reader, &fields, "consistency", &Consistency::NAMED, &mut sharing.consistency);
+        sound &=
+            shared(reader, &fields, "on_unreachable", &OnUnreachable::NAMED, &mut sharing.on_unreachable);
         sound &= on_error(reader, &fields, &mut policy);
         let names = names(reader, &fields);
         let Some(budget) = budget(reader, node, &fields) else {
@@ -74,7 +71,9 @@ pub(super) fn rule(reader: &mut Reader<'_>, nodes: &[Node]) -> Option<(Rule, Opt
             }
         }
     }
-    rule.filter(|_| sound).map(|rule| (rule, policy))
+    let mut rule = rule.filter(|_| sound)?;
+    rule.sharing = sharing;
+    Some((rule, policy))
 }
 
 /// Reads a limit's policy into that of its rule; false if it cannot be.
@@ -97,19 +96,31 @@ fn on_error(reader: &mut Reader<'_>, fields: &Fields<'_>, policy: &mut Option<On
     true
 }
 
-/// Checks these keys, so that a file that has them can be trusted later, and says that they do nothing yet.
-fn check_for_shared_stores(reader: &mut Reader<'_>, fields: &Fields<'_>) {
-    for (key, choices) in FOR_SHARED_STORES {
-        let Some(node) = fields.get(key) else { continue };
-        let Some(text) = reader.text(node, key) else { continue };
-        if choices.contains(&text.as_str()) {
-            let cause = format!("`{key}` has no effect without a mesh");
-            reader.warning(node.span.clone(), cause, "it is for the mesh, which is not there yet");
-        } else {
-            let cause = format!("`{text}` is no value of `{key}`");
-            reader.problem(Some(node.span.clone()), cause, format!("one of: {}", choices.join(", ")));
-        }
+/// Reads what a limit says about a mesh into what its rule says; false if it cannot be.
+fn shared<T: Copy + PartialEq>(
+    reader: &mut Reader<'_>,
+    fields: &Fields<'_>,
+    key: &str,
+    named: &[(&str, T)],
+    whole: &mut Option<T>,
+) -> bool {
+    let Some(node) = fields.get(key) else { return true };
+    let Some(text) = reader.text(node, key) else { return false };
+    let Some((_, chosen)) = named.iter().find(|(name, _)| *name == text) else {
+        let names: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
+        let cause = format!("`{text}` is no value of `{key}`");
+        reader.problem(Some(node.span.clone()), cause, format!("one of: {}", names.join(", ")));
+        return false;
+    };
+    if whole.is_some_and(|earlier| earlier != *chosen) {
+        let cause = format!("the limits of one descriptor have different `{key}`");
+        reader.problem(Some(node.span.clone()), cause, "write it once, or the same in each");
+        return false;
     }
+    *whole = Some(*chosen);
+    let cause = format!("`{key}` has no effect without a mesh");
+    reader.warning(node.span.clone(), cause, "it is for the mesh, which is not there yet");
+    true
 }
 
 fn names(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<(Option<String>, Vec<String>)> {

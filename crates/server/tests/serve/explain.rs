@@ -10,6 +10,7 @@ descriptors:
 - {key: k, value: abc, rate_limit: {unit: day, requests_per_unit: 3}}
 - {key: k, rate_limit: {algorithm: token_bucket, unit: second, requests_per_unit: 4, burst: 8}}
 - {key: deep, descriptors: [ {key: x, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 6}} ]}
+- {key: peers, rate_limit: {unit: day, requests_per_unit: 7, consistency: eventual, on_unreachable: refuse}}
 - {key: free, rate_limit: {unlimited: true}}
 - {key: allowed, value: me}
 ";
@@ -43,6 +44,7 @@ fn the_rule_that_answers_is_named_and_so_are_those_passed_over() {
         (&["deep=1"], &["no limit", "at this depth"]),
         (&["deep=1", "y=2"], &["no limit: nothing matches y=2"]),
         (&["k=abc", "x=1"], &["no limit: nothing matches x=1"]),
+        (&["peers=x"], &["consistency: eventual, on_unreachable: refuse"]),
         (&["free=x"], &["unlimited"]),
         (&["allowed=me"], &["allowed=me: taken", "no limit"]),
         (&["allowed=you"], &["no limit"]),

@@ -1,0 +1,174 @@
+//! What the mesh costs: a decision that holds its rights beside the memory store's, the merging of
+//! updates, and the memory of shared keys.
+//!
+//!     cargo run --release --bin mesh
+
+use hivemind_benches::resident;
+use hivemind_benches::rounds::{Contender, TURN, hot, interleave};
+use hivemind_benches::watch::nanos_each;
+use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, Store, StoreOptions, Sharing};
+use hivemind_core::{Clock, Cost, Limit, Period, SystemClock, Timestamp};
+use hivemind_mesh::sim::seated;
+use hivemind_mesh::{Carrier, Decided, Lane, MeshOptions, MeshStore, Node, NodeId, Output};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::alloc::System;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+struct Nobody;
+
+impl Carrier for Nobody {
+    fn carry(&self, _: &NodeId, _: Lane, _: Vec<u8>) {}
+}
+
+fn key(index: u64) -> Key {
+    Key::from_bits(index, index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+fn charge(index: u64, limit: &Limit) -> Charge<'_> {
+    let parts = Parts { domain: "", entries: &[] };
+    Charge { key: key(index), parts, limit, ordinal: 0, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce, sharing: Sharing::default() }
+}
+
+fn main() {
+    decisions();
+    merging();
+    memory();
+}
+
+/// A member that holds rights, an owner, and the memory store, in turns.
+fn decisions() {
+    let limit = Limit::fixed_window(u32::MAX, Period::DAY);
+    let now = SystemClock.now();
+    let options = MeshOptions::default();
+    let stores: Vec<_> = seated(3, &options, now).into_iter().map(|node| MeshStore::new(node, Nobody)).collect();
+    let memory = MemoryStore::new(StoreOptions::default());
+    // Which of the first keys the first node owns is found by looking who holds how much.
+    let at = |index: u64| charge(index, &limit);
+    let one = |store: &MeshStore<Nobody>, index: u64| {
+        store.try_decide(&[at(index)], Context::at(SystemClock.now())).is_some_and(|verdicts| verdicts.committed)
+    };
+    let taken = interleave(
+        31,
+        vec![
+            hot("memory store", || memory.decide_now(&[at(1)], Context::at(SystemClock.now())).committed),
+            hot("mesh, first node", || one(&stores[0], 1)),
+            hot("mesh, second node", || one(&stores[1], 1)),
+            hot("mesh, third node", || one(&stores[2], 1)),
+            many("memory store, 100,000 keys", |index| {
+                memory.decide_now(&[at(index)], Context::at(SystemClock.now())).committed
+            }),
+            many("mesh, 100,000 keys", |index| one(&stores[0], index)),
+        ],
+    );
+    println!("| ns of CPU a decision, median of 31 rounds (least) | | ratio |\n|---|---|---|");
+    for (index, one) in taken.iter().enumerate() {
+        let base = if index < 4 { &taken[0] } else { &taken[4] };
+        println!("| {} | {:.0} ({:.0}) | {:.2} |", one.name, one.median, one.least, one.median / base.median);
+    }
+    let region = Region::new(ALLOCATOR);
+    for _ in 0..1_000 {
+        one(&stores[0], 1);
+    }
+    println!("\nallocations in 1,000 decisions on a known key: {}", region.change().allocations);
+}
+
+fn many<'a>(name: &str, decide: impl Fn(u64) -> bool + 'a) -> Contender<'a> {
+    let decide = move |round: usize| {
+        nanos_each(TURN, || {
+            for step in 0..TURN as u64 {
+                std::hint::black_box(decide((step * 7_919 + round as u64) % 100_000));
+            }
+        })
+    };
+    Contender::new(name, decide)
+}
+
+fn frames(node: &mut Node) -> Vec<(NodeId, Vec<u8>)> {
+    let sends = node.outputs().filter_map(|output| match output {
+        Output::Send { to, frame, .. } => Some((to, frame)),
+        Output::Decided(..) => None,
+    });
+    sends.collect()
+}
+
+/// Two nodes: one decides on many keys, the other merges what it hears.
+fn merging() {
+    let limit = Limit::fixed_window(1_000_000, Period::DAY);
+    let start = SystemClock.now();
+    let mut nodes = seated(2, &MeshOptions::default(), start);
+    let (mut updates, mut nanos, mut bytes) = (0_u64, 0.0, 0_u64);
+    for round in 0..12_u64 {
+        let now = Timestamp::from_nanos(start.as_nanos() + round * 60_000_000);
+        let (first, second) = nodes.split_at_mut(1);
+        let (first, second) = (&mut first[0], &mut second[0]);
+        for index in 0..20_000 {
+            if let Decided::Later(_) = first.decide(&[charge(index, &limit)], Context::at(now)) {
+                unreachable!("a millionth of it is held");
+            }
+        }
+        first.on_tick(now);
+        let (name, mail) = (first.member().id.clone(), frames(first));
+        let spent = nanos_each(1, || {
+            for (_, frame) in &mail {
+                second.on_frame(now, &name, frame);
+            }
+        });
+        if round >= 2 {
+            // About half of the keys are the second node's: those are the updates it hears of.
+            (nanos, bytes) = (nanos + spent, bytes + mail.iter().map(|(_, frame)| frame.len() as u64).sum::<u64>());
+            updates += 10_000;
+        }
+        second.on_tick(now);
+        let (name, mail) = (second.member().id.clone(), frames(second));
+        mail.iter().for_each(|(_, frame)| first.on_frame(now, &name, frame));
+    }
+    let each = nanos / updates as f64;
+    println!("\nmerging: {each:.0} ns and {:.1} bytes an update; 100,000 updates/s are {:.1} % of a core", bytes as f64 / updates as f64, each / 100.0);
+}
+
+/// A node of ten, with 100,000 shared keys: as one window runs, and as the next has begun and the last is still kept.
+fn memory() {
+    let limit = Limit::fixed_window(100, Period::HOUR);
+    let hour = Period::HOUR.nanos();
+    // The middle of an hour, so that the first window is one.
+    let start = Timestamp::from_nanos(SystemClock.now().as_nanos() / hour * hour + hour / 2);
+    let mut nodes = seated(10, &MeshOptions::default(), start);
+    let (region, resident_before) = (Region::new(ALLOCATOR), resident::bytes());
+    for (name, begins) in [("one window", start.as_nanos()), ("two windows", start.as_nanos() + hour)] {
+        for index in 0..100_000 {
+            for node in &mut nodes {
+                node.decide(&[charge(index, &limit)], Context::at(Timestamp::from_nanos(begins)));
+            }
+            if index % 20_000 == 19_999 {
+                exchange(&mut nodes, Timestamp::from_nanos(begins + index * 5_000));
+            }
+        }
+        exchange(&mut nodes, Timestamp::from_nanos(begins + 1_000_000_000));
+        let change = region.change();
+        let held = change.bytes_allocated as i64 - change.bytes_deallocated as i64;
+        let resident = resident::bytes().saturating_sub(resident_before);
+        println!(
+            "memory, {name}: {:.1} MB a node with 100,000 keys on 10 nodes, {:.1} MB resident",
+            held as f64 / 10.0 / 1e6,
+            resident as f64 / 10.0 / 1e6
+        );
+    }
+}
+
+fn exchange(nodes: &mut [Node], now: Timestamp) {
+    for _ in 0..3 {
+        let mut mail = Vec::new();
+        for node in nodes.iter_mut() {
+            node.on_tick(now);
+            let name = node.member().id.clone();
+            mail.extend(frames(node).into_iter().map(|(to, frame)| (name.clone(), to, frame)));
+        }
+        for (from, to, frame) in mail {
+            if let Some(node) = nodes.iter_mut().find(|node| node.member().id == to) {
+                node.on_frame(now, &from, &frame);
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! How peers agree on their members: no leader, no clock that must be right, and never
+//! two views for one window among those that vote.
+//!
+//! Any member may propose the next view, with a fence some time ahead. Every member of
+//! the present view must consent, the dead aside; who consented begins no window from
+//! the fence on until it knows how the vote ended (docs/decisions/012). So a node that is
+//! cut off in the middle of a vote has nothing to begin a window with, and one that is
+//! cut off at another time stops the others from changing the view, and keeps its share.
+//! A vote that hangs on the dead is abandoned for a later one, by all of the living together.
+
+mod ballot;
+mod meeting;
+mod proposal;
+mod windows;
+
+use crate::chain::Chain;
+#[cfg(test)]
+use crate::chain::Root;
+use crate::member::Member;
+use crate::motion::Motion;
+use crate::peers::Peers;
+use crate::rules::Rules;
+use crate::view::{Round, View, ViewId};
+use hivemind_core::Timestamp;
+use std::sync::Arc;
+use std::time::Duration;
+pub(crate) use windows::Begun;
+
+/// How many times the usual lead a fence may be ahead of the others' clocks, and half of that a window that
+/// begins: further ahead is a clock that is wrong, and it would hold up everybody until its time has come.
+const MOST_LEADS: u32 = 4;
+/// The most overlaps that are remembered, so that each is counted once.
+const MOST_OVERLAPS: usize = 64;
+
+/// How views come about.
+#[derive(Clone, Debug)]
+pub struct CouncilOptions {
+    /// How far ahead a fence is proposed.
+    pub fence_lead: Duration,
+    /// How long a vote may take before a voter releases it.
+    pub patience: Duration,
+    /// How long the members wait for each other to propose: the second by name waits once, the third twice.
+    pub stagger: Duration,
+    /// After which silence a peer counts as unreachable.
+    pub staleness: Duration,
+    /// After which silence a peer that discovery no longer knows counts as dead.
+    pub dead_after: Duration,
+    /// How long to look for a mesh before founding one; never if there is none.
+    pub found_after: Option<Duration>,
+    /// The most members of a view.
+    pub most_members: usize,
+}
+
+impl Default for CouncilOptions {
+    fn default() -> Self {
+        Self {
+            fence_lead: Duration::from_secs(2),
+            patience: Duration::from_millis(1_500),
+            stagger: Duration::from_millis(500),
+            staleness: Duration::from_millis(500),
+            dead_after: Duration::from_secs(3),
+            found_after: Some(Duration::from_secs(3)),
+            most_members: 100,
+        }
+    }
+}
+
+/// What this node knows of views, and what it promised.
+#[derive(Clone, Debug)]
+pub(crate) struct Council {
+    pub(crate) me: Member,
+    options: CouncilOptions,
+    started: Timestamp,
+    chain: Option<Chain>,
+    motions: Vec<Motion>,
+    /// The motions this node consented to and that are not decided yet. There is more than one only where
+    /// those before the last hang on the dead: they are not carried out here any more, whatever is heard.
+    bound: Vec<ViewId>,
+    /// The motion that the newest view came of: told on to voters that do not know of its end.
+    carried: Option<Motion>,
+    /// Windows that start within it begin nowhere: the dead may have begun them in a view that was abandoned.
+    void: Option<(Timestamp, Timestamp)>,
+    /// No motion of this round or an earlier one will be consented to any more.
+    floor: Option<Round>,
+    /// The start of the latest window that was begun here: no fence may come before it.
+    latest_begun: Option<Timestamp>,
+    /// How far ahead windows may begin, as the others' clocks say.
+    horizon: Option<Timestamp>,
+    /// Since when the members are others than those of the view.
+    differs_since: Option<Timestamp>,
+    /// How many votes in a row came to nothing, and until when no other is called for.
+    failed: u32,
+    rests_until: Option<Timestamp>,
+    pub(crate) leaving: bool,
+    pub(crate) rules: Rules,
+    /// How often two views were found for the same windows.
+    pub(crate) overlaps: u64,
+    /// What was counted there.
+    seen_overlaps: Vec<Overlap>,
+    /// Counts up whenever the chain or what is promised changes, so that others need not compare it.
+    pub(crate) version: u64,
+    /// Counts up whenever the chain is given up for another: what was held under it is void.
+    pub(crate) upheavals: u64,
+}
+
+/// Two views that were live for the same windows, as they come to be known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Overlap {
+    /// Another mesh, by the name of its first view.
+    Mesh(ViewId),
+    /// Another way of this mesh, by a view of it.
+    Way(ViewId),
+    /// A run that was taken for dead and speaks.
+    Run(Member),
+    /// A window that began here far ahead of its time.
+    Window(Timestamp),
+}
+
+impl Council {
+    pub(crate) fn new(me: Member, options: CouncilOptions, now: Timestamp) -> Self {
+        Self {
+            me,
+            options,
+            started: now,
+            chain: None,
+            motions: Vec::new(),
+            bound: Vec::new(),
+            carried: None,
+            void: None,
+            floor: None,
+            latest_begun: None,
+            horizon: None,
+            differs_since: None,
+            failed: 0,
+            rests_until: None,
+            leaving: false,
+            rules: Rules::default(),
+            overlaps: 0,
+            seen_overlaps: Vec::new(),
+            version: 0,
+            upheavals: 0,
+        }
+    }
+
+    pub(crate) fn chain(&self) -> Option<&Chain> {
+        self.chain.as_ref()
+    }
+
+    pub(crate) fn head(&self) -> Option<&Arc<View>> {
+        self.chain.as_ref().map(Chain::head)
+    }
+
+    pub(crate) fn motions(&self) -> &[Motion] {
+        &self.motions
+    }
+
+    /// The motion that the newest view came of, as far as it is known here.
+    pub(crate) fn carried(&self) -> Option<&Motion> {
+        self.carried.as_ref()
+    }
+
+    /// Whether this run of this node is a member of the newest view.
+    pub(crate) fn is_member(&self) -> bool {
+        self.head().is_some_and(|head| head.has(&self.me))
+    }
+
+    /// Whether a name is in a view that is remembered or proposed.
+    pub(crate) fn names(&self, id: &crate::owner::NodeId) -> bool {
+        let views = self.chain.iter().flat_map(Chain::iter).map(AsRef::as_ref);
+        let proposed = self.motions.iter().map(|motion| &motion.view);
+        views.chain(proposed).any(|view| view.members.iter().any(|member| member.id == *id))
+    }
+
+    /// What time alone brings about. Says whether there is something new to tell the peers.
+    pub(crate) fn on_tick(&mut self, now: Timestamp, peers: &Peers) -> bool {
+        self.look_at_clocks(now, peers);
+        self.leave_the_dead(now, peers);
+        self.found_if_alone(now, peers);
+        let mut news = false;
+        for index in 0..self.motions.len() {
+            news |= self.vote(index, now, peers);
+        }
+        news |= self.settle(now);
+        news | self.propose(now, peers)
+    }
+
+    /// How far ahead of the others' clocks is too far.
+    fn too_far(&self, now: Timestamp, peers: &Peers) -> Timestamp {
+        let latest = peers.others_time(now).map_or(now, |time| time.max(now));
+        latest.saturating_add(self.options.fence_lead.saturating_mul(MOST_LEADS))
+    }
+
+    fn look_at_clocks(&mut self, now: Timestamp, peers: &Peers) {
+        let lead = self.options.fence_lead.saturating_mul(MOST_LEADS / 2);
+        self.horizon = peers.others_time(now).map(|time| time.saturating_add(lead));
+        // A window that began by a clock that was wrong must not hold up every view until its time has come.
+        let too_far = peers.later_time(now).saturating_add(lead * 2);
+        if let Some(begun) = self.latest_begun.filter(|begun| *begun > too_far) {
+            self.latest_begun = None;
+            self.count_overlap(Overlap::Window(begun));
+        }
+    }
+
+    /// Counts each overlap once, however often it is told.
+    fn count_overlap(&mut self, overlap: Overlap) {
+        if self.seen_overlaps.contains(&overlap) {
+            return;
+        }
+        if self.seen_overlaps.len() >= MOST_OVERLAPS {
+            self.seen_overlaps.remove(0);
+        }
+        self.seen_overlaps.push(overlap);
+        self.overlaps += 1;
+    }
+
+    fn adopt(&mut self, view: View) {
+        let was_taken_for_dead = view.gone.contains(&self.me);
+        let (id, fence) = (view.id(), view.fence);
+        let Some(chain) = self.chain.as_mut() else { return };
+        if !chain.append(view) {
+            return;
+        }
+        if was_taken_for_dead {
+            // Windows may have begun here in the old view that began elsewhere in this one.
+            let me = self.me.clone();
+            self.count_overlap(Overlap::Run(me));
+        }
+        // Of a vote that was abandoned nobody knows what the dead made of it.
+        let abandoned = self.motions.iter().filter(|motion| self.bound.contains(&motion.view.id()));
+        let from = abandoned.filter(|motion| motion.view.id() != id).map(|motion| motion.view.fence).min();
+        if let Some(from) = from.filter(|from| *from < fence) {
+            self.void = Some((from, fence));
+        }
+        self.carried = self.motions.iter().find(|motion| motion.view.id() == id).cloned();
+        self.motions.clear();
+        self.bound.clear();
+        (self.floor, self.differs_since) = (None, None);
+        (self.failed, self.rests_until) = (0, None);
+        self.version += 1;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn root(&self) -> Option<&Root> {
+        self.chain.as_ref().map(Chain::root)
+    }
+}
+
+#[cfg(test)]
+mod court;
+#[cfg(test)]
+mod endings;
+#[cfg(test)]
+mod rivals;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod world;

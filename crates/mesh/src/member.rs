@@ -1,0 +1,25 @@
+//! One run of one node. A node that starts anew is another member of the same name:
+//! what its last run held died with that run, and frames to it are not for this one.
+
+use crate::owner::NodeId;
+
+/// The number of a node's run, larger than those of all its runs before: the time of its start will do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Generation(pub u64);
+
+/// One run of one node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member {
+    /// The node's name.
+    pub id: NodeId,
+    /// Which of its runs.
+    pub generation: Generation,
+}
+
+impl Member {
+    /// The run `generation` of the node `id`.
+    #[must_use]
+    pub fn new(id: NodeId, generation: u64) -> Self {
+        Self { id, generation: Generation(generation) }
+    }
+}

@@ -1,0 +1,103 @@
+//! Counters that this node keeps by itself, in a store of its own: those that are not shared,
+//! those past the cap, and those of which no view says who shares them. In one batch with
+//! shared ones they are looked at first and settled last, so the batch stays whole.
+
+use super::Node;
+use crate::batch::Owed;
+use crate::shelf::NoPage;
+use hivemind_core::store::{Charge, Context, Key, LocalStore, Mode, Op, Parts, Sharing, Verdict};
+use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
+
+const NOBODY: Parts<'static> = Parts { domain: "", entries: &[] };
+
+impl Node {
+    /// What a counter that is kept here alone may admit.
+    pub(super) fn limit_alone(charge: &Owed, why: NoPage) -> Limit {
+        match why {
+            NoPage::Full | NoPage::Unshared => charge.limit,
+            // Without a view nothing is kept here (`find_without_view`).
+            NoPage::NoView => Limit::fixed_window(0, charge.limit.period()),
+        }
+    }
+
+    /// Whether the charge of this place would pass, after those before it on the same counter.
+    pub(super) fn peek_alone(
+        &self,
+        batch: &[Owed],
+        place: usize,
+        limit: &Limit,
+        context: Context,
+    ) -> Option<Verdict> {
+        let charge = batch.get(place)?;
+        let before = batch.iter().take(place).filter(|one| one.key == charge.key && one.op == Op::Spend);
+        let before: u64 = before.map(|one| one.cost).sum();
+        let cost = charge.cost.saturating_add(before);
+        let peek = as_charge(&Owed { op: Op::Peek, cost, ..*charge }, limit);
+        self.local.0.decide_now(&[peek], context).each().first().copied()
+    }
+
+    /// Does to the counters kept here alone what their batch does, and says so.
+    pub(super) fn settle_alone(
+        &mut self,
+        batch: &[Owed],
+        alone: &[(usize, Limit)],
+        committed: bool,
+        (verdicts, context): (&mut [Verdict], Context),
+    ) {
+        let nothing = Limit::fixed_window(0, Period::SECOND);
+        let places = alone.iter().filter_map(|(place, limit)| Some((batch.get(*place)?, limit)));
+        let mut charges: Vec<Charge<'_>> =
+            places.clone().map(|(charge, limit)| as_charge(charge, limit)).collect();
+        if !committed && let Some(first) = batch.first() {
+            // One more that refuses: they leave what a refused batch leaves.
+            let refuses = Owed { key: Key::from_bits(0, 0), op: Op::Peek, cost: 1, ..*first };
+            charges.push(Charge { mode: Mode::Enforce, ..as_charge(&refuses, &nothing) });
+        }
+        let settled = self.local.0.decide_now(&charges, context);
+        for ((place, _), verdict) in alone.iter().zip(settled.each()) {
+            if let Some(told) = verdicts.get_mut(*place) {
+                *told = *verdict;
+            }
+        }
+        if committed {
+            let spent = places.filter(|(charge, limit)| charge.op == Op::Spend && **limit != charge.limit);
+            let spent = spent.fold(0, |sum: u64, (charge, _)| sum.saturating_add(charge.cost));
+            self.beyond_rights = self.beyond_rights.saturating_add(spent);
+        }
+    }
+}
+
+impl Node {
+    /// Gives back what was spent of a counter kept here alone.
+    pub(super) fn refund_alone(&mut self, charge: &Owed, limit: &Limit, now: Timestamp) {
+        let refund = Owed { op: Op::Refund, ..*charge };
+        self.local.0.decide_now(&[as_charge(&refund, limit)], Context::at(now));
+    }
+}
+
+/// Whether the batch commits was decided already, so no refusal may stop it.
+fn as_charge<'a>(charge: &Owed, limit: &'a Limit) -> Charge<'a> {
+    Charge {
+        key: charge.key,
+        parts: NOBODY,
+        limit,
+        ordinal: 0,
+        cost: Cost::new(charge.cost),
+        op: charge.op,
+        mode: Mode::Shadow,
+        sharing: Sharing::default(),
+    }
+}
+
+/// An even share of a limit, at least one.
+pub(super) fn evenly(limit: &Limit, members: usize) -> Limit {
+    let members = u32::try_from(members.max(1)).unwrap_or(u32::MAX);
+    let share = |amount: u32| amount.div_ceil(members).max(u32::from(amount > 0));
+    match limit {
+        Limit::SlidingWindow(_) => Limit::sliding_window(share(limit.requests()), limit.period()),
+        Limit::TokenBucket(_) => Rate::new(share(limit.requests()), limit.period())
+            .and_then(|rate| Limit::token_bucket(rate, share(limit.burst())))
+            .unwrap_or(*limit),
+        _ => Limit::fixed_window(share(limit.requests()), limit.period()),
+    }
+}

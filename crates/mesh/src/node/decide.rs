@@ -1,0 +1,351 @@
+//! A request: tried on what this node has. What it has not and the owner may have is asked
+//! for, once for all that wait; nothing is spent before everything fits.
+
+use super::held::ends;
+use super::remote::{Stage, Taken, Unseen};
+use super::{Decided, Node, Ticket, Waiting};
+use crate::batch::{self, Beside, Known, Owed, Trial};
+use crate::codec::tag_at;
+use crate::options::{Consistency, OnUnreachable};
+use crate::page::{Regime, Side};
+use crate::purse::signed;
+use crate::shelf::NoPage;
+use hivemind_core::algorithm::Action;
+use hivemind_core::store::{Charge, Context, Key, LocalStore, Mode, Op, Verdict, Verdicts};
+use hivemind_core::{Limit, Timestamp};
+use smallvec::SmallVec;
+
+/// How far to go for a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Try {
+    /// Only with what is here.
+    Probe,
+    /// By asking, if need be.
+    Ask,
+    /// With what is here, for there is no more time.
+    Last,
+}
+
+/// What came of trying a batch.
+pub(super) enum Attempt {
+    Done(Verdicts),
+    /// It cannot be decided with what is here.
+    WouldWait,
+    /// Asks are under way.
+    Wait(Stage),
+}
+
+/// What is known of a charge's counter, and where that is kept.
+pub(super) enum Found {
+    Here(Known),
+    /// The owner decides it, and its state has not been seen.
+    Unseen(Unseen),
+}
+
+impl Node {
+    /// Decides all charges of one request together.
+    pub fn decide(&mut self, batch: &[Charge<'_>], context: Context) -> Decided {
+        let local = context;
+        let context = self.by_mesh_clock(context);
+        if self.is_local(batch) {
+            return Decided::Now(self.local.0.decide_now(batch, context));
+        }
+        if let [charge] = batch
+            && let Some(verdict) = self.decide_held(charge, local)
+        {
+            return Decided::Now(Verdicts::of_one(true, verdict));
+        }
+        self.shelf.books.see(context.now);
+        let owed = Owed::list(batch, &self.options);
+        for charge in &owed {
+            if charge.op == Op::Spend
+                && let Some(mut book) = self.shelf.books.get_mut(&charge.key)
+            {
+                book.demand.note(charge.cost, context.now);
+            }
+        }
+        let ticket = Ticket(self.number());
+        match self.attempt(ticket, &owed, context, &Stage::Fresh, Try::Ask) {
+            Attempt::Done(verdicts) => Decided::Now(verdicts),
+            Attempt::WouldWait => Decided::Later(ticket),
+            Attempt::Wait(stage) => {
+                let timeout = context.now.saturating_add(self.options.ask_timeout);
+                let until = context.deadline.map_or(timeout, |deadline| deadline.min(timeout));
+                self.waiting.insert(ticket, Waiting { batch: owed.into_vec(), context, until, stage });
+                self.flush_urgent(context.now);
+                Decided::Later(ticket)
+            }
+        }
+    }
+
+    /// Whether nothing of a batch is shared.
+    fn is_local(&self, batch: &[Charge<'_>]) -> bool {
+        let default = self.options.consistency;
+        batch.iter().all(|charge| charge.sharing.consistency.unwrap_or(default) == Consistency::Local)
+    }
+
+    /// Decides them if that needs no waiting. If not, nothing was recorded and nobody asked.
+    pub fn try_decide(&mut self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+        let local = context;
+        let context = self.by_mesh_clock(context);
+        if self.is_local(batch) {
+            return Some(self.local.0.decide_now(batch, context));
+        }
+        if let [charge] = batch
+            && let Some(verdict) = self.decide_held(charge, local)
+        {
+            return Some(Verdicts::of_one(true, verdict));
+        }
+        self.shelf.books.see(context.now);
+        let owed = Owed::list(batch, &self.options);
+        match self.attempt(Ticket(0), &owed, context, &Stage::Fresh, Try::Probe) {
+            Attempt::Done(verdicts) => Some(verdicts),
+            Attempt::Wait(_) | Attempt::WouldWait => None,
+        }
+    }
+
+    fn decide_held(&self, charge: &Charge<'_>, context: Context) -> Option<Verdict> {
+        self.shelf.books.parts().decide_held(charge, context, self.options.consistency)
+    }
+
+    /// Tries a batch. Its counters are held still meanwhile: whoever decides on one of them waits for the node.
+    pub(super) fn attempt(
+        &mut self,
+        ticket: Ticket,
+        batch: &[Owed],
+        context: Context,
+        stage: &Stage,
+        how: Try,
+    ) -> Attempt {
+        let attempt = self.attempt_still(ticket, batch, context, stage, how);
+        for charge in batch {
+            if let Some(mut book) = self.shelf.books.get_mut(&charge.key) {
+                book.still = false;
+            }
+        }
+        attempt
+    }
+
+    fn attempt_still(
+        &mut self,
+        ticket: Ticket,
+        batch: &[Owed],
+        context: Context,
+        stage: &Stage,
+        how: Try,
+    ) -> Attempt {
+        let last = how == Try::Last;
+        let mut known: SmallVec<[Known; 2]> = SmallVec::new();
+        let mut unseen: SmallVec<[Unseen; 2]> = SmallVec::new();
+        let mut alone: SmallVec<[(usize, Limit); 2]> = SmallVec::new();
+        for charge in batch {
+            let found = if charge.consistency == Consistency::Local {
+                Err(NoPage::Unshared)
+            } else {
+                self.find(charge, context.now, stage, last)
+            };
+            match found {
+                Ok(Found::Here(here)) => known.push(here),
+                Ok(Found::Unseen(counter)) => {
+                    unseen.push(counter);
+                    known.push(nothing(charge, context.now));
+                }
+                // What is not shared takes nothing from the limits beside it that are.
+                Err(why) => {
+                    let limit = Self::limit_alone(charge, why);
+                    let Some(verdict) = self.peek_alone(batch, known.len(), &limit, context) else {
+                        continue;
+                    };
+                    alone.push((known.len(), limit));
+                    known.push(Known::Alone { verdict });
+                }
+            }
+        }
+        if how == Try::Probe && !unseen.is_empty() {
+            return Attempt::WouldWait;
+        }
+        if !unseen.is_empty() {
+            return Attempt::Wait(self.ask_remote(ticket, batch, &unseen, context));
+        }
+        let trials = batch::try_all(batch, &known, context);
+        let refuses = |(charge, trial): (&Owed, &Trial)| {
+            charge.op != Op::Debit
+                && charge.mode == Mode::Enforce
+                && !trial.verdict.is_admitted()
+                && trial.lacks == 0
+        };
+        let doomed = batch.iter().zip(&trials).any(refuses);
+        if how == Try::Probe {
+            let lacks = !doomed && trials.iter().any(|trial| trial.lacks > 0);
+            if lacks || self.could_recall(batch, &trials, context) || self.needs_owner(batch, &trials) {
+                return Attempt::WouldWait;
+            }
+        }
+        if how == Try::Ask {
+            self.ask_for_the_next(batch, &trials, context);
+        }
+        if how == Try::Ask && !doomed && self.ask_for_rights(ticket, batch, &trials, context) {
+            return Attempt::Wait(Stage::Fresh);
+        }
+        if how == Try::Ask && self.recall_for(ticket, batch, &trials, context) {
+            return Attempt::Wait(Stage::Fresh);
+        }
+        self.conclude(ticket, batch, (&known, &trials, &alone), context)
+    }
+
+    pub(super) fn find(
+        &mut self,
+        charge: &Owed,
+        now: Timestamp,
+        stage: &Stage,
+        last: bool,
+    ) -> Result<Found, NoPage> {
+        let Self { shelf, council, options, peers, clock, .. } = self;
+        let (limit, me) = (&charge.limit, council.me.clone());
+        let tag = shelf.tag(council, options, (charge.key, limit), now);
+        if shelf.open(council, options, (charge.key, limit, tag), now).err() == Some(NoPage::NoView) {
+            return self.find_without_view(charge, tag, now);
+        }
+        let mut book = shelf.open(council, options, (charge.key, limit, tag), now)?;
+        book.own = true;
+        // What is found here holds until the batch is settled.
+        book.still = true;
+        let page = book.page(tag).ok_or(NoPage::NoView)?;
+        let members = page.view.members().len();
+        let regime = Regime::of(limit, members, options);
+        if charge.consistency == Consistency::Eventual {
+            let counted = book.counted.as_deref().copied();
+            let known =
+                Known::Counter { state: counted, limit: *limit, moment: now, beside: Beside::NOTHING };
+            return Ok(Found::Here(known));
+        }
+        let ends = ends(limit, tag, now);
+        Ok(match &page.side {
+            Side::Till(till) => {
+                let moment = page.moment_of(limit, options, now);
+                let decides = regime == Regime::Decides;
+                let (refused, refundable) = (till.refused(decides), till.refundable(limit, decides));
+                let beside = Beside { counts_refusals: decides, refused, refundable };
+                Found::Here(Known::Counter { state: till.state, limit: till.room(limit), moment, beside })
+            }
+            Side::Purse(purse) => {
+                let owner = page.view.owner(charge.key);
+                let slew = clock.slew;
+                let heard = owner.is_some_and(|owner| {
+                    peers.is_heard(owner, now) && !peers.is_apart(&owner.id, limit, slew)
+                });
+                let bounded = charge.consistency == Consistency::Bounded;
+                if regime == Regime::Decides && heard && !bounded {
+                    return Ok(match stage.seen(charge.key) {
+                        Some(seen) => {
+                            let moment = now;
+                            let beside = Beside::NOTHING;
+                            Found::Here(Known::Counter { state: seen.0, limit: *limit, moment, beside })
+                        }
+                        None if last => Found::Here(nothing(charge, now)),
+                        None => Found::Unseen(Unseen { key: charge.key, limit: *limit, tag }),
+                    });
+                }
+                let can = if heard {
+                    // Whatever an owner grants, no node alone admits more than the limit.
+                    let full = i64::from(limit.burst());
+                    let most =
+                        if matches!(limit, Limit::TokenBucket(_)) { full } else { full - purse.net_spent() };
+                    purse.unspent().min(most)
+                } else {
+                    let shares = charge.on_unreachable == OnUnreachable::Share;
+                    let is_bucket = matches!(limit, Limit::TokenBucket(_));
+                    if shares && is_bucket && purse.unspent() < signed(charge.cost) && page.view.has(&me) {
+                        let part = super::alone::evenly(limit, members);
+                        let known =
+                            Known::Part { state: book.part.as_deref().copied(), limit: part, moment: now };
+                        return Ok(Found::Here(known));
+                    }
+                    match charge.on_unreachable {
+                        OnUnreachable::Share => purse.unspent().max(page.even_part(limit, options)),
+                        OnUnreachable::Refuse => purse.unspent(),
+                        OnUnreachable::Admit => i64::MAX / 2,
+                    }
+                };
+                let exhausted = purse.is_exhausted(charge.cost, now);
+                let final_word = last || !heard || exhausted || bounded;
+                let left = if heard { purse.left } else { 0 };
+                Found::Here(Known::Rights { can, left, own: purse.spent(), ends, final_word })
+            }
+        })
+    }
+
+    /// Keeps the batch or leaves what a refusal leaves, and says so.
+    fn conclude(
+        &mut self,
+        ticket: Ticket,
+        batch: &[Owed],
+        (known, trials, alone): (&[Known], &[Trial], &[(usize, Limit)]),
+        context: Context,
+    ) -> Attempt {
+        let committed = batch::commits(batch, trials);
+        let mut remote: SmallVec<[Key; 2]> = SmallVec::new();
+        let mut verdicts: SmallVec<[Verdict; 2]> = SmallVec::new();
+        let mut left: SmallVec<[Known; 2]> = SmallVec::from_slice(known);
+        for (index, (charge, trial)) in batch.iter().zip(trials).enumerate() {
+            let (action, after, verdict) = if committed {
+                let action = match batch::action(charge.op, context.on_refusal) {
+                    // It was refused, which here means nothing, and is counted at most.
+                    Action::Spend { count_refusal } if !trial.verdict.is_admitted() => {
+                        if count_refusal {
+                            Action::Count
+                        } else {
+                            Action::Peek
+                        }
+                    }
+                    action => action,
+                };
+                (action, trial.after, trial.verdict)
+            } else {
+                let action = batch::left_behind(charge, trial, context.on_refusal);
+                let now_known = left.get(index).copied().unwrap_or(trial.after);
+                let done = now_known.attempt(charge, action, context.now);
+                if action != Action::Peek {
+                    // What stands later in the batch builds on it.
+                    let same = |other: &Owed| other.key == charge.key;
+                    let places = left.iter_mut().zip(batch).filter(|(_, other)| same(other));
+                    places.for_each(|(place, _)| *place = done.after);
+                }
+                (action, done.after, Verdict { outcome: trial.verdict.outcome, ..done.verdict })
+            };
+            verdicts.push(verdict);
+            if action != Action::Peek && !matches!(after, Known::Alone { .. }) {
+                let rest = self.record(charge, action, &after, trial, context.now);
+                if rest > 0 {
+                    // In the order of the batch: what is told later is not to be done before it.
+                    if self.ask_to_do(ticket, &Owed { cost: rest, ..*charge }, action, context.now) {
+                        remote.push(charge.key);
+                    }
+                }
+            }
+        }
+        if !alone.is_empty() {
+            self.settle_alone(batch, alone, committed, (&mut verdicts, context));
+        }
+        let verdicts = Verdicts::new(committed, verdicts);
+        self.flush_urgent(context.now);
+        if remote.is_empty() {
+            return Attempt::Done(verdicts);
+        }
+        let here = batch.iter().zip(trials).enumerate().filter(|(_, (charge, trial))| {
+            charge.op == Op::Spend && trial.verdict.is_admitted() && !remote.contains(&charge.key)
+        });
+        let here = here.map(|(place, (charge, _))| {
+            let limit = alone.iter().find(|(other, _)| *other == place).map(|(_, limit)| *limit);
+            (*charge, limit)
+        });
+        let taken = Taken::here(here.collect());
+        Attempt::Wait(Stage::Doing { verdicts, taken, failed: false, open: remote.len() })
+    }
+}
+
+/// A counter of which nothing can be had in time.
+pub(super) fn nothing(charge: &Owed, now: Timestamp) -> Known {
+    let ends = ends(&charge.limit, tag_at(&charge.limit, now), now);
+    Known::Rights { can: 0, left: 0, own: 0, ends, final_word: true }
+}

@@ -1,0 +1,228 @@
+//! What time brings: votes and views are told until all know them, changed totals at every
+//! interval, unconfirmed ones again, and a word to everybody so that silence means something.
+
+use super::{Lane, Node};
+use crate::dictionary::Subject;
+use crate::frame::{Item, Place, Report};
+use crate::member::{Generation, Member};
+use crate::motion::Fate;
+use crate::owner::NodeId;
+use crate::page::{Page, Side};
+use hivemind_core::Timestamp;
+use hivemind_core::store::Key;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// For how many seconds a link is kept to a name of which nothing is known any more, or not yet.
+const UNKNOWN_FOR: u32 = 60;
+
+impl Node {
+    /// Time has passed; every few milliseconds will do.
+    pub fn on_tick(&mut self, now: Timestamp) {
+        let now = self.tick_clock(now);
+        self.shelf.books.see(now);
+        self.expire(now);
+        // Before anything is told: a purse that is over has nothing to say.
+        if now.since(self.swept) >= Duration::from_secs(1) {
+            self.swept = now;
+            for key in self.shelf.sweep(&self.options, now) {
+                self.recall_idle(key, now);
+            }
+            self.forget_peers(now);
+        }
+        if self.council.on_tick(now, &self.peers) {
+            self.tell_views(now);
+        }
+        self.views_may_have_changed(now);
+        if now.since(self.synced) >= self.options.sync_interval {
+            self.synced = now;
+            self.return_all_if_leaving(now);
+            self.tell_books(now);
+            self.tell_views(now);
+            self.break_silence(now);
+        }
+        self.flush_urgent(now);
+    }
+
+    /// Tells what this node says to motions to those whom they concern, and views to those that have others.
+    pub(super) fn tell_views(&mut self, now: Timestamp) {
+        let mut items: BTreeMap<NodeId, Vec<Item>> = BTreeMap::new();
+        let me = &self.council.me;
+        for motion in self.council.motions() {
+            let votes = motion.said_by(me);
+            let given_up = motion.fate() == Fate::GivenUp && now.since(motion.since) > Duration::from_secs(5);
+            if given_up || votes == (0, 0, 0) {
+                continue;
+            }
+            for voter in motion.voters.iter().filter(|voter| *voter != me) {
+                let knows = motion.known & motion.bit(voter) != 0;
+                // Who has seen that all consent has this node's consent.
+                if votes.1 | votes.2 != 0 || motion.seen & motion.bit(voter) == 0 {
+                    let view = motion.view.id();
+                    let item = if knows {
+                        Item::Vote { view, votes }
+                    } else {
+                        Item::Motion { view: motion.view.clone(), votes }
+                    };
+                    items.entry(voter.id.clone()).or_default().push(item);
+                }
+            }
+        }
+        // Each voter has to hear from every other that it has seen it, also from those that went on.
+        if let Some(motion) = self.council.carried().filter(|motion| motion.said_by(me).1 != 0) {
+            let (view, votes) = (motion.view.id(), motion.said_by(me));
+            let behind = |voter: &&Member| self.peers.follows(voter, now, |id| motion.view.base == Some(id));
+            for voter in motion.voters.iter().filter(|voter| *voter != me).filter(behind) {
+                items.entry(voter.id.clone()).or_default().push(Item::Vote { view, votes });
+            }
+        }
+        self.tell_chain(now, &mut items);
+        for (to, items) in items {
+            self.send(&to, Lane::Sync, &items, now);
+        }
+    }
+
+    /// To each peer the views that it lacks, and not at every interval.
+    fn tell_chain(&mut self, now: Timestamp, items: &mut BTreeMap<NodeId, Vec<Item>>) {
+        let Some(chain) = self.council.chain() else { return };
+        let (head, root) = (chain.head().id(), chain.root());
+        let again = self.options.sync_interval * 4;
+        let lacks: Vec<NodeId> = self
+            .peers
+            .heard(now)
+            .filter(|(_, peer)| peer.head != Some(head))
+            .filter(|(_, peer)| !peer.told.is_some_and(|(id, at)| id == head && now.since(at) < again))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in lacks {
+            let Some(peer) = self.peers.get_mut(&id) else { continue };
+            peer.told = Some((head, now));
+            let item = Item::Chain { root: root.clone(), views: chain.lacking(peer.head) };
+            items.entry(id).or_default().push(item);
+        }
+    }
+
+    /// Forgets peers that nothing is left of, so that there is room for others.
+    fn forget_peers(&mut self, now: Timestamp) {
+        let Self { council, peers, links, .. } = self;
+        peers.forget(now, |id| council.names(id));
+        links.retain(|id, link| {
+            let known = peers.get(id).is_some() || council.names(id);
+            link.unknown_for = if known { 0 } else { link.unknown_for.saturating_add(1) };
+            let never_spoke = link.generation == Generation::default();
+            link.unknown_for < UNKNOWN_FOR || never_spoke && peers.may_answer(id)
+        });
+    }
+
+    /// Tells what changed, to each peer what concerns it.
+    fn tell_books(&mut self, now: Timestamp) {
+        for key in self.shelf.books.take_listed() {
+            self.tell_book(key, now);
+        }
+        let peers: Vec<NodeId> =
+            self.links.iter().filter(|(_, link)| !link.items.is_empty()).map(|(id, _)| id.clone()).collect();
+        for peer in peers {
+            let items =
+                self.links.get_mut(&peer).map(|link| std::mem::take(&mut link.items)).unwrap_or_default();
+            self.send(&peer, Lane::Sync, &items, now);
+        }
+    }
+
+    /// Tells of one counter, which stays on the list if there is more to tell later.
+    fn tell_book(&mut self, key: Key, now: Timestamp) {
+        let Self { shelf, links, peers, options, .. } = self;
+        // Without one its windows are over.
+        let Some(mut book) = shelf.books.get_mut(&key) else { return };
+        let (limit, eventual) = (book.limit, book.counted.is_some());
+        let again = options.sync_interval * 3;
+        let mut more = false;
+        for page in &mut book.pages {
+            let place = Place { subject: Subject { key, limit }, view: page.view.id(), tag: page.tag };
+            let moment = Page::moment(page.tag, &limit, now);
+            let decides = page.decides(&limit, options);
+            match &mut page.side {
+                Side::Purse(purse) => {
+                    let owner = page.view.owner(key).map(|owner| owner.id.clone());
+                    let repeats = purse.is_unconfirmed() && now.since(purse.reported) >= again;
+                    if (purse.has_news() || repeats)
+                        && let Some(link) = owner.and_then(|owner| links.get_mut(&owner))
+                    {
+                        let report = Report { eventual, ..purse.report() };
+                        link.items.push(Item::Report(place, report));
+                        purse.told(now);
+                    }
+                    more |= purse.is_unconfirmed();
+                }
+                Side::Till(till) => {
+                    let members: Vec<_> = till
+                        .accounts()
+                        .iter()
+                        .filter(|account| {
+                            let repeats = account.is_unconfirmed() && now.since(account.told) >= again;
+                            (account.has_news || repeats) && peers.is_heard(&account.member, now)
+                        })
+                        .map(|account| account.member.clone())
+                        .collect();
+                    for member in members {
+                        let word = till.word(&limit, &member, (decides, moment));
+                        if let Some(link) = links.get_mut(&member.id) {
+                            link.items.push(Item::Word(place, word));
+                        }
+                    }
+                    more |= till.accounts().iter().any(super::super::till::Account::is_unconfirmed);
+                }
+            }
+        }
+        // Under the lock that it was read under: what is spent from here on lists it anew.
+        book.set_listed(false);
+        book.set_listed(more);
+    }
+
+    fn break_silence(&mut self, now: Timestamp) {
+        // Well below the time after which silence counts.
+        let longest = self.options.council.staleness / 3;
+        let quiet: Vec<NodeId> = self
+            .links
+            .keys()
+            .filter(|id| {
+                let sent = self.peers.get(id).map_or(Timestamp::EPOCH, |peer| peer.sent);
+                now.since(sent) >= longest
+            })
+            .cloned()
+            .collect();
+        for peer in quiet {
+            self.send(&peer, Lane::Sync, &[], now);
+        }
+    }
+
+    /// A node that is out of the view gives back all it holds before it goes.
+    fn return_all_if_leaving(&mut self, now: Timestamp) {
+        let out = self.council.current(now).is_some_and(|view| !view.has(&self.council.me));
+        if !self.council.leaving || !out {
+            return;
+        }
+        let Self { shelf, council, options, .. } = self;
+        let mut listed = Vec::new();
+        for (key, limit, tag) in shelf.books.pages() {
+            let Ok(mut book) = shelf.open(council, options, (key, &limit, tag), now) else { continue };
+            if let Some(Page { side: Side::Purse(purse), .. }) = book.page(tag)
+                && purse.give_up(0) > 0
+            {
+                listed.push(key);
+            }
+        }
+        for key in listed {
+            self.list(key);
+        }
+    }
+
+    /// Whether a node that leaves has nothing left to give back, and is out of the view.
+    #[must_use]
+    pub fn has_left(&self, now: Timestamp) -> bool {
+        let now = self.mesh_time(now);
+        let out = self.council.current(now).is_some_and(|view| !view.has(&self.council.me));
+        // Where nobody stays there is nobody to give anything back to.
+        let is_last = self.council.nobody_stays(now, &self.peers);
+        self.council.leaving && (is_last || out && self.shelf.books.nothing_is_listed())
+    }
+}

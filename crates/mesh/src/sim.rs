@@ -1,0 +1,31 @@
+//! A mesh of many nodes in one process: the real state machine and the real codec, a network
+//! that loses, delays, repeats and reorders, clocks that are off, and a count of everything
+//! admitted. A seed decides a run, bit for bit.
+
+mod cell;
+mod draw;
+mod forger;
+mod hostile_frame;
+mod mixed;
+mod model;
+mod network;
+pub mod plot;
+mod random;
+pub mod rivals;
+mod scenario;
+mod tally;
+mod traffic;
+mod world;
+
+pub use cell::{Cell, Outcome, grid};
+pub use draw::Draw;
+pub use forger::Forger;
+pub use hostile_frame::hostile_frames;
+pub use mixed::{Mixed, mixed};
+pub use model::{Change, Model, Searched};
+pub use network::Network;
+pub use random::Random;
+pub use scenario::{Played, Scenario, limits, scenarios};
+pub use tally::Tally;
+pub use traffic::Shape;
+pub use world::{World, options_for_a_grid, seated};

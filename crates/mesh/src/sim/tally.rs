@@ -1,0 +1,119 @@
+//! What was offered and what was admitted, by window; for buckets, against one that all
+//! admissions go through.
+
+use crate::codec::tag_at;
+use hivemind_core::algorithm::{Action, State, step};
+use hivemind_core::{Cost, Limit, Timestamp};
+use std::collections::BTreeMap;
+
+/// The count of one counter over all nodes.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    limit: Limit,
+    windows: BTreeMap<u64, (u64, u64)>,
+    /// For sliding windows: the one counter that everything admitted goes through.
+    central: Option<State>,
+    /// What was admitted although the one sliding window had no room; clocks that differ may cause some.
+    pub beyond_estimate: u64,
+    /// For buckets: when each admission was asked for, when it was known, and its cost.
+    admissions: Vec<(u64, u64, u64)>,
+    /// What one bucket alone would have admitted of the same requests, and what was admitted.
+    alone: Option<State>,
+    /// Admitted by one bucket alone.
+    pub by_one: u64,
+    /// Admitted by the mesh.
+    pub admitted: u64,
+}
+
+impl Tally {
+    pub(super) fn new(limit: Limit) -> Self {
+        let windows = BTreeMap::new();
+        Self {
+            limit,
+            windows,
+            central: None,
+            beyond_estimate: 0,
+            admissions: Vec::new(),
+            alone: None,
+            by_one: 0,
+            admitted: 0,
+        }
+    }
+
+    /// A request came; times are the node's for windows, and the true ones for buckets.
+    pub(super) fn offer(&mut self, cost: u64, at: Timestamp, truly: Timestamp) {
+        self.windows.entry(tag_at(&self.limit, at)).or_default().0 += cost;
+        if matches!(self.limit, Limit::TokenBucket(_)) {
+            let action = Action::Spend { count_refusal: false };
+            let one = step(&self.limit, self.alone, action, Cost::new(cost), truly);
+            self.alone = Some(one.state);
+            self.by_one += if one.verdict.is_admitted() { cost } else { 0 };
+        }
+    }
+
+    /// A request was admitted that came at `asked` and was answered at `truly`.
+    pub(super) fn admit(&mut self, cost: u64, at: Timestamp, asked: Timestamp, truly: Timestamp) {
+        self.windows.entry(tag_at(&self.limit, at)).or_default().1 += cost;
+        self.admitted += cost;
+        if matches!(self.limit, Limit::TokenBucket(_)) {
+            self.admissions.push((asked.as_nanos(), truly.as_nanos(), cost));
+        }
+        if matches!(self.limit, Limit::SlidingWindow(_)) {
+            let action = Action::Spend { count_refusal: false };
+            let one = step(&self.limit, self.central, action, Cost::new(cost), truly);
+            let passed = one.verdict.is_admitted();
+            self.beyond_estimate += if passed { 0 } else { cost };
+            let counted = step(&self.limit, self.central, Action::Debit, Cost::new(cost), truly);
+            self.central = Some(counted.state);
+        }
+    }
+
+    /// The most that any span admitted beyond a burst and what the span earns. A decision that was
+    /// waited for was made somewhere between question and answer, so it counts for the spans that have both.
+    fn most_over_in_a_span(&self) -> u64 {
+        let mut ends = self.admissions.clone();
+        ends.sort_unstable_by_key(|admission| admission.1);
+        let period = self.limit.period().length().as_nanos();
+        let mut most = 0;
+        for (start, _, _) in &self.admissions {
+            let mut sum = 0;
+            for (asked, known, cost) in &ends {
+                if asked >= start {
+                    sum += cost;
+                    let earned = u128::from(known - start) * u128::from(self.limit.requests()) / period;
+                    let fits = u64::from(self.limit.burst())
+                        .saturating_add(u64::try_from(earned).unwrap_or(u64::MAX));
+                    most = most.max(sum.saturating_sub(fits));
+                }
+            }
+        }
+        most
+    }
+
+    /// The most that any window admitted beyond its limit.
+    #[must_use]
+    pub fn most_over(&self) -> u64 {
+        if matches!(self.limit, Limit::TokenBucket(_)) {
+            return self.most_over_in_a_span();
+        }
+        let limit = u64::from(self.limit.requests());
+        self.windows.values().map(|(_, admitted)| admitted.saturating_sub(limit)).max().unwrap_or(0)
+    }
+
+    /// Offered and admitted, by window.
+    #[must_use]
+    pub fn windows(&self) -> &BTreeMap<u64, (u64, u64)> {
+        &self.windows
+    }
+
+    /// What was missed of what could have been admitted, and that, over these windows.
+    #[must_use]
+    pub fn under(&self, windows: std::ops::Range<u64>) -> (u64, u64) {
+        let limit = u64::from(self.limit.requests());
+        let counted = self.windows.range(windows).map(|(_, (offered, admitted))| {
+            let could = (*offered).min(limit);
+            (could.saturating_sub(*admitted), could)
+        });
+        counted.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+}

@@ -1,0 +1,181 @@
+//! The mesh as a store: the node behind a lock, and futures that wait for what it decides
+//! later. A decision that holds its rights is made beside the node, under the lock of one part
+//! of its counters. Whoever drives the store brings frames and time, and carries what it sends.
+//! No lock is held while a frame is carried, so a carrier may deliver at once.
+
+use crate::node::{Decided, Lane, Node, Output, Ticket};
+use crate::options::Consistency;
+use crate::owner::NodeId;
+use crate::parts::Parts;
+use crate::sync::{Mutex, MutexGuard, lock};
+use hivemind_core::Timestamp;
+use hivemind_core::store::{Charge, Context, Store, StoreError, Verdicts};
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+/// Takes frames to peers.
+pub trait Carrier: Send + Sync {
+    /// Takes one frame to a peer, or loses it; it must not wait.
+    fn carry(&self, to: &NodeId, lane: Lane, frame: Vec<u8>);
+}
+
+/// Counters shared by a mesh of peers.
+pub struct MeshStore<C> {
+    /// The node's counters, in parts that have locks of their own.
+    parts: Arc<Parts>,
+    consistency: Consistency,
+    inside: Mutex<Inside>,
+    carrier: C,
+}
+
+struct Inside {
+    node: Node,
+    open: BTreeMap<Ticket, Answer>,
+    /// The present, as it was last told: whoever resets a counter does not say when.
+    latest: Timestamp,
+}
+
+/// A decision that somebody waits for.
+#[derive(Default)]
+struct Answer {
+    verdicts: Option<Verdicts>,
+    waker: Option<Waker>,
+}
+
+impl<C: Carrier> MeshStore<C> {
+    /// A store of this node, whose frames `carrier` takes.
+    pub fn new(node: Node, carrier: C) -> Self {
+        let (parts, consistency) = (Arc::clone(node.parts()), node.consistency());
+        let inside = Inside { node, open: BTreeMap::new(), latest: Timestamp::EPOCH };
+        Self { parts, consistency, inside: Mutex::new(inside), carrier }
+    }
+
+    /// A frame came from a peer, whose name the transport vouches for.
+    pub fn on_frame(&self, now: Timestamp, from: &NodeId, bytes: &[u8]) {
+        self.at(now, |node| node.on_frame(now, from, bytes));
+    }
+
+    /// Time has passed; every few milliseconds will do.
+    pub fn on_tick(&self, now: Timestamp) {
+        self.at(now, |node| node.on_tick(now));
+    }
+
+    fn at(&self, now: Timestamp, act: impl FnOnce(&mut Node)) {
+        let mut inside = self.lock();
+        inside.latest = now;
+        act(&mut inside.node);
+        self.carry_out(inside);
+    }
+
+    /// Does something with the node, which stays the one that it is, and carries out what comes of it.
+    pub fn with<R>(&self, act: impl FnOnce(&mut Node) -> R) -> R {
+        let mut inside = self.lock();
+        let done = act(&mut inside.node);
+        self.carry_out(inside);
+        done
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        lock(&self.inside)
+    }
+
+    /// Decides with what is held, without the node.
+    #[inline]
+    fn decide_held(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+        let [charge] = batch else { return None };
+        let verdict = self.parts.decide_held(charge, context, self.consistency)?;
+        Some(Verdicts::of_one(true, verdict))
+    }
+
+    fn carry_out(&self, mut inside: MutexGuard<'_, Inside>) {
+        let outputs: Vec<Output> = inside.node.outputs().collect();
+        if outputs.is_empty() {
+            return;
+        }
+        let (mut sends, mut wakers) = (Vec::new(), Vec::new());
+        for output in outputs {
+            match output {
+                Output::Send { to, lane, frame } => sends.push((to, lane, frame)),
+                Output::Decided(ticket, verdicts) => {
+                    if let Some(answer) = inside.open.get_mut(&ticket) {
+                        answer.verdicts = Some(verdicts);
+                        wakers.extend(answer.waker.take());
+                    }
+                }
+            }
+        }
+        drop(inside);
+        for (to, lane, frame) in sends {
+            self.carrier.carry(&to, lane, frame);
+        }
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits for a decision. Who stops waiting leaves nothing behind.
+    async fn answer(&self, ticket: Ticket) -> Verdicts {
+        let _forgotten = Forgotten { store: self, ticket };
+        poll_fn(|context| {
+            let mut inside = self.lock();
+            let answer = inside.open.entry(ticket).or_default();
+            if let Some(verdicts) = answer.verdicts.take() {
+                Poll::Ready(verdicts)
+            } else {
+                answer.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
+
+struct Forgotten<'a, C: Carrier> {
+    store: &'a MeshStore<C>,
+    ticket: Ticket,
+}
+
+impl<C: Carrier> Drop for Forgotten<'_, C> {
+    fn drop(&mut self) {
+        self.store.lock().open.remove(&self.ticket);
+    }
+}
+
+impl<C: Carrier> Store for MeshStore<C> {
+    async fn decide(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
+        if let Some(verdicts) = self.decide_held(batch, context) {
+            return Ok(verdicts);
+        }
+        let decided = {
+            let mut inside = self.lock();
+            inside.latest = context.now;
+            let decided = inside.node.decide(batch, context);
+            if let Decided::Later(ticket) = &decided {
+                // Before the lock is given up: the answer may come at once.
+                inside.open.insert(*ticket, Answer::default());
+            }
+            self.carry_out(inside);
+            decided
+        };
+        Ok(match decided {
+            Decided::Now(verdicts) => verdicts,
+            Decided::Later(ticket) => self.answer(ticket).await,
+        })
+    }
+
+    #[inline]
+    fn try_decide(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+        if let Some(verdicts) = self.decide_held(batch, context) {
+            return Some(verdicts);
+        }
+        self.lock().node.try_decide(batch, context)
+    }
+
+    async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        let mut inside = self.lock();
+        let now = inside.latest;
+        inside.node.forget(charge.key, charge.limit, now);
+        self.carry_out(inside);
+        Ok(())
+    }
+}

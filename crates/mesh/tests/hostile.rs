@@ -1,0 +1,238 @@
+//! A peer that has a certificate and means harm: bytes of all kinds, frames that were changed on
+//! their way, an owner that grants what there is not, a member that returns what it never had.
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
+
+use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing};
+use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
+use hivemind_mesh::sim::{Forger, Random, hostile_frames, seated};
+use hivemind_mesh::{Decided, MeshOptions, Node, NodeId, Output};
+
+const MOST_KEYS: usize = 50;
+
+fn start() -> Timestamp {
+    Timestamp::from_millis(1_700_000_000_000)
+}
+
+fn nodes() -> Vec<Node> {
+    seated(3, &MeshOptions { max_keys: MOST_KEYS, ..MeshOptions::default() }, start())
+}
+
+/// One request at a node; says whether it passed at once.
+fn hit(node: &mut Node, key: u64, limit: &Limit, now: Timestamp) -> bool {
+    matches!(decide(node, key, limit, now), Decided::Now(verdicts) if verdicts.committed)
+}
+
+fn key_of(key: u64) -> Key {
+    Key::from_bits(key, key.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+fn decide(node: &mut Node, key: u64, limit: &Limit, now: Timestamp) -> Decided {
+    let parts = Parts { domain: "", entries: &[] };
+    let (key, cost) = (key_of(key), Cost::ONE);
+    let charge = Charge {
+        key,
+        parts,
+        limit,
+        ordinal: 0,
+        cost,
+        op: Op::Spend,
+        mode: Mode::Enforce,
+        sharing: Sharing::default(),
+    };
+    node.decide(&[charge], Context::at(now))
+}
+
+/// The number of decisions that were waited for and passed, and the frames that go out.
+fn drain(node: &mut Node) -> (u64, Vec<(NodeId, Vec<u8>)>) {
+    let (mut passed, mut frames) = (0, Vec::new());
+    for output in node.outputs() {
+        match output {
+            Output::Decided(_, verdicts) => passed += u64::from(verdicts.committed),
+            Output::Send { to, frame, .. } => frames.push((to, frame)),
+        }
+    }
+    (passed, frames)
+}
+
+/// Frames of a real exchange, changed here and there, come from one of three members all the time. It saw neither an
+/// owner's word taken for any number nor a return of more than was had: bytes that fit are rare. The next test is for that.
+#[test]
+fn a_hostile_peer_neither_breaks_a_node_nor_makes_it_admit_more_than_the_limit() {
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let mut nodes = nodes();
+        let limit = Limit::fixed_window([5, 60][usize::try_from(seed % 2).expect("small")], Period::HOUR);
+        let mut admitted = vec![std::collections::BTreeMap::<u64, u64>::new(); 3];
+        let mut seen: Vec<Vec<u8>> = Vec::new();
+        for step in 0..1_500_u64 {
+            let now = Timestamp::from_nanos(start().as_nanos() + step * 3_000_000);
+            let index = usize::try_from(random.below(3)).expect("small");
+            let key = random.below(4);
+            if hit(&mut nodes[index], key, &limit, now) {
+                *admitted[index].entry(key).or_default() += 1;
+            }
+            for node in &mut nodes {
+                node.on_tick(now);
+            }
+            for from in 0..3 {
+                let (later, frames) = drain(&mut nodes[from]);
+                // Which key it was for does not matter to the bound that is checked: the sum over keys.
+                *admitted[from].entry(u64::MAX).or_default() += later;
+                for (to, frame) in frames {
+                    seen.push(frame.clone());
+                    let name = nodes[from].member().id.clone();
+                    if let Some(peer) = nodes.iter_mut().find(|node| node.member().id == to) {
+                        peer.on_frame(now, &name, &frame);
+                    }
+                }
+            }
+            // n002 is the hostile one.
+            if let Some(frame) = seen.get(usize::try_from(random.below(seen.len() as u64)).expect("small")) {
+                let mut frame = frame.clone();
+                for _ in 0..=random.below(4) {
+                    let place = usize::try_from(random.below(frame.len() as u64)).expect("small");
+                    frame[place] = u8::try_from(random.below(256)).expect("a byte");
+                }
+                let name = nodes[2].member().id.clone();
+                nodes[index.min(1)].on_frame(now, &name, &frame);
+            }
+            if seen.len() > 400 {
+                seen.drain(..200);
+            }
+        }
+        for (index, counts) in admitted.iter().enumerate().take(2) {
+            let most = u64::from(limit.requests());
+            assert!(
+                counts.values().sum::<u64>() <= 4 * most,
+                "seed {seed}: node {index} admitted {counts:?} of {most}"
+            );
+            assert!(nodes[index].standing(start()).keys <= MOST_KEYS);
+        }
+    }
+}
+
+/// Three nodes, of which the last one forges what it says, number by number. Says what each node admitted of each key.
+fn forged(seed: u64, limit: &Limit, all: bool) -> (Vec<Node>, Vec<std::collections::BTreeMap<u64, u64>>) {
+    let mut random = Random::new(seed);
+    let mut nodes = nodes();
+    let mut admitted = vec![std::collections::BTreeMap::<u64, u64>::new(); 3];
+    let mut open = std::collections::BTreeMap::new();
+    let mut forgers = [Forger::default(), Forger::default()];
+    let liar = nodes[2].member().id.clone();
+    for step in 0..900_u64 {
+        let now = Timestamp::from_nanos(start().as_nanos() + step * 3_000_000);
+        let index = usize::try_from(random.below(3)).expect("small");
+        let key = random.below(6);
+        match decide(&mut nodes[index], key, limit, now) {
+            Decided::Now(verdicts) => {
+                *admitted[index].entry(key).or_default() += u64::from(verdicts.committed);
+            }
+            Decided::Later(ticket) => drop(open.insert((index, ticket), key)),
+        }
+        for from in 0..3 {
+            nodes[from].on_tick(now);
+            let name = nodes[from].member().id.clone();
+            let outputs: Vec<Output> = nodes[from].outputs().collect();
+            for output in outputs {
+                match output {
+                    Output::Decided(ticket, verdicts) => {
+                        if let Some(key) = open.remove(&(from, ticket)) {
+                            *admitted[from].entry(key).or_default() += u64::from(verdicts.committed);
+                        }
+                    }
+                    Output::Send { to, frame, .. } => {
+                        let to = nodes.iter().position(|node| node.member().id == to).expect("one of three");
+                        if from == 2 {
+                            forgers[to].read(&frame);
+                        }
+                        nodes[to].on_frame(now, &name, &frame);
+                    }
+                }
+            }
+        }
+        for (to, forger) in forgers.iter().enumerate() {
+            if let Some(frame) = forger.forge(&mut random, all) {
+                nodes[to].on_frame(now, &liar, &frame);
+            }
+        }
+    }
+    (nodes, admitted)
+}
+
+/// Whatever a member says of its totals, asks for or returns: of a counter that an honest node owns, the honest ones
+/// together admit no more than the limit; of one that the liar owns, none of them admits more alone. Its refunds, by an
+/// ask or as a total, are those of an honest member here: what others spent may be given back by whoever has a
+/// certificate (decision 013), and then it may be admitted again.
+///
+/// Seen failing on: a return of more than the member ever had; sums of members' totals that overflow.
+#[test]
+fn a_member_that_lies_makes_no_rights_from_nothing_for_an_honest_nodes_ledger() {
+    for seed in 0..120 {
+        let limit =
+            Limit::fixed_window([5, 60, 200][usize::try_from(seed % 3).expect("small")], Period::HOUR);
+        let (nodes, admitted) = forged(seed, &limit, false);
+        let most = u64::from(limit.requests());
+        let mut used = 0;
+        for key in 0..6 {
+            let of = |node: usize| admitted[node].get(&key).copied().unwrap_or(0);
+            let owner = nodes[0].view().expect("seated").owner(key_of(key)).expect("an owner").id.clone();
+            if owner == nodes[2].member().id {
+                assert!(of(0).max(of(1)) <= most, "seed {seed}, key {key}: {admitted:?} of {most}");
+            } else {
+                assert!(of(0) + of(1) <= most, "seed {seed}, key {key}: {admitted:?} of {most}");
+                used += of(0) + of(1);
+            }
+        }
+        assert!(used > 0, "seed {seed}: nothing was admitted at all");
+    }
+}
+
+/// The same liar that also tells of views, refunds and forgets: nothing panics, and no node grows past its bounds.
+///
+/// Seen failing on: sums of members' totals that overflow.
+#[test]
+fn a_member_that_says_anything_at_all_makes_no_node_grow_past_its_bounds() {
+    for seed in 0..60 {
+        let limit = match seed % 3 {
+            0 => Limit::sliding_window(40, Period::HOUR),
+            1 => Limit::fixed_window(60, Period::SECOND),
+            _ => Limit::token_bucket(Rate::per_second(30).expect("a rate"), 60).expect("a bucket"),
+        };
+        let (nodes, _) = forged(seed, &limit, true);
+        for node in &nodes[..2] {
+            assert!(node.standing(start()).keys <= MOST_KEYS, "seed {seed}");
+            // All that it keeps, written out: dictionaries, motions, views, accounts, asks.
+            let size = format!("{node:?}").len();
+            assert!(size < 1_000_000, "seed {seed}: a node takes {size} characters to write out");
+        }
+    }
+}
+
+#[test]
+fn noise_is_counted_and_nothing_else() {
+    let mut nodes = nodes();
+    let mut random = Random::new(9);
+    let from = nodes[2].member().id.clone();
+    for _ in 0..20_000 {
+        let length = random.below(200);
+        let noise: Vec<u8> = (0..length).map(|_| u8::try_from(random.below(256)).expect("a byte")).collect();
+        nodes[0].on_frame(start(), &from, &noise);
+    }
+    let standing = nodes[0].standing(start());
+    assert!(standing.unreadable > 19_000 && standing.keys == 0, "{standing:?}");
+}
+
+/// What `fuzz/fuzz_targets/mesh_frame.rs` does with better bytes than these.
+#[test]
+fn bytes_as_frames_of_a_peer_do_no_harm() {
+    let mut random = Random::new(3);
+    for _ in 0..2_000 {
+        let length = random.below(120);
+        // A version, flags and small numbers at first, so that some of it is read.
+        let mut bytes = vec![u8::try_from(length / 2).expect("small"), 1, 2, 1, 1];
+        bytes.extend((0..length).map(|_| {
+            u8::try_from(random.below(if length.is_multiple_of(2) { 256 } else { 8 })).expect("a byte")
+        }));
+        hostile_frames(&bytes);
+    }
+}
