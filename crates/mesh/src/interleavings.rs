@@ -52,7 +52,6 @@ fn spend(store: &MeshStore<Nobody>, keys: &[Key], limit: &Limit, millis: u64) ->
     store.try_decide(&charges, Context::at(at(millis))).is_some_and(|verdicts| verdicts.committed)
 }
 
-// Seen failing on: a batch is tried while others spend of its counters.
 #[test]
 fn a_batch_and_a_held_decision_never_take_one_right_both() {
     for limit in [Limit::fixed_window(3, Period::DAY), Limit::sliding_window(3, Period::DAY)] {
@@ -69,7 +68,6 @@ fn a_batch_and_a_held_decision_never_take_one_right_both() {
     }
 }
 
-// Seen failing on: a book that is opened does not write up what was spent on its slip.
 #[test]
 fn what_is_spent_while_the_node_sweeps_is_not_lost() {
     let limit = Limit::fixed_window(3, Period::DAY);

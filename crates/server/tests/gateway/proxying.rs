@@ -269,7 +269,6 @@ async fn the_answers_of_the_gateway_itself_are_problems() {
 
 #[tokio::test]
 async fn there_are_as_many_threads_to_serve_as_asked_for() {
-    // Seen failing on: one for each core, whatever was asked for.
     let upstream = Echo::start().await;
     for workers in [1, 3] {
         let setup = Setup::new(&json!({"services": [{"id": "app", "upstream": url(upstream.address)}]}));

@@ -81,7 +81,6 @@ async fn curl_fails(authority: &Authority, gateway: &Gateway, name: &str) -> Str
 async fn plain_http_is_sent_to_https_with_all_of_its_target() {
     let (authority, upstream) = (Authority::new(), Echo::start().await);
     let gateway = gateway(&authority, &upstream, json!({"redirect_from": "127.0.0.1:0"})).await;
-    // Seen failing on: a first screen that does not tell it.
     let redirect = gateway.redirect.expect("where plain HTTP is sent to HTTPS, on the first screen");
     let port = gateway.listen.port();
     for (method, code) in [("GET", 301..=308), ("POST", 307..=308)] {
