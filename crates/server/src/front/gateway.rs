@@ -174,11 +174,10 @@ pub(crate) enum GatewayError {
     Upstream(#[from] DialError),
     #[error(transparent)]
     Limits(#[from] LimitsError),
-    #[error(
-        "gateway.access_log: cannot be appended to; make its folder, and let this process write there: {0}"
-    )]
+    // The cause is told after it, as that of every error.
+    #[error("gateway.access_log: cannot be appended to; make its folder, and let this process write there")]
     AccessLog(#[source] io::Error),
-    #[error("the threads of the gateway cannot be started; allow this process more of them: {0}")]
+    #[error("the threads of the gateway cannot be started; allow this process more of them")]
     Threads(#[source] io::Error),
 }
 
