@@ -6,9 +6,9 @@
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use hivemind_benches::contenders::{PLENTY, bucket};
 use hivemind_core::store::{
-    Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, Sharing, Store, StoreOptions, Verdicts,
+    Charge, Context, Key, LocalStore, MemoryStore, Parts, Store, StoreOptions, Verdicts,
 };
-use hivemind_core::{Cost, Limit, Period, Timestamp};
+use hivemind_core::{Limit, Period, Timestamp};
 use hivemind_mesh::sim::seated;
 use hivemind_mesh::{Carrier, Decided, Lane, Members, MeshOptions, MeshStore, Node, NodeId, Output};
 use std::hint::black_box;
@@ -25,7 +25,7 @@ impl Carrier for Nobody {
 
 fn charge(limit: &'static Limit) -> Charge<'static> {
     let parts = Parts { domain: "", entries: &[] };
-    Charge { key: KEY, parts, limit, ordinal: 0, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce, sharing: Sharing::default() }
+    Charge::spend(KEY, parts, limit)
 }
 
 fn before() -> Timestamp {
@@ -95,7 +95,10 @@ fn exchange(nodes: &mut [Node]) {
         }));
     }
     for (from, to, frame) in mail {
-        nodes.iter_mut().filter(|node| node.member().id == to).for_each(|node| node.on_frame(before(), &from, &frame));
+        nodes
+            .iter_mut()
+            .filter(|node| node.member().id == to)
+            .for_each(|node| node.on_frame(before(), &from, &frame));
     }
 }
 

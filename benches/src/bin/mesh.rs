@@ -6,8 +6,8 @@
 use hivemind_benches::resident;
 use hivemind_benches::rounds::{Contender, TURN, hot, interleave};
 use hivemind_benches::watch::nanos_each;
-use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, Store, StoreOptions, Sharing};
-use hivemind_core::{Clock, Cost, Limit, Period, SystemClock, Timestamp};
+use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Parts, Store, StoreOptions};
+use hivemind_core::{Clock, Limit, Period, SystemClock, Timestamp};
 use hivemind_mesh::sim::seated;
 use hivemind_mesh::{Carrier, Decided, Lane, MeshOptions, MeshStore, Node, NodeId, Output};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -28,7 +28,7 @@ fn key(index: u64) -> Key {
 
 fn charge(index: u64, limit: &Limit) -> Charge<'_> {
     let parts = Parts { domain: "", entries: &[] };
-    Charge { key: key(index), parts, limit, ordinal: 0, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce, sharing: Sharing::default() }
+    Charge::spend(key(index), parts, limit)
 }
 
 fn main() {
@@ -42,12 +42,15 @@ fn decisions() {
     let limit = Limit::fixed_window(u32::MAX, Period::DAY);
     let now = SystemClock.now();
     let options = MeshOptions::default();
-    let stores: Vec<_> = seated(3, &options, now).into_iter().map(|node| MeshStore::new(node, Nobody)).collect();
+    let stores: Vec<_> =
+        seated(3, &options, now).into_iter().map(|node| MeshStore::new(node, Nobody)).collect();
     let memory = MemoryStore::new(StoreOptions::default());
     // Which of the first keys the first node owns is found by looking who holds how much.
     let at = |index: u64| charge(index, &limit);
     let one = |store: &MeshStore<Nobody>, index: u64| {
-        store.try_decide(&[at(index)], Context::at(SystemClock.now())).is_some_and(|verdicts| verdicts.committed)
+        store
+            .try_decide(&[at(index)], Context::at(SystemClock.now()))
+            .is_some_and(|verdicts| verdicts.committed)
     };
     let taken = interleave(
         31,
@@ -117,7 +120,8 @@ fn merging() {
         });
         if round >= 2 {
             // About half of the keys are the second node's: those are the updates it hears of.
-            (nanos, bytes) = (nanos + spent, bytes + mail.iter().map(|(_, frame)| frame.len() as u64).sum::<u64>());
+            (nanos, bytes) =
+                (nanos + spent, bytes + mail.iter().map(|(_, frame)| frame.len() as u64).sum::<u64>());
             updates += 10_000;
         }
         second.on_tick(now);
@@ -125,7 +129,11 @@ fn merging() {
         mail.iter().for_each(|(_, frame)| first.on_frame(now, &name, frame));
     }
     let each = nanos / updates as f64;
-    println!("\nmerging: {each:.0} ns and {:.1} bytes an update; 100,000 updates/s are {:.1} % of a core", bytes as f64 / updates as f64, each / 100.0);
+    println!(
+        "\nmerging: {each:.0} ns and {:.1} bytes an update; 100,000 updates/s are {:.1} % of a core",
+        bytes as f64 / updates as f64,
+        each / 100.0
+    );
 }
 
 /// A node of ten, with 100,000 shared keys: as one window runs, and as the next has begun and the last is still kept.

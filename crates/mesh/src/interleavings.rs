@@ -38,16 +38,7 @@ fn store(limit: &Limit) -> Arc<MeshStore<Nobody>> {
 
 fn spend(store: &MeshStore<Nobody>, keys: &[Key], limit: &Limit, millis: u64) -> bool {
     let parts = Parts { domain: "", entries: &[] };
-    let charges = keys.iter().map(|key| Charge {
-        key: *key,
-        parts,
-        limit,
-        ordinal: 0,
-        cost: Cost::ONE,
-        op: Op::Spend,
-        mode: Mode::Enforce,
-        sharing: Sharing::default(),
-    });
+    let charges = keys.iter().map(|key| Charge::spend(*key, parts, limit));
     let charges: Vec<_> = charges.collect();
     store.try_decide(&charges, Context::at(at(millis))).is_some_and(|verdicts| verdicts.committed)
 }

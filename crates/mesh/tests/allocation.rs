@@ -1,8 +1,8 @@
 //! A decision that holds its rights allocates nothing. In a test of its own, because all that a
 //! process allocates is counted.
 
-use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing, Store};
-use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
+use hivemind_core::store::{Charge, Context, Key, Parts, Store};
+use hivemind_core::{Limit, Period, Rate, Timestamp};
 use hivemind_mesh::sim::seated;
 use hivemind_mesh::{Carrier, Lane, MeshOptions, MeshStore, NodeId};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -30,15 +30,12 @@ fn a_decision_on_a_known_key_allocates_nothing() {
         let store = MeshStore::new(node, Nobody);
         for (kind, limit) in (0_u64..).zip(limits) {
             let charges: Vec<_> = (1 + 1_000 * kind..500 + 1_000 * kind)
-                .map(|index| Charge {
-                    key: Key::from_bits(kind, index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-                    parts: Parts { domain: "", entries: &[] },
-                    limit: &limit,
-                    ordinal: 0,
-                    cost: Cost::ONE,
-                    op: Op::Spend,
-                    mode: Mode::Enforce,
-                    sharing: Sharing::default(),
+                .map(|index| {
+                    Charge::spend(
+                        Key::from_bits(kind, index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+                        Parts { domain: "", entries: &[] },
+                        &limit,
+                    )
                 })
                 .collect();
             let held = |charge: &&Charge<'_>| {

@@ -2,7 +2,7 @@
 //! their way, an owner that grants what there is not, a member that returns what it never had.
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
-use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing};
+use hivemind_core::store::{Charge, Context, Key, Parts};
 use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
 use hivemind_mesh::sim::{Forger, Random, hostile_frames, seated};
 use hivemind_mesh::{Decided, MeshOptions, Node, NodeId, Output};
@@ -29,16 +29,7 @@ fn key_of(key: u64) -> Key {
 fn decide(node: &mut Node, key: u64, limit: &Limit, now: Timestamp) -> Decided {
     let parts = Parts { domain: "", entries: &[] };
     let (key, cost) = (key_of(key), Cost::ONE);
-    let charge = Charge {
-        key,
-        parts,
-        limit,
-        ordinal: 0,
-        cost,
-        op: Op::Spend,
-        mode: Mode::Enforce,
-        sharing: Sharing::default(),
-    };
+    let charge = Charge { cost, ..Charge::spend(key, parts, limit) };
     node.decide(&[charge], Context::at(now))
 }
 

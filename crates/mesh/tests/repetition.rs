@@ -1,7 +1,7 @@
 //! Healing and repetition never count twice: what was said once may come again, late and in any order.
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
-use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing};
+use hivemind_core::store::{Charge, Context, Key, Parts};
 use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
 use hivemind_mesh::sim::{Network, Random, World, seated};
 use hivemind_mesh::{Decided, MeshOptions, Node, NodeId, OnUnreachable, Output};
@@ -16,16 +16,7 @@ fn start() -> Timestamp {
 fn decide(node: &mut Node, limit: &Limit, now: Timestamp) -> Decided {
     let parts = Parts { domain: "", entries: &[] };
     let (key, cost) = (KEY, Cost::ONE);
-    let charge = Charge {
-        key,
-        parts,
-        limit,
-        ordinal: 0,
-        cost,
-        op: Op::Spend,
-        mode: Mode::Enforce,
-        sharing: Sharing::default(),
-    };
+    let charge = Charge { cost, ..Charge::spend(key, parts, limit) };
     node.decide(&[charge], Context::at(now))
 }
 

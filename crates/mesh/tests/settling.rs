@@ -2,7 +2,7 @@
 //! frames neither lose nor double them.
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
-use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing, Verdicts};
+use hivemind_core::store::{Charge, Context, Key, Op, Parts, Verdicts};
 use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
 use hivemind_mesh::sim::{Random, seated};
 use hivemind_mesh::{Decided, MeshOptions, Node, NodeId, Output};
@@ -92,16 +92,7 @@ impl Three {
 }
 
 fn charge(key: Key, limit: &Limit, op: Op) -> Charge<'_> {
-    Charge {
-        key,
-        parts: Parts { domain: "", entries: &[] },
-        limit,
-        ordinal: 0,
-        cost: Cost::ONE,
-        op,
-        mode: Mode::Enforce,
-        sharing: Sharing::default(),
-    }
+    Charge { op, ..Charge::spend(key, Parts { domain: "", entries: &[] }, limit) }
 }
 
 /// Limits of which the owner lends nothing at first, and one that earns next to nothing meanwhile.

@@ -1,8 +1,8 @@
 //! Each limit of a request is shared as its own rule says, whatever the others beside it do.
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
-use hivemind_core::store::{Charge, Context, Key, Mode, OnRefusal, Op, Parts, Sharing, Verdicts};
-use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
+use hivemind_core::store::{Charge, Context, Key, OnRefusal, Op, Parts, Sharing, Verdicts};
+use hivemind_core::{Limit, Period, Rate, Timestamp};
 use hivemind_mesh::sim::seated;
 use hivemind_mesh::{Consistency, Decided, MeshOptions, Node, OnUnreachable, Output};
 
@@ -91,16 +91,7 @@ impl Three {
 
 fn charge(key: Key, limit: &Limit, consistency: Consistency) -> Charge<'_> {
     let sharing = Sharing { consistency: Some(consistency), on_unreachable: None };
-    Charge {
-        key,
-        parts: Parts { domain: "", entries: &[] },
-        limit,
-        ordinal: 0,
-        cost: Cost::ONE,
-        op: Op::Spend,
-        mode: Mode::Enforce,
-        sharing,
-    }
+    Charge { sharing, ..Charge::spend(key, Parts { domain: "", entries: &[] }, limit) }
 }
 
 /// Seen failing on: every charge that follows the node's own setting.

@@ -2,8 +2,8 @@
 //! the node, batches and asks by it, and together they never admit more than the limit.
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
-use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing, Store, Verdicts};
-use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
+use hivemind_core::store::{Charge, Context, Key, Parts, Store, Verdicts};
+use hivemind_core::{Limit, Period, Rate, Timestamp};
 use hivemind_mesh::sim::seated;
 use hivemind_mesh::{Carrier, Lane, MeshOptions, MeshStore, NodeId, OnUnreachable};
 use std::pin::pin;
@@ -43,16 +43,7 @@ struct Mesh {
 fn charge(key: u64, limit: &Limit) -> Charge<'_> {
     let key = Key::from_bits(key, key.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let parts = Parts { domain: "", entries: &[] };
-    Charge {
-        key,
-        parts,
-        limit,
-        ordinal: 0,
-        cost: Cost::ONE,
-        op: Op::Spend,
-        mode: Mode::Enforce,
-        sharing: Sharing::default(),
-    }
+    Charge::spend(key, parts, limit)
 }
 
 impl Mesh {

@@ -6,7 +6,7 @@ use crate::address_text::AddressText;
 use crate::bucket::{Bucket, LimitKind};
 use crate::client::Client;
 use crate::resolved::Resolved;
-use hivemind_core::store::{Charge, Key, Mode, Op, Parts, Sharing};
+use hivemind_core::store::{Charge, Key, Mode, Op, Parts};
 use hivemind_core::{Cost, Entry};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -111,16 +111,7 @@ impl Order {
         let charge = |bucket: &'a Bucket, key, entries, cost| {
             let parts = Parts { domain: bucket.kind.domain(), entries };
             let mode = if bucket.dry_run { Mode::Shadow } else { Mode::Enforce };
-            Charge {
-                key,
-                parts,
-                limit: &bucket.limit,
-                ordinal: 0,
-                cost,
-                op,
-                mode,
-                sharing: Sharing::default(),
-            }
+            Charge { cost, op, mode, ..Charge::spend(key, parts, &bucket.limit) }
         };
         let own = charge(&self.bucket, self.key, names.own.get(..names.count).unwrap_or_default(), own_cost);
         let guard = self.guard.as_ref();

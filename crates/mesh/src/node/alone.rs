@@ -5,7 +5,7 @@
 use super::Node;
 use crate::batch::Owed;
 use crate::shelf::NoPage;
-use hivemind_core::store::{Charge, Context, Key, LocalStore, Mode, Op, Parts, Sharing, Verdict};
+use hivemind_core::store::{Charge, Context, Key, LocalStore, Mode, Op, Parts, Verdict};
 use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
 
 const NOBODY: Parts<'static> = Parts { domain: "", entries: &[] };
@@ -78,14 +78,10 @@ impl Node {
 /// Whether the batch commits was decided already, so no refusal may stop it.
 fn as_charge<'a>(charge: &Owed, limit: &'a Limit) -> Charge<'a> {
     Charge {
-        key: charge.key,
-        parts: NOBODY,
-        limit,
-        ordinal: 0,
         cost: Cost::new(charge.cost),
         op: charge.op,
         mode: Mode::Shadow,
-        sharing: Sharing::default(),
+        ..Charge::spend(charge.key, NOBODY, limit)
     }
 }
 

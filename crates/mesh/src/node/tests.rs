@@ -14,7 +14,7 @@ use crate::frame::{Header, Item, Place};
 use crate::member::{Generation, Member};
 use crate::options::{MeshOptions, OnUnreachable};
 use crate::owner::NodeId;
-use hivemind_core::store::{Charge, Context, Key, Mode, OnRefusal, Op, Parts, Sharing, Verdicts};
+use hivemind_core::store::{Charge, Context, Key, OnRefusal, Op, Parts, Sharing, Verdicts};
 use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
 use std::collections::BTreeMap;
 
@@ -185,16 +185,7 @@ impl Mesh {
 }
 
 fn charge(key: Key, limit: &Limit) -> Charge<'_> {
-    Charge {
-        key,
-        parts: Parts { domain: "", entries: &[] },
-        limit,
-        ordinal: 0,
-        cost: Cost::ONE,
-        op: Op::Spend,
-        mode: Mode::Enforce,
-        sharing: Sharing::default(),
-    }
+    Charge::spend(key, Parts { domain: "", entries: &[] }, limit)
 }
 
 fn sharing(charge: Charge<'_>, on_unreachable: OnUnreachable) -> Charge<'_> {

@@ -7,7 +7,7 @@ use super::world::{START_US, seated};
 use crate::codec::tag_at;
 use crate::node::{Decided, Node, Output, Ticket};
 use crate::options::{Consistency, MeshOptions, OnUnreachable};
-use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing};
+use hivemind_core::store::{Charge, Context, Key, Op, Parts, Sharing};
 use hivemind_core::{Cost, Limit, Timestamp};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -218,7 +218,7 @@ impl Run {
         for (index, op, cost) in &asked {
             let Some(Account { key, limit, .. }) = self.accounts.get(*index) else { return };
             let (key, cost, op) = (*key, Cost::new(*cost), *op);
-            batch.push(Charge { key, parts, limit, ordinal: 0, cost, op, mode: Mode::Enforce, sharing });
+            batch.push(Charge { cost, op, sharing, ..Charge::spend(key, parts, limit) });
         }
         let Some(place) = self.nodes.get_mut(node) else { return };
         match place.decide(&batch, Context::at(moment(at))) {

@@ -10,7 +10,7 @@ use crate::node::{Decided, Lane, Node, Output, Ticket};
 use crate::options::MeshOptions;
 use crate::owner::NodeId;
 use crate::view::{Round, View};
-use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing};
+use hivemind_core::store::{Charge, Context, Key, Parts};
 use hivemind_core::{Cost, Limit, Timestamp};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -319,16 +319,7 @@ impl World {
         self.wake(node);
         let Some(Some(seat)) = self.seats.get_mut(node) else { return };
         let parts = Parts { domain: "sim", entries: &[] };
-        let charge = Charge {
-            key,
-            parts,
-            limit: &limit,
-            ordinal: 0,
-            cost: Cost::new(cost),
-            op: Op::Spend,
-            mode: Mode::Enforce,
-            sharing: Sharing::default(),
-        };
+        let charge = Charge { cost: Cost::new(cost), ..Charge::spend(key, parts, &limit) };
         let decided = seat.node.decide(&[charge], Context::at(local));
         // Windows are those of the mesh clock.
         let local = seat.node.mesh_time(local);

@@ -8,7 +8,7 @@ use crate::node::{Decided, Node, Output};
 use crate::options::{MeshOptions, OnUnreachable};
 use crate::sim::world::named;
 use crate::view::{Round, View};
-use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing};
+use hivemind_core::store::{Charge, Context, Key, Parts};
 use hivemind_core::{Cost, Limit, Period, Timestamp};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use smallvec::SmallVec;
@@ -301,16 +301,7 @@ impl Search {
         let parts = Parts { domain: "", entries: &[] };
         let cost = Cost::new(self.model.cost);
         let (key, limit) = (self.key, &self.limit);
-        let charge = Charge {
-            key,
-            parts,
-            limit,
-            ordinal: 0,
-            cost,
-            op: Op::Spend,
-            mode: Mode::Enforce,
-            sharing: Sharing::default(),
-        };
+        let charge = Charge { cost, ..Charge::spend(key, parts, limit) };
         match node.decide(&[charge], Context::at(now)) {
             Decided::Now(verdicts) if verdicts.committed => self.model.cost,
             _ => 0,
