@@ -3,6 +3,7 @@
 //!     cargo run --release -p hivemind-mesh --example sim -- --seed 7             every scenario with this seed
 //!     cargo run --release -p hivemind-mesh --example sim -- --seeds 0..1000      many seeds; prints those that fail and what
 //!         was drawn (--drawn: only the runs of which the seed chooses everything)
+//!     cargo run --release -p hivemind-mesh --example sim -- reload --seeds 0..1000    runs in which nodes reload
 //!     cargo run --release -p hivemind-mesh --example sim -- grid --seed 1        the 705 cells (--nodes, --limit,
 //!         --seconds, --load, --shape choose; --quiet tells the bad ones only; --out FILE keeps what is measured,
 //!         and goes on where it was; --variant no-recall | no-early | neither)
@@ -15,7 +16,7 @@ mod grid;
 use hivemind_core::Limit;
 use hivemind_mesh::sim::plot::{Row, svg};
 use hivemind_mesh::sim::rivals::{self, Rival};
-use hivemind_mesh::sim::{Cell, Draw, Model, Outcome, Played, limits, scenarios};
+use hivemind_mesh::sim::{Cell, Draw, Model, Outcome, Played, Reload, limits, scenarios};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -43,7 +44,11 @@ fn main() -> ExitCode {
                 Some(first.parse().ok()?..last.parse().ok()?)
             });
             let drawn_only = arguments.iter().any(|argument| argument == "--drawn");
-            return play(range.unwrap_or(seed..seed + 1), drawn_only);
+            let range = range.unwrap_or(seed..seed + 1);
+            if arguments.get(1).is_some_and(|first| first == "reload") {
+                return reload(range);
+            }
+            return play(range, drawn_only);
         }
     }
     ExitCode::SUCCESS
@@ -64,6 +69,24 @@ fn search(arguments: &[String]) -> ExitCode {
     }
     println!("{states} states, {steps} steps");
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Plays the runs of these seeds in which nodes reload.
+fn reload(seeds: std::ops::Range<u64>) -> ExitCode {
+    let (mut failed, mut admitted, mut possible) = (0, 0, 0);
+    let (one, runs) = (seeds.end - seeds.start == 1, seeds.end - seeds.start);
+    for seed in seeds {
+        let run = Reload::of(seed);
+        let came = run.play();
+        let bad = came.over_larger > 0 || came.over_new > 0;
+        if one || bad {
+            println!("{}: seed {seed}: {came:?} {run:?}", if bad { "FAILED" } else { "held" });
+        }
+        failed += u64::from(bad);
+        (admitted, possible) = (admitted + came.admitted, possible + came.possible);
+    }
+    println!("{runs} runs, {failed} failed; once all had the new limit {admitted} of {possible} were admitted");
+    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Plays every scenario with each seed, on a limit and a load that the seed chooses, and a run of which it

@@ -68,20 +68,20 @@ impl Tally {
         }
     }
 
-    /// The most that any span admitted beyond a burst and what the span earns. A decision that was
-    /// waited for was made somewhere between question and answer, so it counts for the spans that have both.
-    fn most_over_in_a_span(&self) -> u64 {
+    /// The most that any span from that moment on admitted beyond a burst and what the span earns. A decision that
+    /// was waited for was made somewhere between question and answer, so it counts for the spans that have both.
+    pub(super) fn most_over_in_a_span(&self, limit: &Limit, since: u64) -> u64 {
         let mut ends = self.admissions.clone();
         ends.sort_unstable_by_key(|admission| admission.1);
-        let period = self.limit.period().length().as_nanos();
+        let period = limit.period().length().as_nanos();
         let mut most = 0;
-        for (start, _, _) in &self.admissions {
+        for (start, _, _) in self.admissions.iter().filter(|admission| admission.0 >= since) {
             let mut sum = 0;
             for (asked, known, cost) in &ends {
                 if asked >= start {
                     sum += cost;
-                    let earned = u128::from(known - start) * u128::from(self.limit.requests()) / period;
-                    let fits = u64::from(self.limit.burst())
+                    let earned = u128::from(known - start) * u128::from(limit.requests()) / period;
+                    let fits = u64::from(limit.burst())
                         .saturating_add(u64::try_from(earned).unwrap_or(u64::MAX));
                     most = most.max(sum.saturating_sub(fits));
                 }
@@ -90,11 +90,16 @@ impl Tally {
         most
     }
 
+    /// What a bucket admitted from that moment on.
+    pub(super) fn admitted_since(&self, since: u64) -> u64 {
+        self.admissions.iter().filter(|admission| admission.0 >= since).map(|admission| admission.2).sum()
+    }
+
     /// The most that any window admitted beyond its limit.
     #[must_use]
     pub fn most_over(&self) -> u64 {
         if matches!(self.limit, Limit::TokenBucket(_)) {
-            return self.most_over_in_a_span();
+            return self.most_over_in_a_span(&self.limit, 0);
         }
         let limit = u64::from(self.limit.requests());
         self.windows.values().map(|(_, admitted)| admitted.saturating_sub(limit)).max().unwrap_or(0)

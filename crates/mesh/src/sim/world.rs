@@ -54,6 +54,7 @@ struct Counter {
     limit: Limit,
     /// The limits of nodes that were given another one.
     reloaded: BTreeMap<usize, Limit>,
+    had: BTreeMap<usize, Vec<Limit>>,
     traffic: Traffic,
     tally: Tally,
 }
@@ -193,10 +194,14 @@ impl World {
         self.now - self.start
     }
 
+    pub(super) fn started_us(&self) -> u64 {
+        self.start
+    }
+
     pub(super) fn add_counter(&mut self, key: Key, limit: Limit, mut traffic: Traffic) {
         let first = traffic.next(0);
-        let reloaded = BTreeMap::new();
-        self.counters.push(Counter { key, limit, reloaded, traffic, tally: Tally::new(limit) });
+        let (reloaded, had) = (BTreeMap::new(), BTreeMap::new());
+        self.counters.push(Counter { key, limit, reloaded, had, traffic, tally: Tally::new(limit) });
         self.push(self.start + first, Event::Request { counter: self.counters.len() - 1 });
     }
 
@@ -288,8 +293,8 @@ impl World {
     /// A counter without traffic of its own, for requests made by hand. Says its index.
     pub fn add_limit(&mut self, key: Key, limit: Limit) -> usize {
         let traffic = Traffic::new(super::Shape::Uniform, 0.0, 1, 1, 1, Random::new(0));
-        let reloaded = BTreeMap::new();
-        self.counters.push(Counter { key, limit, reloaded, traffic, tally: Tally::new(limit) });
+        let (reloaded, had) = (BTreeMap::new(), BTreeMap::new());
+        self.counters.push(Counter { key, limit, reloaded, had, traffic, tally: Tally::new(limit) });
         self.counters.len() - 1
     }
 
@@ -301,8 +306,19 @@ impl World {
         if let Some(Some(seat)) =
             self.seats.get_mut(node).filter(|seat| seat.as_ref().is_some_and(|seat| seat.alive))
         {
-            seat.node.reload(limit.requests().max(1), at(now, seat.skew));
+            let fingerprint = limit.requests().max(1).wrapping_add(limit.burst().wrapping_mul(65_537));
+            seat.node.reload(fingerprint, at(now, seat.skew));
             self.carry_out(node);
+        }
+    }
+
+    /// The same, unless it has had this one since its start.
+    pub(super) fn reload_once(&mut self, node: usize, counter: usize, limit: Limit) {
+        let Some(known) = self.counters.get_mut(counter) else { return };
+        let has_had = known.had.entry(node).or_default();
+        if !has_had.contains(&limit) {
+            has_had.push(limit);
+            self.reload(node, counter, limit);
         }
     }
 
