@@ -16,8 +16,8 @@ pub(crate) struct Book {
     pub(crate) limit: Limit,
     /// The limit before this one, if there was a reload.
     pub(crate) before: Option<Box<Limit>>,
-    /// Whether the limit is this node's own, or one that a peer told.
-    pub(crate) own: bool,
+    /// Who told the limit.
+    pub(crate) source: Source,
     pub(crate) pages: SmallVec<[Page; 1]>,
     /// The ask for rights that is under way.
     pub(crate) asked: Option<u64>,
@@ -37,6 +37,17 @@ pub(crate) struct Book {
     pub(crate) still: bool,
     /// By how much the mesh clock had been moved forward when it was last opened.
     gained: u64,
+}
+
+/// Who told the limit that a counter is kept by, since this node's last reload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Nobody, or a peer that goes by other rules.
+    Others,
+    /// A peer that goes by the same rules, or a request that may have been under way during the reload.
+    Alike,
+    /// A request to this node.
+    Own,
 }
 
 impl Book {
@@ -61,7 +72,7 @@ impl Book {
         Self {
             limit,
             before: None,
-            own: false,
+            source: Source::Others,
             pages: SmallVec::new(),
             demand,
             asked: None,

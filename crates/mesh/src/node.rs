@@ -22,6 +22,7 @@ mod tests;
 mod waits;
 
 use crate::batch::Owed;
+use crate::book::Source;
 use crate::clock::MeshClock;
 use crate::council::Council;
 use crate::dictionary::{Heard, Spoken};
@@ -226,7 +227,7 @@ impl Node {
         let now = self.mesh_time(now);
         self.council.rules.reload(fingerprint, now);
         self.shelf.books.retain(|slip| {
-            slip.book.own = false;
+            slip.book.source = Source::Others;
             true
         });
         let peers: Vec<NodeId> = self.links.keys().cloned().collect();

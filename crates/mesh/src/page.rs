@@ -11,6 +11,7 @@ use crate::purse::{Purse, signed};
 use crate::slip::Epoch;
 use crate::till::Till;
 use crate::view::View;
+use hivemind_core::algorithm::Action;
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};
 use std::sync::Arc;
@@ -154,11 +155,24 @@ impl Page {
         self.before = self.before.saturating_add(admitted);
         match &mut self.side {
             Side::Till(till) if admitted > 0 => {
-                till.apply(limit, hivemind_core::algorithm::Action::Debit, admitted, now);
+                till.apply(limit, Action::Debit, admitted, now);
                 till.note_spent(admitted);
             }
             Side::Till(_) => {}
             Side::Purse(purse) => purse.lower_start(admitted),
+        }
+    }
+
+    /// The owner began it by the limit of a peer that goes by other rules, and does not know its own. So many members go
+    /// by its own, and may have begun with an even part of that: as much of this one is not lent to anybody.
+    pub(crate) fn set_aside(&mut self, alike: usize, limit: &Limit, options: &MeshOptions, now: Timestamp) {
+        let members = self.view.members().len().max(1);
+        if let Side::Till(till) = &mut self.side
+            && Regime::of(limit, members, options) != Regime::Decides
+        {
+            let even = u64::from(limit.burst()).div_ceil(members as u64);
+            let aside = even.saturating_mul(alike as u64);
+            till.apply(limit, Action::Debit, aside, Self::moment(self.tag, limit, now));
         }
     }
 
@@ -233,7 +247,6 @@ impl Page {
     pub(crate) fn change_limit(
         &mut self,
         (old, new): (&Limit, &Limit),
-        (me, key): (&Member, Key),
         options: &MeshOptions,
         now: Timestamp,
     ) {
@@ -243,9 +256,10 @@ impl Page {
         let moment = Self::moment(self.tag, new, now);
         match &mut self.side {
             Side::Till(till) => till.change_share(new, is, moment),
+            // Tokens of another bucket than the one that is spent of now go back to it.
+            Side::Purse(purse) if matches!(new, Limit::TokenBucket(_)) => drop(purse.give_up(0)),
             // A larger share is only for windows that begin with it.
             Side::Purse(purse) => purse.lower_start(was.saturating_sub(is)),
         }
-        let _ = (me, key);
     }
 }

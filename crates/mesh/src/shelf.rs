@@ -5,7 +5,6 @@ use crate::book::Book;
 use crate::books::{Books, OpenBook};
 use crate::codec::{period_nanos, tag_at};
 use crate::council::{Begun, Council};
-use crate::member::Member;
 use crate::options::MeshOptions;
 use crate::page::{Page, Regime, Side};
 use crate::slip::Slip;
@@ -105,7 +104,8 @@ impl Shelf {
             return Ok(book);
         }
         if book.limit != *limit {
-            book.change_limit(limit, (&council.me, key), options, now);
+            book.change_limit(limit, options, now);
+            book.set_listed(true);
         }
         if book.page(tag).is_none() {
             let decides = council.current(now).is_some_and(|view| decides(limit, view, options));
@@ -253,7 +253,8 @@ fn begin(
         *purse = crate::purse::Purse::new(0);
     }
     if let Side::Till(till) = &mut page.side {
-        if let Some(before) = council.rules.may_still_hold(book.before.as_deref(), now) {
+        let others = page.view.members().iter().map(|member| &member.id).filter(|id| **id != me.id);
+        if let Some(before) = council.rules.may_still_hold(book.before.as_deref(), others, start) {
             let share = Regime::of(&before, members, options).share();
             till.change_share(limit, share, Page::moment(tag, limit, now));
         }
@@ -317,17 +318,13 @@ fn nanos(span: std::time::Duration) -> u64 {
 
 impl Book {
     /// A reload gave the counter another limit: shares are reckoned with it from now on.
-    fn change_limit(
-        &mut self,
-        limit: &Limit,
-        (me, key): (&Member, Key),
-        options: &MeshOptions,
-        now: Timestamp,
-    ) {
+    fn change_limit(&mut self, limit: &Limit, options: &MeshOptions, now: Timestamp) {
         let old = std::mem::replace(&mut self.limit, *limit);
-        self.before = Some(Box::new(old));
+        // After two reloads in a row somebody may know of neither: the larger share is reckoned with.
+        let larger = self.before.take().filter(|before| before.requests() > old.requests());
+        self.before = larger.or_else(|| Some(Box::new(old)));
         for page in &mut self.pages {
-            page.change_limit((&old, limit), (me, key), options, now);
+            page.change_limit((&old, limit), options, now);
         }
     }
 }

@@ -85,7 +85,9 @@ fn reload(seeds: std::ops::Range<u64>) -> ExitCode {
         failed += u64::from(bad);
         (admitted, possible) = (admitted + came.admitted, possible + came.possible);
     }
-    println!("{runs} runs, {failed} failed; once all had the new limit {admitted} of {possible} were admitted");
+    println!(
+        "{runs} runs, {failed} failed; once all had the new limit {admitted} of {possible} were admitted"
+    );
     if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 

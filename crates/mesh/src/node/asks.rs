@@ -203,7 +203,7 @@ impl Node {
             self.hear_asker(now, from, &place, report);
             return self.on_forget(now, from, id, &place);
         }
-        let reply = match self.open_told(now, from, &place) {
+        let reply = match self.open_by(now, from, &place, true) {
             Some(limit) => self.serve(now, from, id, &place, report, want, &limit),
             None => Some(Reply::Elsewhere),
         };

@@ -5,6 +5,7 @@ use super::held::ends;
 use super::remote::{Stage, Taken, Unseen};
 use super::{Decided, Node, Ticket, Waiting};
 use crate::batch::{self, Beside, Known, Owed, Trial};
+use crate::book::Source;
 use crate::codec::tag_at;
 use crate::options::{Consistency, OnUnreachable};
 use crate::page::{Regime, Side};
@@ -207,7 +208,7 @@ impl Node {
             return self.find_without_view(charge, tag, now);
         }
         let mut book = shelf.open(council, options, (charge.key, limit, tag), now)?;
-        book.own = true;
+        book.source = if council.rules.are_fresh(now) { Source::Alike } else { Source::Own };
         // What is found here holds until the batch is settled.
         book.still = true;
         let page = book.page(tag).ok_or(NoPage::NoView)?;

@@ -2,7 +2,7 @@
 //! maximum; whatever cannot be read, or is about another view or window, is dropped.
 
 use super::{Lane, Node, Output};
-use crate::book::Book;
+use crate::book::{Book, Source};
 use crate::chain::Chain;
 use crate::codec::{Encoder, Items, period_nanos, read_header, tag_at};
 use crate::dictionary::{Heard, Spoken, Subject};
@@ -49,6 +49,7 @@ impl Node {
             link.spoken.acknowledge(header.known);
             if let Some(echo) = header.echo {
                 self.peers.answered(from, echo);
+                self.council.rules.answered(from, echo.time_us, now);
                 self.peers.compare(from, now, &header, self.clock.slew);
             }
         }
@@ -130,31 +131,47 @@ impl Node {
 
     /// Opens the page that a peer speaks of. Says by which limit, if it is the same page here.
     pub(super) fn open_told(&mut self, now: Timestamp, from: &Member, place: &Place) -> Option<Limit> {
-        let told = place.subject.limit;
-        let key = place.subject.key;
-        let mut limit = told;
+        self.open_by(now, from, place, false)
+    }
+
+    /// The same; an ask is made for a request that was just made by its limit, and so it corrects a limit that this node
+    /// has from others. What else is said may be by a limit that its speaker has not used since its reload.
+    pub(super) fn open_by(
+        &mut self,
+        now: Timestamp,
+        from: &Member,
+        place: &Place,
+        is_ask: bool,
+    ) -> Option<Limit> {
+        let Subject { key, limit: told } = place.subject;
+        let agree = self.council.rules.agree(&from.id);
         let has_page = |book: &Book| book.pages.iter().any(|page| page.tag == place.tag);
-        let here = self.shelf.books.look(&key, |book| (book.limit, book.own || has_page(book)));
-        if let Some((here, counts)) = here {
-            let alike = std::mem::discriminant(&here) == std::mem::discriminant(&told)
-                && (matches!(told, Limit::TokenBucket(_)) || period_nanos(&here) == period_nanos(&told));
-            if !alike {
-                return None;
-            }
-            // A node's own limit counts, and within a window what it began with. After a reload it is not known
-            // before a request brings it, or a peer that goes by the same rules.
-            let may_tell = here == told || self.council.rules.agree(&from.id);
-            if counts || !may_tell {
-                limit = here;
-            }
+        let here = self.shelf.books.look(&key, |book| (book.limit, book.source, has_page(book)));
+        let (here, source, is_known) = here.unwrap_or((told, Source::Others, false));
+        let is_bucket = matches!(told, Limit::TokenBucket(_));
+        let alike = std::mem::discriminant(&here) == std::mem::discriminant(&told)
+            && (is_bucket || period_nanos(&here) == period_nanos(&told));
+        if !alike {
+            return None;
         }
+        // A node's own limit counts. After a reload it is not known before a request brings it, or a peer that goes
+        // by the same rules.
+        let corrects = agree && source != Source::Own && (is_ask || !is_known);
+        let limit = if corrects { told } else { here };
         let Self { shelf, council, options, .. } = self;
         let mut book = shelf.open(council, options, (key, &limit, place.tag), now).ok()?;
+        if corrects {
+            book.source = Source::Alike;
+        }
         let me = &council.me;
         let page = book.page(place.tag)?;
+        if !is_known && !is_bucket && source == Source::Others && !corrects {
+            let agree = |member: &&Member| *member != me && council.rules.agree(&member.id);
+            let alike = page.view.members().iter().filter(agree).count();
+            page.set_aside(alike, &limit, options, now);
+        }
         if page.view.id() != place.view {
             let view = council.chain()?.find(place.view)?;
-            let is_bucket = matches!(limit, Limit::TokenBucket(_));
             if view.fence() > page.view.fence() {
                 // The peer's clock is a little ahead; what is decided is decided.
                 page.move_to(&std::sync::Arc::clone(view), (me, key, &limit), now);

@@ -63,13 +63,16 @@ fn chosen<T: Copy>(random: &mut Random, list: &[T], otherwise: T) -> T {
 /// are rounded, and far from each other.
 fn drawn_limits(random: &mut Random, nodes: usize) -> Vec<Limit> {
     let split = u32::try_from(10 * nodes).unwrap_or(u32::MAX);
+    let edge = [split - 1, split, split + 1];
     let amounts = [split - 1, split, split + 1, 2 * split, 2 * split - 1, 4 * split, 5, 20];
     let count = if random.chance(300) { 3 } else { 2 };
     let period = Period::SECOND.times(chosen(random, &[1, 1, 1, 3], 1)).unwrap_or(Period::SECOND);
     let kind = random.below(5);
     let mut limits: Vec<Limit> = Vec::new();
+    // Half of them on the two sides of that number, where what is held by one limit is not lent by the other.
+    let near = random.chance(500);
     while limits.len() < count {
-        let amount = chosen(random, &amounts, 20);
+        let amount = if near { chosen(random, &edge, 20) } else { chosen(random, &amounts, 20) };
         let limit = match kind {
             0..2 => Limit::fixed_window(amount, period),
             2 => Limit::sliding_window(amount, period),
@@ -118,16 +121,17 @@ impl Reload {
                 from + random.below(SECOND)
             };
             let gap = chosen(&mut random, &[0, 30_000, 300_000, SECOND], 0);
-            let mut each: Vec<u64> = (0..nodes as u64).map(|node| first + node * random.below(gap + 1)).collect();
+            let mut each: Vec<u64> =
+                (0..nodes as u64).map(|node| first + node * random.below(gap + 1)).collect();
             let by = usize::try_from(random.below(nodes as u64)).unwrap_or(0);
             each.rotate_left(by);
             from = each.iter().copied().max().unwrap_or(from);
             times.push(each);
         }
         let begins = SECOND + random.below(from);
-        let cut = random
-            .chance(150)
-            .then(|| (usize::try_from(1 + random.below(nodes as u64 - 1)).unwrap_or(1), begins, begins + 2 * SECOND));
+        let cut = random.chance(150).then(|| {
+            (usize::try_from(1 + random.below(nodes as u64 - 1)).unwrap_or(1), begins, begins + 2 * SECOND)
+        });
         let bad_network = random.chance(500);
         Self { seed, nodes, limits, asked, bad_network, times, cut, random }
     }
@@ -174,7 +178,13 @@ impl Reload {
                 Asked::All => any,
                 Asked::AllButOwner if Some(any) == owner => (any + 1) % self.nodes,
                 Asked::AllButOwner => any,
-                Asked::OneMostly(one) => if random.chance(800) { one } else { any },
+                Asked::OneMostly(one) => {
+                    if random.chance(800) {
+                        one
+                    } else {
+                        any
+                    }
+                }
             };
             world.hit(node, counter, 1);
             world.run_until(world.elapsed_us() + 1 + random.below(pause));

@@ -81,8 +81,8 @@ impl Tally {
                 if asked >= start {
                     sum += cost;
                     let earned = u128::from(known - start) * u128::from(limit.requests()) / period;
-                    let fits = u64::from(limit.burst())
-                        .saturating_add(u64::try_from(earned).unwrap_or(u64::MAX));
+                    let fits =
+                        u64::from(limit.burst()).saturating_add(u64::try_from(earned).unwrap_or(u64::MAX));
                     most = most.max(sum.saturating_sub(fits));
                 }
             }
