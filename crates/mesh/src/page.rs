@@ -15,6 +15,11 @@ use hivemind_core::algorithm::Action;
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// A bucket that changed hands earns nothing for so long: the clock of who had it may be as much behind, and then it
+/// earns there still.
+pub(crate) const HANDED: Duration = Duration::from_millis(100);
 
 /// This node's side of a page.
 #[derive(Clone, Debug)]
@@ -233,7 +238,8 @@ impl Page {
             self.guard.begin_anew();
             let held = if is_bucket { 0 } else { held };
             self.side = if owner == Some(me) {
-                Side::Till(Box::new(Till::inherited(limit, held, moment)))
+                let since = if is_bucket { moment.saturating_add(HANDED) } else { moment };
+                Side::Till(Box::new(Till::inherited(limit, held, since)))
             } else if is_bucket {
                 Side::Purse(Purse::born(now))
             } else {

@@ -6,7 +6,7 @@ use crate::books::{Books, OpenBook};
 use crate::codec::{period_nanos, tag_at};
 use crate::council::{Begun, Council};
 use crate::options::MeshOptions;
-use crate::page::{Page, Regime, Side};
+use crate::page::{HANDED, Page, Regime, Side};
 use crate::slip::Slip;
 use crate::till::Till;
 use crate::view::View;
@@ -232,7 +232,7 @@ fn begin(
             && !council.owned_since(key, since, now)
         {
             // Another may have spent what it holds: it begins empty.
-            till.apply(limit, Action::Debit, u64::from(limit.burst()), now);
+            till.apply(limit, Action::Debit, u64::from(limit.burst()), now.saturating_add(HANDED));
         }
         return Ok(page);
     }

@@ -71,7 +71,8 @@ impl Node {
                 page.follow_state(&charge.limit, &self.options);
                 return 0;
             }
-            // Where nothing is ever lent a purse has no account that could outlive it: it is done by an ask.
+            // Where nothing is ever lent one page goes through all windows, and a total that is told again after its till is
+            // gone would count in a window that it is not of: it is done by an ask.
             (Side::Purse(_), Known::Counter { .. }) if spends || !self.options.lend_ahead => {
                 return charge.cost;
             }
