@@ -26,14 +26,19 @@ impl Council {
     /// The view that a window which starts at `start` begins in. Asking begins it: no
     /// fence is consented to any more that would put it into another.
     pub(crate) fn begin(&mut self, start: Timestamp) -> Begun {
-        let too_early = self.horizon.is_some_and(|horizon| start > horizon) && !self.is_alone();
-        if too_early || self.is_void(start) || self.undecided_from().is_some_and(|fence| fence <= start) {
+        if !self.may_begin(start) {
             return Begun::Unknown;
         }
         let Some(view) = self.chain.as_ref().and_then(|chain| chain.at(start)) else { return Begun::Unknown };
         let view = Arc::clone(view);
         self.latest_begun = self.latest_begun.max(Some(start));
         Begun::In(view)
+    }
+
+    /// Whether it is decided in which view a window that starts at `start` begins.
+    pub(crate) fn may_begin(&self, start: Timestamp) -> bool {
+        let too_early = self.horizon.is_some_and(|horizon| start > horizon) && !self.is_alone();
+        !too_early && !self.is_void(start) && self.undecided_from().is_none_or(|fence| fence > start)
     }
 
     fn is_alone(&self) -> bool {
