@@ -56,6 +56,23 @@ impl Book {
         kept.into_iter().flatten().for_each(|state| **state = later(**state));
     }
 
+    /// What a sliding window has counted since the next was opened weighs in that one, too.
+    #[inline]
+    pub(crate) fn weigh_last(&mut self) {
+        if self.pages.len() < 2 || !matches!(self.limit, Limit::SlidingWindow(_)) {
+            return;
+        }
+        for place in 1..self.pages.len() {
+            let (before, after) = self.pages.split_at_mut(place);
+            if let (Some(last), Some(next)) = (before.last(), after.first_mut())
+                && last.tag.checked_add(1) == Some(next.tag)
+                && let (Side::Till(last), Side::Till(till)) = (&last.side, &mut next.side)
+            {
+                till.weigh(last, next.tag);
+            }
+        }
+    }
+
     pub(crate) fn new(limit: Limit, now: Timestamp, gained: u64) -> Self {
         let demand = Demand { rate: 0.0, at: now };
         Self {

@@ -293,11 +293,9 @@ fn carry_on(
     let last = book.pages.iter().find(|page| page.tag == before);
     let start = start_of(limit, before);
     match last.map(|page| &page.side) {
-        Some(Side::Till(last)) => till.state = last.state,
+        Some(Side::Till(last)) => till.follow(last, before),
         None if council.owned_since(key, start, now.max(start)) => {}
-        _ => {
-            till.apply(limit, Action::Debit, u64::from(limit.requests()), start);
-        }
+        _ => till.follow_a_full_one(limit, start),
     }
 }
 

@@ -70,3 +70,39 @@ fn an_owner_that_decides_all_itself_begins_no_window_in_doubt() {
     mesh.now = mesh.now.saturating_add(Duration::from_secs(1));
     assert!(!mesh.passes_now(0, &[charge(key, &limit)]));
 }
+
+/// A peer's clock is ahead: it asks for the next window early. What is then admitted in this one still weighs there.
+///
+/// Seen failing on: a window that weighs what the last one had admitted when it was opened.
+#[test]
+fn what_the_last_window_admits_after_the_next_was_opened_weighs_in_it() {
+    let limit = Limit::sliding_window(100, Period::SECOND.times(10).expect("a period"));
+    for asker in [true, false] {
+        let mut world = World::new(1, quick(), strict(), 0);
+        world.start_together(3);
+        let key = (0..100).map(|n| Key::from_bits(n, n.wrapping_mul(SECRET))).find(|key| {
+            world
+                .node(0)
+                .is_some_and(|node| node.view().and_then(|view| view.owner(*key)) == Some(node.member()))
+        });
+        let counter = world.add_limit(key.expect("one of them"), limit);
+        world.run_until(9 * SECOND + 350_000);
+        world.step_clock(2, 900_000);
+        if asker {
+            world.hit(2, counter, 1);
+        }
+        for request in 0..220 {
+            world.hit(request % 2, counter, 1);
+            world.run_until(world.elapsed_us() + 2_000);
+        }
+        world.run_until(10 * SECOND + 10_000);
+        let before = world.tally(0).expect("it was added").admitted;
+        assert!(before >= 95, "{before}");
+        for request in 0..300 {
+            world.hit(request % 2, counter, 1);
+            world.run_until(world.elapsed_us() + 3_000);
+        }
+        let after = world.tally(0).expect("it was added").admitted - before;
+        assert!(after <= 13, "{after} in the first second, where there is room for ten");
+    }
+}
