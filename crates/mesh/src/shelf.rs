@@ -243,7 +243,7 @@ fn begin(
         let mut page = Page::begun(0, view, (&me, key, limit), options, now);
         let since = Timestamp::from_nanos(now.as_nanos().saturating_sub(nanos(limit.longest_memory())));
         if let Side::Till(till) = &mut page.side
-            && !council.owned_since(key, since, now)
+            && !council.owned_since(key, since, council.by_all(now))
         {
             // Another may have spent what it holds: it begins empty.
             till.apply(limit, Action::Debit, u64::from(limit.burst()), now);

@@ -45,8 +45,15 @@ impl Council {
         self.head().is_some_and(|head| *head.members == [self.me.clone()])
     }
 
+    /// The present as the later middle of all clocks shows it. What has no windows changes hands by it: by their own
+    /// clocks one node would keep it while another has it already.
+    pub(crate) fn by_all(&self, now: Timestamp) -> Timestamp {
+        crate::clock::shown(now, self.lead)
+    }
+
     /// The view that holds now, for what has no windows; none while the vote on one that would hold is open.
     pub(crate) fn settled(&self, now: Timestamp) -> Option<&Arc<View>> {
+        let now = self.by_all(now);
         let undecided = self.is_in_doubt(now) || self.is_void(now);
         self.chain.as_ref().filter(|_| !undecided)?.at(now)
     }
@@ -70,8 +77,9 @@ impl Council {
     pub(crate) fn stays_until(&self, now: Timestamp) -> Timestamp {
         let fences = self.chain.iter().flat_map(Chain::iter).map(|view| view.fence);
         let void = self.void.iter().flat_map(|(from, to)| [*from, *to]);
-        let later = fences.chain(void).chain(self.undecided_from()).filter(|moment| *moment > now);
-        later.min().unwrap_or(Timestamp::MAX)
+        let all = fences.chain(void).chain(self.undecided_from());
+        let both = all.flat_map(|moment| [moment, crate::clock::shown(moment, self.lead.saturating_neg())]);
+        both.filter(|moment| *moment > now).min().unwrap_or(Timestamp::MAX)
     }
 
     /// Whether this run has owned `key` since that moment, as far back as is known.
