@@ -104,8 +104,9 @@ impl Purse {
 
     /// Takes back what this node spent itself; says how much of it that is.
     pub(crate) fn give_back(&mut self, cost: u64) -> u64 {
-        // A total of its own: a smaller `spent` would be lost in a maximum.
-        let own = cost.min(self.spent.saturating_sub(self.refunded));
+        // A total of its own: a smaller `spent` would be lost in a maximum. What a reset forgave is not spent any more.
+        let spent = self.spent.saturating_sub(self.refunded).saturating_sub(self.forgiven);
+        let own = cost.min(spent);
         self.refunded = self.refunded.saturating_add(own);
         own
     }
