@@ -209,7 +209,7 @@ impl Shelf {
                 let until = start.saturating_add(outlives(&limit, page.is_purse()));
                 page.tag.saturating_add(2) > present || stays && until > latest
             });
-            !book.pages.is_empty() || book.alone.1 > 0 && book.alone.0.saturating_add(2) > present
+            !book.pages.is_empty() || book.was_alone_lately(present)
         });
         lent
     }

@@ -152,3 +152,33 @@ fn a_bucket_that_changes_hands_is_not_kept_by_two_whose_clocks_differ() {
         }
     }
 }
+
+/// A node admits without a view in two windows one after the other, then learns of the view; the owner, whose clock is
+/// slow, recalls the share of the first.
+///
+/// Seen failing on: one window that is remembered.
+#[test]
+fn what_was_admitted_without_a_view_is_off_the_shares_of_both_windows() {
+    let limit = Limit::fixed_window(60, Period::MINUTE);
+    let mut mesh = Mesh::new(3, &strict());
+    let key = mesh.key(0, 1);
+    let chain = mesh.nodes[1].council.chain().expect("seated").clone();
+    let me = mesh.nodes[1].member().clone();
+    mesh.nodes[1] = Node::new(me.id.clone(), me.generation.0, strict(), mesh.now);
+    mesh.now = mesh.now.saturating_add(Duration::from_secs(59));
+    let first = mesh.place(key, &limit);
+    let alone = sharing(charge(key, &limit), OnUnreachable::Admit);
+    assert_eq!(mesh.passed(1, 7, &[alone]), 7);
+    mesh.now = mesh.now.saturating_add(Duration::from_secs(2));
+    assert_eq!(mesh.passed(1, 3, &[alone]), 3);
+    let (members, now) = (chain.head().members().to_vec(), mesh.now);
+    mesh.nodes[1].seat(chain, &members, now);
+    mesh.nodes[1].views_may_have_changed(now);
+    for (place, returned) in [(first, 13), (mesh.place(key, &limit), 17)] {
+        let word = crate::frame::Word { recall: true, ..crate::frame::Word::default() };
+        mesh.forge((0, 1), None, &[Item::Word(place, word)]);
+        let page = mesh.nodes[1].shelf.books.page(&key, place.tag).expect("it was opened");
+        let crate::page::Side::Purse(purse) = &page.side else { panic!("the other is the owner") };
+        assert_eq!(purse.report().returned, returned);
+    }
+}
