@@ -67,7 +67,8 @@ impl Till {
             let share = self.share;
             let idle = self.accounts.iter().enumerate().filter(|(_, account)| account.held(share) == 0);
             if let Some((index, _)) = idle.min_by_key(|(_, account)| account.active) {
-                self.accounts.remove(index);
+                let given = self.accounts.remove(index).heard.given;
+                self.given_done = self.given_done.saturating_sub(given);
                 return true;
             }
         }
@@ -80,7 +81,10 @@ impl Till {
             && self.accounts.iter().any(|account| is_over(&account.member))
         {
             self.earn(limit, now);
-            self.accounts.retain(|account| !is_over(&account.member));
+            let over = self.accounts.extract_if(.., |account| is_over(&account.member));
+            // What they gave back was done, and is not among what the others give back.
+            let given = over.map(|account| account.heard.given).fold(0, u64::saturating_add);
+            self.given_done = self.given_done.saturating_sub(given);
         }
     }
 
