@@ -47,6 +47,15 @@ impl Till {
         by_rights.saturating_add(brought)
     }
 
+    /// Whether members may hold something that would come back. Where the owner decides everything they hold nothing of
+    /// its windows; of a bucket they may, from before it decided everything, or for `bounded` requests.
+    pub(crate) fn may_recall(&self, limit: &Limit, decides: bool) -> bool {
+        if decides && !matches!(limit, Limit::TokenBucket(_)) {
+            return false;
+        }
+        self.held() > 0 || self.inherited && !decides
+    }
+
     /// How much can be given back. Where rights are lent the counter holds what nobody has spent yet, and that
     /// must not come back by a refund; a bucket has the room for what may.
     pub(crate) fn refundable(&self, limit: &Limit, decides: bool) -> u64 {
