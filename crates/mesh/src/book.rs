@@ -56,6 +56,17 @@ impl Book {
         kept.into_iter().flatten().for_each(|state| **state = later(**state));
     }
 
+    /// The clock was set back, and moments are made as much earlier.
+    pub(crate) fn set_back(&mut self, earlier: impl Fn(&mut Timestamp)) {
+        [&mut self.used, &mut self.demand.at].into_iter().for_each(earlier);
+        for page in &mut self.pages {
+            match &mut page.side {
+                Side::Till(till) => till.forget_times(),
+                Side::Purse(purse) => purse.forget_times(),
+            }
+        }
+    }
+
     /// What a sliding window has counted since the next was opened weighs in that one, too.
     #[inline]
     pub(crate) fn weigh_last(&mut self) {

@@ -188,6 +188,14 @@ impl Council {
         news | self.propose(now, peers)
     }
 
+    /// The clock was set back: moments are made as much earlier.
+    pub(crate) fn set_back(&mut self, earlier: impl Fn(&mut Timestamp)) {
+        earlier(&mut self.started);
+        self.differs_since.iter_mut().chain(&mut self.rests_until).for_each(&earlier);
+        self.motions.iter_mut().for_each(|motion| earlier(&mut motion.since));
+        self.rules.set_back(earlier);
+    }
+
     /// How far ahead of the others' clocks is too far.
     fn too_far(&self, now: Timestamp, peers: &Peers) -> Timestamp {
         let latest = peers.others_time(now).map_or(now, |time| time.max(now));

@@ -182,3 +182,41 @@ fn what_was_admitted_without_a_view_is_off_the_shares_of_both_windows() {
         assert_eq!(purse.report().returned, returned);
     }
 }
+
+/// Seen failing on: a recall that was made in what is now the future, and is on its way for an hour.
+#[test]
+fn a_clock_that_is_set_back_does_not_stop_recalls() {
+    let limit = Limit::token_bucket(Rate::new(1, Period::YEAR).expect("a rate"), 30).expect("a bucket");
+    let mut mesh = Mesh::new(3, &strict());
+    let key = mesh.key(0, 1);
+    super::tokens::hold(&mut mesh, 1, key, &limit, 10);
+    // Nobody hears it meanwhile.
+    mesh.cut = vec![1];
+    mesh.pass(1_000);
+    assert_eq!(mesh.passed(0, 30, &[charge(key, &limit)]), 20);
+    mesh.cut.clear();
+    mesh.now = Timestamp::from_nanos(mesh.now.as_nanos() - 3_600 * 1_000_000_000);
+    mesh.pass(1_000);
+    assert!(!mesh.passes_now(0, &[charge(key, &limit)]));
+    let recalled = |node: &mut Node| match node.shelf.books.page(&key, 0).map(|page| page.side.clone()) {
+        Some(crate::page::Side::Till(till)) => till.recalled,
+        _ => None,
+    };
+    let at = recalled(&mut mesh.nodes[0]);
+    let now = mesh.nodes[0].mesh_time(mesh.now);
+    assert!(at.is_some_and(|at| at <= now), "{at:?}, and it is {now:?}");
+}
+
+/// Seen failing on: a reload in what is now the future, after which no window begins with a share for an hour.
+#[test]
+fn a_clock_that_is_set_back_does_not_keep_shares_from_those_that_reloaded() {
+    let limit = Limit::fixed_window(60, Period::SECOND);
+    let mut mesh = Mesh::new(3, &strict());
+    let key = mesh.key(0, 1);
+    let now = mesh.now;
+    mesh.nodes.iter_mut().for_each(|node| node.reload(7, now));
+    mesh.pass(500);
+    mesh.now = Timestamp::from_nanos(mesh.now.as_nanos() - 3_600 * 1_000_000_000);
+    mesh.pass(5_000);
+    assert!(mesh.passes_now(1, &[charge(key, &limit)]));
+}
