@@ -26,8 +26,8 @@ pub(crate) struct Book {
     pub(crate) used: Timestamp,
     /// Where the limit is `eventual`: what this node has counted and heard of, all windows in one.
     pub(crate) counted: Option<Box<State>>,
-    /// The window of which this node admitted something before it knew the view, and how much.
-    pub(crate) alone: (u64, u64),
+    /// The last two windows of which this node admitted something before it knew the view, and how much.
+    alone: Option<Box<[(u64, u64); 2]>>,
     /// A bucket whose owner cannot be reached: this node's part of it, kept here.
     pub(crate) part: Option<Box<State>>,
     /// The window that the slip is about, and what it could spend when it was made.
@@ -67,6 +67,34 @@ impl Book {
         kept.into_iter().flatten().for_each(|state| **state = later(**state));
     }
 
+    /// The clock was set back, and moments are made as much earlier.
+    pub(crate) fn set_back(&mut self, earlier: impl Fn(&mut Timestamp)) {
+        [&mut self.used, &mut self.demand.at].into_iter().for_each(earlier);
+        for page in &mut self.pages {
+            match &mut page.side {
+                Side::Till(till) => till.forget_times(),
+                Side::Purse(purse) => purse.forget_times(),
+            }
+        }
+    }
+
+    /// What a sliding window has counted since the next was opened weighs in that one, too.
+    #[inline]
+    pub(crate) fn weigh_last(&mut self) {
+        if self.pages.len() < 2 || !matches!(self.limit, Limit::SlidingWindow(_)) {
+            return;
+        }
+        for place in 1..self.pages.len() {
+            let (before, after) = self.pages.split_at_mut(place);
+            if let (Some(last), Some(next)) = (before.last(), after.first_mut())
+                && last.tag.checked_add(1) == Some(next.tag)
+                && let (Side::Till(last), Side::Till(till)) = (&last.side, &mut next.side)
+            {
+                till.weigh(last, next.tag);
+            }
+        }
+    }
+
     pub(crate) fn new(limit: Limit, now: Timestamp, gained: u64) -> Self {
         let demand = Demand { rate: 0.0, at: now };
         Self {
@@ -78,7 +106,7 @@ impl Book {
             asked: None,
             used: now,
             counted: None,
-            alone: (0, 0),
+            alone: None,
             part: None,
             front: 0,
             laid: 0,
@@ -98,7 +126,28 @@ impl Book {
 
     /// What this node admitted of a window whose view it does not know.
     pub(crate) fn alone_in(&self, tag: u64) -> u64 {
-        if self.alone.0 == tag { self.alone.1 } else { 0 }
+        let known = self.alone.iter().flat_map(|alone| alone.iter());
+        known.filter(|(window, _)| *window == tag).map(|(_, admitted)| *admitted).sum()
+    }
+
+    /// It has admitted so much of such a window in all.
+    pub(crate) fn admit_alone(&mut self, tag: u64, admitted: u64) {
+        let [mut earlier, mut later] = self.alone.as_deref().copied().unwrap_or_default();
+        if tag == earlier.0 {
+            earlier.1 = admitted;
+        } else if tag == later.0 {
+            later.1 = admitted;
+        } else if tag > earlier.0 {
+            (earlier, later) =
+                if tag > later.0 { (later, (tag, admitted)) } else { ((tag, admitted), later) };
+        }
+        self.alone = Some(Box::new([earlier, later]));
+    }
+
+    /// Whether it admitted something alone in this window or the one before it.
+    pub(crate) fn was_alone_lately(&self, present: u64) -> bool {
+        let known = self.alone.iter().flat_map(|alone| alone.iter());
+        known.into_iter().any(|(window, admitted)| *admitted > 0 && window.saturating_add(2) > present)
     }
 
     /// The page that the slip is about.

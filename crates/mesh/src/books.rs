@@ -155,6 +155,7 @@ impl<'a> OpenBook<'a> {
         let mut open = Self { part, place };
         open.slip_mut().write_up(now);
         open.wait_for(gained);
+        open.weigh_last();
         open
     }
 

@@ -86,6 +86,9 @@ pub(crate) struct Council {
     latest_begun: Option<Timestamp>,
     /// How far ahead windows may begin, as the others' clocks say.
     horizon: Option<Timestamp>,
+    /// How far the later middle of all clocks is ahead of this node's, in nanoseconds, as it was when others were last
+    /// heard: by it buckets go from one view to the next.
+    lead: i64,
     /// Since when the members are others than those of the view.
     differs_since: Option<Timestamp>,
     /// How many votes in a row came to nothing, and until when no other is called for.
@@ -130,6 +133,7 @@ impl Council {
             floor: None,
             latest_begun: None,
             horizon: None,
+            lead: 0,
             differs_since: None,
             failed: 0,
             rests_until: None,
@@ -184,6 +188,14 @@ impl Council {
         news | self.propose(now, peers)
     }
 
+    /// The clock was set back: moments are made as much earlier.
+    pub(crate) fn set_back(&mut self, earlier: impl Fn(&mut Timestamp)) {
+        earlier(&mut self.started);
+        self.differs_since.iter_mut().chain(&mut self.rests_until).for_each(&earlier);
+        self.motions.iter_mut().for_each(|motion| earlier(&mut motion.since));
+        self.rules.set_back(earlier);
+    }
+
     /// How far ahead of the others' clocks is too far.
     fn too_far(&self, now: Timestamp, peers: &Peers) -> Timestamp {
         let latest = peers.others_time(now).map_or(now, |time| time.max(now));
@@ -193,6 +205,9 @@ impl Council {
     fn look_at_clocks(&mut self, now: Timestamp, peers: &Peers) {
         let lead = self.options.fence_lead.saturating_mul(MOST_LEADS / 2);
         self.horizon = peers.others_time(now).map(|time| time.saturating_add(lead));
+        if self.horizon.is_some() {
+            self.lead = peers.later_time(now).as_nanos().wrapping_sub(now.as_nanos()).cast_signed();
+        }
         // A window that began by a clock that was wrong must not hold up every view until its time has come.
         let too_far = peers.later_time(now).saturating_add(lead * 2);
         if let Some(begun) = self.latest_begun.filter(|begun| *begun > too_far) {

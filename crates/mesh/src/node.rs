@@ -137,7 +137,8 @@ pub struct Node {
     renewed: bool,
 }
 
-struct LocalCounters(MemoryStore);
+/// Shared with whoever decides beside the node: these counters have locks of their own.
+struct LocalCounters(Arc<MemoryStore>);
 
 impl std::fmt::Debug for LocalCounters {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -150,7 +151,7 @@ impl Node {
     #[must_use]
     pub fn new(id: NodeId, generation: u64, options: MeshOptions, now: Timestamp) -> Self {
         let me = Member::new(id, generation);
-        let local = MemoryStore::new(StoreOptions::default());
+        let local = Arc::new(MemoryStore::new(StoreOptions::default()));
         Self {
             council: Council::new(me, options.council.clone(), now),
             peers: Peers::new(options.council.staleness, 4 * View::MOST_MEMBERS),
@@ -283,6 +284,11 @@ impl Node {
     /// Its counters, for whoever decides beside it with what is held.
     pub(crate) fn parts(&self) -> &Arc<Parts> {
         self.shelf.books.parts()
+    }
+
+    /// The counters that are not shared, for whoever decides beside it.
+    pub(crate) fn local(&self) -> &Arc<MemoryStore> {
+        &self.local.0
     }
 
     pub(crate) fn consistency(&self) -> Consistency {

@@ -90,6 +90,11 @@ impl Page {
         Regime::of(limit, self.view.members().len(), options) == Regime::Decides
     }
 
+    /// Whether it began as the one page of all windows, and may have been that of earlier ones.
+    pub(crate) fn began_for_all(&self, limit: &Limit, options: &MeshOptions) -> bool {
+        self.began_with > 0 && Regime::of(limit, self.began_with, options) == Regime::Decides
+    }
+
     /// The page of a counter that its owner decides is that of the window it has reached.
     pub(crate) fn follow_state(&mut self, limit: &Limit, options: &MeshOptions) {
         if let Side::Till(till) = &self.side

@@ -102,10 +102,17 @@ impl Purse {
         now < self.exhausted_until && cost >= self.exhausted_from
     }
 
+    /// The clock was set back: whatever was said in what is now the future may be said and asked again.
+    pub(crate) fn forget_times(&mut self) {
+        self.reported = Timestamp::EPOCH;
+        self.remember_exhausted(0, Timestamp::EPOCH);
+    }
+
     /// Takes back what this node spent itself; says how much of it that is.
     pub(crate) fn give_back(&mut self, cost: u64) -> u64 {
-        // A total of its own: a smaller `spent` would be lost in a maximum.
-        let own = cost.min(self.spent.saturating_sub(self.refunded));
+        // A total of its own: a smaller `spent` would be lost in a maximum. What a reset forgave is not spent any more.
+        let spent = self.spent.saturating_sub(self.refunded).saturating_sub(self.forgiven);
+        let own = cost.min(spent);
         self.refunded = self.refunded.saturating_add(own);
         own
     }

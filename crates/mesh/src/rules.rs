@@ -42,6 +42,12 @@ impl Rules {
         }
     }
 
+    /// The clock was set back: moments are made as much earlier.
+    pub(crate) fn set_back(&mut self, earlier: impl Fn(&mut Timestamp)) {
+        self.reloaded.iter_mut().for_each(&earlier);
+        self.there.values_mut().for_each(|(_, heard)| earlier(heard));
+    }
+
     pub(crate) fn here(&self) -> u32 {
         self.here
     }

@@ -99,6 +99,11 @@ impl Shelf {
             return Err(NoPage::Full);
         };
         book.used = book.used.max(now);
+        let present = tag_at(limit, now);
+        if book.page(tag).is_some_and(|page| page.tag < present && page.decides(limit, options)) {
+            // The one page of all windows goes on to the present one: that begins here and now.
+            council.begin(start_of(limit, present));
+        }
         // The usual case first: a page that was opened in the present views.
         if book.limit == *limit && book.page(tag).is_some_and(|page| page.epoch == epoch) {
             return Ok(book);
@@ -109,7 +114,9 @@ impl Shelf {
         }
         if book.page(tag).is_none() {
             let decides = council.current(now).is_some_and(|view| decides(limit, view, options));
-            if !decides && tag.saturating_add(1) < tag_at(limit, self.latest) {
+            // What such a page has left is forgotten, so it does not begin anew.
+            let was_left = book.pages.iter().any(|page| page.tag > tag && page.began_for_all(limit, options));
+            if !decides && tag.saturating_add(1) < tag_at(limit, self.latest) || was_left {
                 return Err(NoPage::NoView);
             }
             let mut page = begin(&book, council, options, (key, limit, tag), now)?;
@@ -137,9 +144,11 @@ impl Shelf {
         if !decided {
             return present;
         }
+        // It goes on to a window only if it is known in which view that begins.
+        let goes_on = council.may_begin(start_of(limit, present));
         let last = |book: &Book| {
             let page = book.pages.last().filter(|page| decides(limit, &page.view, options));
-            page.map(|page| page.tag)
+            page.map(|page| page.tag).filter(|tag| goes_on || *tag >= present)
         };
         self.books.look(&key, last).flatten().unwrap_or(present)
     }
@@ -195,12 +204,12 @@ impl Shelf {
             // The last window is kept: slow clocks still ask for it, and a sliding one weighs it.
             let present = tag_at(&limit, latest);
             book.pages.retain(|page| {
-                let start = Timestamp::from_nanos(page.tag.saturating_mul(period_nanos(&limit)));
+                let start = start_of(&limit, page.tag);
                 let stays = decides(&limit, &page.view, options);
                 let until = start.saturating_add(outlives(&limit, page.is_purse()));
                 page.tag.saturating_add(2) > present || stays && until > latest
             });
-            !book.pages.is_empty() || book.alone.1 > 0 && book.alone.0.saturating_add(2) > present
+            !book.pages.is_empty() || book.was_alone_lately(present)
         });
         lent
     }
@@ -210,6 +219,11 @@ impl Shelf {
 /// one all that it told the last.
 fn outlives(limit: &Limit, is_purse: bool) -> std::time::Duration {
     limit.longest_memory().saturating_add(if is_purse { IDLE } else { 2 * IDLE })
+}
+
+/// When a window begins.
+fn start_of(limit: &Limit, tag: u64) -> Timestamp {
+    Timestamp::from_nanos(tag.saturating_mul(period_nanos(limit)))
 }
 
 fn decides(limit: &Limit, view: &View, options: &MeshOptions) -> bool {
@@ -229,15 +243,14 @@ fn begin(
         let mut page = Page::begun(0, view, (&me, key, limit), options, now);
         let since = Timestamp::from_nanos(now.as_nanos().saturating_sub(nanos(limit.longest_memory())));
         if let Side::Till(till) = &mut page.side
-            && !council.owned_since(key, since, now)
+            && !council.owned_since(key, since, council.by_all(now))
         {
             // Another may have spent what it holds: it begins empty.
             till.apply(limit, Action::Debit, u64::from(limit.burst()), now.saturating_add(HANDED));
         }
         return Ok(page);
     }
-    let period = period_nanos(limit);
-    let start = Timestamp::from_nanos(tag.saturating_mul(period));
+    let start = start_of(limit, tag);
     // One window ahead at most: there is room for so many pages.
     if start > now.saturating_add(options.early.min(limit.period().length())) {
         return Err(NoPage::NoView);
@@ -279,13 +292,11 @@ fn carry_on(
 ) {
     let Some(before) = tag.checked_sub(1) else { return };
     let last = book.pages.iter().find(|page| page.tag == before);
-    let start = Timestamp::from_nanos(before.saturating_mul(period_nanos(limit)));
+    let start = start_of(limit, before);
     match last.map(|page| &page.side) {
-        Some(Side::Till(last)) => till.state = last.state,
+        Some(Side::Till(last)) => till.follow(last, before),
         None if council.owned_since(key, start, now.max(start)) => {}
-        _ => {
-            till.apply(limit, Action::Debit, u64::from(limit.requests()), start);
-        }
+        _ => till.follow_a_full_one(limit, start),
     }
 }
 

@@ -151,6 +151,7 @@ impl Slip {
     #[inline(never)]
     fn spend_in_book(&mut self, limit: &Limit, cost: u64, now: Timestamp) -> Option<Verdict> {
         self.book.used = self.book.used.max(now);
+        self.book.weigh_last();
         match &mut self.book.front_page()?.side {
             Side::Till(till) => till.spend(limit, cost, now),
             Side::Purse(_) => None,

@@ -9,7 +9,7 @@ use crate::owner::NodeId;
 use crate::parts::Parts;
 use crate::sync::{Mutex, MutexGuard, lock};
 use hivemind_core::Timestamp;
-use hivemind_core::store::{Charge, Context, Store, StoreError, Verdicts};
+use hivemind_core::store::{Charge, Context, LocalStore, MemoryStore, Store, StoreError, Verdicts};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub trait Carrier: Send + Sync {
 pub struct MeshStore<C> {
     /// The node's counters, in parts that have locks of their own.
     parts: Arc<Parts>,
+    /// Those that are not shared, which have locks of their own, too.
+    local: Arc<MemoryStore>,
     consistency: Consistency,
     inside: Mutex<Inside>,
     carrier: C,
@@ -47,9 +49,10 @@ struct Answer {
 impl<C: Carrier> MeshStore<C> {
     /// A store of this node, whose frames `carrier` takes.
     pub fn new(node: Node, carrier: C) -> Self {
-        let (parts, consistency) = (Arc::clone(node.parts()), node.consistency());
+        let (parts, local) = (Arc::clone(node.parts()), Arc::clone(node.local()));
+        let consistency = node.consistency();
         let inside = Inside { node, open: BTreeMap::new(), latest: Timestamp::EPOCH };
-        Self { parts, consistency, inside: Mutex::new(inside), carrier }
+        Self { parts, local, consistency, inside: Mutex::new(inside), carrier }
     }
 
     /// A frame came from a peer, whose name the transport vouches for.
@@ -81,9 +84,16 @@ impl<C: Carrier> MeshStore<C> {
         lock(&self.inside)
     }
 
-    /// Decides with what is held, without the node.
+    /// Decides with what is held, without the node; or what is not shared at all.
     #[inline]
     fn decide_held(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+        let is_local = |charge: &Charge<'_>| {
+            charge.sharing.consistency.unwrap_or(self.consistency) == Consistency::Local
+        };
+        if batch.iter().all(is_local) {
+            let context = Context { now: self.parts.mesh_time(context.now), ..context };
+            return Some(self.local.decide_now(batch, context));
+        }
         let [charge] = batch else { return None };
         let verdict = self.parts.decide_held(charge, context, self.consistency)?;
         Some(Verdicts::of_one(true, verdict))

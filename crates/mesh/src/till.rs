@@ -19,6 +19,7 @@ use std::time::Duration;
 
 mod reset;
 mod rights;
+mod sliding;
 
 /// How long ago an account may have spoken to count among those that share what is left.
 const ACTIVE: Duration = Duration::from_secs(1);
@@ -45,6 +46,8 @@ pub(crate) struct Till {
     began: Option<Arc<View>>,
     /// Whether members may return what they held under an earlier view.
     inherited: bool,
+    /// Of a sliding window: what it knows the last one to have counted.
+    carried: u32,
     /// How much of that may still come back at most.
     missing: u64,
     /// How often the counter was reset.

@@ -181,6 +181,36 @@ fn eventual_never_waits_and_never_refuses_too_early() {
     }
 }
 
+/// What is admitted beyond an `eventual` limit is what is offered in the time that news takes: as long as each node says, and
+/// two ways through the network.
+///
+/// Seen failing on: an owner that does not spread what it hears of others.
+#[test]
+fn eventual_admits_too_much_for_as_long_as_news_takes_and_no_longer() {
+    for (sync_us, gap_us) in [(2_000, 1_000), (2_000, 300), (50_000, 1_000), (50_000, 4_000)] {
+        let options = MeshOptions { consistency: Consistency::Eventual, ..MeshOptions::default() };
+        let network = Network { sync_us, ..Network::default() };
+        let mut world = World::new(5, network, options, 0);
+        world.start_together(5);
+        let counter = world.add_limit(KEY, Limit::fixed_window(100, Period::SECOND));
+        // The owner has no requests of its own: what it knows it has heard.
+        let view = world.node(0).and_then(|node| node.view()).expect("they are seated");
+        let is_owner = |member: &hivemind_mesh::Member| view.owner(KEY) == Some(member);
+        let owner = view.members().iter().position(is_owner).expect("one of five");
+        for request in 0..4 * SECOND / gap_us {
+            let node = owner + 1 + usize::try_from(request % 4).expect("small");
+            world.hit(node % 5, counter, 1);
+            world.run_until(world.elapsed_us() + gap_us);
+        }
+        let standing = world.node(0).map(|node| node.standing(Timestamp::EPOCH)).expect("it runs");
+        let news_us = u64::try_from(standing.news_within.as_micros()).expect("small");
+        // A way takes half as long again as the mean at most, and nodes are told the time every five milliseconds.
+        let bound = (news_us + 2 * (sync_us * 3 / 2 + 5_000)) / gap_us;
+        let over = most(&world, counter) - 100;
+        assert!((1..=bound).contains(&over), "{over} too much, of {bound} by ways of {sync_us} us");
+    }
+}
+
 /// Where clocks agree, everything admitted passes one sliding window that sees it all.
 ///
 /// Seen failing on: a window that forgets the one before it.

@@ -2,15 +2,16 @@
 //! the node, batches and asks by it, and together they never admit more than the limit.
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
-use hivemind_core::store::{Charge, Context, Key, Parts, Store, Verdicts};
+use hivemind_core::store::{Charge, Context, Key, Parts, Sharing, Store, Verdicts};
 use hivemind_core::{Limit, Period, Rate, Timestamp};
 use hivemind_mesh::sim::seated;
-use hivemind_mesh::{Carrier, Lane, MeshOptions, MeshStore, NodeId, OnUnreachable};
+use hivemind_mesh::{Carrier, Consistency, Lane, MeshOptions, MeshStore, NodeId, OnUnreachable};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::thread;
+use std::time::Duration;
 
 const NODES: usize = 3;
 const THREADS: usize = 6;
@@ -131,4 +132,28 @@ fn threads_on_three_nodes_never_admit_more_than_the_limit_and_nearly_all_of_it()
         assert!(admitted <= u64::from(BUDGET), "{limit}: {admitted} of {BUDGET}");
         assert!(admitted >= u64::from(BUDGET) * 9 / 10, "{limit}: only {admitted} of {BUDGET}");
     }
+}
+
+// Seen failing on: counters of local limits behind the node's lock.
+#[test]
+fn a_local_limit_is_decided_while_the_node_is_busy() {
+    let (mesh, limit) = (Mesh::new(), Limit::fixed_window(2, Period::DAY));
+    let (_, store) = mesh.stores.first().unwrap();
+    let local = Sharing { consistency: Some(Consistency::Local), ..Sharing::default() };
+    let batch = [Charge { sharing: local, ..charge(3, &limit) }];
+    let now = mesh.now();
+    let (said, heard) = std::sync::mpsc::channel();
+    let decided = thread::scope(|scope| {
+        store.with(|_| {
+            let batch = &batch;
+            scope.spawn(move || {
+                for _ in 0..3 {
+                    let verdicts = store.try_decide(batch, Context::at(now));
+                    let _ = said.send(verdicts.map(|verdicts| verdicts.committed));
+                }
+            });
+            (0..3).map(|_| heard.recv_timeout(Duration::from_secs(10)).ok().flatten()).collect::<Vec<_>>()
+        })
+    });
+    assert_eq!(decided, [Some(true), Some(true), Some(false)]);
 }

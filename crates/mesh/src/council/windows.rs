@@ -26,8 +26,7 @@ impl Council {
     /// The view that a window which starts at `start` begins in. Asking begins it: no
     /// fence is consented to any more that would put it into another.
     pub(crate) fn begin(&mut self, start: Timestamp) -> Begun {
-        let too_early = self.horizon.is_some_and(|horizon| start > horizon) && !self.is_alone();
-        if too_early || self.is_void(start) || self.undecided_from().is_some_and(|fence| fence <= start) {
+        if !self.may_begin(start) {
             return Begun::Unknown;
         }
         let Some(view) = self.chain.as_ref().and_then(|chain| chain.at(start)) else { return Begun::Unknown };
@@ -36,12 +35,25 @@ impl Council {
         Begun::In(view)
     }
 
+    /// Whether it is decided in which view a window that starts at `start` begins.
+    pub(crate) fn may_begin(&self, start: Timestamp) -> bool {
+        let too_early = self.horizon.is_some_and(|horizon| start > horizon) && !self.is_alone();
+        !too_early && !self.is_void(start) && self.undecided_from().is_none_or(|fence| fence > start)
+    }
+
     fn is_alone(&self) -> bool {
         self.head().is_some_and(|head| *head.members == [self.me.clone()])
     }
 
+    /// The present as the later middle of all clocks shows it. What has no windows changes hands by it: by their own
+    /// clocks one node would keep it while another has it already.
+    pub(crate) fn by_all(&self, now: Timestamp) -> Timestamp {
+        crate::clock::shown(now, self.lead)
+    }
+
     /// The view that holds now, for what has no windows; none while the vote on one that would hold is open.
     pub(crate) fn settled(&self, now: Timestamp) -> Option<&Arc<View>> {
+        let now = self.by_all(now);
         let undecided = self.is_in_doubt(now) || self.is_void(now);
         self.chain.as_ref().filter(|_| !undecided)?.at(now)
     }
@@ -65,8 +77,9 @@ impl Council {
     pub(crate) fn stays_until(&self, now: Timestamp) -> Timestamp {
         let fences = self.chain.iter().flat_map(Chain::iter).map(|view| view.fence);
         let void = self.void.iter().flat_map(|(from, to)| [*from, *to]);
-        let later = fences.chain(void).chain(self.undecided_from()).filter(|moment| *moment > now);
-        later.min().unwrap_or(Timestamp::MAX)
+        let all = fences.chain(void).chain(self.undecided_from());
+        let both = all.flat_map(|moment| [moment, crate::clock::shown(moment, self.lead.saturating_neg())]);
+        both.filter(|moment| *moment > now).min().unwrap_or(Timestamp::MAX)
     }
 
     /// Whether this run has owned `key` since that moment, as far back as is known.

@@ -271,6 +271,7 @@ impl Node {
                 {
                     till.note_spent(cost);
                 }
+                let recalls = !verdict.is_admitted() && till.may_recall(limit, decides);
                 page.follow_state(limit, &self.options);
                 if verdict.is_admitted()
                     && matches!(action, Action::Spend { .. })
@@ -280,6 +281,10 @@ impl Node {
                     if link.done.len() > MOST_UNDONE {
                         link.done.pop_front();
                     }
+                }
+                drop(page);
+                if recalls && matches!(action, Action::Spend { .. }) {
+                    self.recall(key, place.tag, cost, now); // For the next: this one does not wait.
                 }
                 Reply::Done(verdict)
             }

@@ -70,6 +70,11 @@ impl Node {
         }
         self.asks.values_mut().for_each(|ask| earlier(&mut ask.sent));
         self.parked.iter_mut().for_each(|parked| earlier(&mut parked.until));
+        self.shelf.books.retain(|slip| {
+            slip.book.set_back(earlier);
+            true
+        });
+        self.council.set_back(earlier);
         self.peers.set_back(earlier);
     }
 

@@ -268,7 +268,9 @@ impl Node {
                         OnUnreachable::Admit => i64::MAX / 2,
                     }
                 };
-                let exhausted = purse.is_exhausted(charge.cost, now);
+                // The owner was asked for what was lacking then, so that is compared with what is lacking now.
+                let lacking = u64::try_from(signed(charge.cost).saturating_sub(can)).unwrap_or(0);
+                let exhausted = purse.is_exhausted(lacking, now);
                 let final_word = last || !heard || exhausted || bounded;
                 let left = if heard { purse.left } else { 0 };
                 Found::Here(Known::Rights { can, left, own: purse.spent(), ends, final_word })

@@ -13,11 +13,12 @@ use hivemind_core::{Limit, Timestamp};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::fmt::Write;
 use std::hash::Hasher;
+use std::sync::Arc;
 
 /// A copy counts alone anew: what is counted alone is not what a model is about.
 impl Clone for LocalCounters {
     fn clone(&self) -> Self {
-        Self(MemoryStore::new(StoreOptions::default()))
+        Self(Arc::new(MemoryStore::new(StoreOptions::default())))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::dictionary::Subject;
 use crate::frame::{Item, Place, Word};
 use crate::member::Member;
 use crate::options::Consistency;
-use crate::page::{Page, Regime, Side};
+use crate::page::{Page, Side};
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Context, Key, Op};
 use std::time::Duration;
@@ -52,8 +52,8 @@ impl Node {
                 let tag = tag_at(&charge.limit, context.now);
                 let page = shelf.books.page(&charge.key, tag).filter(|_| lacks);
                 page.is_some_and(|page| {
-                    let regime = Regime::of(&charge.limit, page.view.members().len(), options);
-                    matches!(&page.side, Side::Till(till) if regime != Regime::Decides && (till.held() > 0 || till.is_inherited()))
+                    let decides = page.decides(&charge.limit, options);
+                    matches!(&page.side, Side::Till(till) if till.may_recall(&charge.limit, decides))
                 })
             })
     }
@@ -63,13 +63,14 @@ impl Node {
         let Some(mut book) = self.shelf.books.get_mut(&key) else { return false };
         let limit = book.limit;
         let Some(page) = book.page(tag) else { return false };
-        let regime = Regime::of(&limit, page.view.members().len(), &self.options);
-        if !self.options.recall || regime == Regime::Decides || cost > u64::from(limit.burst()) {
+        let decides = page.decides(&limit, &self.options);
+        if !self.options.recall || cost > u64::from(limit.burst()) {
             return false;
         }
         let (view, moment) = (std::sync::Arc::clone(&page.view), Page::moment(tag, &limit, now));
         let Side::Till(till) = &mut page.side else { return false };
-        if till.left(&limit, moment).saturating_add(till.held()) < cost && !till.is_inherited() {
+        let is_enough = till.left(&limit, moment).saturating_add(till.held()) >= cost || till.is_inherited();
+        if !is_enough || !till.may_recall(&limit, decides) {
             return false;
         }
         // What was recalled a moment ago is on its way.

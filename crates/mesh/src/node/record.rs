@@ -27,11 +27,12 @@ impl Node {
         let spends = matches!(action, Action::Spend { .. }) && trial.verdict.is_admitted();
         if book.page(tag).is_none() && !eventual {
             let admitted = book.alone_in(tag);
-            book.alone = match action {
-                _ if spends || action == Action::Debit => (tag, admitted.saturating_add(charge.cost)),
-                Action::Refund => (tag, admitted.saturating_sub(charge.cost)),
+            let admitted = match action {
+                _ if spends || action == Action::Debit => admitted.saturating_add(charge.cost),
+                Action::Refund => admitted.saturating_sub(charge.cost),
                 _ => return 0,
             };
+            book.admit_alone(tag, admitted);
             self.beyond_rights = self.beyond_rights.saturating_add(if spends { charge.cost } else { 0 });
             return 0;
         }

@@ -34,6 +34,10 @@ impl Node {
             self.tell_views(now);
         }
         self.views_may_have_changed(now);
+        if self.council.stays_until(now) < Timestamp::MAX {
+            // A fence is ahead, and what other clocks show of it may have changed.
+            self.shelf.views_changed();
+        }
         if now.since(self.synced) >= self.options.sync_interval {
             self.synced = now;
             self.return_all_if_leaving(now);

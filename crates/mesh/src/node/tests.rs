@@ -5,6 +5,7 @@ mod batches;
 mod hostile;
 mod resets;
 mod shares;
+mod times;
 mod tokens;
 
 use super::{Decided, Node, Output, Ticket};

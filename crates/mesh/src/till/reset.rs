@@ -6,6 +6,14 @@ use hivemind_core::algorithm::Action;
 use hivemind_core::{Limit, Timestamp};
 
 impl Till {
+    /// The clock was set back: whatever was done in what is now the future may be done again.
+    pub(crate) fn forget_times(&mut self) {
+        self.recalled = None;
+        for account in &mut self.accounts {
+            (account.told, account.active) = (Timestamp::EPOCH, Timestamp::EPOCH);
+        }
+    }
+
     /// The counter begins anew, but for what members hold.
     pub(crate) fn reset(&mut self, limit: &Limit, now: Timestamp) {
         self.state = None;

@@ -47,6 +47,15 @@ impl Till {
         by_rights.saturating_add(brought)
     }
 
+    /// Whether members may hold something that would come back. Where the owner decides everything they hold nothing of
+    /// its windows; of a bucket they may, from before it decided everything, or for `bounded` requests.
+    pub(crate) fn may_recall(&self, limit: &Limit, decides: bool) -> bool {
+        if decides && !matches!(limit, Limit::TokenBucket(_)) {
+            return false;
+        }
+        self.held() > 0 || self.inherited && !decides
+    }
+
     /// How much can be given back. Where rights are lent the counter holds what nobody has spent yet, and that
     /// must not come back by a refund; a bucket has the room for what may.
     pub(crate) fn refundable(&self, limit: &Limit, decides: bool) -> u64 {
@@ -67,7 +76,8 @@ impl Till {
             let share = self.share;
             let idle = self.accounts.iter().enumerate().filter(|(_, account)| account.held(share) == 0);
             if let Some((index, _)) = idle.min_by_key(|(_, account)| account.active) {
-                self.accounts.remove(index);
+                let given = self.accounts.remove(index).heard.given;
+                self.given_done = self.given_done.saturating_sub(given);
                 return true;
             }
         }
@@ -80,7 +90,10 @@ impl Till {
             && self.accounts.iter().any(|account| is_over(&account.member))
         {
             self.earn(limit, now);
-            self.accounts.retain(|account| !is_over(&account.member));
+            let over = self.accounts.extract_if(.., |account| is_over(&account.member));
+            // What they gave back was done, and is not among what the others give back.
+            let given = over.map(|account| account.heard.given).fold(0, u64::saturating_add);
+            self.given_done = self.given_done.saturating_sub(given);
         }
     }
 

@@ -50,3 +50,22 @@ fn what_is_to_be_done_is_done_once_however_late_the_network_repeats_it() {
     mesh.deliver();
     assert_eq!(mesh.passed(1, 5, &[charge(key, &limit)]), 0);
 }
+
+/// The owner did not have four; it has two.
+///
+/// Seen failing on: what a request costs, compared with what another one lacked.
+#[test]
+fn an_owner_that_lacked_more_is_asked_for_less() {
+    let limit = Limit::fixed_window(20, Period::HOUR);
+    let mut mesh = Mesh::new(3, &MeshOptions { recall: false, ..strict() });
+    let key = mesh.key(0, 1);
+    let costs = |cost| Charge { cost: Cost::new(cost), ..charge(key, &limit) };
+    let other = mesh.key(2, 2);
+    let five = Limit::fixed_window(5, Period::HOUR);
+    assert_eq!(mesh.passed(2, 9, &[charge(other, &five)]), 5);
+    // Three are asked for and not spent.
+    assert!(!mesh.passes(1, &[costs(3), charge(other, &five)]));
+    assert_eq!(mesh.passed(0, 15, &[charge(key, &limit)]), 15);
+    assert!(!mesh.passes(1, &[costs(7)]), "there are five");
+    assert!(mesh.passes(1, &[costs(5)]), "it has three, and the owner two");
+}
