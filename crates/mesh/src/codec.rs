@@ -44,7 +44,9 @@ impl<'a> Encoder<'a> {
         writer.number(header.generation.0);
         writer.number(header.to.0);
         writer.number(header.time.as_nanos() / 1_000);
+        writer.number(header.dictionary);
         writer.number(u64::from(header.known));
+        writer.number(header.known_of);
         if let Some(head) = header.head {
             writer.fixed(head.0);
         }
@@ -145,7 +147,9 @@ pub(crate) fn read_header(bytes: &[u8]) -> Result<(Header, Reader<'_>), Unreadab
     let generation = Generation(reader.number()?);
     let to = Generation(reader.number()?);
     let time = Timestamp::from_nanos(reader.number()?.checked_mul(1_000).ok_or(Unreadable)?);
+    let dictionary = reader.number()?;
     let known = u32::try_from(reader.number()?).map_err(|_| Unreadable)?;
+    let known_of = reader.number()?;
     let head = if flags & 2 == 0 { None } else { Some(ViewId(reader.fixed()?)) };
     let echo = if flags & 4 == 0 {
         None
@@ -157,7 +161,9 @@ pub(crate) fn read_header(bytes: &[u8]) -> Result<(Header, Reader<'_>), Unreadab
     let rules = if flags & 8 == 0 { 0 } else { reader.number()? };
     let rules = u32::try_from(rules).map_err(|_| Unreadable)?;
     let slew_us = if flags & 16 == 0 { 0 } else { reader.signed()? };
-    Ok((Header { generation, time, slew_us, head, leaving, rules, known, to, echo }, reader))
+    let header =
+        Header { generation, time, slew_us, head, leaving, rules, dictionary, known, known_of, to, echo };
+    Ok((header, reader))
 }
 
 /// The items of a frame, one after the other.

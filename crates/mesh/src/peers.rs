@@ -192,6 +192,11 @@ impl Peers {
         offset.is_some_and(|offset| clock::is_too_far(Duration::from_nanos(offset.unsigned_abs()), limit))
     }
 
+    /// What the clock of a peer showed in the newest of its frames.
+    pub(crate) fn newest(&self, id: &NodeId) -> Option<Timestamp> {
+        self.all.get(id).map(|peer| peer.time)
+    }
+
     pub(crate) fn get(&self, id: &NodeId) -> Option<&Peer> {
         self.all.get(id)
     }
