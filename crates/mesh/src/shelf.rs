@@ -68,6 +68,9 @@ impl Shelf {
         now: Timestamp,
     ) -> Result<OpenBook<'_>, NoPage> {
         self.see(now);
+        if tag != 0 && matches!(limit, Limit::TokenBucket(_)) {
+            return Err(NoPage::NoView);
+        }
         let parts = self.books.parts();
         if !parts.is_fresh(now) {
             parts.begin_epoch(council.stays_until(now));

@@ -38,7 +38,7 @@ fn place() -> impl Strategy<Value = Place> {
     (0..3_u64, limits(), 0..3_u64, any::<u64>()).prop_map(|(key, limit, view, tag)| Place {
         subject: Subject { key: Key::from_bits(key, key), limit },
         view: ViewId(view),
-        tag,
+        tag: if matches!(limit, Limit::TokenBucket(_)) { 0 } else { tag },
     })
 }
 
@@ -122,7 +122,7 @@ fn view() -> impl Strategy<Value = View> {
 
 fn item() -> impl Strategy<Value = Item> {
     let about = place().prop_flat_map(|place| {
-        let bucket = has_serial(&place);
+        let bucket = has_serial(&place.subject.limit);
         prop_oneof![
             report(bucket).prop_map(move |report| Item::Report(place, report)),
             word(bucket).prop_map(move |word| Item::Word(place, word)),

@@ -84,3 +84,27 @@ fn no_owner_makes_a_member_admit_more_than_one_bucket_would() {
     let earned = mesh.now.since(start).as_millis() / 100;
     assert!(u128::from(passed) <= 40 + earned + 1, "{passed} in {:?}", mesh.now.since(start));
 }
+
+/// Seen failing on: a page for whatever window a frame says that a bucket is in, with a whole bucket in it.
+#[test]
+fn no_frame_gives_a_bucket_a_second_page() {
+    for (limit, by_frame) in
+        [(bucket(1, 40), true), (bucket(1, 40), false), (bucket(1, 5), true), (bucket(1, 5), false)]
+    {
+        let mut mesh = Mesh::new(3, &strict());
+        let key = mesh.key(0, 1);
+        let burst = usize::try_from(limit.burst()).expect("small");
+        assert_eq!(mesh.passed(0, 60, &[charge(key, &limit)]), burst);
+        let from = mesh.nodes[2].member().clone();
+        for (id, told) in [(701, limit), (702, bucket(1, 400))] {
+            let place = Place { tag: 5, ..mesh.place(key, &told) };
+            if by_frame {
+                mesh.forge((2, 0), None, &[Item::Report(place, Report::default())]);
+            } else {
+                let now = mesh.now;
+                mesh.nodes[0].on_ask(now, &from, id, &place, &Report::default(), Want::Look);
+            }
+        }
+        assert_eq!(mesh.passed(0, 60, &[charge(key, &limit)]), 0, "{limit}");
+    }
+}
