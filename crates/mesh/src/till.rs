@@ -326,7 +326,7 @@ impl Till {
         self.refund_given(limit, decides, now);
     }
 
-    fn knows(&self, member: &Member) -> bool {
+    pub(crate) fn knows(&self, member: &Member) -> bool {
         self.accounts.iter().any(|account| account.member == *member)
     }
 

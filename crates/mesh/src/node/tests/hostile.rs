@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::frame::{Report, Want, Word};
+use crate::page::Side;
 
 /// Seen failing on: a return of a share by whoever says that it had one, each run of it anew.
 #[test]
@@ -106,5 +107,43 @@ fn no_frame_gives_a_bucket_a_second_page() {
             }
         }
         assert_eq!(mesh.passed(0, 60, &[charge(key, &limit)]), 0, "{limit}");
+    }
+}
+
+fn accounts(mesh: &mut Mesh, key: Key) -> usize {
+    let mut book = mesh.nodes[0].shelf.books.get_mut(&key).expect("it was asked for");
+    let page = book.pages.last_mut().expect("a page");
+    let Side::Till(till) = &page.side else { return 0 };
+    till.accounts().len()
+}
+
+/// Seen failing on: an account for each that is told that there is nothing; one for each run of a name.
+#[test]
+fn asks_make_no_more_accounts_than_there_may_be() {
+    for limit in
+        [Limit::fixed_window(60, Period::HOUR), Limit::sliding_window(60, Period::HOUR), bucket(10, 100)]
+    {
+        let mut mesh = Mesh::new(3, &strict());
+        let (key, now) = (mesh.key(0, 1), mesh.now);
+        let place = mesh.place(key, &limit);
+        let asks = |id| {
+            let want = [Want::Lend { need: 1_000, ahead: 0 }, Want::Look][usize::from(id % 2 == 0)];
+            [Item::Ask { id, place, report: Report::default(), want }]
+        };
+        for generation in 5..500 {
+            mesh.forge((2, 0), Some(Generation(generation)), &asks(generation));
+            mesh.mail.clear();
+        }
+        let of_one = accounts(&mut mesh, key);
+        assert!(of_one <= 3, "{of_one} of one name by {limit}");
+        for number in 0..400 {
+            let stranger = NodeId::new(format!("x{number}"));
+            let frame = mesh.forged((&stranger, 0), Generation(1), &asks(number));
+            mesh.nodes[0].on_frame(now, &stranger, &frame);
+            mesh.collect();
+            mesh.mail.clear();
+        }
+        let all = accounts(&mut mesh, key);
+        assert!(all <= 256, "{all} by {limit}");
     }
 }
