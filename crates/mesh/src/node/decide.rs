@@ -57,13 +57,7 @@ impl Node {
         }
         self.shelf.books.see(context.now);
         let owed = Owed::list(batch, &self.options);
-        for charge in &owed {
-            if charge.op == Op::Spend
-                && let Some(mut book) = self.shelf.books.get_mut(&charge.key)
-            {
-                book.demand.note(charge.cost, context.now);
-            }
-        }
+        self.note_demand(&owed, context.now);
         let ticket = Ticket(self.number());
         match self.attempt(ticket, &owed, context, &Stage::Fresh, Try::Ask) {
             Attempt::Done(verdicts) => Decided::Now(verdicts),
@@ -84,7 +78,8 @@ impl Node {
         batch.iter().all(|charge| charge.sharing.consistency.unwrap_or(default) == Consistency::Local)
     }
 
-    /// Decides them if that needs no waiting. If not, nothing was recorded and nobody asked.
+    /// Decides them if that needs no waiting. If not, nothing was recorded and nobody asked. What a bounded limit
+    /// lacks is asked for, for the next one: that is among the outputs.
     pub fn try_decide(&mut self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
         let local = context;
         let context = self.by_mesh_clock(context);
@@ -99,8 +94,19 @@ impl Node {
         self.shelf.books.see(context.now);
         let owed = Owed::list(batch, &self.options);
         match self.attempt(Ticket(0), &owed, context, &Stage::Fresh, Try::Probe) {
-            Attempt::Done(verdicts) => Some(verdicts),
+            Attempt::Done(verdicts) => {
+                self.note_demand(&owed, context.now);
+                Some(verdicts)
+            }
             Attempt::Wait(_) | Attempt::WouldWait => None,
+        }
+    }
+
+    pub(super) fn note_demand(&mut self, batch: &[Owed], now: Timestamp) {
+        for charge in batch.iter().filter(|charge| charge.op == Op::Spend) {
+            if let Some(mut book) = self.shelf.books.get_mut(&charge.key) {
+                book.demand.note(charge.cost, now);
+            }
         }
     }
 
@@ -181,7 +187,7 @@ impl Node {
                 return Attempt::WouldWait;
             }
         }
-        if how == Try::Ask {
+        if how != Try::Last {
             self.ask_for_the_next(batch, &trials, context);
         }
         if how == Try::Ask && !doomed && self.ask_for_rights(ticket, batch, &trials, context) {

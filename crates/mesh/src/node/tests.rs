@@ -2,6 +2,7 @@
 
 mod asked;
 mod batches;
+mod bounded;
 mod hostile;
 mod links;
 mod resets;
