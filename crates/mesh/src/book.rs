@@ -18,6 +18,8 @@ pub(crate) struct Book {
     pub(crate) before: Option<Box<Limit>>,
     /// Whether the limit is this node's own, or one that a peer told.
     pub(crate) own: bool,
+    /// Whether a peer had it opened, and nobody here has asked for it since.
+    pub(crate) told: bool,
     pub(crate) pages: SmallVec<[Page; 1]>,
     /// The ask for rights that is under way.
     pub(crate) asked: Option<u64>,
@@ -62,6 +64,7 @@ impl Book {
             limit,
             before: None,
             own: false,
+            told: false,
             pages: SmallVec::new(),
             demand,
             asked: None,

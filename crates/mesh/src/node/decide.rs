@@ -213,7 +213,7 @@ impl Node {
             return self.find_without_view(charge, tag, now);
         }
         let mut book = shelf.open(council, options, (charge.key, limit, tag), now)?;
-        book.own = true;
+        (book.own, book.told) = (true, false);
         // What is found here holds until the batch is settled.
         book.still = true;
         let page = book.page(tag).ok_or(NoPage::NoView)?;

@@ -154,8 +154,18 @@ impl Node {
             if counts || !may_tell {
                 limit = here;
             }
+        } else if !self.may_open(from, place) {
+            return None;
         }
+        let is_new = here.is_none();
         let Self { shelf, council, options, .. } = self;
+        if is_new {
+            let is_open = shelf.open(council, options, (key, &limit, place.tag), now).is_ok();
+            shelf.books.note_told(&key);
+            if !is_open {
+                return None;
+            }
+        }
         let mut book = shelf.open(council, options, (key, &limit, place.tag), now).ok()?;
         let me = &council.me;
         let page = book.page(place.tag)?;
@@ -170,6 +180,15 @@ impl Node {
             }
         }
         Some(limit)
+    }
+
+    /// Whether a peer may have a book opened here: for a counter that this node owns, or to recall what is held of one
+    /// that the peer owns. Half of the shelf is for what is asked for here.
+    fn may_open(&self, from: &Member, place: &Place) -> bool {
+        let view = self.council.chain().and_then(|chain| chain.find(place.view));
+        let owner = view.and_then(|view| view.owner(place.subject.key));
+        let concerns = owner.is_some_and(|owner| owner == from || *owner == self.council.me);
+        concerns && self.shelf.books.told() < self.options.max_keys.div_ceil(2)
     }
 
     /// Where the owner decides everything, it also decides which window it is.

@@ -147,3 +147,35 @@ fn asks_make_no_more_accounts_than_there_may_be() {
         assert!(all <= 256, "{all} by {limit}");
     }
 }
+
+/// Seen failing on: a book for every counter that a peer speaks of, whoever owns it.
+#[test]
+fn a_peer_fills_half_of_the_shelf_at_most_and_only_with_what_this_node_owns() {
+    let limit = Limit::fixed_window(60, Period::HOUR);
+    let mut mesh = Mesh::new(3, &MeshOptions { max_keys: 40, ..strict() });
+    let keys: Vec<Key> = (0..900).map(|number| Key::from_bits(number, number.wrapping_mul(SECRET))).collect();
+    let view = mesh.nodes[0].view().expect("they are seated").clone();
+    let (own, others): (Vec<Key>, Vec<Key>) =
+        keys.into_iter().partition(|key| view.owner(*key) == Some(mesh.nodes[0].member()));
+    for (id, key) in others.iter().enumerate() {
+        let (id, place) = (id as u64, mesh.place(*key, &limit));
+        let ask = Item::Ask { id, place, report: Report::default(), want: Want::Look };
+        let word = Word { recall: true, ..Word::default() };
+        let owner = view.owner(*key).expect("an owner").id.clone();
+        let from = if owner == mesh.nodes[1].member().id { 2 } else { 1 };
+        mesh.forge((from, 0), None, &[Item::Report(place, Report::default()), ask, Item::Word(place, word)]);
+    }
+    assert_eq!(mesh.nodes[0].standing(mesh.now).keys, 0);
+    for key in &own {
+        mesh.forge((2, 0), None, &[Item::Report(mesh.place(*key, &limit), Report::default())]);
+    }
+    assert_eq!(mesh.nodes[0].standing(mesh.now).keys, 20);
+    // What is asked for here is no peer's, and makes room for theirs.
+    assert!(own.iter().take(20).all(|key| mesh.passes(0, &[charge(*key, &limit)])));
+    assert_eq!(mesh.nodes[0].standing(mesh.now).unshared, 0);
+    mesh.pass(1_100);
+    for key in &own {
+        mesh.forge((2, 0), None, &[Item::Report(mesh.place(*key, &limit), Report::default())]);
+    }
+    assert_eq!(mesh.nodes[0].standing(mesh.now).keys, 40);
+}
