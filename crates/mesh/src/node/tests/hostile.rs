@@ -179,3 +179,19 @@ fn a_peer_fills_half_of_the_shelf_at_most_and_only_with_what_this_node_owns() {
     }
     assert_eq!(mesh.nodes[0].standing(mesh.now).keys, 40);
 }
+
+/// Seen failing on: the largest number there is, which no other account can follow.
+#[test]
+fn no_member_uses_up_the_numbers_of_accounts() {
+    let limit = bucket(10, 100);
+    let mut mesh = Mesh::new(3, &strict());
+    let key = mesh.key(0, 1);
+    let place = mesh.place(key, &limit);
+    let report = Report { serial: u64::MAX, ..Report::default() };
+    mesh.forge((2, 0), None, &[Item::Ask { id: 9, place, report, want: Want::Lend { need: 1, ahead: 0 } }]);
+    assert!(mesh.passes(1, &[charge(key, &limit)]));
+    let mut book = mesh.nodes[1].shelf.books.get_mut(&key).expect("it was used");
+    let Side::Purse(purse) = &book.page(0).expect("a page").side else { panic!("it is not the owner") };
+    let latest = mesh.now.as_nanos() + 120_000_000_000;
+    assert!((1..latest).contains(&purse.serial), "{}", purse.serial);
+}
