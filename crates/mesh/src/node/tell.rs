@@ -142,10 +142,12 @@ impl Node {
             let decides = page.decides(&limit, options);
             match &mut page.side {
                 Side::Purse(purse) => {
-                    let owner = page.view.owner(key).map(|owner| owner.id.clone());
-                    let repeats = purse.is_unconfirmed() && now.since(purse.reported) >= again;
+                    let owner = page.view.owner(key);
+                    // Once it is heard again it is told again.
+                    let heard = owner.is_some_and(|owner| peers.is_heard(owner, now));
+                    let repeats = heard && purse.is_unconfirmed() && now.since(purse.reported) >= again;
                     if (purse.has_news() || repeats)
-                        && let Some(link) = owner.and_then(|owner| links.get_mut(&owner))
+                        && let Some(link) = owner.and_then(|owner| links.get_mut(&owner.id))
                     {
                         let report = Report { eventual, ..purse.report() };
                         link.items.push(Item::Report(place, report));

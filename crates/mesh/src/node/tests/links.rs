@@ -59,3 +59,39 @@ fn a_dictionary_that_is_full_is_followed_by_another() {
     let last = length(&mut mesh, keys[1]);
     assert!(last <= lengths[1] + 2, "{last} after {lengths:?}");
 }
+
+/// Frames of one node to a name within a second, of which it hears nothing.
+fn sent(mesh: &mut Mesh, from: usize, to: &NodeId, counts: impl Fn(&[u8]) -> bool) -> usize {
+    let mut sent = 0;
+    for _ in 0..100 {
+        mesh.now = mesh.now.saturating_add(std::time::Duration::from_millis(10));
+        let now = mesh.now;
+        mesh.nodes[from].on_tick(now);
+        let outputs: Vec<Output> = mesh.nodes[from].outputs().collect();
+        let is_one = |output: &&Output| matches!(output, Output::Send { to: name, frame, .. } if name == to && counts(frame));
+        sent += outputs.iter().filter(is_one).count();
+    }
+    sent
+}
+
+/// Seen failing on: what is not confirmed is told again and again to who is not heard (as it was first written).
+#[test]
+fn reports_to_an_owner_that_is_not_heard_are_told_once_and_again_when_it_is() {
+    let limit = Limit::fixed_window(60, Period::HOUR);
+    let mut mesh = Mesh::new(3, &strict());
+    let key = mesh.key(0, 1);
+    let owner = mesh.nodes[0].member().id.clone();
+    mesh.cut = vec![0];
+    mesh.pass(1_000);
+    // More than it holds: the rest is owed, and told until it is confirmed.
+    let debit = Charge { op: Op::Debit, cost: Cost::new(30), ..charge(key, &limit) };
+    assert!(mesh.passes(1, &[debit]));
+    let reports = sent(&mut mesh, 1, &owner, is_about_counters);
+    assert_eq!(reports, 0, "after the first");
+    mesh.cut.clear();
+    mesh.pass(1_000);
+    let tag = mesh.place(key, &limit).tag;
+    let mut page = mesh.nodes[0].shelf.books.page(&key, tag).expect("it heard of it");
+    let crate::page::Side::Till(till) = &mut page.side else { panic!("it is the owner") };
+    assert_eq!(till.spent(), 30);
+}
