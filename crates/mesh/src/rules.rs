@@ -45,6 +45,11 @@ impl Rules {
         }
     }
 
+    /// Forgets peers that nothing is left of.
+    pub(crate) fn forget(&mut self, stays: impl Fn(&NodeId) -> bool) {
+        self.there.retain(|peer, _| stays(peer));
+    }
+
     /// Whether a peer goes by the same rules, as its last frame said.
     pub(crate) fn agree(&self, peer: &NodeId) -> bool {
         self.there.get(peer).is_none_or(|(there, _)| *there == self.here)

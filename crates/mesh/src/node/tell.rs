@@ -112,6 +112,8 @@ impl Node {
             let never_spoke = link.generation == Generation::default();
             link.unknown_for < UNKNOWN_FOR || never_spoke && peers.may_answer(id)
         });
+        council.rules.forget(|id| links.contains_key(id));
+        peers.forget_silent(|id| links.contains_key(id));
     }
 
     /// Tells what changed, to each peer what concerns it.
@@ -183,15 +185,8 @@ impl Node {
     fn break_silence(&mut self, now: Timestamp) {
         // Well below the time after which silence counts.
         let longest = self.options.council.staleness / 3;
-        let quiet: Vec<NodeId> = self
-            .links
-            .keys()
-            .filter(|id| {
-                let sent = self.peers.get(id).map_or(Timestamp::EPOCH, |peer| peer.sent);
-                now.since(sent) >= longest
-            })
-            .cloned()
-            .collect();
+        let quiet = self.links.keys().filter(|id| self.peers.is_left_alone(id, now, longest));
+        let quiet: Vec<NodeId> = quiet.cloned().collect();
         for peer in quiet {
             self.send(&peer, Lane::Sync, &[], now);
         }

@@ -60,6 +60,28 @@ fn a_dictionary_that_is_full_is_followed_by_another() {
     assert!(last <= lengths[1] + 2, "{last} after {lengths:?}");
 }
 
+/// Seen failing on: the rules of every name that was ever heard.
+#[test]
+fn the_rules_of_peers_that_are_gone_are_forgotten() {
+    let mut mesh = Mesh::new(2, &strict());
+    mesh.nodes[0].reload(7, mesh.now);
+    let names: Vec<NodeId> = mesh.nodes.iter().map(|node| node.member().id.clone()).collect();
+    mesh.nodes[0].discover(names);
+    for number in 0..50 {
+        let (guest, now) = (NodeId::new(format!("guest-{number}")), mesh.now);
+        let frame = mesh.forged((&guest, 0), Generation(1), &[]);
+        mesh.nodes[0].on_frame(now, &guest, &frame);
+    }
+    let rules = |mesh: &Mesh| format!("{:?}", mesh.nodes[0].council.rules);
+    assert!(rules(&mesh).contains("guest-49"));
+    for _ in 0..200 {
+        mesh.tick(1_000);
+        mesh.deliver();
+    }
+    assert!(!rules(&mesh).contains("guest"), "{}", rules(&mesh));
+    assert!(rules(&mesh).contains(mesh.nodes[1].member().id.as_str()));
+}
+
 /// Frames of one node to a name within a second, of which it hears nothing.
 fn sent(mesh: &mut Mesh, from: usize, to: &NodeId, counts: impl Fn(&[u8]) -> bool) -> usize {
     let mut sent = 0;
@@ -94,4 +116,14 @@ fn reports_to_an_owner_that_is_not_heard_are_told_once_and_again_when_it_is() {
     let mut page = mesh.nodes[0].shelf.books.page(&key, tag).expect("it heard of it");
     let crate::page::Side::Till(till) = &mut page.side else { panic!("it is the owner") };
     assert_eq!(till.spent(), 30);
+}
+
+/// Seen failing on: a frame at every interval (as it was first written).
+#[test]
+fn a_name_that_never_answered_hears_no_more_than_any_other() {
+    let mut mesh = Mesh::new(2, &strict());
+    let nobody = NodeId::new("nobody");
+    mesh.nodes[0].meet(nobody.clone());
+    let frames = sent(&mut mesh, 0, &nobody, |_| true);
+    assert!((4..=7).contains(&frames), "{frames} in a second");
 }
