@@ -211,7 +211,7 @@ proptest! {
 ///
 /// Seen failing on: a counter that is spelt out each time.
 #[test]
-fn an_update_takes_8_to_12_bytes() {
+fn an_update_of_a_busy_counter_takes_12_bytes_at_most() {
     let limit = Limit::fixed_window(1_000, Period::SECOND);
     let time = Timestamp::from_millis(1_700_000_000_123);
     let header = Header {
