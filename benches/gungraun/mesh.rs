@@ -10,7 +10,7 @@ use hivemind_core::store::{
 };
 use hivemind_core::{Limit, Period, Timestamp};
 use hivemind_mesh::sim::seated;
-use hivemind_mesh::{Carrier, Decided, Lane, Members, MeshOptions, MeshStore, Node, NodeId, Output};
+use hivemind_mesh::{Carrier, Decided, Lane, MeshOptions, MeshStore, Node, NodeId, Output};
 use std::hint::black_box;
 
 /// Ten seconds after a midnight.
@@ -61,9 +61,8 @@ fn member(limit: Limit) -> Ready<MeshStore<Nobody>> {
 fn node_that(limit: Limit, owns: bool) -> Ready<MeshStore<Nobody>> {
     let charge = charge(Box::leak(Box::new(limit)));
     let mut nodes = seated(3, &MeshOptions::default(), before());
-    let names: Vec<_> = nodes.iter().map(|node| node.member().id.clone()).collect();
-    let owner = Members::new(names.clone()).owner(KEY).cloned();
-    let chosen = names.iter().position(|name| (Some(name) == owner.as_ref()) == owns).unwrap_or(0);
+    let is_owner = |node: &Node| node.view().and_then(|view| view.owner(KEY)) == Some(node.member());
+    let chosen = nodes.iter().position(|node| is_owner(node) == owns).unwrap_or(0);
     // Who holds nothing asks, and the more was asked for lately the more it is lent: in the end enough for some more.
     let mut asked = false;
     for round in 0..400 {

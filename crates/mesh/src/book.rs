@@ -18,6 +18,8 @@ pub(crate) struct Book {
     pub(crate) before: Option<Box<Limit>>,
     /// Who told the limit.
     pub(crate) source: Source,
+    /// Whether a peer had it opened, and nobody here has asked for it since.
+    pub(crate) told: bool,
     pub(crate) pages: SmallVec<[Page; 1]>,
     /// The ask for rights that is under way.
     pub(crate) asked: Option<u64>,
@@ -101,6 +103,7 @@ impl Book {
             limit,
             before: None,
             source: Source::Others,
+            told: false,
             pages: SmallVec::new(),
             demand,
             asked: None,
@@ -162,12 +165,16 @@ impl Book {
         self.pages.iter_mut().rev().find(|page| page.tag == tag)
     }
 
-    /// Adds a page, and drops the oldest where there are too many.
+    /// Adds a page, and drops the one that is furthest from it where there are too many: mostly the oldest.
     pub(crate) fn add(&mut self, page: Page) {
-        let place = self.pages.iter().position(|other| other.tag > page.tag).unwrap_or(self.pages.len());
+        let tag = page.tag;
+        let place = self.pages.iter().position(|other| other.tag > tag).unwrap_or(self.pages.len());
         self.pages.insert(place, page);
+        let (first, last) = (self.pages.first(), self.pages.last());
+        let far = |other: Option<&Page>| other.map_or(0, |other| other.tag.abs_diff(tag));
+        let oldest_goes = far(first) >= far(last);
         if self.pages.len() > MOST_PAGES {
-            self.pages.remove(0);
+            self.pages.remove(if oldest_goes { 0 } else { self.pages.len() - 1 });
         }
     }
 }
@@ -205,5 +212,39 @@ impl Demand {
     )]
     pub(crate) fn within(&self, span: Duration, now: Timestamp) -> u64 {
         (self.rate * self.kept(now) * span.as_secs_f32()) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::member::Member;
+    use crate::options::MeshOptions;
+    use crate::owner::NodeId;
+    use crate::view::View;
+    use hivemind_core::Period;
+    use hivemind_core::store::Key;
+    use std::sync::Arc;
+
+    /// Seen failing on: the first one goes, also where that is the new one (as it was first written).
+    #[test]
+    fn a_page_that_is_added_stays_and_the_furthest_from_it_goes() {
+        let limit = Limit::fixed_window(10, Period::SECOND);
+        let me = Member::new(NodeId::new("a"), 1);
+        let view = Arc::new(View::founded(me.clone(), Timestamp::EPOCH));
+        for (tags, added, stay) in [
+            ([5, 6, 7, 8], 9, [6, 7, 8, 9]),
+            ([5, 6, 7, 8], 2, [2, 5, 6, 7]),
+            ([1, 6, 7, 8], 9, [6, 7, 8, 9]),
+            ([1, 2, 3, 90], 4, [1, 2, 3, 4]),
+        ] {
+            let mut book = Book::new(limit, Timestamp::EPOCH, 0);
+            for tag in tags.into_iter().chain([added]) {
+                let key = Key::from_bits(1, 1);
+                let options = MeshOptions::default();
+                book.add(Page::begun(tag, Arc::clone(&view), (&me, key, &limit), &options, Timestamp::EPOCH));
+            }
+            assert_eq!(book.pages.iter().map(|page| page.tag).collect::<Vec<_>>(), stay);
+        }
     }
 }

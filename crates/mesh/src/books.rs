@@ -17,6 +17,8 @@ pub(crate) struct Books {
     parts: Arc<Parts>,
     /// Only the node adds and removes.
     count: usize,
+    /// Those that a peer had opened, at most: which of them were asked for here since is counted now and then.
+    told: usize,
     /// The present, as the node last heard of it: what is found spent on a slip was spent by then.
     now: Timestamp,
     /// By how much the mesh clock was moved forward: what a bucket does not earn for.
@@ -25,7 +27,7 @@ pub(crate) struct Books {
 
 impl Books {
     pub(crate) fn new() -> Self {
-        Self { parts: Arc::new(Parts::new()), count: 0, now: Timestamp::EPOCH, gained: 0 }
+        Self { parts: Arc::new(Parts::new()), count: 0, told: 0, now: Timestamp::EPOCH, gained: 0 }
     }
 
     pub(crate) fn parts(&self) -> &Arc<Parts> {
@@ -45,6 +47,19 @@ impl Books {
 
     pub(crate) fn len(&self) -> usize {
         self.count
+    }
+
+    /// How many books peers had opened, at most.
+    pub(crate) fn told(&self) -> usize {
+        self.told
+    }
+
+    /// A peer had this book opened, for whom nobody here has asked.
+    pub(crate) fn note_told(&mut self, key: &Key) {
+        let Some(mut book) = self.get_mut(key) else { return };
+        book.told = true;
+        drop(book);
+        self.told += 1;
     }
 
     /// Opens a book, if there is one.
@@ -90,20 +105,21 @@ impl Books {
             part.slips.clear();
             part.listed.clear();
         }
-        self.count = 0;
+        (self.count, self.told) = (0, 0);
     }
 
     /// Keeps only those books that `keeps` says are to stay.
     pub(crate) fn retain(&mut self, mut keeps: impl FnMut(&mut Slip) -> bool) {
-        let mut count = 0;
+        let (mut count, mut told) = (0, 0);
         for mut part in self.parts.each() {
             part.slips.retain(|slip| {
                 slip.write_up(self.now);
                 keeps(slip)
             });
             count += part.slips.len();
+            told += part.slips.iter().filter(|slip| slip.book.told).count();
         }
-        self.count = count;
+        (self.count, self.told) = (count, told);
     }
 
     /// All pages: whose, by which limit, and of which window.
@@ -140,7 +156,8 @@ impl Books {
 /// A copy shares nothing with what it was copied from.
 impl Clone for Books {
     fn clone(&self) -> Self {
-        Self { parts: Arc::new(self.parts.copied()), count: self.count, now: self.now, gained: self.gained }
+        let Self { count, told, now, gained, .. } = *self;
+        Self { parts: Arc::new(self.parts.copied()), count, told, now, gained }
     }
 }
 

@@ -44,7 +44,9 @@ impl<'a> Encoder<'a> {
         writer.number(header.generation.0);
         writer.number(header.to.0);
         writer.number(header.time.as_nanos() / 1_000);
+        writer.number(header.dictionary);
         writer.number(u64::from(header.known));
+        writer.number(header.known_of);
         if let Some(head) = header.head {
             writer.fixed(head.0);
         }
@@ -145,7 +147,9 @@ pub(crate) fn read_header(bytes: &[u8]) -> Result<(Header, Reader<'_>), Unreadab
     let generation = Generation(reader.number()?);
     let to = Generation(reader.number()?);
     let time = Timestamp::from_nanos(reader.number()?.checked_mul(1_000).ok_or(Unreadable)?);
+    let dictionary = reader.number()?;
     let known = u32::try_from(reader.number()?).map_err(|_| Unreadable)?;
+    let known_of = reader.number()?;
     let head = if flags & 2 == 0 { None } else { Some(ViewId(reader.fixed()?)) };
     let echo = if flags & 4 == 0 {
         None
@@ -157,7 +161,9 @@ pub(crate) fn read_header(bytes: &[u8]) -> Result<(Header, Reader<'_>), Unreadab
     let rules = if flags & 8 == 0 { 0 } else { reader.number()? };
     let rules = u32::try_from(rules).map_err(|_| Unreadable)?;
     let slew_us = if flags & 16 == 0 { 0 } else { reader.signed()? };
-    Ok((Header { generation, time, slew_us, head, leaving, rules, known, to, echo }, reader))
+    let header =
+        Header { generation, time, slew_us, head, leaving, rules, dictionary, known, known_of, to, echo };
+    Ok((header, reader))
 }
 
 /// The items of a frame, one after the other.
@@ -221,17 +227,21 @@ impl Items<'_> {
         let subject: Subject = self.heard.read(&mut self.reader)?;
         let present = tag_at(&subject.limit, self.header.time);
         let tag = present.wrapping_add(self.reader.signed()?.cast_unsigned());
+        // A bucket has one page: another would be another bucket.
+        if has_serial(&subject.limit) && tag != 0 {
+            return Err(Unreadable);
+        }
         Ok(Place { subject, view, tag })
     }
 }
 
 /// Only buckets have accounts that end before their page does.
-fn has_serial(place: &Place) -> bool {
-    matches!(place.subject.limit, Limit::TokenBucket(_))
+fn has_serial(limit: &Limit) -> bool {
+    matches!(limit, Limit::TokenBucket(_))
 }
 
 fn write_report(writer: &mut Writer, place: &Place, report: &Report) {
-    if has_serial(place) {
+    if has_serial(&place.subject.limit) {
         writer.number(report.serial);
     }
     writer.number(report.spent);
@@ -248,7 +258,7 @@ fn write_report(writer: &mut Writer, place: &Place, report: &Report) {
 }
 
 fn read_report(reader: &mut Reader<'_>, place: &Place) -> Result<Report, Unreadable> {
-    let serial = if has_serial(place) { reader.number()? } else { 0 };
+    let serial = if has_serial(&place.subject.limit) { reader.number()? } else { 0 };
     let (spent, returned, seen) = (reader.number()?, reader.number()?, reader.number()?);
     let bits = if seen & 1 == 1 { reader.number()? } else { 0 };
     let mut rare = |bit: u64| if bits & bit == bit { reader.number() } else { Ok(0) };
@@ -259,7 +269,7 @@ fn read_report(reader: &mut Reader<'_>, place: &Place) -> Result<Report, Unreada
 }
 
 fn write_word(writer: &mut Writer, place: &Place, word: &Word) {
-    if has_serial(place) {
+    if has_serial(&place.subject.limit) {
         writer.number(word.serial);
     }
     writer.number(word.granted << 2 | u64::from(word.resets > 0) << 1 | u64::from(word.recall));
@@ -272,7 +282,7 @@ fn write_word(writer: &mut Writer, place: &Place, word: &Word) {
 }
 
 fn read_word(reader: &mut Reader<'_>, place: &Place) -> Result<Word, Unreadable> {
-    let serial = if has_serial(place) { reader.number()? } else { 0 };
+    let serial = if has_serial(&place.subject.limit) { reader.number()? } else { 0 };
     let granted = reader.number()?;
     let (settled_seen, left, others) = (reader.number()?, reader.signed()?, reader.number()?);
     let resets = if granted & 2 == 2 { reader.number()? } else { 0 };

@@ -1,14 +1,16 @@
 //! Short names for what frames speak of: a key and its limit are 20 bytes and more, a number
 //! in a dictionary is one to three. Each direction between two runs has a dictionary of its
 //! own. An entry is spelt out until the other side says that it has it, so frames may be lost
-//! and overtake each other.
+//! and overtake each other. A dictionary has a number, and every frame says with which one it
+//! was written and how much of the other side's its sender has. So either side may begin anew:
+//! because its dictionary is worn out, or because the other one has forgotten it.
 
-use crate::shelf::KeyMap;
 use crate::wire::{Reader, Unreadable, Writer};
+use hashbrown::HashMap;
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Rate};
 use siphasher::sip::SipHasher13;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -20,6 +22,24 @@ const MOST_GAP: usize = 4_096;
 
 /// So many limits are looked at for one that is there already.
 const RECENT_LIMITS: usize = 16;
+
+/// A key's low half is a hash already (docs/decisions/006); what comes after it, another limit's hash, is mixed in.
+#[derive(Clone, Copy, Debug, Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
 
 /// What a frame speaks of: a counter and what it may admit, as the sender has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,11 +99,15 @@ impl Subject {
 /// What this node calls things towards one peer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spoken {
-    /// The entry of a key, and a hash of the limit that it was made with: another limit is another entry.
-    entries: KeyMap<(u32, u32)>,
+    /// Its number: a run numbers all that it begins, for whomever they are.
+    number: u64,
+    /// The entry of a key and of a hash of its limit: another limit is another entry.
+    entries: HashMap<(Key, u32), u32, BuildHasherDefault<KeyHasher>>,
     next: u32,
     /// All entries below this one are known to the peer.
     known: u32,
+    /// How much was spelt out because there was no room for another entry.
+    missed: u32,
 }
 
 impl Spoken {
@@ -93,22 +117,45 @@ impl Spoken {
         Self { next: MOST_ENTRIES, ..Self::default() }
     }
 
-    /// The peer says that it has all entries below `known`.
-    pub(crate) fn acknowledge(&mut self, known: u32) {
-        self.known = self.known.max(known.min(self.next));
+    /// One that everything was written into already.
+    #[cfg(test)]
+    pub(crate) fn wear_out(&mut self) {
+        (self.next, self.missed) = (MOST_ENTRIES, MOST_ENTRIES);
+    }
+
+    pub(crate) fn numbered(number: u64) -> Self {
+        Self { number, ..Self::default() }
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether another one would soon be shorter: keys come and go, and as much was spelt out as it has entries.
+    pub(crate) fn is_worn_out(&self) -> bool {
+        self.missed >= MOST_ENTRIES
+    }
+
+    /// The peer says that it has all entries below `known` of the dictionary of this number. Says no if its newest
+    /// frame says that it has fewer than it had: it has forgotten this one.
+    pub(crate) fn acknowledge(&mut self, number: u64, known: u32, is_newest: bool) -> bool {
+        let known = if number == self.number { known.min(self.next) } else { 0 };
+        let is_kept = known >= self.known;
+        self.known = self.known.max(known);
+        is_kept || !is_newest
     }
 
     pub(crate) fn write(&mut self, subject: &Subject, writer: &mut Writer) {
         let limit = subject.limit_hash();
-        let known = self.entries.get(&subject.key).filter(|(_, made_with)| *made_with == limit);
-        let entry = match known {
-            Some((entry, _)) => *entry,
+        let entry = match self.entries.get(&(subject.key, limit)) {
+            Some(entry) => *entry,
             None if self.next < MOST_ENTRIES => {
-                self.entries.insert(subject.key, (self.next, limit));
+                self.entries.insert((subject.key, limit), self.next);
                 self.next += 1;
                 self.next - 1
             }
             None => {
+                self.missed = self.missed.saturating_add(1);
                 writer.number(0);
                 return subject.write(writer);
             }
@@ -129,6 +176,7 @@ pub(crate) struct Heard {
     /// The limits that entries have. Few, mostly; one may be there several times.
     limits: Vec<Limit>,
     known: u32,
+    number: u64,
 }
 
 /// A subject whose limit is named by its place.
@@ -139,6 +187,19 @@ struct Entry {
 }
 
 impl Heard {
+    /// Turns to the dictionary that a frame was written with. Says no if it has turned to a later one before.
+    pub(crate) fn turn_to(&mut self, number: u64) -> bool {
+        if number > self.number {
+            *self = Self { number, ..Self::default() };
+        }
+        number == self.number
+    }
+
+    /// The number of the peer's dictionary that this is.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// All entries below this one have come.
     pub(crate) fn known(&self) -> u32 {
         self.known

@@ -34,8 +34,11 @@ pub(crate) struct Header {
     pub(crate) leaving: bool,
     /// By which rules the speaker goes.
     pub(crate) rules: u32,
-    /// How much of the listener's dictionary the speaker has.
+    /// The number of the dictionary that it was written with.
+    pub(crate) dictionary: u64,
+    /// How much of the listener's dictionary the speaker has, and of which.
     pub(crate) known: u32,
+    pub(crate) known_of: u64,
     /// The run of the listener whose dictionary that is.
     pub(crate) to: Generation,
     /// The newest of that run's frames that the speaker has heard; nothing if it has none.

@@ -8,13 +8,21 @@
 //! begins (docs/decisions/012 and 013).
 //!
 //! ```
-//! use hivemind_core::store::Key;
-//! use hivemind_mesh::{Members, NodeId};
+//! use hivemind_core::store::{Charge, Context, Key, Parts};
+//! use hivemind_core::{Limit, Period, Timestamp};
+//! use hivemind_mesh::{Decided, MeshOptions, Node, NodeId};
 //!
-//! let key = Key::from_bits(7, 11);
-//! let here = Members::new(["a", "b", "c"].map(NodeId::new));
-//! let there = Members::new(["c", "a", "b"].map(NodeId::new));
-//! assert_eq!(here.owner(key), there.owner(key));
+//! let now = Timestamp::from_millis(1_700_000_000_000);
+//! let mut node = Node::new(NodeId::parse("a")?, 1, MeshOptions::default(), now);
+//! node.found(now); // It has no peers.
+//! let limit = Limit::fixed_window(2, Period::MINUTE);
+//! let charge = Charge::spend(Key::from_bits(7, 11), Parts { domain: "", entries: &[] }, &limit);
+//! let mut passes = || {
+//!     let decided = node.decide(&[charge], Context::at(now));
+//!     matches!(decided, Decided::Now(verdicts) if verdicts.committed)
+//! };
+//! assert_eq!([passes(), passes(), passes()], [true, true, false]);
+//! # Ok::<(), hivemind_mesh::UnusableName>(())
 //! ```
 
 mod batch;
@@ -54,6 +62,6 @@ pub use council::CouncilOptions;
 pub use member::{Generation, Member};
 pub use node::{Decided, Lane, Node, Output, PeerClock, Standing, Ticket};
 pub use options::{Consistency, MeshOptions, OnUnreachable};
-pub use owner::{Members, NodeId};
+pub use owner::{NodeId, UnusableName};
 pub use store::{Carrier, MeshStore};
 pub use view::{View, ViewId};

@@ -99,6 +99,12 @@ struct Link {
     unknown_for: u32,
 }
 
+/// The next dictionary of this run.
+fn begin_dictionary(dictionaries: &mut u64) -> Spoken {
+    *dictionaries += 1;
+    Spoken::numbered(*dictionaries)
+}
+
 /// A request that waits.
 #[derive(Clone, Debug)]
 struct Waiting {
@@ -123,6 +129,8 @@ pub struct Node {
     outputs: Vec<Output>,
     local: LocalCounters,
     next_number: u64,
+    /// How many dictionaries this run has begun.
+    dictionaries: u64,
     clock: MeshClock,
     synced: Timestamp,
     swept: Timestamp,
@@ -163,6 +171,7 @@ impl Node {
             outputs: Vec::new(),
             local: LocalCounters(local),
             next_number: 0,
+            dictionaries: 0,
             clock: MeshClock::default(),
             synced: Timestamp::EPOCH,
             swept: now,
@@ -185,8 +194,10 @@ impl Node {
     /// withdrew its name, and where there is no discovery, ten minutes after it was last heard; to meet it again
     /// at each new connection is enough.
     pub fn meet(&mut self, peer: NodeId) {
-        if peer != self.council.me.id && self.links.len() < 4 * View::MOST_MEMBERS {
-            self.links.entry(peer).or_default();
+        let is_new = peer != self.council.me.id && !self.links.contains_key(&peer);
+        if is_new && self.links.len() < 4 * View::MOST_MEMBERS {
+            self.links
+                .insert(peer, Link { spoken: begin_dictionary(&mut self.dictionaries), ..Link::default() });
         }
     }
 

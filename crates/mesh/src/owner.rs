@@ -9,6 +9,7 @@
 //! The score is SipHash-1-3 of the member's name under the key's 128 bits. Those bits
 //! are already a keyed hash (docs/decisions/006), so a client cannot choose its owner.
 
+use crate::frame::LONGEST_NAME;
 use hivemind_core::store::Key;
 use siphasher::sip::SipHasher13;
 use std::fmt;
@@ -19,10 +20,20 @@ use std::sync::Arc;
 pub struct NodeId(Arc<str>);
 
 impl NodeId {
-    /// A node of this name.
+    /// A node of this name, which is known to be good: one that somebody wrote down is for [`NodeId::parse`].
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self(name.into())
+    }
+
+    /// A node of a name that somebody wrote down: one that peers can be told of.
+    ///
+    /// # Errors
+    ///
+    /// [`UnusableName`] if it is empty, or longer than a frame may carry.
+    pub fn parse(name: &str) -> Result<Self, UnusableName> {
+        let bytes = name.len();
+        if (1..=LONGEST_NAME).contains(&bytes) { Ok(Self::new(name)) } else { Err(UnusableName { bytes }) }
     }
 
     /// Its name.
@@ -38,32 +49,23 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// The nodes that share keys, each of them once, in the order of their names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Members(Box<[NodeId]>);
+/// A name that no node can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnusableName {
+    bytes: usize,
+}
 
-impl Members {
-    /// The members of this list; a node that is in it twice counts once.
-    pub fn new(nodes: impl IntoIterator<Item = NodeId>) -> Self {
-        let mut nodes: Vec<_> = nodes.into_iter().collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        Self(nodes.into_boxed_slice())
-    }
-
-    /// The member that owns `key`; nobody only if there are no members.
-    #[must_use]
-    pub fn owner(&self, key: Key) -> Option<&NodeId> {
-        // Equal scores go to the later name: on every node the same one.
-        self.0.iter().max_by_key(|node| score(key, node))
-    }
-
-    /// The members, in the order of their names.
-    #[must_use]
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &NodeId> {
-        self.0.iter()
+impl fmt::Display for UnusableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bytes } = self;
+        write!(
+            f,
+            "the name of a node has {bytes} bytes: give it one of 1 to {LONGEST_NAME}, unlike all its peers'"
+        )
     }
 }
+
+impl std::error::Error for UnusableName {}
 
 pub(crate) fn score(key: Key, node: &NodeId) -> u64 {
     let (high, low) = key.bits();
@@ -73,14 +75,30 @@ pub(crate) fn score(key: Key, node: &NodeId) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::member::Member;
+    use crate::view::{Round, View};
     use hivemind_core::store::{KeySeed, Parts};
-    use hivemind_core::{Limit, Period};
+    use hivemind_core::{Limit, Period, Timestamp};
     use proptest::collection::{btree_set, vec};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    fn named(count: usize) -> Members {
-        Members::new((0..count).map(|n| NodeId::new(format!("node-{n}"))))
+    /// The view of these nodes.
+    fn view(nodes: impl IntoIterator<Item = NodeId>) -> View {
+        let round = Round { number: 0, proposer: NodeId::new("node-0") };
+        View::new(None, Timestamp::EPOCH, round, nodes.into_iter().map(|id| Member::new(id, 1)), [])
+    }
+
+    fn named(count: usize) -> View {
+        view((0..count).map(|n| NodeId::new(format!("node-{n}"))))
+    }
+
+    fn listed_in(view: &View) -> impl Iterator<Item = &NodeId> {
+        view.members().iter().map(|member| &member.id)
+    }
+
+    fn owner(view: &View, key: Key) -> Option<&NodeId> {
+        view.owner(key).map(|member| &member.id)
     }
 
     /// Keys as the engine makes them, for addresses in a row.
@@ -94,10 +112,10 @@ mod tests {
         })
     }
 
-    fn shares(members: &Members, keys: impl Iterator<Item = Key>) -> BTreeMap<NodeId, u32> {
-        let mut shares: BTreeMap<_, _> = members.iter().map(|node| (node.clone(), 0)).collect();
+    fn shares(members: &View, keys: impl Iterator<Item = Key>) -> BTreeMap<NodeId, u32> {
+        let mut shares: BTreeMap<_, _> = listed_in(members).map(|node| (node.clone(), 0)).collect();
         for key in keys {
-            *shares.get_mut(members.owner(key).unwrap()).unwrap() += 1;
+            *shares.get_mut(owner(members, key).unwrap()).unwrap() += 1;
         }
         shares
     }
@@ -124,8 +142,8 @@ mod tests {
     fn the_keys_of_a_member_that_leaves_are_spread_over_all_the_others() {
         let all = named(10);
         let gone = NodeId::new("node-3");
-        let rest = Members::new(all.iter().filter(|node| **node != gone).cloned());
-        let orphans: Vec<_> = keys(100_000).filter(|key| all.owner(*key) == Some(&gone)).collect();
+        let rest = view(listed_in(&all).filter(|node| **node != gone).cloned());
+        let orphans: Vec<_> = keys(100_000).filter(|key| owner(&all, *key) == Some(&gone)).collect();
         let expected = orphans.len() / 9;
         for (node, inherited) in shares(&rest, orphans.iter().copied()) {
             let inherited = usize::try_from(inherited).unwrap();
@@ -138,16 +156,27 @@ mod tests {
     fn these_keys_have_had_these_owners_since_the_first_version() {
         let members = named(5);
         let owners: Vec<_> = [(0, 0), (1, 0), (0, 1), (7, 11), (u64::MAX, u64::MAX)]
-            .map(|(high, low)| members.owner(Key::from_bits(high, low)).unwrap().as_str().to_owned())
+            .map(|(high, low)| owner(&members, Key::from_bits(high, low)).unwrap().as_str().to_owned())
             .into();
         assert_eq!(owners, ["node-3", "node-1", "node-2", "node-1", "node-3"]);
     }
 
+    /// Seen failing on: any name at all, of which frames with it in them cannot be read.
+    #[test]
+    fn a_name_has_1_to_128_bytes_and_an_error_says_so() {
+        for (bytes, is_good) in [(0, false), (1, true), (128, true), (129, false)] {
+            let name = "n".repeat(bytes);
+            assert_eq!(NodeId::parse(&name).map(|id| id.as_str() == name).ok(), is_good.then_some(true));
+        }
+        let refused = NodeId::parse(&"n".repeat(300)).unwrap_err().to_string();
+        assert!(refused.contains("300 bytes") && refused.contains("1 to 128"), "{refused}");
+    }
+
     #[test]
     fn without_members_nobody_owns_and_alone_one_owns_all() {
-        assert_eq!(Members::default().owner(Key::from_bits(1, 2)), None);
+        assert_eq!(owner(&view([]), Key::from_bits(1, 2)), None);
         let alone = named(1);
-        assert!(keys(100).all(|key| alone.owner(key) == alone.iter().next()));
+        assert!(keys(100).all(|key| owner(&alone, key) == listed_in(&alone).next()));
     }
 
     fn any_key() -> impl Strategy<Value = Key> {
@@ -167,8 +196,8 @@ mod tests {
             let nodes: Vec<_> = names.iter().map(|name| NodeId::new(name.as_str())).collect();
             let mut shuffled = [nodes.clone(), nodes.clone()].concat();
             shuffled.sort_by_key(|node| SipHasher13::new_with_keys(seed, 0).hash(node.as_str().as_bytes()));
-            let (listed, shuffled) = (Members::new(nodes), Members::new(shuffled));
-            prop_assert_eq!(listed.owner(key), shuffled.owner(key));
+            let (listed, shuffled) = (view(nodes), view(shuffled));
+            prop_assert_eq!(owner(&listed, key), owner(&shuffled, key));
             prop_assert_eq!(listed, shuffled);
         }
 
@@ -179,11 +208,11 @@ mod tests {
             leaver in any::<prop::sample::Index>(),
             keys in vec(any_key(), 1..50),
         ) {
-            let before = Members::new(names.iter().map(|name| NodeId::new(name.as_str())));
+            let before = view(names.iter().map(|name| NodeId::new(name.as_str())));
             let leaver = NodeId::new(names.iter().nth(leaver.index(names.len())).unwrap().as_str());
-            let after = Members::new(before.iter().filter(|node| **node != leaver).cloned());
+            let after = view(listed_in(&before).filter(|node| **node != leaver).cloned());
             for key in keys {
-                let (was, is) = (before.owner(key), after.owner(key));
+                let (was, is) = (owner(&before, key), owner(&after, key));
                 prop_assert!(was == is || was == Some(&leaver), "{key:?} moved from {was:?} to {is:?}");
                 prop_assert_ne!(is, Some(&leaver));
             }

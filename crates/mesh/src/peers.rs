@@ -64,11 +64,14 @@ pub(crate) struct Peers {
     discovered: Option<BTreeSet<NodeId>>,
     /// The names that discovery knew once and no longer does.
     withdrawn: BTreeSet<NodeId>,
+    /// Names that have not spoken, and when they were last sent anything.
+    silent: BTreeMap<NodeId, Timestamp>,
 }
 
 impl Peers {
     pub(crate) fn new(staleness: Duration, most: usize) -> Self {
-        Self { all: BTreeMap::new(), staleness, most, discovered: None, withdrawn: BTreeSet::new() }
+        let (withdrawn, silent) = (BTreeSet::new(), BTreeMap::new());
+        Self { all: BTreeMap::new(), staleness, most, discovered: None, withdrawn, silent }
     }
 
     /// A frame came from a run of a peer. Says no if it is from an earlier run than one that was heard.
@@ -114,6 +117,7 @@ impl Peers {
             unanswered: None,
             told: None,
         });
+        self.silent.remove(&from.id);
         if from.generation < peer.generation {
             return false;
         }
@@ -134,7 +138,21 @@ impl Peers {
             peer.sent = now;
             // A clock that was set back would wait for an answer from the future.
             peer.unanswered = Some(peer.unanswered.map_or(now, |first| first.min(now)));
+        } else {
+            self.silent.insert(to.clone(), now);
         }
+    }
+
+    /// Whether nothing was sent to a name for so long. What was sent after `now` was sent by a clock that was set
+    /// back since.
+    pub(crate) fn is_left_alone(&self, id: &NodeId, now: Timestamp, longest: Duration) -> bool {
+        let sent = self.all.get(id).map(|peer| peer.sent).or_else(|| self.silent.get(id).copied());
+        sent.is_none_or(|sent| sent > now || now.since(sent) >= longest)
+    }
+
+    /// Forgets names that did not speak and are spoken to no more.
+    pub(crate) fn forget_silent(&mut self, stays: impl Fn(&NodeId) -> bool) {
+        self.silent.retain(|id, _| stays(id));
     }
 
     /// A peer said which is the newest frame of ours that it has heard.
@@ -190,6 +208,11 @@ impl Peers {
     pub(crate) fn is_apart(&self, id: &NodeId, limit: &Limit, slew: i64) -> bool {
         let offset = self.all.get(id).and_then(|peer| peer.offset(slew));
         offset.is_some_and(|offset| clock::is_too_far(Duration::from_nanos(offset.unsigned_abs()), limit))
+    }
+
+    /// What the clock of a peer showed in the newest of its frames.
+    pub(crate) fn newest(&self, id: &NodeId) -> Option<Timestamp> {
+        self.all.get(id).map(|peer| peer.time)
     }
 
     pub(crate) fn get(&self, id: &NodeId) -> Option<&Peer> {

@@ -45,7 +45,10 @@ impl Rules {
     /// The clock was set back: moments are made as much earlier.
     pub(crate) fn set_back(&mut self, earlier: impl Fn(&mut Timestamp)) {
         self.reloaded.iter_mut().for_each(&earlier);
-        self.there.values_mut().for_each(|(_, heard)| earlier(heard));
+        for there in self.there.values_mut() {
+            earlier(&mut there.since);
+            there.knows.iter_mut().for_each(&earlier);
+        }
     }
 
     pub(crate) fn here(&self) -> u32 {
@@ -68,6 +71,11 @@ impl Rules {
         if let Some(there) = self.there.get_mut(peer).filter(|there| since_then && there.knows.is_none()) {
             there.knows = Some(now);
         }
+    }
+
+    /// Forgets peers that nothing is left of.
+    pub(crate) fn forget(&mut self, stays: impl Fn(&NodeId) -> bool) {
+        self.there.retain(|peer, _| stays(peer));
     }
 
     /// Whether a request may still bring the limit of before the last reload.

@@ -10,32 +10,10 @@ use crate::page::{HANDED, Page, Regime, Side};
 use crate::slip::Slip;
 use crate::till::Till;
 use crate::view::View;
-use hashbrown::HashMap;
 use hivemind_core::algorithm::{Action, STEP_BACK};
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
-
-/// A key's low half is a hash already (docs/decisions/006).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
-}
-
-pub(crate) type KeyMap<V> = HashMap<Key, V, BuildHasherDefault<KeyHasher>>;
 
 /// How long what says nothing any more is kept, as the memory store does: a clock may step back several times.
 pub(crate) const IDLE: std::time::Duration = std::time::Duration::from_secs(300);
@@ -89,6 +67,9 @@ impl Shelf {
         now: Timestamp,
     ) -> Result<OpenBook<'_>, NoPage> {
         self.see(now);
+        if tag != 0 && matches!(limit, Limit::TokenBucket(_)) {
+            return Err(NoPage::NoView);
+        }
         let parts = self.books.parts();
         if !parts.is_fresh(now) {
             parts.begin_epoch(council.stays_until(now));

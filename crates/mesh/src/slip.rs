@@ -167,6 +167,7 @@ impl Slip {
         if book.still || book.limit != *limit {
             return None;
         }
+        book.told = false; // It is asked for here.
         book.front = tag;
         let page = book.front_page().filter(|page| page.epoch == epoch)?;
         let from = Timestamp::from_nanos(tag.saturating_mul(limit.period().nanos()));

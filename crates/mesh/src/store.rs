@@ -178,7 +178,11 @@ impl<C: Carrier> Store for MeshStore<C> {
         if let Some(verdicts) = self.decide_held(batch, context) {
             return Some(verdicts);
         }
-        self.lock().node.try_decide(batch, context)
+        let mut inside = self.lock();
+        inside.latest = context.now;
+        let decided = inside.node.try_decide(batch, context);
+        self.carry_out(inside);
+        decided
     }
 
     async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {

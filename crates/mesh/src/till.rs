@@ -23,6 +23,8 @@ mod sliding;
 
 /// How long ago an account may have spoken to count among those that share what is left.
 const ACTIVE: Duration = Duration::from_secs(1);
+/// How far ahead of this node's clock a number of an account may be that a member says it has.
+const MOST_AHEAD: Duration = Duration::from_secs(60);
 /// The most accounts of a page: two runs of every node there may be.
 const MOST_ACCOUNTS: usize = 256;
 
@@ -252,7 +254,10 @@ impl Till {
         }
         self.earn(limit, now);
         self.bury(limit, |other| other.id == member.id && other.generation < member.generation, now);
-        self.serials = self.serials.max(now.as_nanos()).max(report.serial).saturating_add(1);
+        // What a member says is believed as far as clocks differ: there must be numbers left.
+        let latest = now.saturating_add(MOST_AHEAD).as_nanos();
+        let said = report.serial.min(latest);
+        self.serials = self.serials.max(now.as_nanos()).max(said).saturating_add(1);
         let (serial, share) = (self.serials, self.share);
         let account = self.account(member, now);
         let stale = account.held(share);
@@ -329,7 +334,7 @@ impl Till {
         self.refund_given(limit, decides, now);
     }
 
-    fn knows(&self, member: &Member) -> bool {
+    pub(crate) fn knows(&self, member: &Member) -> bool {
         self.accounts.iter().any(|account| account.member == *member)
     }
 

@@ -3,8 +3,8 @@
 
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Rate, Timestamp};
-use hivemind_mesh::sim::{Cell, Network, Shape, World, grid, options_for_a_grid};
-use hivemind_mesh::{Consistency, Members, MeshOptions, NodeId, OnUnreachable};
+use hivemind_mesh::sim::{Cell, Network, Shape, World, grid, options_for_a_grid, seated};
+use hivemind_mesh::{Consistency, MeshOptions, OnUnreachable};
 
 const SECOND: u64 = 1_000_000;
 const KEY: Key = Key::from_bits(7, 11);
@@ -257,9 +257,9 @@ fn a_bucket_on_many_nodes_admits_what_one_bucket_would_and_hardly_less() {
 #[test]
 fn a_bucket_that_changes_hands_admits_one_burst_and_not_one_for_each_owner() {
     let limit = Limit::token_bucket(Rate::per_second(20).expect("a rate"), 40).expect("a bucket");
-    let names = |count: usize| Members::new((0..count).map(|index| NodeId::new(format!("n{index:03}"))));
-    let owner = |count: usize, key: Key| names(count).owner(key).map(|id| id.as_str().to_owned());
-    let taken_over = |key: &Key| owner(4, *key).as_deref() == Some("n003");
+    let four = seated(4, &MeshOptions::default(), Timestamp::EPOCH);
+    let owner = |key: Key| four[0].view().and_then(|view| view.owner(key));
+    let taken_over = |key: &Key| owner(*key).is_some_and(|owner| owner.id.as_str() == "n003");
     for key in (0..u64::MAX).map(|bits| Key::from_bits(bits, 11)).filter(taken_over).take(3) {
         let mut world = world(3, &MeshOptions::default());
         let counter = world.add_limit(key, limit);

@@ -23,7 +23,9 @@ fn header() -> impl Strategy<Value = Header> {
             head,
             leaving,
             rules: known / 3,
+            dictionary: to % 1_000,
             known,
+            known_of: generation % 1_000,
             to: Generation(to),
             echo,
             slew_us,
@@ -36,7 +38,7 @@ fn place() -> impl Strategy<Value = Place> {
     (0..3_u64, limits(), 0..3_u64, any::<u64>()).prop_map(|(key, limit, view, tag)| Place {
         subject: Subject { key: Key::from_bits(key, key), limit },
         view: ViewId(view),
-        tag,
+        tag: if matches!(limit, Limit::TokenBucket(_)) { 0 } else { tag },
     })
 }
 
@@ -120,7 +122,7 @@ fn view() -> impl Strategy<Value = View> {
 
 fn item() -> impl Strategy<Value = Item> {
     let about = place().prop_flat_map(|place| {
-        let bucket = has_serial(&place);
+        let bucket = has_serial(&place.subject.limit);
         prop_oneof![
             report(bucket).prop_map(move |report| Item::Report(place, report)),
             word(bucket).prop_map(move |word| Item::Word(place, word)),
@@ -178,7 +180,7 @@ proptest! {
             }
             prop_assert_eq!(read_all(&bytes, &mut heard), Ok((header, items)));
             if acks {
-                spoken.acknowledge(heard.known());
+                assert!(spoken.acknowledge(0, heard.known(), true));
             }
         }
     }
@@ -209,7 +211,7 @@ proptest! {
 ///
 /// Seen failing on: a counter that is spelt out each time.
 #[test]
-fn an_update_takes_8_to_12_bytes() {
+fn an_update_of_a_busy_counter_takes_12_bytes_at_most() {
     let limit = Limit::fixed_window(1_000, Period::SECOND);
     let time = Timestamp::from_millis(1_700_000_000_123);
     let header = Header {
@@ -218,7 +220,9 @@ fn an_update_takes_8_to_12_bytes() {
         head: Some(ViewId(5)),
         leaving: false,
         rules: 7,
+        dictionary: 300,
         known: 0,
+        known_of: 300,
         to: Generation(1),
         echo: None,
         slew_us: 0,
@@ -249,8 +253,24 @@ fn an_update_takes_8_to_12_bytes() {
             let bytes = encoder.finish();
             size = if round == 1 { bytes.len() } else { 0 };
             assert!(read_all(&bytes, &mut heard).is_ok());
-            spoken.acknowledge(heard.known());
+            assert!(spoken.acknowledge(0, heard.known(), true));
         }
     }
     assert!((5_000..=12_000).contains(&size), "{size} bytes for 1,000 updates");
+}
+
+/// Seen failing on: one entry for a key, so that each of two limits takes the place of the other (as it was first
+/// written).
+#[test]
+fn two_limits_of_one_key_have_an_entry_each() {
+    let (mut spoken, mut heard) = (Spoken::default(), Heard::default());
+    for round in 0..20 {
+        let limit = Limit::fixed_window(10 + round % 2, Period::SECOND);
+        let mut writer = Writer::default();
+        spoken.write(&Subject { key: Key::from_bits(3, 5), limit }, &mut writer);
+        heard.read(&mut Reader(&writer.0)).unwrap();
+        assert!(spoken.acknowledge(0, heard.known(), true));
+        assert_eq!(writer.0.len() > 10, round < 2, "round {round}");
+    }
+    assert_eq!(heard.known(), 2);
 }

@@ -14,6 +14,9 @@ pub(super) const MOST_MOTIONS: usize = 8;
 impl Council {
     /// A voter told a motion and what it says to it itself: of others it has nothing to say. Says whether
     /// this node said something new.
+    ///
+    /// Only voters are told of motions, and only they carry them out: one who is called dead in it, or is a guest, hears
+    /// of the view from those that follow it. So nobody has a view agreed on by calling all other voters dead.
     pub(crate) fn hear_motion(
         &mut self,
         now: Timestamp,
@@ -24,11 +27,12 @@ impl Council {
     ) -> bool {
         let Some(head) = self.head().filter(|head| view.base == Some(head.id())) else { return false };
         let id = view.id();
-        let bit = match self.motions.iter().find(|motion| motion.view.id() == id) {
-            Some(known) => known.bit(from),
-            None => Motion::new(view.clone(), head, now).bit(from),
+        let bits = |motion: &Motion| (motion.bit(from), motion.bit(&self.me));
+        let (bit, own) = match self.motions.iter().find(|motion| motion.view.id() == id) {
+            Some(known) => bits(known),
+            None => bits(&Motion::new(view.clone(), head, now)),
         };
-        if bit == 0 {
+        if bit == 0 || own == 0 {
             return false;
         }
         let (consents, seen, released) = votes;

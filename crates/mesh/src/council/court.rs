@@ -65,6 +65,36 @@ fn one_peer_that_lies_gives_a_node_no_view_that_the_others_do_not_have() {
     assert_eq!(court.victim.overlaps, 4, "each of the other meshes is counted, once");
 }
 
+/// Who has no vote on a view hears of it when it is agreed on, and follows those that it hears.
+///
+/// Seen failing on: a motion that calls all others dead is carried out by them (as it was first written).
+#[test]
+fn one_voter_alone_takes_no_mesh_by_calling_the_others_dead() {
+    for is_guest in [false, true] {
+        for fence_ahead in [options().fence_lead, Duration::MAX] {
+            let mut court = Court::new();
+            let head = View::clone(court.victim.head().unwrap());
+            if is_guest {
+                court.victim.me = Member::new(NodeId::new("z"), 1);
+            }
+            let (me, liar) = (court.victim.me.clone(), court.liar.clone());
+            let others: Vec<Member> =
+                head.members.iter().filter(|member| **member != liar).cloned().collect();
+            let round = Round { number: 1, proposer: liar.id.clone() };
+            let fence = court.now.saturating_add(fence_ahead);
+            for members in [vec![liar.clone()], vec![liar.clone(), me]] {
+                let view = View::new(Some(head.as_base()), fence, round.clone(), members, others.clone());
+                let votes = (u128::MAX, u128::MAX, 0);
+                court.victim.hear_motion(court.now, &court.peers, &liar, view.clone(), votes);
+                court.victim.hear_vote(court.now, &court.peers, &liar, view.id(), votes);
+                court.victim.on_tick(court.now, &court.peers);
+            }
+            assert_eq!(court.victim.head().unwrap().id(), head.id());
+            assert_eq!(court.victim.overlaps, 0);
+        }
+    }
+}
+
 /// The one that died may have carried out the vote that hung on it, and begun windows.
 ///
 /// Seen failing on: windows begin from the fence of an abandoned vote on; a vote that was abandoned is carried

@@ -303,7 +303,10 @@ impl Node {
         let mut page = self.shelf.books.page(&place.subject.key, place.tag);
         let decides = page.as_ref().is_some_and(|page| page.decides(&limit, &self.options));
         let word = match page.as_mut().map(|page| &mut page.side) {
-            Some(Side::Till(till)) if reply != Reply::Elsewhere => till.word(&limit, to, (decides, moment)),
+            // Who has no account is told that there is nothing, and gets none by that.
+            Some(Side::Till(till)) if reply != Reply::Elsewhere && till.knows(to) => {
+                till.word(&limit, to, (decides, moment))
+            }
             _ => Word::default(),
         };
         drop(page);

@@ -58,13 +58,7 @@ impl Node {
         }
         self.shelf.books.see(context.now);
         let owed = Owed::list(batch, &self.options);
-        for charge in &owed {
-            if charge.op == Op::Spend
-                && let Some(mut book) = self.shelf.books.get_mut(&charge.key)
-            {
-                book.demand.note(charge.cost, context.now);
-            }
-        }
+        self.note_demand(&owed, context.now);
         let ticket = Ticket(self.number());
         match self.attempt(ticket, &owed, context, &Stage::Fresh, Try::Ask) {
             Attempt::Done(verdicts) => Decided::Now(verdicts),
@@ -85,7 +79,8 @@ impl Node {
         batch.iter().all(|charge| charge.sharing.consistency.unwrap_or(default) == Consistency::Local)
     }
 
-    /// Decides them if that needs no waiting. If not, nothing was recorded and nobody asked.
+    /// Decides them if that needs no waiting. If not, nothing was recorded and nobody asked. What a bounded limit
+    /// lacks is asked for, for the next one: that is among the outputs.
     pub fn try_decide(&mut self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
         let local = context;
         let context = self.by_mesh_clock(context);
@@ -100,8 +95,19 @@ impl Node {
         self.shelf.books.see(context.now);
         let owed = Owed::list(batch, &self.options);
         match self.attempt(Ticket(0), &owed, context, &Stage::Fresh, Try::Probe) {
-            Attempt::Done(verdicts) => Some(verdicts),
+            Attempt::Done(verdicts) => {
+                self.note_demand(&owed, context.now);
+                Some(verdicts)
+            }
             Attempt::Wait(_) | Attempt::WouldWait => None,
+        }
+    }
+
+    pub(super) fn note_demand(&mut self, batch: &[Owed], now: Timestamp) {
+        for charge in batch.iter().filter(|charge| charge.op == Op::Spend) {
+            if let Some(mut book) = self.shelf.books.get_mut(&charge.key) {
+                book.demand.note(charge.cost, now);
+            }
         }
     }
 
@@ -182,7 +188,7 @@ impl Node {
                 return Attempt::WouldWait;
             }
         }
-        if how == Try::Ask {
+        if how != Try::Last {
             self.ask_for_the_next(batch, &trials, context);
         }
         if how == Try::Ask && !doomed && self.ask_for_rights(ticket, batch, &trials, context) {
@@ -209,6 +215,7 @@ impl Node {
         }
         let mut book = shelf.open(council, options, (charge.key, limit, tag), now)?;
         book.source = if council.rules.are_fresh(now) { Source::Alike } else { Source::Own };
+        book.told = false;
         // What is found here holds until the batch is settled.
         book.still = true;
         let page = book.page(tag).ok_or(NoPage::NoView)?;

@@ -1,11 +1,11 @@
 //! Frames from peers. Only equal (counter, view, window) meet; totals are merged by their
 //! maximum; whatever cannot be read, or is about another view or window, is dropped.
 
-use super::{Lane, Node, Output};
+use super::{Lane, Node, Output, begin_dictionary};
 use crate::book::{Book, Source};
 use crate::chain::Chain;
 use crate::codec::{Encoder, Items, period_nanos, read_header, tag_at};
-use crate::dictionary::{Heard, Spoken, Subject};
+use crate::dictionary::{Heard, Subject};
 use crate::frame::{FRAME_BUDGET, Header, Item, Place, Report, Word};
 use crate::member::{Generation, Member};
 use crate::owner::NodeId;
@@ -36,22 +36,29 @@ impl Node {
         if header.generation > link.generation {
             link.unknown_for = 0;
             link.generation = header.generation;
-            (link.spoken, link.heard) = (Spoken::default(), Heard::default());
+            (link.spoken, link.heard) = (begin_dictionary(&mut self.dictionaries), Heard::default());
             (link.replay, link.done) = (Replay::default(), VecDeque::new());
         }
         let member = Member { id: from.clone(), generation: header.generation };
+        let before = self.peers.newest(from);
         if !self.peers.hear_frame(from, now, &header) {
             return Ok(());
         }
+        let is_newest = self.peers.newest(from) == Some(header.time) && before != Some(header.time);
         self.council.rules.hear(from, header.rules, now);
         let for_this_run = header.to == self.council.me.generation;
         if for_this_run {
-            link.spoken.acknowledge(header.known);
+            if !link.spoken.acknowledge(header.known_of, header.known, is_newest) {
+                link.spoken = begin_dictionary(&mut self.dictionaries);
+            }
             if let Some(echo) = header.echo {
                 self.peers.answered(from, echo);
                 self.council.rules.answered(from, echo.time_us, now);
                 self.peers.compare(from, now, &header, self.clock.slew);
             }
+        }
+        if !link.heard.turn_to(header.dictionary) {
+            return Ok(()); // It was overtaken by one that begins another dictionary.
         }
         let mut heard = std::mem::take(&mut link.heard);
         let mut items = Items { reader, header: &header, heard: &mut heard };
@@ -124,7 +131,7 @@ impl Node {
         (self.renewed, self.outdated_by) = (true, None);
         self.council.renew(Generation(next), now);
         for link in self.links.values_mut() {
-            (link.spoken, link.heard) = (Spoken::default(), Heard::default());
+            (link.spoken, link.heard) = (begin_dictionary(&mut self.dictionaries), Heard::default());
         }
         self.views_may_have_changed(now);
     }
@@ -147,6 +154,10 @@ impl Node {
         let agree = self.council.rules.agree(&from.id);
         let has_page = |book: &Book| book.pages.iter().any(|page| page.tag == place.tag);
         let here = self.shelf.books.look(&key, |book| (book.limit, book.source, has_page(book)));
+        let is_new = here.is_none();
+        if is_new && !self.may_open(from, place) {
+            return None;
+        }
         let (here, source, is_known) = here.unwrap_or((told, Source::Others, false));
         let is_bucket = matches!(told, Limit::TokenBucket(_));
         let alike = std::mem::discriminant(&here) == std::mem::discriminant(&told)
@@ -159,6 +170,13 @@ impl Node {
         let corrects = agree && source != Source::Own && (is_ask || !is_known);
         let limit = if corrects { told } else { here };
         let Self { shelf, council, options, .. } = self;
+        if is_new {
+            let is_open = shelf.open(council, options, (key, &limit, place.tag), now).is_ok();
+            shelf.books.note_told(&key);
+            if !is_open {
+                return None;
+            }
+        }
         let mut book = shelf.open(council, options, (key, &limit, place.tag), now).ok()?;
         if corrects {
             book.source = Source::Alike;
@@ -180,6 +198,15 @@ impl Node {
             }
         }
         Some(limit)
+    }
+
+    /// Whether a peer may have a book opened here: for a counter that this node owns, or to recall what is held of one
+    /// that the peer owns. Half of the shelf is for what is asked for here.
+    fn may_open(&self, from: &Member, place: &Place) -> bool {
+        let view = self.council.chain().and_then(|chain| chain.find(place.view));
+        let owner = view.and_then(|view| view.owner(place.subject.key));
+        let concerns = owner.is_some_and(|owner| owner == from || *owner == self.council.me);
+        concerns && self.shelf.books.told() < self.options.max_keys.div_ceil(2)
     }
 
     /// Where the owner decides everything, it also decides which window it is.
@@ -324,13 +351,19 @@ impl Node {
             head: self.council.head().map(|head| head.id()),
             leaving: self.council.leaving,
             rules: self.council.rules.here(),
+            dictionary: 0,
             known: 0,
+            known_of: 0,
             to: Generation(0),
             echo: None,
         };
         let Some(link) = self.links.get_mut(to) else { return };
         let echo = self.peers.echo(to, link.generation, now);
-        let header = Header { known: link.heard.known(), to: link.generation, echo, ..header };
+        if link.spoken.is_worn_out() {
+            link.spoken = begin_dictionary(&mut self.dictionaries);
+        }
+        let (dictionary, known, known_of) = (link.spoken.number(), link.heard.known(), link.heard.number());
+        let header = Header { dictionary, known, known_of, to: link.generation, echo, ..header };
         let mut rest = items;
         loop {
             let mut encoder = Encoder::new(&header, &mut link.spoken);

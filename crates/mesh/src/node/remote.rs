@@ -239,5 +239,9 @@ impl Node {
             let trial = known.attempt(&refund, Action::Refund, now);
             self.record(&refund, Action::Refund, &trial.after, &trial, now);
         }
+        // It was found to be tried, and that is over.
+        if let Some(mut book) = self.shelf.books.get_mut(&charge.key) {
+            book.still = false;
+        }
     }
 }

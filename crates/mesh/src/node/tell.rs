@@ -116,6 +116,8 @@ impl Node {
             let never_spoke = link.generation == Generation::default();
             link.unknown_for < UNKNOWN_FOR || never_spoke && peers.may_answer(id)
         });
+        council.rules.forget(|id| links.contains_key(id));
+        peers.forget_silent(|id| links.contains_key(id));
     }
 
     /// Tells what changed, to each peer what concerns it.
@@ -146,10 +148,12 @@ impl Node {
             let decides = page.decides(&limit, options);
             match &mut page.side {
                 Side::Purse(purse) => {
-                    let owner = page.view.owner(key).map(|owner| owner.id.clone());
-                    let repeats = purse.is_unconfirmed() && now.since(purse.reported) >= again;
+                    let owner = page.view.owner(key);
+                    // Once it is heard again it is told again.
+                    let heard = owner.is_some_and(|owner| peers.is_heard(owner, now));
+                    let repeats = heard && purse.is_unconfirmed() && now.since(purse.reported) >= again;
                     if (purse.has_news() || repeats)
-                        && let Some(link) = owner.and_then(|owner| links.get_mut(&owner))
+                        && let Some(link) = owner.and_then(|owner| links.get_mut(&owner.id))
                     {
                         let report = Report { eventual, ..purse.report() };
                         link.items.push(Item::Report(place, report));
@@ -185,15 +189,8 @@ impl Node {
     fn break_silence(&mut self, now: Timestamp) {
         // Well below the time after which silence counts.
         let longest = self.options.council.staleness / 3;
-        let quiet: Vec<NodeId> = self
-            .links
-            .keys()
-            .filter(|id| {
-                let sent = self.peers.get(id).map_or(Timestamp::EPOCH, |peer| peer.sent);
-                now.since(sent) >= longest
-            })
-            .cloned()
-            .collect();
+        let quiet = self.links.keys().filter(|id| self.peers.is_left_alone(id, now, longest));
+        let quiet: Vec<NodeId> = quiet.cloned().collect();
         for peer in quiet {
             self.send(&peer, Lane::Sync, &[], now);
         }

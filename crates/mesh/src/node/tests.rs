@@ -2,7 +2,9 @@
 
 mod asked;
 mod batches;
+mod bounded;
 mod hostile;
+mod links;
 mod resets;
 mod shares;
 mod times;
@@ -160,23 +162,34 @@ impl Mesh {
 
     /// A frame of one node to another that says what it likes.
     fn forge(&mut self, (from, to): (usize, usize), generation: Option<Generation>, items: &[Item]) {
+        let generation = generation.unwrap_or(self.nodes[from].member().generation);
+        let frame = self.forged((&self.nodes[from].member().id, to), generation, items);
+        self.hand_over(&Letter { from, to, frame });
+    }
+
+    /// A frame of whoever sends it, which says what it likes.
+    fn forged(&self, (from, to): (&NodeId, usize), generation: Generation, items: &[Item]) -> Vec<u8> {
+        let link = self.nodes[to].links.get(from);
         let header = Header {
-            generation: generation.unwrap_or(self.nodes[from].member().generation),
+            generation,
             time: self.now,
             head: self.nodes[to].view().map(super::View::id),
             leaving: false,
+            dictionary: link.map_or(0, |link| link.heard.number()),
             known: 0,
+            known_of: 0,
             to: self.nodes[to].member().generation,
             echo: None,
             slew_us: 0,
             rules: self.nodes[to].council.rules.here(),
         };
-        let mut spoken = Spoken::default();
+        // Frames of one liar to several share no entries.
+        let mut spoken = Spoken::full();
         let mut encoder = Encoder::new(&header, &mut spoken);
         for item in items {
             encoder.push(item);
         }
-        self.hand_over(&Letter { from, to, frame: encoder.finish() });
+        encoder.finish()
     }
 
     fn place(&self, key: Key, limit: &Limit) -> Place {

@@ -7,8 +7,8 @@ use crate::dictionary::{Heard, Spoken, Subject};
 use crate::frame::{Header, Item, Place, Reply, Report, Want, Word};
 use crate::motion::Votes;
 use crate::view::ViewId;
-use hivemind_core::Limit;
 use hivemind_core::algorithm::Action;
+use hivemind_core::{Limit, Rate};
 
 /// Reads what goes from one node to another, and forges it.
 #[derive(Debug, Default)]
@@ -81,10 +81,17 @@ fn place(place: Place, random: &mut Random) -> Place {
         2 => forged.tag = random.draw(),
         3 => forged.view = ViewId(random.draw()),
         4 => {
-            let period = place.subject.limit.period();
-            let requests = u32::try_from(number(u64::from(place.subject.limit.requests()), random));
-            forged.subject =
-                Subject { limit: Limit::fixed_window(requests.unwrap_or(9), period), ..place.subject };
+            let limit = place.subject.limit;
+            let mut small = |told: u32| u32::try_from(number(u64::from(told), random)).unwrap_or(9);
+            let (requests, burst) = (small(limit.requests()), small(limit.burst()));
+            let rate = Rate::new(requests, limit.period());
+            let bucket = rate.and_then(|rate| Limit::token_bucket(rate, burst));
+            let told = match limit {
+                Limit::TokenBucket(_) => bucket.unwrap_or(limit),
+                Limit::SlidingWindow(_) => Limit::sliding_window(requests, limit.period()),
+                _ => Limit::fixed_window(requests, limit.period()),
+            };
+            forged.subject = Subject { limit: told, ..place.subject };
         }
         5 => {
             let key = hivemind_core::store::Key::from_bits(random.below(40), random.draw());
@@ -111,7 +118,7 @@ fn report(report: Report, random: &mut Random, all: bool) -> Report {
     }
 }
 
-fn word(word: Word, random: &mut Random) -> Word {
+fn word(word: Word, random: &mut Random, all: bool) -> Word {
     Word {
         serial: if random.chance(200) { number(word.serial, random) } else { word.serial },
         granted: number(word.granted, random) >> 1,
@@ -119,7 +126,8 @@ fn word(word: Word, random: &mut Random) -> Word {
         left: number(word.left.unsigned_abs(), random).cast_signed(),
         others: number(word.others, random),
         recall: random.chance(300),
-        resets: number(word.resets, random),
+        // A reset, which any node may be asked for.
+        resets: if all { number(word.resets, random) } else { word.resets },
     }
 }
 
@@ -148,7 +156,7 @@ fn forge(item: Item, random: &mut Random, all: bool) -> Item {
             let (at, report) = (place(at, random), report(said, random, all));
             if random.chance(100) { Item::Word(at, Word::default()) } else { Item::Report(at, report) }
         }
-        Item::Word(at, said) => Item::Word(place(at, random), word(said, random)),
+        Item::Word(at, said) => Item::Word(place(at, random), word(said, random, all)),
         Item::Ask { id, place: at, report: said, want: wanted } => Item::Ask {
             id: number(id, random),
             place: place(at, random),
@@ -158,7 +166,7 @@ fn forge(item: Item, random: &mut Random, all: bool) -> Item {
         Item::Answer { id, place: at, word: said, reply } => Item::Answer {
             id: number(id, random),
             place: place(at, random),
-            word: word(said, random),
+            word: word(said, random, all),
             reply: if random.chance(300) { Reply::Lent } else { reply },
         },
         Item::Motion { view, votes } => Item::Motion { view, votes: flipped(votes, random) },

@@ -69,7 +69,11 @@ impl Till {
     /// Whether there is an account for a member, or room for one. A bucket's account of which nothing is held may go:
     /// who had it is given another.
     pub(crate) fn has_room_for(&mut self, limit: &Limit, member: &Member) -> bool {
-        if self.accounts.len() < MOST_ACCOUNTS || self.knows(member) {
+        if self.knows(member) {
+            return true;
+        }
+        self.forget_runs_before(member);
+        if self.accounts.len() < MOST_ACCOUNTS {
             return true;
         }
         if matches!(limit, Limit::TokenBucket(_)) {
@@ -82,6 +86,23 @@ impl Till {
             }
         }
         false
+    }
+
+    /// A name may take a new number with each frame. Of its earlier runs, which do not come back, the last one is
+    /// kept, and the one that began with a share: what it returned is not to be returned twice.
+    fn forget_runs_before(&mut self, member: &Member) {
+        let is_earlier = |other: &Member| other.id == member.id && other.generation < member.generation;
+        let earlier = self.accounts.iter().map(|account| &account.member).filter(|other| is_earlier(other));
+        let Some(last) = earlier.map(|other| other.generation).max() else { return };
+        let mut given = 0_u64;
+        self.accounts.retain(|account| {
+            let goes = is_earlier(&account.member) && account.member.generation < last && !account.has_share;
+            if goes {
+                given = given.saturating_add(account.heard.given);
+            }
+            !goes
+        });
+        self.given_done = self.given_done.saturating_sub(given);
     }
 
     /// A bucket's accounts of runs that are over: what they held can be spent by nobody.

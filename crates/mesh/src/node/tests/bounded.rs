@@ -1,0 +1,51 @@
+//! A bounded limit, asked for as the front ends do: at once, and then as a store.
+
+use super::*;
+use crate::node::Lane;
+use crate::options::Consistency;
+use crate::store::{Carrier, MeshStore};
+use hivemind_core::store::Store;
+use std::sync::{Arc, Mutex};
+
+/// Where frames lie until they are delivered.
+#[derive(Clone, Default)]
+struct Outbox(Arc<Mutex<Vec<(NodeId, Vec<u8>)>>>);
+
+impl Carrier for Outbox {
+    fn carry(&self, to: &NodeId, _lane: Lane, frame: Vec<u8>) {
+        self.0.lock().expect("nobody panicked").push((to.clone(), frame));
+    }
+}
+
+/// Seen failing on: rights that are asked for only where somebody could have waited for them.
+#[test]
+fn a_bounded_limit_that_is_only_ever_tried_admits_all_of_itself_and_no_more() {
+    for limit in [Limit::fixed_window(5, Period::HOUR), Limit::sliding_window(5, Period::HOUR)] {
+        let mesh = Mesh::new(3, &strict());
+        let (key, now) = (mesh.key(0, 1), mesh.now);
+        let stores: Vec<(NodeId, Outbox, MeshStore<Outbox>)> = mesh
+            .nodes
+            .into_iter()
+            .map(|node| {
+                let (id, outbox) = (node.member().id.clone(), Outbox::default());
+                (id, outbox.clone(), MeshStore::new(node, outbox))
+            })
+            .collect();
+        let bounded = Sharing { consistency: Some(Consistency::Bounded), ..Sharing::default() };
+        let charge = Charge { sharing: bounded, ..charge(key, &limit) };
+        let mut admitted = 0;
+        for round in 0..40 {
+            let tried = stores[1 + round % 2].2.try_decide(&[charge], Context::at(now));
+            admitted += u32::from(tried.expect("it never waits").committed);
+            for (from, outbox, _) in stores.iter().chain(&stores) {
+                let frames = std::mem::take(&mut *outbox.0.lock().expect("nobody panicked"));
+                for (to, frame) in frames {
+                    if let Some((_, _, store)) = stores.iter().find(|(id, ..)| *id == to) {
+                        store.on_frame(now, from, &frame);
+                    }
+                }
+            }
+        }
+        assert_eq!(admitted, 5, "{limit}");
+    }
+}
