@@ -29,6 +29,7 @@ mod frame;
 mod guard;
 #[cfg(all(test, loom))]
 mod interleavings;
+mod lately;
 mod member;
 mod motion;
 mod node;
@@ -40,6 +41,7 @@ mod peers;
 mod purse;
 mod replay;
 mod rules;
+mod seldom;
 mod shelf;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;

@@ -15,6 +15,7 @@ use crate::page::{Page, Side};
 use hivemind_core::algorithm::{Action, step};
 use hivemind_core::store::{Context, Key, Op};
 use hivemind_core::{Cost, Limit, Timestamp};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Asks that may wait at an owner at once.
@@ -68,7 +69,7 @@ impl Parked {
 #[derive(Clone, Debug)]
 pub(super) enum Asker {
     Here(Ticket),
-    Peer { member: Member, id: u64, need: u64, ahead: u64 },
+    Peer { member: Arc<Member>, id: u64, need: u64, ahead: u64 },
 }
 
 impl Node {
@@ -87,7 +88,7 @@ impl Node {
         let Side::Purse(purse) = &mut page.side else { return None };
         purse.told(now);
         let subject = Subject { key: counter.key, limit: counter.limit };
-        let (serial, report) = (purse.serial, purse.report());
+        let (serial, report) = (purse.serial(), purse.report());
         let place = Place { subject, view: page.view.id(), tag: counter.tag };
         let item = Item::Ask { id, place, report, want };
         drop(page);
@@ -186,7 +187,7 @@ impl Node {
     pub(super) fn on_ask(
         &mut self,
         now: Timestamp,
-        from: &Member,
+        from: &Arc<Member>,
         id: u64,
         place: &Place,
         report: &Report,
@@ -216,7 +217,7 @@ impl Node {
     fn serve(
         &mut self,
         now: Timestamp,
-        from: &Member,
+        from: &Arc<Member>,
         id: u64,
         place: &Place,
         report: &Report,
@@ -228,7 +229,7 @@ impl Node {
         let moment = page.moment_of(limit, &self.options, now);
         let decides = page.decides(limit, &self.options);
         let Side::Till(till) = &mut page.side else { return Some(Reply::Elsewhere) };
-        if !till.has_room_for(limit, from) {
+        if !till.has_room_for(limit, from, moment) {
             return Some(Reply::Exhausted);
         }
         if matches!(want, Want::Lend { .. }) {
@@ -246,7 +247,7 @@ impl Node {
             drop(page);
             if self.recall(key, place.tag, need, now) {
                 let until = now.saturating_add(self.options.ask_timeout * 2 / 3);
-                let who = Asker::Peer { member: from.clone(), id, need, ahead };
+                let who = Asker::Peer { member: Arc::clone(from), id, need, ahead };
                 if self.park(Parked { key, tag: place.tag, until, who }) {
                     return None;
                 }
@@ -292,7 +293,7 @@ impl Node {
         })
     }
 
-    pub(super) fn answer(&mut self, now: Timestamp, to: &Member, id: u64, place: &Place, reply: Reply) {
+    pub(super) fn answer(&mut self, now: Timestamp, to: &Arc<Member>, id: u64, place: &Place, reply: Reply) {
         let limit = place.subject.limit;
         let moment = Page::moment(place.tag, &limit, now);
         let mut page = self.shelf.books.page(&place.subject.key, place.tag);
@@ -371,12 +372,12 @@ impl Node {
                 if ask.as_ref().is_some_and(|ask| ask.kind == Kind::Lend && ask.serial == 0) {
                     purse.adopt(word.serial);
                 }
-                if word.serial > purse.serial {
+                if word.serial > purse.serial() {
                     page.begin_anew(now); // What it spoke of is over.
                 }
                 page.hear(word, &limit, now);
                 if let (Reply::Exhausted, Some(ask), Side::Purse(purse)) = (reply, &ask, &mut page.side)
-                    && word.serial == purse.serial
+                    && word.serial == purse.serial()
                 {
                     let until = now.saturating_add(self.options.sync_interval / 2);
                     purse.remember_exhausted(ask.least, until);

@@ -74,24 +74,29 @@ impl Node {
         }
         // What was recalled a moment ago is on its way.
         let pause = if till.held() > 0 { EARLY } else { EARLY * 20 };
-        if till.recalled.is_some_and(|at| now.since(at) < pause) {
-            return till.recalled.is_some_and(|at| now.since(at) < self.options.ask_timeout);
+        if till.recalled().is_some_and(|at| now.since(at) < pause) {
+            return till.recalled().is_some_and(|at| now.since(at) < self.options.ask_timeout);
         }
-        let holders: Vec<Member> =
-            view.members().iter().filter(|member| till.may_hold(member)).cloned().collect();
-        let others = till.accounts().iter().map(|account| &account.member).filter(|member| !view.has(member));
-        let guests: Vec<Member> = others.filter(|member| till.may_hold(member)).cloned().collect();
-        till.recalled = Some(now);
+        let accounts = till.accounts().iter().map(|account| &*account.member);
+        let guests = accounts.filter(|member| !view.has(member));
+        let holders = view.members().iter().chain(guests).filter(|member| till.may_hold(member));
+        let holders: Vec<Member> = holders.cloned().collect();
+        till.note_recalled(now);
         drop(book);
         let mut told = false;
         let me = self.council.me.clone();
-        for member in holders.iter().chain(&guests).filter(|member| **member != me) {
+        for member in holders.iter().filter(|member| **member != me) {
+            let Some(link) = self.links.get_mut(&member.id) else { continue };
+            let run = link.run(&member.id);
             let Some(mut page) = self.shelf.books.page(&key, tag) else { break };
             let Side::Till(till) = &mut page.side else { break };
-            if !self.peers.is_heard(member, now) || self.peers.is_apart(&member.id, &limit, self.clock.slew) {
+            if *run != *member
+                || !self.peers.is_heard(member, now)
+                || self.peers.is_apart(&member.id, &limit, self.clock.slew)
+            {
                 continue;
             }
-            let word = Word { recall: true, ..till.word(&limit, member, (false, moment)) };
+            let word = Word { recall: true, ..till.word(&limit, &run, (false, moment)) };
             drop(page);
             let place = Place { subject: Subject { key, limit }, view: view.id(), tag };
             self.urge(&member.id.clone(), Item::Word(place, word));

@@ -8,6 +8,7 @@ use crate::member::Member;
 use crate::page::Side;
 use hivemind_core::store::{Key, LocalStore};
 use hivemind_core::{Limit, Timestamp};
+use std::sync::Arc;
 
 impl Node {
     /// Forgets what was spent of one counter, here and at its owner.
@@ -39,7 +40,7 @@ impl Node {
     }
 
     /// A peer asks that a counter of this node's be reset. One that this node does not have needs no reset.
-    pub(super) fn on_forget(&mut self, now: Timestamp, from: &Member, id: u64, place: &Place) {
+    pub(super) fn on_forget(&mut self, now: Timestamp, from: &Arc<Member>, id: u64, place: &Place) {
         let key = place.subject.key;
         if !self.shelf.books.contains_key(&key) {
             return;

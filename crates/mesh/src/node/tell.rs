@@ -11,6 +11,7 @@ use crate::page::{Page, Side};
 use hivemind_core::Timestamp;
 use hivemind_core::store::Key;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// For how many seconds a link is kept to a name of which nothing is known any more, or not yet.
@@ -143,7 +144,7 @@ impl Node {
             match &mut page.side {
                 Side::Purse(purse) => {
                     let owner = page.view.owner(key).map(|owner| owner.id.clone());
-                    let repeats = purse.is_unconfirmed() && now.since(purse.reported) >= again;
+                    let repeats = purse.is_unconfirmed() && purse.reported.ago(now) >= again;
                     if (purse.has_news() || repeats)
                         && let Some(link) = owner.and_then(|owner| links.get_mut(&owner))
                     {
@@ -158,10 +159,10 @@ impl Node {
                         .accounts()
                         .iter()
                         .filter(|account| {
-                            let repeats = account.is_unconfirmed() && now.since(account.told) >= again;
+                            let repeats = account.is_unconfirmed() && account.told.ago(now) >= again;
                             (account.has_news || repeats) && peers.is_heard(&account.member, now)
                         })
-                        .map(|account| account.member.clone())
+                        .map(|account| Arc::clone(&account.member))
                         .collect();
                     for member in members {
                         let word = till.word(&limit, &member, (decides, moment));

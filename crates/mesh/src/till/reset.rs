@@ -9,18 +9,20 @@ impl Till {
     /// The counter begins anew, but for what members hold.
     pub(crate) fn reset(&mut self, limit: &Limit, now: Timestamp) {
         self.state = None;
-        self.resets = self.resets.saturating_add(1);
-        let held = self.held().saturating_add(self.missing);
+        let held = self.held().saturating_add(self.aside.get().missing);
         // A bucket's tokens that are held take up room in it.
         if held > 0 && !matches!(limit, Limit::TokenBucket(_)) {
             self.apply(limit, Action::Debit, held, now);
         }
         // What was spent and refused until now is neither given back nor seen any more.
-        let there = self.accounts.iter().map(|account| account.heard.refused);
-        self.refused_before = there.fold(self.refused, u64::saturating_add);
-        self.refunded = self.refunded.saturating_add(self.refundable(limit, false));
-        self.given_done =
-            self.accounts.iter().map(|account| account.heard.given).fold(0, u64::saturating_add);
+        let (refused, given) = (self.all_refused(), self.all_given());
+        let refundable = self.refundable(limit, false);
+        self.aside.change(|aside| {
+            aside.resets = aside.resets.saturating_add(1);
+            aside.refused_before = refused;
+            aside.refunded = aside.refunded.saturating_add(refundable);
+            aside.given_done = given;
+        });
         self.spread_news();
     }
 }

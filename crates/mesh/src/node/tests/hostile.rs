@@ -67,7 +67,7 @@ fn no_owner_makes_a_member_admit_more_than_one_bucket_would() {
     let serial = {
         let mut book = mesh.nodes[1].shelf.books.get_mut(&key).expect("it was used");
         let crate::page::Side::Purse(purse) = &book.page(0).expect("a page").side else { return };
-        purse.serial
+        purse.serial()
     };
     let start = mesh.now;
     let mut passed = 0;
