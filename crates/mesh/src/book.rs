@@ -1,9 +1,14 @@
 //! All pages of one counter: the window that runs, the one that begins, the one that ends.
 
+use crate::lately::Lately;
+use crate::options::MeshOptions;
 use crate::page::{Page, Side};
+use crate::seldom::Seldom;
 use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::{Cost, Limit, Timestamp};
 use smallvec::SmallVec;
+use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Pages that are kept of one counter: the last window, this one and the next, and one more for a clock
@@ -13,23 +18,19 @@ const MOST_PAGES: usize = 4;
 /// One counter, as this node has it.
 #[derive(Clone, Debug)]
 pub(crate) struct Book {
-    pub(crate) limit: Limit,
-    /// The limit before this one, if there was a reload.
-    pub(crate) before: Option<Box<Limit>>,
+    limit: Arc<Limit>,
     /// Whether the limit is this node's own, or one that a peer told.
     pub(crate) own: bool,
-    pub(crate) pages: SmallVec<[Page; 1]>,
+    /// Room for two: the last window is kept while the next one runs.
+    pub(crate) pages: SmallVec<[Page; 2]>,
     /// The ask for rights that is under way.
-    pub(crate) asked: Option<u64>,
+    pub(crate) asked: Option<NonZeroU64>,
     /// How much is asked for here, and when that was last written up.
     pub(crate) demand: Demand,
     pub(crate) used: Timestamp,
     /// Where the limit is `eventual`: what this node has counted and heard of, all windows in one.
     pub(crate) counted: Option<Box<State>>,
-    /// The window of which this node admitted something before it knew the view, and how much.
-    pub(crate) alone: (u64, u64),
-    /// A bucket whose owner cannot be reached: this node's part of it, kept here.
-    pub(crate) part: Option<Box<State>>,
+    pub(crate) aside: Seldom<Aside>,
     /// The window that the slip is about, and what it could spend when it was made.
     pub(crate) front: u64,
     pub(crate) laid: u32,
@@ -39,11 +40,22 @@ pub(crate) struct Book {
     gained: u64,
 }
 
+/// What most books have none of.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Aside {
+    /// The limit before this one, if there was a reload.
+    pub(crate) before: Option<Limit>,
+    /// The window of which this node admitted something before it knew the view, and how much.
+    pub(crate) alone: (u64, u64),
+    /// A bucket whose owner cannot be reached: this node's part of it, kept here.
+    pub(crate) part: Option<State>,
+}
+
 impl Book {
     /// The mesh clock has been moved forward by so much in all: a bucket earns nothing for that.
     pub(crate) fn wait_for(&mut self, gained: u64) {
         let by = gained.saturating_sub(std::mem::replace(&mut self.gained, gained));
-        if by == 0 || !matches!(self.limit, Limit::TokenBucket(_)) {
+        if by == 0 || !matches!(*self.limit, Limit::TokenBucket(_)) {
             return;
         }
         let later = |state: State| State::from_bits(state.bits().0.saturating_add(by), state.bits().1);
@@ -52,23 +64,21 @@ impl Book {
                 till.state = till.state.map(later);
             }
         }
-        let kept = [&mut self.counted, &mut self.part];
-        kept.into_iter().flatten().for_each(|state| **state = later(**state));
+        self.counted.iter_mut().for_each(|state| **state = later(**state));
+        self.aside.change(|aside| aside.part = aside.part.map(later));
     }
 
-    pub(crate) fn new(limit: Limit, now: Timestamp, gained: u64) -> Self {
-        let demand = Demand { rate: 0.0, at: now };
+    pub(crate) fn new(limit: Arc<Limit>, now: Timestamp, gained: u64) -> Self {
+        let demand = Demand { rate: 0.0, at: Lately::at(now) };
         Self {
             limit,
-            before: None,
             own: false,
             pages: SmallVec::new(),
             demand,
             asked: None,
             used: now,
             counted: None,
-            alone: (0, 0),
-            part: None,
+            aside: Seldom::default(),
             front: 0,
             laid: 0,
             still: false,
@@ -85,9 +95,23 @@ impl Book {
         }
     }
 
+    pub(crate) fn limit(&self) -> Limit {
+        *self.limit
+    }
+
+    /// A reload gave the counter another limit: shares are reckoned with it from now on.
+    pub(crate) fn change_limit(&mut self, limit: Arc<Limit>, options: &MeshOptions, now: Timestamp) {
+        let old = std::mem::replace(&mut self.limit, limit);
+        self.aside.change(|aside| aside.before = Some(*old));
+        for page in &mut self.pages {
+            page.change_limit((&old, &self.limit), options, now);
+        }
+    }
+
     /// What this node admitted of a window whose view it does not know.
     pub(crate) fn alone_in(&self, tag: u64) -> u64 {
-        if self.alone.0 == tag { self.alone.1 } else { 0 }
+        let (window, admitted) = self.aside.get().alone;
+        if window == tag { admitted } else { 0 }
     }
 
     /// The page that the slip is about.
@@ -116,7 +140,7 @@ impl Book {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
     rate: f32,
-    at: Timestamp,
+    at: Lately,
 }
 
 impl Demand {
@@ -128,12 +152,12 @@ impl Demand {
         let kept = self.kept(now);
         self.rate = self.rate * kept + cost.min(1 << 20) as f32 / Self::MEMORY;
         if kept < 1.0 {
-            self.at = self.at.max(now);
+            self.at = Lately::at(now);
         }
     }
 
     fn kept(&self, now: Timestamp) -> f32 {
-        let elapsed = now.since(self.at);
+        let elapsed = self.at.ago(now);
         if elapsed < Duration::from_millis(2) { 1.0 } else { (-elapsed.as_secs_f32() / Self::MEMORY).exp() }
     }
 

@@ -3,8 +3,8 @@
 //! own. An entry is spelt out until the other side says that it has it, so frames may be lost
 //! and overtake each other.
 
-use crate::shelf::KeyMap;
 use crate::wire::{Reader, Unreadable, Writer};
+use hashbrown::HashTable;
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Rate};
 use siphasher::sip::SipHasher13;
@@ -76,42 +76,102 @@ impl Subject {
     }
 }
 
+/// A key in four-byte words, so that what stands beside it takes no more than it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bits([u32; 4]);
+
+impl Bits {
+    #[expect(clippy::cast_possible_truncation, reason = "each half of a half is 32 bits wide")]
+    fn of(key: Key) -> Self {
+        let (high, low) = key.bits();
+        Self([(high >> 32) as u32, high as u32, (low >> 32) as u32, low as u32])
+    }
+
+    fn key(self) -> Key {
+        let Self([a, b, c, d]) = self;
+        Key::from_bits(u64::from(a) << 32 | u64::from(b), u64::from(c) << 32 | u64::from(d))
+    }
+
+    /// A key's low half is a hash already (docs/decisions/006).
+    fn hash(self) -> u64 {
+        self.key().bits().1
+    }
+}
+
+/// There are two dictionaries for each peer, so they grow by an eighth and not by their double.
+fn push_sparingly<T>(entries: &mut Vec<T>, entry: T) {
+    if entries.len() == entries.capacity() {
+        entries.reserve_exact(16 + entries.len() / 8);
+    }
+    entries.push(entry);
+}
+
 /// What this node calls things towards one peer.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Spoken {
-    /// The entry of a key, and a hash of the limit that it was made with: another limit is another entry.
-    entries: KeyMap<(u32, u32)>,
-    next: u32,
+    /// In the order of their numbers.
+    entries: Vec<Named>,
+    /// The newest entry of each key.
+    numbers: HashTable<u32>,
+    /// No more are made from here on.
+    most: u32,
     /// All entries below this one are known to the peer.
     known: u32,
+}
+
+/// A key, with a hash of the limit that its entry was made with: another limit is another entry.
+#[derive(Clone, Copy, Debug)]
+struct Named {
+    key: Bits,
+    limit: u32,
+}
+
+impl Default for Spoken {
+    fn default() -> Self {
+        Self { entries: Vec::new(), numbers: HashTable::new(), most: MOST_ENTRIES, known: 0 }
+    }
 }
 
 impl Spoken {
     /// One that is full, so that everything is spelt out.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn full() -> Self {
-        Self { next: MOST_ENTRIES, ..Self::default() }
+        Self { most: 0, ..Self::default() }
+    }
+
+    /// The number of a subject, which is given one if there is none and it may have one.
+    fn number(&mut self, subject: &Subject) -> Option<u32> {
+        let Self { entries, numbers, most, .. } = self;
+        let (key, limit) = (Bits::of(subject.key), subject.limit_hash());
+        let named = |number: u32| usize::try_from(number).ok().and_then(|place| entries.get(place));
+        let is_same = |number: &u32| named(*number).is_some_and(|named| named.key == key);
+        let newest = numbers.find_mut(key.hash(), is_same);
+        if let Some(number) = &newest
+            && named(**number).is_some_and(|named| named.limit == limit)
+        {
+            return Some(**number);
+        }
+        let number = u32::try_from(entries.len()).ok().filter(|number| number < most)?;
+        match newest {
+            Some(newest) => *newest = number,
+            None => {
+                let hash = |number: &u32| named(*number).map_or(0, |named| named.key.hash());
+                numbers.insert_unique(key.hash(), number, hash);
+            }
+        }
+        push_sparingly(entries, Named { key, limit });
+        Some(number)
     }
 
     /// The peer says that it has all entries below `known`.
     pub(crate) fn acknowledge(&mut self, known: u32) {
-        self.known = self.known.max(known.min(self.next));
+        self.known = self.known.max(known.min(u32::try_from(self.entries.len()).unwrap_or(u32::MAX)));
     }
 
     pub(crate) fn write(&mut self, subject: &Subject, writer: &mut Writer) {
-        let limit = subject.limit_hash();
-        let known = self.entries.get(&subject.key).filter(|(_, made_with)| *made_with == limit);
-        let entry = match known {
-            Some((entry, _)) => *entry,
-            None if self.next < MOST_ENTRIES => {
-                self.entries.insert(subject.key, (self.next, limit));
-                self.next += 1;
-                self.next - 1
-            }
-            None => {
-                writer.number(0);
-                return subject.write(writer);
-            }
+        let Some(entry) = self.number(subject) else {
+            writer.number(0);
+            return subject.write(writer);
         };
         let spelt_out = entry >= self.known;
         writer.number((u64::from(entry) << 1 | u64::from(spelt_out)) + 1);
@@ -134,7 +194,7 @@ pub(crate) struct Heard {
 /// A subject whose limit is named by its place.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    key: Key,
+    key: Bits,
     limit: NonZeroU32,
 }
 
@@ -147,7 +207,7 @@ impl Heard {
     fn subject(&self, place: usize) -> Option<Subject> {
         let Entry { key, limit } = self.entries.get(place).copied().flatten()?;
         let limit = self.limits.get(usize::try_from(limit.get()).ok()? - 1)?;
-        Some(Subject { key, limit: *limit })
+        Some(Subject { key: key.key(), limit: *limit })
     }
 
     /// The place of a limit, from 1 on. It is looked for among the last ones only: a peer that makes up
@@ -177,8 +237,8 @@ impl Heard {
         if place > self.entries.len() + MOST_GAP {
             return Ok(subject); // Spelt out, so it is understood; it is not worth the room between.
         }
-        if self.entries.len() <= place {
-            self.entries.resize(place + 1, None);
+        while self.entries.len() <= place {
+            push_sparingly(&mut self.entries, None);
         }
         match self.subject(place) {
             Some(known) if known != subject => return Err(Unreadable),
@@ -186,7 +246,7 @@ impl Heard {
             None => {
                 let limit = self.limit(&subject.limit).ok_or(Unreadable)?;
                 let entry = self.entries.get_mut(place).ok_or(Unreadable)?;
-                *entry = Some(Entry { key: subject.key, limit });
+                *entry = Some(Entry { key: Bits::of(subject.key), limit });
             }
         }
         while usize::try_from(self.known)

@@ -30,6 +30,7 @@ mod guard;
 #[cfg(all(test, loom))]
 mod interleavings;
 mod lately;
+mod limits;
 mod member;
 mod motion;
 mod node;

@@ -5,38 +5,16 @@ use crate::book::Book;
 use crate::books::{Books, OpenBook};
 use crate::codec::{period_nanos, tag_at};
 use crate::council::{Begun, Council};
-use crate::member::Member;
+use crate::limits::Limits;
 use crate::options::MeshOptions;
 use crate::page::{Page, Regime, Side};
 use crate::slip::Slip;
 use crate::till::Till;
 use crate::view::View;
-use hashbrown::HashMap;
 use hivemind_core::algorithm::{Action, STEP_BACK};
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
-
-/// A key's low half is a hash already (docs/decisions/006).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
-}
-
-pub(crate) type KeyMap<V> = HashMap<Key, V, BuildHasherDefault<KeyHasher>>;
 
 /// How long what says nothing any more is kept, as the memory store does: a clock may step back several times.
 pub(crate) const IDLE: std::time::Duration = std::time::Duration::from_secs(300);
@@ -48,6 +26,7 @@ const STRIDE: std::time::Duration = std::time::Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(crate) struct Shelf {
     pub(crate) books: Books,
+    limits: Limits,
     /// The latest moment that was seen. A window that is over by it is not opened again, since its page
     /// may be gone: a clock that steps back finds no second limit there.
     latest: Timestamp,
@@ -74,6 +53,7 @@ impl Shelf {
     pub(crate) fn new() -> Self {
         Self {
             books: Books::new(),
+            limits: Limits::default(),
             latest: Timestamp::EPOCH,
             calm: Timestamp::EPOCH,
             stride: STRIDE,
@@ -95,17 +75,18 @@ impl Shelf {
             parts.begin_epoch(council.stays_until(now));
         }
         let epoch = parts.epoch();
-        let Some(mut book) = self.books.get_or_insert(key, limit, now, options.max_keys) else {
+        let Some(mut book) = self.books.get_or_insert((key, limit), &mut self.limits, now, options.max_keys)
+        else {
             self.unshared += 1;
             return Err(NoPage::Full);
         };
         book.used = book.used.max(now);
         // The usual case first: a page that was opened in the present views.
-        if book.limit == *limit && book.page(tag).is_some_and(|page| page.epoch == epoch) {
+        if book.limit() == *limit && book.page(tag).is_some_and(|page| page.epoch == epoch) {
             return Ok(book);
         }
-        if book.limit != *limit {
-            book.change_limit(limit, (&council.me, key), options, now);
+        if book.limit() != *limit {
+            book.change_limit(self.limits.of(limit), options, now);
         }
         if book.page(tag).is_none() {
             let decides = council.current(now).is_some_and(|view| decides(limit, view, options));
@@ -151,7 +132,7 @@ impl Shelf {
             // How long a purse without end has lived is no longer known; its till may be gone before it.
             self.books.retain(|slip| {
                 let book = &slip.book;
-                let is_bucket = matches!(book.limit, Limit::TokenBucket(_));
+                let is_bucket = matches!(book.limit(), Limit::TokenBucket(_));
                 !is_bucket || !book.pages.iter().all(Page::is_endless_purse)
             });
         }
@@ -180,7 +161,7 @@ impl Shelf {
         let mut lent = Vec::new();
         self.books.retain(|slip| {
             let Slip { key, book, listed, .. } = slip;
-            let limit = book.limit;
+            let limit = book.limit();
             if matches!(limit, Limit::TokenBucket(_)) {
                 let is_purse = book.pages.iter().all(Page::is_purse);
                 let idle = latest.since(book.used) > outlives(&limit, is_purse);
@@ -200,7 +181,8 @@ impl Shelf {
                 let until = start.saturating_add(outlives(&limit, page.is_purse()));
                 page.tag.saturating_add(2) > present || stays && until > latest
             });
-            !book.pages.is_empty() || book.alone.1 > 0 && book.alone.0.saturating_add(2) > present
+            let (window, admitted) = book.aside.get().alone;
+            !book.pages.is_empty() || admitted > 0 && window.saturating_add(2) > present
         });
         lent
     }
@@ -253,7 +235,7 @@ fn begin(
         *purse = crate::purse::Purse::new(0);
     }
     if let Side::Till(till) = &mut page.side {
-        if let Some(before) = council.rules.may_still_hold(book.before.as_deref(), now) {
+        if let Some(before) = council.rules.may_still_hold(book.aside.get().before.as_ref(), now) {
             let share = Regime::of(&before, members, options).share();
             till.change_share(limit, share, Page::moment(tag, limit, now));
         }
@@ -313,21 +295,4 @@ fn keep_up(
 
 fn nanos(span: std::time::Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
-}
-
-impl Book {
-    /// A reload gave the counter another limit: shares are reckoned with it from now on.
-    fn change_limit(
-        &mut self,
-        limit: &Limit,
-        (me, key): (&Member, Key),
-        options: &MeshOptions,
-        now: Timestamp,
-    ) {
-        let old = std::mem::replace(&mut self.limit, *limit);
-        self.before = Some(Box::new(old));
-        for page in &mut self.pages {
-            page.change_limit((&old, limit), (me, key), options, now);
-        }
-    }
 }

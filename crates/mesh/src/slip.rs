@@ -11,6 +11,7 @@ use crate::codec::tag_at;
 use crate::page::{Page, Side};
 use hivemind_core::store::{Key, Outcome, Verdict};
 use hivemind_core::{Limit, Period, Timestamp};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Counts up whenever the view that holds may have become another; from 1 on.
@@ -73,10 +74,9 @@ impl Kind {
 }
 
 impl Slip {
-    pub(crate) fn new(key: Key, limit: Limit, now: Timestamp, gained: u64) -> Self {
+    pub(crate) fn new(key: Key, limit: Arc<Limit>, now: Timestamp, gained: u64) -> Self {
         Self {
             key,
-            book: Box::new(Book::new(limit, now, gained)),
             period: limit.period(),
             requests: limit.requests(),
             burst: limit.burst(),
@@ -87,6 +87,7 @@ impl Slip {
             epoch: VOID,
             ledger: Ledger::Book,
             listed: false,
+            book: Box::new(Book::new(limit, now, gained)),
         }
     }
 
@@ -163,7 +164,7 @@ impl Slip {
         self.write_up(now);
         let book = &mut self.book;
         let tag = tag_at(limit, now);
-        if book.still || book.limit != *limit {
+        if book.still || book.limit() != *limit {
             return None;
         }
         book.front = tag;
@@ -190,7 +191,7 @@ impl Slip {
             return;
         }
         book.used = book.used.max(now);
-        let limit = book.limit;
+        let limit = book.limit();
         match book.front_page().map(|page| &mut page.side) {
             Some(Side::Purse(purse)) => {
                 purse.spend(spent);

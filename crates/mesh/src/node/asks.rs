@@ -15,6 +15,7 @@ use crate::page::{Page, Side};
 use hivemind_core::algorithm::{Action, step};
 use hivemind_core::store::{Context, Key, Op};
 use hivemind_core::{Cost, Limit, Timestamp};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -148,7 +149,7 @@ impl Node {
         let tag = tag_at(&charge.limit, now);
         let Some(mut book) = self.shelf.books.get_mut(&charge.key) else { return false };
         if let Some(id) = book.asked
-            && let Some(ask) = self.asks.get_mut(&id)
+            && let Some(ask) = self.asks.get_mut(&id.get())
             && ask.tag == tag
         {
             ask.tickets.extend(ticket);
@@ -170,7 +171,7 @@ impl Node {
         let want = Want::Lend { need: lacks, ahead };
         let id = self.ask(&counter, Kind::Lend, ticket.into_iter().collect(), want, now);
         if let Some(mut book) = self.shelf.books.get_mut(&charge.key) {
-            book.asked = id;
+            book.asked = id.and_then(NonZeroU64::new);
         }
         id.is_some()
     }
@@ -323,7 +324,7 @@ impl Node {
             Asker::Peer { member, id, need, ahead } => (member, id, need, ahead),
         };
         let Some(mut book) = self.shelf.books.get_mut(&parked.key) else { return };
-        let limit = book.limit;
+        let limit = book.limit();
         let Some(page) = book.page(parked.tag) else { return };
         let place =
             Place { subject: Subject { key: parked.key, limit }, view: page.view.id(), tag: parked.tag };
@@ -357,10 +358,10 @@ impl Node {
         let told = place.tag;
         let place = &self.place_here(now, place);
         if let Some(mut book) = self.shelf.books.get_mut(&key) {
-            if book.asked == Some(id) && asked {
+            if book.asked.is_some_and(|other| other.get() == id) && asked {
                 book.asked = None;
             }
-            let limit = book.limit;
+            let limit = book.limit();
             // A grant that comes late is kept for the next.
             if let Some(page) = book.page(place.tag)
                 && page.view.id() == place.view

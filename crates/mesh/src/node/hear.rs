@@ -135,7 +135,7 @@ impl Node {
         let key = place.subject.key;
         let mut limit = told;
         let has_page = |book: &Book| book.pages.iter().any(|page| page.tag == place.tag);
-        let here = self.shelf.books.look(&key, |book| (book.limit, book.own || has_page(book)));
+        let here = self.shelf.books.look(&key, |book| (book.limit(), book.own || has_page(book)));
         if let Some((here, counts)) = here {
             let alike = std::mem::discriminant(&here) == std::mem::discriminant(&told)
                 && (matches!(told, Limit::TokenBucket(_)) || period_nanos(&here) == period_nanos(&told));
@@ -244,7 +244,7 @@ impl Node {
             return;
         }
         let Some(mut book) = self.shelf.books.get_mut(&key) else { return };
-        let limit = book.limit;
+        let limit = book.limit();
         let Some(page) = book.page(place.tag) else { return };
         if page.view.owner(key) != Some(from) {
             return;
@@ -266,7 +266,7 @@ impl Node {
         if is_reset {
             book.counted = None;
         }
-        if book.counted.is_some() && place.tag == tag_at(&book.limit, now) {
+        if book.counted.is_some() && place.tag == tag_at(&limit, now) {
             book.count_others(more, now);
         }
         if let Some(report) = recalled {

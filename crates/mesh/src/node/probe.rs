@@ -99,7 +99,7 @@ impl Node {
         for part in books.parts().each() {
             write!(to, "{:?}", part.listed)?;
             for Slip { key, book, listed, .. } in &part.slips {
-                write!(to, "{key:?}{:?}{}{:?}{listed}", book.limit, book.own, book.asked)?;
+                write!(to, "{key:?}{:?}{}{:?}{listed}", book.limit(), book.own, book.asked)?;
                 for page in &book.pages {
                     write!(to, "{}{:?}{:?}", page.tag, page.view.id(), page.side)?;
                 }

@@ -61,7 +61,7 @@ impl Node {
     /// Asks members for what they hold. Says whether something may come of it.
     pub(super) fn recall(&mut self, key: Key, tag: u64, cost: u64, now: Timestamp) -> bool {
         let Some(mut book) = self.shelf.books.get_mut(&key) else { return false };
-        let limit = book.limit;
+        let limit = book.limit();
         let Some(page) = book.page(tag) else { return false };
         let regime = Regime::of(&limit, page.view.members().len(), &self.options);
         if !self.options.recall || regime == Regime::Decides || cost > u64::from(limit.burst()) {
@@ -110,7 +110,7 @@ impl Node {
     pub(super) fn recall_idle(&mut self, key: Key, now: Timestamp) {
         let Self { shelf, peers, .. } = self;
         let Some(mut book) = shelf.books.get_mut(&key) else { return };
-        let limit = book.limit;
+        let limit = book.limit();
         if let Some(Side::Till(till)) = book.page(0).map(|page| &mut page.side) {
             till.bury(&limit, |member| peers.is_dead(member, now, Duration::ZERO), now);
         }

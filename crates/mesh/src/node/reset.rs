@@ -18,7 +18,8 @@ impl Node {
         let Self { shelf, council, options, .. } = self;
         let tag = shelf.tag(council, options, (key, limit), now);
         let Ok(mut book) = shelf.open(council, options, (key, limit, tag), now) else { return };
-        (book.counted, book.part) = (None, None);
+        book.counted = None;
+        book.aside.change(|aside| aside.part = None);
         let Some(page) = book.page(tag) else { return };
         let moment = page.moment_of(limit, options, now);
         let place = Place { subject: Subject { key, limit: *limit }, view: page.view.id(), tag };
@@ -51,7 +52,8 @@ impl Node {
         let moment = page.moment_of(&limit, &self.options, now);
         let Side::Till(till) = &mut page.side else { return };
         till.reset(&limit, moment);
-        (book.counted, book.part) = (None, None);
+        book.counted = None;
+        book.aside.change(|aside| aside.part = None);
         book.set_listed(true);
         drop(book);
         self.answer(now, from, id, place, Reply::Lent);

@@ -134,7 +134,7 @@ impl Node {
         let Self { shelf, links, peers, options, .. } = self;
         // Without one its windows are over.
         let Some(mut book) = shelf.books.get_mut(&key) else { return };
-        let (limit, eventual) = (book.limit, book.counted.is_some());
+        let (limit, eventual) = (book.limit(), book.counted.is_some());
         let again = options.sync_interval * 3;
         let mut more = false;
         for page in &mut book.pages {
