@@ -33,7 +33,7 @@ pub(crate) struct Slip {
     kind: Kind,
     /// When its window begins.
     from: Timestamp,
-    /// What may be spent.
+    /// What may be spent; of a counter that is decided in the book, the room that it has.
     can: u32,
     /// What is left elsewhere, as far as was heard.
     elsewhere: u32,
@@ -152,9 +152,13 @@ impl Slip {
     #[inline(never)]
     fn spend_in_book(&mut self, limit: &Limit, cost: u64, now: Timestamp) -> Option<Verdict> {
         self.book.used = self.book.used.max(now);
-        match &mut self.book.front_page()?.side {
-            Side::Till(till) => till.spend(limit, cost, now),
-            Side::Purse(_) => None,
+        let Side::Till(till) = &mut self.book.front_page()?.side else { return None };
+        match limit {
+            // What members hold has not changed since: whoever opens the book makes the slip void.
+            Limit::TokenBucket(bucket) => {
+                till.spend_of(&Limit::TokenBucket(bucket.with_burst(self.can).ok()?), cost, now)
+            }
+            _ => till.spend_of(limit, cost, now),
         }
     }
 
@@ -225,7 +229,7 @@ fn extract(page: &Page, limit: &Limit, from: Timestamp) -> (Ledger, u64, u64) {
             if matches!(limit, Limit::FixedWindow(_)) && !reached {
                 (Ledger::Own, till.left(limit, from), 0)
             } else {
-                (Ledger::Book, 0, 0)
+                (Ledger::Book, u64::from(till.room(limit).burst()), 0)
             }
         }
     }

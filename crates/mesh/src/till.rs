@@ -12,9 +12,9 @@ use crate::member::Member;
 use crate::purse::MOST_AT_ONCE;
 use crate::seldom::Seldom;
 use crate::view::View;
-use hivemind_core::algorithm::{Action, State, Step, step};
+use hivemind_core::algorithm::{Action, State, Step, step, step_in_place};
 use hivemind_core::store::Verdict;
-use hivemind_core::{Cost, Limit, Rate, Timestamp};
+use hivemind_core::{Cost, Limit, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,15 +102,14 @@ impl Till {
 
     /// The limit that the counter keeps: a bucket's tokens that members hold take up room in it.
     pub(crate) fn room(&self, limit: &Limit) -> Limit {
-        let Limit::TokenBucket(_) = limit else { return *limit };
+        let Limit::TokenBucket(bucket) = limit else { return *limit };
         let held = self.held();
         if held == 0 {
             return *limit;
         }
         let burst = u64::from(limit.burst()).saturating_sub(held).max(1);
         let burst = u32::try_from(burst).unwrap_or(u32::MAX);
-        let rate = Rate::new(limit.requests(), limit.period());
-        rate.and_then(|rate| Limit::token_bucket(rate, burst)).unwrap_or(*limit)
+        bucket.with_burst(burst).map_or(*limit, Limit::TokenBucket)
     }
 
     /// Does one thing to the counter.
@@ -121,10 +120,22 @@ impl Till {
     }
 
     /// Spends here if it fits. `None` says that it does not, and that nothing was recorded.
-    #[inline]
     pub(crate) fn spend(&mut self, limit: &Limit, cost: u64, now: Timestamp) -> Option<Verdict> {
-        let action = Action::Spend { count_refusal: false };
-        let done = step(&self.room(limit), self.state, action, Cost::new(cost), now);
+        let spend = Action::Spend { count_refusal: false };
+        let done = step(&self.room(limit), self.state, spend, Cost::new(cost), now);
+        self.keep_spent(&done, cost)
+    }
+
+    /// The same, of room that is known.
+    #[inline]
+    pub(crate) fn spend_of(&mut self, room: &Limit, cost: u64, now: Timestamp) -> Option<Verdict> {
+        let spend = Action::Spend { count_refusal: false };
+        let done = step_in_place(room, self.state, spend, Cost::new(cost), now);
+        self.keep_spent(&done, cost)
+    }
+
+    #[inline]
+    fn keep_spent(&mut self, done: &Step, cost: u64) -> Option<Verdict> {
         if !done.verdict.is_admitted() {
             return None;
         }
