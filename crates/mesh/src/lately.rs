@@ -1,12 +1,14 @@
 //! A moment in four bytes, for what only asks how long ago something was: in units of about a millisecond,
 //! which begin anew after 52 days. What is older than that seems younger, and nothing worse comes of it than
-//! that something is told a moment later.
+//! that something is told a moment later, or not asked for within one second of 52 days.
 
 use hivemind_core::Timestamp;
 use std::time::Duration;
 
 /// A unit is so many nanoseconds, as a power of two.
 const UNIT: u32 = 20;
+/// About a second.
+const SECOND: u32 = 1_000;
 /// A clock that stepped back leaves moments ahead of it: the last three of the 52 days are those.
 const AHEAD: u32 = u32::MAX - u32::MAX / 16;
 
@@ -29,6 +31,12 @@ impl Lately {
         Duration::from_nanos(u64::from(units) << UNIT)
     }
 
+    /// Whether it is still to come, and in less than a second.
+    pub(crate) fn is_soon(self, now: Timestamp) -> bool {
+        let ahead = self.0.wrapping_sub(Self::at(now).0);
+        (1..SECOND).contains(&ahead)
+    }
+
     /// The later of the two.
     pub(crate) fn or_later(self, now: Timestamp) -> Self {
         if self.ago(now) > Duration::ZERO { Self::at(now) } else { self }
@@ -38,6 +46,18 @@ impl Lately {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Seen failing on: a comparison that does not wrap.
+    #[test]
+    fn a_moment_is_soon_until_it_has_come() {
+        let end = 1_u64 << (32 + UNIT);
+        for base in [0, end - 250_000_000, 400 * end] {
+            let at = |ms: u64| Timestamp::from_nanos(base + ms * 1_000_000);
+            for (now_ms, is_soon) in [(475, true), (495, true), (501, false), (900, false), (9_000, false)] {
+                assert_eq!(Lately::at(at(500)).is_soon(at(now_ms)), is_soon, "{now_ms} after {base}");
+            }
+        }
+    }
 
     /// Seen failing on: a difference that does not wrap, and one that takes a step back for 52 days.
     #[test]

@@ -23,6 +23,9 @@ pub(crate) struct Purse {
     pub(crate) left: i64,
     pub(crate) others: u64,
     aside: Seldom<Aside>,
+    /// Until then the owner need not be asked again for this much or more: it does not have it.
+    exhausted_until: Lately,
+    exhausted_from: u32,
     /// When it last reported.
     pub(crate) reported: Lately,
     /// Whether a total has grown since then.
@@ -47,9 +50,6 @@ struct Aside {
     /// Refunds and debits that only the owner can do.
     given: u64,
     owed: u64,
-    /// Until then the owner need not be asked again for this much or more: it does not have it.
-    exhausted_until: Timestamp,
-    exhausted_from: u64,
 }
 
 impl Purse {
@@ -117,12 +117,12 @@ impl Purse {
 
     /// The owner does not have `cost` or more, and is not asked for it before `until`.
     pub(crate) fn remember_exhausted(&mut self, cost: u64, until: Timestamp) {
-        self.aside.change(|aside| (aside.exhausted_from, aside.exhausted_until) = (cost, until));
+        self.exhausted_from = u32::try_from(cost).unwrap_or(u32::MAX);
+        self.exhausted_until = Lately::at(until);
     }
 
     pub(crate) fn is_exhausted(&self, cost: u64, now: Timestamp) -> bool {
-        let Aside { exhausted_until, exhausted_from, .. } = self.aside.get();
-        now < exhausted_until && cost >= exhausted_from
+        self.exhausted_until.is_soon(now) && cost >= u64::from(self.exhausted_from)
     }
 
     /// Takes back what this node spent itself; says how much of it that is.
@@ -220,8 +220,8 @@ impl Purse {
             self.aside.change(|aside| {
                 aside.resets = word.resets;
                 aside.forgiven = spent.saturating_sub(aside.refunded);
-                aside.exhausted_until = Timestamp::EPOCH;
             });
+            self.exhausted_until = Lately::default();
         }
         // More than this purse ever said was said by the one before it, and less was said before the last of it.
         if word.settled_seen == self.report().settling() {
