@@ -15,6 +15,8 @@ use std::hint::black_box;
 
 /// Ten seconds after a midnight.
 const NOW: Timestamp = Timestamp::from_millis(20_000 * 86_400_000 + 10_000);
+/// What is spent before the decision that is counted, about.
+const SPENT: u32 = 400;
 const KEY: Key = Key::from_bits(7, 0x9e37_79b9_7f4a_7c15);
 
 pub struct Nobody;
@@ -42,7 +44,8 @@ fn leaked<S>(store: S, charge: Charge<'static>) -> Ready<S> {
 fn memory(limit: Limit) -> Ready<MemoryStore> {
     let charge = charge(Box::leak(Box::new(limit)));
     let store = MemoryStore::new(StoreOptions::default());
-    for _ in 0..3 {
+    // As many as the node below has spent by then: a bucket that is full again earns nothing.
+    for _ in 0..SPENT {
         store.decide_now(&[charge], Context::at(before()));
     }
     leaked(store, charge)
@@ -65,10 +68,10 @@ fn node_that(limit: Limit, owns: bool) -> Ready<MeshStore<Nobody>> {
     let chosen = nodes.iter().position(|node| is_owner(node) == owns).unwrap_or(0);
     // Who holds nothing asks, and the more was asked for lately the more it is lent: in the end enough for some more.
     let mut asked = false;
-    for round in 0..400 {
+    for round in 0..SPENT {
         let has_waited = std::mem::replace(&mut asked, false);
         match nodes[chosen].decide(&[charge], Context::at(before())) {
-            Decided::Now(_) if round > 300 && has_waited => break,
+            Decided::Now(_) if round > SPENT / 4 * 3 && has_waited => break,
             Decided::Now(_) => {}
             Decided::Later(_) => {
                 asked = true;

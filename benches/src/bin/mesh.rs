@@ -3,7 +3,7 @@
 //!
 //!     cargo run --release --bin mesh
 
-use hivemind_benches::resident;
+use hivemind_benches::{contenders, resident};
 use hivemind_benches::rounds::{Contender, TURN, hot, interleave};
 use hivemind_benches::watch::nanos_each;
 use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Parts, Store, StoreOptions};
@@ -37,38 +37,47 @@ fn main() {
     memory();
 }
 
-/// A member that holds rights, an owner, and the memory store, in turns.
+/// A member that holds rights, an owner, and the memory store, in turns; then an owner's own counters whose room
+/// changes with time.
 fn decisions() {
     let limit = Limit::fixed_window(u32::MAX, Period::DAY);
+    let sliding = Limit::sliding_window(u32::MAX, Period::DAY);
+    let bucket = contenders::bucket(1_000, Period::SECOND, contenders::PLENTY);
     let now = SystemClock.now();
     let options = MeshOptions::default();
     let stores: Vec<_> =
         seated(3, &options, now).into_iter().map(|node| MeshStore::new(node, Nobody)).collect();
     let memory = MemoryStore::new(StoreOptions::default());
-    // Which of the first keys the first node owns is found by looking who holds how much.
-    let at = |index: u64| charge(index, &limit);
-    let one = |store: &MeshStore<Nobody>, index: u64| {
+    let alone = |index: u64, limit: &Limit| {
+        memory.decide_now(&[charge(index, limit)], Context::at(SystemClock.now())).committed
+    };
+    let by = |store: &MeshStore<Nobody>, index: u64, limit: &Limit| {
         store
-            .try_decide(&[at(index)], Context::at(SystemClock.now()))
+            .try_decide(&[charge(index, limit)], Context::at(SystemClock.now()))
             .is_some_and(|verdicts| verdicts.committed)
     };
-    let taken = interleave(
-        31,
-        vec![
-            hot("memory store", || memory.decide_now(&[at(1)], Context::at(SystemClock.now())).committed),
-            hot("mesh, first node", || one(&stores[0], 1)),
-            hot("mesh, second node", || one(&stores[1], 1)),
-            hot("mesh, third node", || one(&stores[2], 1)),
-            many("memory store, 100,000 keys", |index| {
-                memory.decide_now(&[at(index)], Context::at(SystemClock.now())).committed
-            }),
-            many("mesh, 100,000 keys", |index| one(&stores[0], index)),
-        ],
-    );
+    let one = |store: &MeshStore<Nobody>, index: u64| by(store, index, &limit);
+    // Nobody is lent anything of these before it asks, so who can decide at once is the owner.
+    let owned = |limit: &Limit| (200_000..).find(|index| by(&stores[0], *index, limit)).unwrap_or(0);
+    let (own_sliding, own_bucket) = (owned(&sliding), owned(&bucket));
+    let contenders = vec![
+        (0, hot("memory store", || alone(1, &limit))),
+        (0, hot("mesh, first node", || one(&stores[0], 1))),
+        (0, hot("mesh, second node", || one(&stores[1], 1))),
+        (0, hot("mesh, third node", || one(&stores[2], 1))),
+        (4, many("memory store, 100,000 keys", |index| alone(index, &limit))),
+        (4, many("mesh, 100,000 keys", |index| one(&stores[0], index))),
+        (6, hot("memory store, sliding window", || alone(own_sliding, &sliding))),
+        (6, hot("mesh, own sliding window", || by(&stores[0], own_sliding, &sliding))),
+        (8, hot("memory store, bucket", || alone(own_bucket, &bucket))),
+        (8, hot("mesh, own bucket", || by(&stores[0], own_bucket, &bucket))),
+    ];
+    let (bases, contenders): (Vec<usize>, Vec<_>) = contenders.into_iter().unzip();
+    let taken = interleave(31, contenders);
     println!("| ns of CPU a decision, median of 31 rounds (least) | | ratio |\n|---|---|---|");
-    for (index, one) in taken.iter().enumerate() {
-        let base = if index < 4 { &taken[0] } else { &taken[4] };
-        println!("| {} | {:.0} ({:.0}) | {:.2} |", one.name, one.median, one.least, one.median / base.median);
+    for (one, base) in taken.iter().zip(bases) {
+        let ratio = one.median / taken[base].median;
+        println!("| {} | {:.0} ({:.0}) | {ratio:.2} |", one.name, one.median, one.least);
     }
     let region = Region::new(ALLOCATOR);
     for _ in 0..1_000 {

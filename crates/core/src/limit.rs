@@ -138,12 +138,20 @@ impl TokenBucket {
     /// # Errors
     /// If `burst` is zero or above [`TokenBucket::MAX_BURST`].
     pub fn new(rate: Rate, burst: u32) -> Result<Self, LimitError> {
+        let (earned, per_nanos) = lowest_terms(rate.requests, rate.period.0);
+        Self { rate, burst: NonZeroU32::MIN, earned, per_nanos }.with_burst(burst)
+    }
+
+    /// A bucket of the same rate and another capacity.
+    ///
+    /// # Errors
+    /// If `burst` is zero or above [`TokenBucket::MAX_BURST`].
+    pub fn with_burst(self, burst: u32) -> Result<Self, LimitError> {
         let capacity = NonZeroU32::new(burst).ok_or(LimitError::ZeroBurst)?;
         if burst > Self::MAX_BURST {
             return Err(LimitError::BurstTooLarge { burst });
         }
-        let (earned, per_nanos) = lowest_terms(rate.requests, rate.period.0);
-        Ok(Self { rate, burst: capacity, earned, per_nanos })
+        Ok(Self { burst: capacity, ..self })
     }
 
     /// Tokens earned in every [`TokenBucket::per_nanos`]: the rate in lowest terms.

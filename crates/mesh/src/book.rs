@@ -1,9 +1,14 @@
 //! All pages of one counter: the window that runs, the one that begins, the one that ends.
 
+use crate::lately::Lately;
+use crate::options::MeshOptions;
 use crate::page::{Page, Side};
+use crate::seldom::Seldom;
 use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::{Cost, Limit, Timestamp};
 use smallvec::SmallVec;
+use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Pages that are kept of one counter: the last window, this one and the next, and one more for a clock
@@ -13,25 +18,21 @@ const MOST_PAGES: usize = 4;
 /// One counter, as this node has it.
 #[derive(Clone, Debug)]
 pub(crate) struct Book {
-    pub(crate) limit: Limit,
-    /// The limit before this one, if there was a reload.
-    pub(crate) before: Option<Box<Limit>>,
+    limit: Arc<Limit>,
     /// Who told the limit.
     pub(crate) source: Source,
     /// Whether a peer had it opened, and nobody here has asked for it since.
     pub(crate) told: bool,
-    pub(crate) pages: SmallVec<[Page; 1]>,
+    /// Room for two: the last window is kept while the next one runs.
+    pub(crate) pages: SmallVec<[Page; 2]>,
     /// The ask for rights that is under way.
-    pub(crate) asked: Option<u64>,
+    pub(crate) asked: Option<NonZeroU64>,
     /// How much is asked for here, and when that was last written up.
     pub(crate) demand: Demand,
     pub(crate) used: Timestamp,
     /// Where the limit is `eventual`: what this node has counted and heard of, all windows in one.
     pub(crate) counted: Option<Box<State>>,
-    /// The last two windows of which this node admitted something before it knew the view, and how much.
-    alone: Option<Box<[(u64, u64); 2]>>,
-    /// A bucket whose owner cannot be reached: this node's part of it, kept here.
-    pub(crate) part: Option<Box<State>>,
+    pub(crate) aside: Seldom<Aside>,
     /// The window that the slip is about, and what it could spend when it was made.
     pub(crate) front: u64,
     pub(crate) laid: u32,
@@ -52,11 +53,22 @@ pub(crate) enum Source {
     Own,
 }
 
+/// What most books have none of.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Aside {
+    /// The limit before this one, if there was a reload.
+    pub(crate) before: Option<Limit>,
+    /// The last two windows of which this node admitted something before it knew the view, and how much.
+    alone: [(u64, u64); 2],
+    /// A bucket whose owner cannot be reached: this node's part of it, kept here.
+    pub(crate) part: Option<State>,
+}
+
 impl Book {
     /// The mesh clock has been moved forward by so much in all: a bucket earns nothing for that.
     pub(crate) fn wait_for(&mut self, gained: u64) {
         let by = gained.saturating_sub(std::mem::replace(&mut self.gained, gained));
-        if by == 0 || !matches!(self.limit, Limit::TokenBucket(_)) {
+        if by == 0 || !matches!(*self.limit, Limit::TokenBucket(_)) {
             return;
         }
         let later = |state: State| State::from_bits(state.bits().0.saturating_add(by), state.bits().1);
@@ -65,17 +77,18 @@ impl Book {
                 till.state = till.state.map(later);
             }
         }
-        let kept = [&mut self.counted, &mut self.part];
-        kept.into_iter().flatten().for_each(|state| **state = later(**state));
+        self.counted.iter_mut().for_each(|state| **state = later(**state));
+        self.aside.change(|aside| aside.part = aside.part.map(later));
     }
 
     /// The clock was set back, and moments are made as much earlier.
-    pub(crate) fn set_back(&mut self, earlier: impl Fn(&mut Timestamp)) {
-        [&mut self.used, &mut self.demand.at].into_iter().for_each(earlier);
+    pub(crate) fn set_back(&mut self, earlier: impl Fn(&mut Timestamp), now: Timestamp) {
+        earlier(&mut self.used);
+        self.demand.at = Lately::at(now);
         for page in &mut self.pages {
             match &mut page.side {
-                Side::Till(till) => till.forget_times(),
-                Side::Purse(purse) => purse.forget_times(),
+                Side::Till(till) => till.forget_times(now),
+                Side::Purse(purse) => purse.forget_times(now),
             }
         }
     }
@@ -83,7 +96,7 @@ impl Book {
     /// What a sliding window has counted since the next was opened weighs in that one, too.
     #[inline]
     pub(crate) fn weigh_last(&mut self) {
-        if self.pages.len() < 2 || !matches!(self.limit, Limit::SlidingWindow(_)) {
+        if self.pages.len() < 2 || !matches!(*self.limit, Limit::SlidingWindow(_)) {
             return;
         }
         for place in 1..self.pages.len() {
@@ -97,11 +110,10 @@ impl Book {
         }
     }
 
-    pub(crate) fn new(limit: Limit, now: Timestamp, gained: u64) -> Self {
-        let demand = Demand { rate: 0.0, at: now };
+    pub(crate) fn new(limit: Arc<Limit>, now: Timestamp, gained: u64) -> Self {
+        let demand = Demand { rate: 0.0, at: Lately::at(now) };
         Self {
             limit,
-            before: None,
             source: Source::Others,
             told: false,
             pages: SmallVec::new(),
@@ -109,8 +121,7 @@ impl Book {
             asked: None,
             used: now,
             counted: None,
-            alone: None,
-            part: None,
+            aside: Seldom::default(),
             front: 0,
             laid: 0,
             still: false,
@@ -127,15 +138,32 @@ impl Book {
         }
     }
 
+    pub(crate) fn limit(&self) -> Limit {
+        *self.limit
+    }
+
+    /// A reload gave the counter another limit: shares are reckoned with it from now on.
+    pub(crate) fn change_limit(&mut self, limit: Arc<Limit>, options: &MeshOptions, now: Timestamp) {
+        let old = std::mem::replace(&mut self.limit, limit);
+        // After two reloads in a row somebody may know of neither: the larger share is reckoned with.
+        self.aside.change(|aside| {
+            let larger = aside.before.filter(|before| before.requests() > old.requests());
+            aside.before = larger.or(Some(*old));
+        });
+        for page in &mut self.pages {
+            page.change_limit((&old, &self.limit), options, now);
+        }
+    }
+
     /// What this node admitted of a window whose view it does not know.
     pub(crate) fn alone_in(&self, tag: u64) -> u64 {
-        let known = self.alone.iter().flat_map(|alone| alone.iter());
-        known.filter(|(window, _)| *window == tag).map(|(_, admitted)| *admitted).sum()
+        let known = self.aside.get().alone;
+        known.iter().filter(|(window, _)| *window == tag).map(|(_, admitted)| *admitted).sum()
     }
 
     /// It has admitted so much of such a window in all.
     pub(crate) fn admit_alone(&mut self, tag: u64, admitted: u64) {
-        let [mut earlier, mut later] = self.alone.as_deref().copied().unwrap_or_default();
+        let [mut earlier, mut later] = self.aside.get().alone;
         if tag == earlier.0 {
             earlier.1 = admitted;
         } else if tag == later.0 {
@@ -144,13 +172,13 @@ impl Book {
             (earlier, later) =
                 if tag > later.0 { (later, (tag, admitted)) } else { ((tag, admitted), later) };
         }
-        self.alone = Some(Box::new([earlier, later]));
+        self.aside.change(|aside| aside.alone = [earlier, later]);
     }
 
     /// Whether it admitted something alone in this window or the one before it.
     pub(crate) fn was_alone_lately(&self, present: u64) -> bool {
-        let known = self.alone.iter().flat_map(|alone| alone.iter());
-        known.into_iter().any(|(window, admitted)| *admitted > 0 && window.saturating_add(2) > present)
+        let known = self.aside.get().alone;
+        known.into_iter().any(|(window, admitted)| admitted > 0 && window.saturating_add(2) > present)
     }
 
     /// The page that the slip is about.
@@ -183,7 +211,7 @@ impl Book {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
     rate: f32,
-    at: Timestamp,
+    at: Lately,
 }
 
 impl Demand {
@@ -195,12 +223,12 @@ impl Demand {
         let kept = self.kept(now);
         self.rate = self.rate * kept + cost.min(1 << 20) as f32 / Self::MEMORY;
         if kept < 1.0 {
-            self.at = self.at.max(now);
+            self.at = Lately::at(now);
         }
     }
 
     fn kept(&self, now: Timestamp) -> f32 {
-        let elapsed = now.since(self.at);
+        let elapsed = self.at.ago(now);
         if elapsed < Duration::from_millis(2) { 1.0 } else { (-elapsed.as_secs_f32() / Self::MEMORY).exp() }
     }
 
@@ -238,7 +266,7 @@ mod tests {
             ([1, 6, 7, 8], 9, [6, 7, 8, 9]),
             ([1, 2, 3, 90], 4, [1, 2, 3, 4]),
         ] {
-            let mut book = Book::new(limit, Timestamp::EPOCH, 0);
+            let mut book = Book::new(Arc::new(limit), Timestamp::EPOCH, 0);
             for tag in tags.into_iter().chain([added]) {
                 let key = Key::from_bits(1, 1);
                 let options = MeshOptions::default();

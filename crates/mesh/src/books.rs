@@ -2,6 +2,7 @@
 //! the borrow that it takes keeps the node from opening another meanwhile.
 
 use crate::book::Book;
+use crate::limits::Limits;
 use crate::page::Page;
 use crate::parts::{Part, Parts};
 use crate::slip::Slip;
@@ -65,7 +66,7 @@ impl Books {
     /// Opens a book, if there is one.
     pub(crate) fn get_mut(&mut self, key: &Key) -> Option<OpenBook<'_>> {
         let mut part = self.parts.part(*key);
-        let (place, _) = part.place(*key, None)?;
+        let (place, _) = part.place(*key, || None)?;
         Some(OpenBook::new(part, place, self.now, self.gained))
     }
 
@@ -81,14 +82,15 @@ impl Books {
     /// Opens a book, and makes one if there is none and fewer than `most`.
     pub(crate) fn get_or_insert(
         &mut self,
-        key: Key,
-        limit: &Limit,
+        (key, limit): (Key, &Limit),
+        limits: &mut Limits,
         now: Timestamp,
         most: usize,
     ) -> Option<OpenBook<'_>> {
-        let new = (self.count < most).then_some((limit, now, self.gained));
+        let (has_room, gained) = (self.count < most, self.gained);
         let mut part = self.parts.part(key);
-        let (place, is_new) = part.place(key, new)?;
+        let (place, is_new) =
+            part.place(key, || has_room.then(|| Slip::new(key, limits.of(limit), now, gained)))?;
         self.count += usize::from(is_new);
         Some(OpenBook::new(part, place, self.now, self.gained))
     }
@@ -128,7 +130,7 @@ impl Books {
         for part in self.parts.each() {
             for slip in &part.slips {
                 let book = &slip.book;
-                pages.extend(book.pages.iter().map(|page| (slip.key, book.limit, page.tag)));
+                pages.extend(book.pages.iter().map(|page| (slip.key, book.limit(), page.tag)));
             }
         }
         pages

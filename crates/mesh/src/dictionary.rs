@@ -6,11 +6,11 @@
 //! because its dictionary is worn out, or because the other one has forgotten it.
 
 use crate::wire::{Reader, Unreadable, Writer};
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Rate};
 use siphasher::sip::SipHasher13;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -22,24 +22,6 @@ const MOST_GAP: usize = 4_096;
 
 /// So many limits are looked at for one that is there already.
 const RECENT_LIMITS: usize = 16;
-
-/// A key's low half is a hash already (docs/decisions/006); what comes after it, another limit's hash, is mixed in.
-#[derive(Clone, Copy, Debug, Default)]
-struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
-}
 
 /// What a frame speaks of: a counter and what it may admit, as the sender has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,31 +78,99 @@ impl Subject {
     }
 }
 
+/// A key in four-byte words, so that what stands beside it takes no more than it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bits([u32; 4]);
+
+impl Bits {
+    #[expect(clippy::cast_possible_truncation, reason = "each half of a half is 32 bits wide")]
+    fn of(key: Key) -> Self {
+        let (high, low) = key.bits();
+        Self([(high >> 32) as u32, high as u32, (low >> 32) as u32, low as u32])
+    }
+
+    fn key(self) -> Key {
+        let Self([a, b, c, d]) = self;
+        Key::from_bits(u64::from(a) << 32 | u64::from(b), u64::from(c) << 32 | u64::from(d))
+    }
+
+    /// A key's low half is a hash already (docs/decisions/006).
+    fn hash(self) -> u64 {
+        self.key().bits().1
+    }
+}
+
+/// There are two dictionaries for each peer, so they grow by an eighth and not by their double.
+fn push_sparingly<T>(entries: &mut Vec<T>, entry: T) {
+    if entries.len() == entries.capacity() {
+        entries.reserve_exact(16 + entries.len() / 8);
+    }
+    entries.push(entry);
+}
+
 /// What this node calls things towards one peer.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Spoken {
     /// Its number: a run numbers all that it begins, for whomever they are.
     number: u64,
+    /// In the order of their numbers.
+    entries: Vec<Named>,
     /// The entry of a key and of a hash of its limit: another limit is another entry.
-    entries: HashMap<(Key, u32), u32, BuildHasherDefault<KeyHasher>>,
-    next: u32,
+    numbers: HashTable<u32>,
+    /// No more are made from here on.
+    most: u32,
     /// All entries below this one are known to the peer.
     known: u32,
     /// How much was spelt out because there was no room for another entry.
     missed: u32,
 }
 
+/// A key, with a hash of the limit that its entry was made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Named {
+    key: Bits,
+    limit: u32,
+}
+
+impl Default for Spoken {
+    fn default() -> Self {
+        Self {
+            entries: Vec::new(),
+            numbers: HashTable::new(),
+            most: MOST_ENTRIES,
+            number: 0,
+            known: 0,
+            missed: 0,
+        }
+    }
+}
+
 impl Spoken {
     /// One that is full, so that everything is spelt out.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn full() -> Self {
-        Self { next: MOST_ENTRIES, ..Self::default() }
+        Self { most: 0, ..Self::default() }
+    }
+
+    /// The number of a subject, which is given one if there is none and it may have one.
+    fn entry_of(&mut self, subject: &Subject) -> Option<u32> {
+        let Self { entries, numbers, most, .. } = self;
+        let named = Named { key: Bits::of(subject.key), limit: subject.limit_hash() };
+        let at = |number: u32| usize::try_from(number).ok().and_then(|place| entries.get(place));
+        if let Some(number) = numbers.find(named.key.hash(), |number| at(*number) == Some(&named)) {
+            return Some(*number);
+        }
+        let number = u32::try_from(entries.len()).ok().filter(|number| number < most)?;
+        let hash = |number: &u32| at(*number).map_or(0, |named| named.key.hash());
+        numbers.insert_unique(named.key.hash(), number, hash);
+        push_sparingly(entries, named);
+        Some(number)
     }
 
     /// One that everything was written into already.
     #[cfg(test)]
     pub(crate) fn wear_out(&mut self) {
-        (self.next, self.missed) = (MOST_ENTRIES, MOST_ENTRIES);
+        (self.most, self.missed) = (0, MOST_ENTRIES);
     }
 
     pub(crate) fn numbered(number: u64) -> Self {
@@ -139,26 +189,18 @@ impl Spoken {
     /// The peer says that it has all entries below `known` of the dictionary of this number. Says no if its newest
     /// frame says that it has fewer than it had: it has forgotten this one.
     pub(crate) fn acknowledge(&mut self, number: u64, known: u32, is_newest: bool) -> bool {
-        let known = if number == self.number { known.min(self.next) } else { 0 };
+        let made = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
+        let known = if number == self.number { known.min(made) } else { 0 };
         let is_kept = known >= self.known;
         self.known = self.known.max(known);
         is_kept || !is_newest
     }
 
     pub(crate) fn write(&mut self, subject: &Subject, writer: &mut Writer) {
-        let limit = subject.limit_hash();
-        let entry = match self.entries.get(&(subject.key, limit)) {
-            Some(entry) => *entry,
-            None if self.next < MOST_ENTRIES => {
-                self.entries.insert((subject.key, limit), self.next);
-                self.next += 1;
-                self.next - 1
-            }
-            None => {
-                self.missed = self.missed.saturating_add(1);
-                writer.number(0);
-                return subject.write(writer);
-            }
+        let Some(entry) = self.entry_of(subject) else {
+            self.missed = self.missed.saturating_add(1);
+            writer.number(0);
+            return subject.write(writer);
         };
         let spelt_out = entry >= self.known;
         writer.number((u64::from(entry) << 1 | u64::from(spelt_out)) + 1);
@@ -182,7 +224,7 @@ pub(crate) struct Heard {
 /// A subject whose limit is named by its place.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    key: Key,
+    key: Bits,
     limit: NonZeroU32,
 }
 
@@ -208,7 +250,7 @@ impl Heard {
     fn subject(&self, place: usize) -> Option<Subject> {
         let Entry { key, limit } = self.entries.get(place).copied().flatten()?;
         let limit = self.limits.get(usize::try_from(limit.get()).ok()? - 1)?;
-        Some(Subject { key, limit: *limit })
+        Some(Subject { key: key.key(), limit: *limit })
     }
 
     /// The place of a limit, from 1 on. It is looked for among the last ones only: a peer that makes up
@@ -238,8 +280,8 @@ impl Heard {
         if place > self.entries.len() + MOST_GAP {
             return Ok(subject); // Spelt out, so it is understood; it is not worth the room between.
         }
-        if self.entries.len() <= place {
-            self.entries.resize(place + 1, None);
+        while self.entries.len() <= place {
+            push_sparingly(&mut self.entries, None);
         }
         match self.subject(place) {
             Some(known) if known != subject => return Err(Unreadable),
@@ -247,7 +289,7 @@ impl Heard {
             None => {
                 let limit = self.limit(&subject.limit).ok_or(Unreadable)?;
                 let entry = self.entries.get_mut(place).ok_or(Unreadable)?;
-                *entry = Some(Entry { key: subject.key, limit });
+                *entry = Some(Entry { key: Bits::of(subject.key), limit });
             }
         }
         while usize::try_from(self.known)

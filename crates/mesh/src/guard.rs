@@ -6,7 +6,7 @@ use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::{Cost, Limit, Timestamp};
 
 /// One whole bucket, out of which an owner's grants are taken.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Guard {
     state: Option<State>,
     /// What the purse had returned and given back when it was last looked at.

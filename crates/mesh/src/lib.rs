@@ -37,6 +37,8 @@ mod frame;
 mod guard;
 #[cfg(all(test, loom))]
 mod interleavings;
+mod lately;
+mod limits;
 mod member;
 mod motion;
 mod node;
@@ -48,6 +50,7 @@ mod peers;
 mod purse;
 mod replay;
 mod rules;
+mod seldom;
 mod shelf;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;

@@ -87,6 +87,8 @@ pub enum Output {
 #[derive(Clone, Debug, Default)]
 struct Link {
     generation: Generation,
+    /// That run, as all accounts that it has here name it.
+    run: Option<Arc<Member>>,
     spoken: Spoken,
     heard: Heard,
     /// Which of its asks were served.
@@ -103,6 +105,19 @@ struct Link {
 fn begin_dictionary(dictionaries: &mut u64) -> Spoken {
     *dictionaries += 1;
     Spoken::numbered(*dictionaries)
+}
+
+impl Link {
+    /// The run that is spoken with, under this name.
+    fn run(&mut self, id: &NodeId) -> Arc<Member> {
+        let is_same = |run: &&Arc<Member>| run.generation == self.generation;
+        if let Some(run) = self.run.as_ref().filter(is_same) {
+            return Arc::clone(run);
+        }
+        let run = Arc::new(Member { id: id.clone(), generation: self.generation });
+        self.run = Some(Arc::clone(&run));
+        run
+    }
 }
 
 /// A request that waits.

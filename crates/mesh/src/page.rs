@@ -8,6 +8,7 @@ use crate::guard::Guard;
 use crate::member::Member;
 use crate::options::MeshOptions;
 use crate::purse::{Purse, signed};
+use crate::seldom::Seldom;
 use crate::slip::Epoch;
 use crate::till::Till;
 use crate::view::View;
@@ -37,7 +38,13 @@ pub(crate) struct Page {
     pub(crate) epoch: Epoch,
     pub(crate) side: Side,
     /// The members of the view it began in, if this run was among them; else 0, and it has no share of it.
-    began_with: usize,
+    began_with: u8,
+    past: Seldom<Past>,
+}
+
+/// What most pages have none of.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Past {
     /// What this node admitted of it in earlier views, or before it knew the view.
     before: u64,
     /// What is believed of a bucket's owner.
@@ -92,7 +99,7 @@ impl Page {
 
     /// Whether it began as the one page of all windows, and may have been that of earlier ones.
     pub(crate) fn began_for_all(&self, limit: &Limit, options: &MeshOptions) -> bool {
-        self.began_with > 0 && Regime::of(limit, self.began_with, options) == Regime::Decides
+        self.began_with > 0 && Regime::of(limit, usize::from(self.began_with), options) == Regime::Decides
     }
 
     /// The page of a counter that its owner decides is that of the window it has reached.
@@ -135,20 +142,25 @@ impl Page {
             let start = if view.has(me) { share } else { 0 };
             Side::Purse(if endless { Purse::born(now) } else { Purse::new(start) })
         };
-        let began_with = if view.has(me) { view.members().len() } else { 0 };
-        Self { tag, view, epoch: 0, side, began_with, before: 0, guard: Guard::default() }
+        let members = u8::try_from(view.members().len()).unwrap_or(u8::MAX);
+        let began_with = if view.has(me) { members } else { 0 };
+        Self { tag, view, epoch: 0, side, began_with, past: Seldom::default() }
     }
 
     /// Hears the owner, as far as it can be believed.
     pub(crate) fn hear(&mut self, word: &Word, limit: &Limit, now: Timestamp) {
         let Side::Purse(purse) = &mut self.side else { return };
         let mut word = *word;
-        if matches!(limit, Limit::TokenBucket(_)) && word.serial == purse.serial {
-            if purse.is_reset_by(&word) {
-                self.guard = Guard::default();
-            }
+        if matches!(limit, Limit::TokenBucket(_)) && word.serial == purse.serial() {
+            let is_reset = purse.is_reset_by(&word);
             let grant = word.granted.saturating_sub(purse.granted());
-            let believed = self.guard.believe(limit, grant, purse.back(), now);
+            let back = purse.back();
+            let believed = self.past.change(|past| {
+                if is_reset {
+                    past.guard = Guard::default();
+                }
+                past.guard.believe(limit, grant, back, now)
+            });
             word.granted = purse.granted().saturating_add(believed);
         }
         purse.hear(&word);
@@ -157,12 +169,12 @@ impl Page {
     /// Begins a purse anew, where the owner speaks of a later account than this one's.
     pub(crate) fn begin_anew(&mut self, now: Timestamp) {
         self.side = Side::Purse(Purse::born(now));
-        self.guard.begin_anew();
+        self.past.change(|past| past.guard.begin_anew());
     }
 
     /// This node admitted so much of the window already, before it knew its view: that is off its share.
     pub(crate) fn take_off(&mut self, admitted: u64, limit: &Limit, now: Timestamp) {
-        self.before = self.before.saturating_add(admitted);
+        self.past.change(|past| past.before = past.before.saturating_add(admitted));
         match &mut self.side {
             Side::Till(till) if admitted > 0 => {
                 till.apply(limit, Action::Debit, admitted, now);
@@ -194,11 +206,12 @@ impl Page {
             Side::Purse(purse) => purse.spent(),
             Side::Till(_) => return 0,
         };
-        if self.began_with == 0 || Regime::of(limit, self.began_with, options).share() > 0 {
+        let began_with = usize::from(self.began_with);
+        if began_with == 0 || Regime::of(limit, began_with, options).share() > 0 {
             return 0;
         }
-        let even = u64::from(limit.burst()).div_ceil(self.began_with as u64);
-        signed(even.saturating_sub(self.before.saturating_add(spent)))
+        let even = u64::from(limit.burst()).div_ceil(began_with as u64);
+        signed(even.saturating_sub(self.past.get().before.saturating_add(spent)))
     }
 
     /// What this node could spend now, by itself.
@@ -239,8 +252,10 @@ impl Page {
                 Side::Till(till) => till.spent_here(),
                 Side::Purse(purse) => purse.spent(),
             };
-            self.before = self.before.saturating_add(spent);
-            self.guard.begin_anew();
+            self.past.change(|past| {
+                past.before = past.before.saturating_add(spent);
+                past.guard.begin_anew();
+            });
             let held = if is_bucket { 0 } else { held };
             self.side = if owner == Some(me) {
                 let since = if is_bucket { moment.saturating_add(HANDED) } else { moment };

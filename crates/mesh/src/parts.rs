@@ -7,8 +7,8 @@ use crate::clock::MeshClock;
 use crate::slip::{Epoch, Slip};
 use crate::sync::{AtomicI64, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use hashbrown::HashTable;
+use hivemind_core::Timestamp;
 use hivemind_core::store::Key;
-use hivemind_core::{Limit, Timestamp};
 
 /// How many parts: for a hundred thousand counters, tables that are three quarters full.
 #[cfg(not(loom))]
@@ -125,13 +125,11 @@ impl Part {
     }
 
     /// The place of a counter, which is made if there is none and there may be one more.
-    pub(crate) fn place(&mut self, key: Key, new: Option<(&Limit, Timestamp, u64)>) -> Option<(usize, bool)> {
+    pub(crate) fn place(&mut self, key: Key, new: impl FnOnce() -> Option<Slip>) -> Option<(usize, bool)> {
         if let Some(place) = self.slips.find_bucket_index(hash(key), |slip| slip.key == key) {
             return Some((place, false));
         }
-        let (limit, now, gained) = new?;
-        let slip = Slip::new(key, *limit, now, gained);
-        let place = self.slips.insert_unique(hash(key), slip, |slip| hash(slip.key)).bucket_index();
+        let place = self.slips.insert_unique(hash(key), new()?, |slip| hash(slip.key)).bucket_index();
         self.listed.reserve(self.slips.len().saturating_sub(self.listed.len()));
         Some((place, true))
     }

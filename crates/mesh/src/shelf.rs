@@ -5,6 +5,7 @@ use crate::book::Book;
 use crate::books::{Books, OpenBook};
 use crate::codec::{period_nanos, tag_at};
 use crate::council::{Begun, Council};
+use crate::limits::Limits;
 use crate::options::MeshOptions;
 use crate::page::{HANDED, Page, Regime, Side};
 use crate::slip::Slip;
@@ -25,6 +26,7 @@ const STRIDE: std::time::Duration = std::time::Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(crate) struct Shelf {
     pub(crate) books: Books,
+    limits: Limits,
     /// The latest moment that was seen. A window that is over by it is not opened again, since its page
     /// may be gone: a clock that steps back finds no second limit there.
     latest: Timestamp,
@@ -51,6 +53,7 @@ impl Shelf {
     pub(crate) fn new() -> Self {
         Self {
             books: Books::new(),
+            limits: Limits::default(),
             latest: Timestamp::EPOCH,
             calm: Timestamp::EPOCH,
             stride: STRIDE,
@@ -75,7 +78,8 @@ impl Shelf {
             parts.begin_epoch(council.stays_until(now));
         }
         let epoch = parts.epoch();
-        let Some(mut book) = self.books.get_or_insert(key, limit, now, options.max_keys) else {
+        let Some(mut book) = self.books.get_or_insert((key, limit), &mut self.limits, now, options.max_keys)
+        else {
             self.unshared += 1;
             return Err(NoPage::Full);
         };
@@ -86,11 +90,11 @@ impl Shelf {
             council.begin(start_of(limit, present));
         }
         // The usual case first: a page that was opened in the present views.
-        if book.limit == *limit && book.page(tag).is_some_and(|page| page.epoch == epoch) {
+        if book.limit() == *limit && book.page(tag).is_some_and(|page| page.epoch == epoch) {
             return Ok(book);
         }
-        if book.limit != *limit {
-            book.change_limit(limit, options, now);
+        if book.limit() != *limit {
+            book.change_limit(self.limits.of(limit), options, now);
             book.set_listed(true);
         }
         if book.page(tag).is_none() {
@@ -141,7 +145,7 @@ impl Shelf {
             // How long a purse without end has lived is no longer known; its till may be gone before it.
             self.books.retain(|slip| {
                 let book = &slip.book;
-                let is_bucket = matches!(book.limit, Limit::TokenBucket(_));
+                let is_bucket = matches!(book.limit(), Limit::TokenBucket(_));
                 !is_bucket || !book.pages.iter().all(Page::is_endless_purse)
             });
         }
@@ -170,7 +174,7 @@ impl Shelf {
         let mut lent = Vec::new();
         self.books.retain(|slip| {
             let Slip { key, book, listed, .. } = slip;
-            let limit = book.limit;
+            let limit = book.limit();
             if matches!(limit, Limit::TokenBucket(_)) {
                 let is_purse = book.pages.iter().all(Page::is_purse);
                 let idle = latest.since(book.used) > outlives(&limit, is_purse);
@@ -248,7 +252,8 @@ fn begin(
     }
     if let Side::Till(till) = &mut page.side {
         let others = page.view.members().iter().map(|member| &member.id).filter(|id| **id != me.id);
-        if let Some(before) = council.rules.may_still_hold(book.before.as_deref(), others, start) {
+        let before = book.aside.get().before;
+        if let Some(before) = council.rules.may_still_hold(before.as_ref(), others, start) {
             let share = Regime::of(&before, members, options).share();
             till.change_share(limit, share, Page::moment(tag, limit, now));
         }
@@ -306,17 +311,4 @@ fn keep_up(
 
 fn nanos(span: std::time::Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
-}
-
-impl Book {
-    /// A reload gave the counter another limit: shares are reckoned with it from now on.
-    fn change_limit(&mut self, limit: &Limit, options: &MeshOptions, now: Timestamp) {
-        let old = std::mem::replace(&mut self.limit, *limit);
-        // After two reloads in a row somebody may know of neither: the larger share is reckoned with.
-        let larger = self.before.take().filter(|before| before.requests() > old.requests());
-        self.before = larger.or_else(|| Some(Box::new(old)));
-        for page in &mut self.pages {
-            page.change_limit((&old, limit), options, now);
-        }
-    }
 }

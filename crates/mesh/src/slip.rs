@@ -11,6 +11,7 @@ use crate::codec::tag_at;
 use crate::page::{Page, Side};
 use hivemind_core::store::{Key, Outcome, Verdict};
 use hivemind_core::{Limit, Period, Timestamp};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Counts up whenever the view that holds may have become another; from 1 on.
@@ -32,7 +33,7 @@ pub(crate) struct Slip {
     kind: Kind,
     /// When its window begins.
     from: Timestamp,
-    /// What may be spent.
+    /// What may be spent; of a counter that is decided in the book, the room that it has.
     can: u32,
     /// What is left elsewhere, as far as was heard.
     elsewhere: u32,
@@ -73,10 +74,9 @@ impl Kind {
 }
 
 impl Slip {
-    pub(crate) fn new(key: Key, limit: Limit, now: Timestamp, gained: u64) -> Self {
+    pub(crate) fn new(key: Key, limit: Arc<Limit>, now: Timestamp, gained: u64) -> Self {
         Self {
             key,
-            book: Box::new(Book::new(limit, now, gained)),
             period: limit.period(),
             requests: limit.requests(),
             burst: limit.burst(),
@@ -87,6 +87,7 @@ impl Slip {
             epoch: VOID,
             ledger: Ledger::Book,
             listed: false,
+            book: Box::new(Book::new(limit, now, gained)),
         }
     }
 
@@ -152,9 +153,13 @@ impl Slip {
     fn spend_in_book(&mut self, limit: &Limit, cost: u64, now: Timestamp) -> Option<Verdict> {
         self.book.used = self.book.used.max(now);
         self.book.weigh_last();
-        match &mut self.book.front_page()?.side {
-            Side::Till(till) => till.spend(limit, cost, now),
-            Side::Purse(_) => None,
+        let Side::Till(till) = &mut self.book.front_page()?.side else { return None };
+        match limit {
+            // What members hold has not changed since: whoever opens the book makes the slip void.
+            Limit::TokenBucket(bucket) => {
+                till.spend_of(&Limit::TokenBucket(bucket.with_burst(self.can).ok()?), cost, now)
+            }
+            _ => till.spend_of(limit, cost, now),
         }
     }
 
@@ -164,7 +169,7 @@ impl Slip {
         self.write_up(now);
         let book = &mut self.book;
         let tag = tag_at(limit, now);
-        if book.still || book.limit != *limit {
+        if book.still || book.limit() != *limit {
             return None;
         }
         book.told = false; // It is asked for here.
@@ -192,7 +197,7 @@ impl Slip {
             return;
         }
         book.used = book.used.max(now);
-        let limit = book.limit;
+        let limit = book.limit();
         match book.front_page().map(|page| &mut page.side) {
             Some(Side::Purse(purse)) => {
                 purse.spend(spent);
@@ -226,7 +231,7 @@ fn extract(page: &Page, limit: &Limit, from: Timestamp) -> (Ledger, u64, u64) {
             if matches!(limit, Limit::FixedWindow(_)) && !reached {
                 (Ledger::Own, till.left(limit, from), 0)
             } else {
-                (Ledger::Book, 0, 0)
+                (Ledger::Book, u64::from(till.room(limit).burst()), 0)
             }
         }
     }

@@ -15,6 +15,8 @@ use crate::page::{Page, Side};
 use hivemind_core::algorithm::{Action, step};
 use hivemind_core::store::{Context, Key, Op};
 use hivemind_core::{Cost, Limit, Timestamp};
+use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Asks that may wait at an owner at once.
@@ -68,7 +70,7 @@ impl Parked {
 #[derive(Clone, Debug)]
 pub(super) enum Asker {
     Here(Ticket),
-    Peer { member: Member, id: u64, need: u64, ahead: u64 },
+    Peer { member: Arc<Member>, id: u64, need: u64, ahead: u64 },
 }
 
 impl Node {
@@ -87,7 +89,7 @@ impl Node {
         let Side::Purse(purse) = &mut page.side else { return None };
         purse.told(now);
         let subject = Subject { key: counter.key, limit: counter.limit };
-        let (serial, report) = (purse.serial, purse.report());
+        let (serial, report) = (purse.serial(), purse.report());
         let place = Place { subject, view: page.view.id(), tag: counter.tag };
         let item = Item::Ask { id, place, report, want };
         drop(page);
@@ -147,7 +149,7 @@ impl Node {
         let tag = tag_at(&charge.limit, now);
         let Some(mut book) = self.shelf.books.get_mut(&charge.key) else { return false };
         if let Some(id) = book.asked
-            && let Some(ask) = self.asks.get_mut(&id)
+            && let Some(ask) = self.asks.get_mut(&id.get())
             && ask.tag == tag
         {
             ask.tickets.extend(ticket);
@@ -169,7 +171,7 @@ impl Node {
         let want = Want::Lend { need: lacks, ahead };
         let id = self.ask(&counter, Kind::Lend, ticket.into_iter().collect(), want, now);
         if let Some(mut book) = self.shelf.books.get_mut(&charge.key) {
-            book.asked = id;
+            book.asked = id.and_then(NonZeroU64::new);
         }
         id.is_some()
     }
@@ -186,7 +188,7 @@ impl Node {
     pub(super) fn on_ask(
         &mut self,
         now: Timestamp,
-        from: &Member,
+        from: &Arc<Member>,
         id: u64,
         place: &Place,
         report: &Report,
@@ -216,7 +218,7 @@ impl Node {
     fn serve(
         &mut self,
         now: Timestamp,
-        from: &Member,
+        from: &Arc<Member>,
         id: u64,
         place: &Place,
         report: &Report,
@@ -228,7 +230,7 @@ impl Node {
         let moment = page.moment_of(limit, &self.options, now);
         let decides = page.decides(limit, &self.options);
         let Side::Till(till) = &mut page.side else { return Some(Reply::Elsewhere) };
-        if !till.has_room_for(limit, from) {
+        if !till.has_room_for(limit, from, moment) {
             return Some(Reply::Exhausted);
         }
         if matches!(want, Want::Lend { .. }) {
@@ -246,7 +248,7 @@ impl Node {
             drop(page);
             if self.recall(key, place.tag, need, now) {
                 let until = now.saturating_add(self.options.ask_timeout * 2 / 3);
-                let who = Asker::Peer { member: from.clone(), id, need, ahead };
+                let who = Asker::Peer { member: Arc::clone(from), id, need, ahead };
                 if self.park(Parked { key, tag: place.tag, until, who }) {
                     return None;
                 }
@@ -297,7 +299,7 @@ impl Node {
         })
     }
 
-    pub(super) fn answer(&mut self, now: Timestamp, to: &Member, id: u64, place: &Place, reply: Reply) {
+    pub(super) fn answer(&mut self, now: Timestamp, to: &Arc<Member>, id: u64, place: &Place, reply: Reply) {
         let limit = place.subject.limit;
         let moment = Page::moment(place.tag, &limit, now);
         let mut page = self.shelf.books.page(&place.subject.key, place.tag);
@@ -330,7 +332,7 @@ impl Node {
             Asker::Peer { member, id, need, ahead } => (member, id, need, ahead),
         };
         let Some(mut book) = self.shelf.books.get_mut(&parked.key) else { return };
-        let limit = book.limit;
+        let limit = book.limit();
         let Some(page) = book.page(parked.tag) else { return };
         let place =
             Place { subject: Subject { key: parked.key, limit }, view: page.view.id(), tag: parked.tag };
@@ -364,10 +366,10 @@ impl Node {
         let told = place.tag;
         let place = &self.place_here(now, place);
         if let Some(mut book) = self.shelf.books.get_mut(&key) {
-            if book.asked == Some(id) && asked {
+            if book.asked.is_some_and(|other| other.get() == id) && asked {
                 book.asked = None;
             }
-            let limit = book.limit;
+            let limit = book.limit();
             // A grant that comes late is kept for the next.
             if let Some(page) = book.page(place.tag)
                 && page.view.id() == place.view
@@ -379,12 +381,12 @@ impl Node {
                 if ask.as_ref().is_some_and(|ask| ask.kind == Kind::Lend && ask.serial == 0) {
                     purse.adopt(word.serial);
                 }
-                if word.serial > purse.serial {
+                if word.serial > purse.serial() {
                     page.begin_anew(now); // What it spoke of is over.
                 }
                 page.hear(word, &limit, now);
                 if let (Reply::Exhausted, Some(ask), Side::Purse(purse)) = (reply, &ask, &mut page.side)
-                    && word.serial == purse.serial
+                    && word.serial == purse.serial()
                 {
                     let until = now.saturating_add(self.options.sync_interval / 2);
                     purse.remember_exhausted(ask.least, until);

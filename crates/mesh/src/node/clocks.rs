@@ -52,13 +52,13 @@ impl Node {
         self.shelf.books.wait_for(self.clock.gained);
         let now = self.mesh_time(local);
         if now < before {
-            self.set_back(before.since(now));
+            self.set_back(before.since(now), now);
         }
         now
     }
 
     /// The clock was wrong and is right now: what waits for a time waits as long as it would have.
-    fn set_back(&mut self, by: Duration) {
+    fn set_back(&mut self, by: Duration, now: Timestamp) {
         let earlier = |moment: &mut Timestamp| {
             *moment = Timestamp::EPOCH.saturating_add(moment.since(Timestamp::EPOCH.saturating_add(by)));
         };
@@ -71,7 +71,7 @@ impl Node {
         self.asks.values_mut().for_each(|ask| earlier(&mut ask.sent));
         self.parked.iter_mut().for_each(|parked| earlier(&mut parked.until));
         self.shelf.books.retain(|slip| {
-            slip.book.set_back(earlier);
+            slip.book.set_back(earlier, now);
             true
         });
         self.council.set_back(earlier);

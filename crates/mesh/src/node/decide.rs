@@ -265,8 +265,7 @@ impl Node {
                     let is_bucket = matches!(limit, Limit::TokenBucket(_));
                     if shares && is_bucket && purse.unspent() < signed(charge.cost) && page.view.has(&me) {
                         let part = super::alone::evenly(limit, members);
-                        let known =
-                            Known::Part { state: book.part.as_deref().copied(), limit: part, moment: now };
+                        let known = Known::Part { state: book.aside.get().part, limit: part, moment: now };
                         return Ok(Found::Here(known));
                     }
                     match charge.on_unreachable {

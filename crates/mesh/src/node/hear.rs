@@ -14,6 +14,7 @@ use crate::replay::Replay;
 use crate::wire::Unreadable;
 use hivemind_core::{Limit, Timestamp};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 impl Node {
     /// A frame came from a peer, whose name the transport vouches for.
@@ -39,7 +40,7 @@ impl Node {
             (link.spoken, link.heard) = (begin_dictionary(&mut self.dictionaries), Heard::default());
             (link.replay, link.done) = (Replay::default(), VecDeque::new());
         }
-        let member = Member { id: from.clone(), generation: header.generation };
+        let member = link.run(from);
         let before = self.peers.newest(from);
         if !self.peers.hear_frame(from, now, &header) {
             return Ok(());
@@ -88,7 +89,7 @@ impl Node {
         if for_this_run { outcome } else { Ok(()) }
     }
 
-    fn on_item(&mut self, now: Timestamp, from: &Member, item: Item) {
+    fn on_item(&mut self, now: Timestamp, from: &Arc<Member>, item: Item) {
         match item {
             Item::Chain { root, views } => {
                 if let Some(chain) = Chain::told(root, views) {
@@ -153,7 +154,7 @@ impl Node {
         let Subject { key, limit: told } = place.subject;
         let agree = self.council.rules.agree(&from.id);
         let has_page = |book: &Book| book.pages.iter().any(|page| page.tag == place.tag);
-        let here = self.shelf.books.look(&key, |book| (book.limit, book.source, has_page(book)));
+        let here = self.shelf.books.look(&key, |book| (book.limit(), book.source, has_page(book)));
         let is_new = here.is_none();
         if is_new && !self.may_open(from, place) {
             return None;
@@ -192,7 +193,7 @@ impl Node {
             let view = council.chain()?.find(place.view)?;
             if view.fence() > page.view.fence() {
                 // The peer's clock is a little ahead; what is decided is decided.
-                page.move_to(&std::sync::Arc::clone(view), (me, key, &limit), now);
+                page.move_to(&Arc::clone(view), (me, key, &limit), now);
             } else if !(is_bucket && view.owner(key) == page.view.owner(key)) {
                 return None;
             }
@@ -223,7 +224,7 @@ impl Node {
         Place { tag, ..*place }
     }
 
-    fn on_report(&mut self, now: Timestamp, from: &Member, place: &Place, report: &Report) {
+    fn on_report(&mut self, now: Timestamp, from: &Arc<Member>, place: &Place, report: &Report) {
         let place = &self.place_here(now, place);
         let Some(limit) = self.open_told(now, from, place) else { return };
         let Some(mut book) = self.shelf.books.get_mut(&place.subject.key) else { return };
@@ -249,7 +250,7 @@ impl Node {
     }
 
     /// What comes with an ask is heard like any report.
-    pub(super) fn hear_asker(&mut self, now: Timestamp, from: &Member, place: &Place, report: &Report) {
+    pub(super) fn hear_asker(&mut self, now: Timestamp, from: &Arc<Member>, place: &Place, report: &Report) {
         if self.shelf.books.contains_key(&place.subject.key) {
             self.on_report(now, from, place, report);
         }
@@ -265,8 +266,8 @@ impl Node {
     /// Whether this run has, or may come to have, the account that a word is of. Windows have but one.
     fn knows_account(&mut self, key: hivemind_core::store::Key, word: &Word) -> bool {
         let page = self.shelf.books.page(&key, 0);
-        let known =
-            page.is_some_and(|page| matches!(&page.side, Side::Purse(purse) if purse.serial >= word.serial));
+        let known = page
+            .is_some_and(|page| matches!(&page.side, Side::Purse(purse) if purse.serial() >= word.serial));
         word.serial == 0 || known || self.asks.values().any(|ask| ask.key == key)
     }
 
@@ -287,7 +288,7 @@ impl Node {
             return;
         }
         let Some(mut book) = self.shelf.books.get_mut(&key) else { return };
-        let limit = book.limit;
+        let limit = book.limit();
         let Some(page) = book.page(place.tag) else { return };
         if page.view.owner(key) != Some(from) {
             return;
@@ -309,7 +310,7 @@ impl Node {
         if is_reset {
             book.counted = None;
         }
-        if book.counted.is_some() && place.tag == tag_at(&book.limit, now) {
+        if book.counted.is_some() && place.tag == tag_at(&limit, now) {
             book.count_others(more, now);
         }
         if let Some(report) = recalled {

@@ -100,7 +100,7 @@ impl Node {
         for part in books.parts().each() {
             write!(to, "{:?}", part.listed)?;
             for Slip { key, book, listed, .. } in &part.slips {
-                write!(to, "{key:?}{:?}{:?}{:?}{listed}", book.limit, book.source, book.asked)?;
+                write!(to, "{key:?}{:?}{:?}{:?}{listed}", book.limit(), book.source, book.asked)?;
                 for page in &book.pages {
                     write!(to, "{}{:?}{:?}", page.tag, page.view.id(), page.side)?;
                 }

@@ -61,7 +61,7 @@ impl Node {
     /// Asks members for what they hold. Says whether something may come of it.
     pub(super) fn recall(&mut self, key: Key, tag: u64, cost: u64, now: Timestamp) -> bool {
         let Some(mut book) = self.shelf.books.get_mut(&key) else { return false };
-        let limit = book.limit;
+        let limit = book.limit();
         let Some(page) = book.page(tag) else { return false };
         let decides = page.decides(&limit, &self.options);
         if !self.options.recall || cost > u64::from(limit.burst()) {
@@ -75,24 +75,29 @@ impl Node {
         }
         // What was recalled a moment ago is on its way.
         let pause = if till.held() > 0 { EARLY } else { EARLY * 20 };
-        if till.recalled.is_some_and(|at| now.since(at) < pause) {
-            return till.recalled.is_some_and(|at| now.since(at) < self.options.ask_timeout);
+        if till.recalled().is_some_and(|at| now.since(at) < pause) {
+            return till.recalled().is_some_and(|at| now.since(at) < self.options.ask_timeout);
         }
-        let holders: Vec<Member> =
-            view.members().iter().filter(|member| till.may_hold(member)).cloned().collect();
-        let others = till.accounts().iter().map(|account| &account.member).filter(|member| !view.has(member));
-        let guests: Vec<Member> = others.filter(|member| till.may_hold(member)).cloned().collect();
-        till.recalled = Some(now);
+        let accounts = till.accounts().iter().map(|account| &*account.member);
+        let guests = accounts.filter(|member| !view.has(member));
+        let holders = view.members().iter().chain(guests).filter(|member| till.may_hold(member));
+        let holders: Vec<Member> = holders.cloned().collect();
+        till.note_recalled(now);
         drop(book);
         let mut told = false;
         let me = self.council.me.clone();
-        for member in holders.iter().chain(&guests).filter(|member| **member != me) {
+        for member in holders.iter().filter(|member| **member != me) {
+            let Some(link) = self.links.get_mut(&member.id) else { continue };
+            let run = link.run(&member.id);
             let Some(mut page) = self.shelf.books.page(&key, tag) else { break };
             let Side::Till(till) = &mut page.side else { break };
-            if !self.peers.is_heard(member, now) || self.peers.is_apart(&member.id, &limit, self.clock.slew) {
+            if *run != *member
+                || !self.peers.is_heard(member, now)
+                || self.peers.is_apart(&member.id, &limit, self.clock.slew)
+            {
                 continue;
             }
-            let word = Word { recall: true, ..till.word(&limit, member, (false, moment)) };
+            let word = Word { recall: true, ..till.word(&limit, &run, (false, moment)) };
             drop(page);
             let place = Place { subject: Subject { key, limit }, view: view.id(), tag };
             self.urge(&member.id.clone(), Item::Word(place, word));
@@ -106,7 +111,7 @@ impl Node {
     pub(super) fn recall_idle(&mut self, key: Key, now: Timestamp) {
         let Self { shelf, peers, .. } = self;
         let Some(mut book) = shelf.books.get_mut(&key) else { return };
-        let limit = book.limit;
+        let limit = book.limit();
         if let Some(Side::Till(till)) = book.page(0).map(|page| &mut page.side) {
             till.bury(&limit, |member| peers.is_dead(member, now, Duration::ZERO), now);
         }

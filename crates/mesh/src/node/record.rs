@@ -51,7 +51,7 @@ impl Node {
         let rest = match (&mut page.side, after) {
             (_, Known::Alone { .. }) => 0,
             (_, Known::Part { state, .. }) => {
-                book.part = state.map(Box::new);
+                book.aside.change(|aside| aside.part = *state);
                 self.beyond_rights = self.beyond_rights.saturating_add(if spends { charge.cost } else { 0 });
                 return 0;
             }
@@ -131,7 +131,7 @@ impl Node {
     /// Tells a counter's owner at once what is for it to do. It is told again until it says that it knows.
     pub(super) fn report_now(&mut self, key: Key, tag: u64, now: Timestamp) {
         let Some(mut book) = self.shelf.books.get_mut(&key) else { return };
-        let limit = book.limit;
+        let limit = book.limit();
         let Some(page) = book.page(tag) else { return };
         let Side::Purse(purse) = &mut page.side else { return };
         if !purse.is_unconfirmed() {

@@ -6,6 +6,7 @@ use super::asks::{Ask, Kind};
 use super::decide::Found;
 use super::{Node, Output, Ticket};
 use crate::batch::{self, Owed};
+use crate::book::Book;
 use crate::codec::tag_at;
 use crate::frame::{Reply, Want};
 use crate::member::Member;
@@ -205,7 +206,7 @@ impl Node {
 
     /// Has an owner undo what it spent for this node. If that is lost, it stays spent.
     fn give_back_there(&mut self, key: Key, tag: u64, of: u64, now: Timestamp) {
-        let Some(limit) = self.shelf.books.look(&key, |book| book.limit) else { return };
+        let Some(limit) = self.shelf.books.look(&key, Book::limit) else { return };
         self.ask(&Unseen { key, limit, tag }, Kind::Do, Vec::new(), Want::Undo { of }, now);
     }
 
@@ -216,7 +217,7 @@ impl Node {
         let Some(place) = link.done.iter().position(|(id, ..)| *id == of) else { return };
         let Some((_, key, tag, cost)) = link.done.remove(place) else { return };
         let Some(mut book) = self.shelf.books.get_mut(&key) else { return };
-        let limit = book.limit;
+        let limit = book.limit();
         let Some(page) = book.page(tag) else { return };
         let moment = page.moment_of(&limit, &self.options, now);
         if tag_at(&limit, moment) != tag {

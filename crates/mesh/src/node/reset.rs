@@ -8,6 +8,7 @@ use crate::member::Member;
 use crate::page::Side;
 use hivemind_core::store::{Key, LocalStore};
 use hivemind_core::{Limit, Timestamp};
+use std::sync::Arc;
 
 impl Node {
     /// Forgets what was spent of one counter, here and at its owner.
@@ -17,7 +18,8 @@ impl Node {
         let Self { shelf, council, options, .. } = self;
         let tag = shelf.tag(council, options, (key, limit), now);
         let Ok(mut book) = shelf.open(council, options, (key, limit, tag), now) else { return };
-        (book.counted, book.part) = (None, None);
+        book.counted = None;
+        book.aside.change(|aside| aside.part = None);
         let Some(page) = book.page(tag) else { return };
         let moment = page.moment_of(limit, options, now);
         let place = Place { subject: Subject { key, limit: *limit }, view: page.view.id(), tag };
@@ -39,7 +41,7 @@ impl Node {
     }
 
     /// A peer asks that a counter of this node's be reset. One that this node does not have needs no reset.
-    pub(super) fn on_forget(&mut self, now: Timestamp, from: &Member, id: u64, place: &Place) {
+    pub(super) fn on_forget(&mut self, now: Timestamp, from: &Arc<Member>, id: u64, place: &Place) {
         let key = place.subject.key;
         if !self.shelf.books.contains_key(&key) {
             return;
@@ -50,7 +52,8 @@ impl Node {
         let moment = page.moment_of(&limit, &self.options, now);
         let Side::Till(till) = &mut page.side else { return };
         till.reset(&limit, moment);
-        (book.counted, book.part) = (None, None);
+        book.counted = None;
+        book.aside.change(|aside| aside.part = None);
         book.set_listed(true);
         drop(book);
         self.answer(now, from, id, place, Reply::Lent);

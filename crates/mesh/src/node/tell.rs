@@ -11,6 +11,7 @@ use crate::page::{Page, Side};
 use hivemind_core::Timestamp;
 use hivemind_core::store::Key;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// For how many seconds a link is kept to a name of which nothing is known any more, or not yet.
@@ -139,7 +140,7 @@ impl Node {
         let Self { shelf, links, peers, options, .. } = self;
         // Without one its windows are over.
         let Some(mut book) = shelf.books.get_mut(&key) else { return };
-        let (limit, eventual) = (book.limit, book.counted.is_some());
+        let (limit, eventual) = (book.limit(), book.counted.is_some());
         let again = options.sync_interval * 3;
         let mut more = false;
         for page in &mut book.pages {
@@ -151,7 +152,7 @@ impl Node {
                     let owner = page.view.owner(key);
                     // Once it is heard again it is told again.
                     let heard = owner.is_some_and(|owner| peers.is_heard(owner, now));
-                    let repeats = heard && purse.is_unconfirmed() && now.since(purse.reported) >= again;
+                    let repeats = heard && purse.is_unconfirmed() && purse.reported.ago(now) >= again;
                     if (purse.has_news() || repeats)
                         && let Some(link) = owner.and_then(|owner| links.get_mut(&owner.id))
                     {
@@ -166,10 +167,10 @@ impl Node {
                         .accounts()
                         .iter()
                         .filter(|account| {
-                            let repeats = account.is_unconfirmed() && now.since(account.told) >= again;
+                            let repeats = account.is_unconfirmed() && account.told.ago(now) >= again;
                             (account.has_news || repeats) && peers.is_heard(&account.member, now)
                         })
-                        .map(|account| account.member.clone())
+                        .map(|account| Arc::clone(&account.member))
                         .collect();
                     for member in members {
                         let word = till.word(&limit, &member, (decides, moment));

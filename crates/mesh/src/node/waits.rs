@@ -83,7 +83,7 @@ impl Node {
             let open = now.since(ask.sent) <= patience;
             if !open
                 && let Some(mut book) = shelf.books.get_mut(&ask.key)
-                && book.asked == Some(*id)
+                && book.asked.is_some_and(|other| other.get() == *id)
             {
                 book.asked = None;
             }

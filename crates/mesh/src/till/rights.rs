@@ -14,14 +14,14 @@ impl Account {
 
     /// What it may still spend, at most.
     pub(super) fn held(&self, share: u64) -> u64 {
-        let gone = self.by_rights.saturating_add(self.heard.spent);
-        self.rights(share).saturating_sub(gone).saturating_add(self.stale)
+        let gone = self.by_rights.saturating_add(self.spent);
+        self.rights(share).saturating_sub(gone).saturating_add(self.aside.get().stale)
     }
 
     /// What it spent and did not give back, as far as it had rights to spend.
     fn net_spent(&self, share: u64) -> u64 {
         let most = self.rights(share).saturating_sub(self.by_rights);
-        self.heard.spent.min(most).saturating_sub(self.heard.refunded)
+        self.spent.min(most).saturating_sub(self.aside.get().refunded)
     }
 }
 
@@ -34,16 +34,20 @@ impl Till {
     /// What comes back of what a member says that it has returned in all. What it brought along from an earlier view
     /// is no more, over all members, than what was missing when the counter began.
     pub(super) fn take_back(&mut self, member: &Member, returned: u64) -> u64 {
-        let (share, missing) = (self.share, self.missing);
-        let Some(account) = self.accounts.iter_mut().find(|account| account.member == *member) else {
+        let (share, missing) = (self.share, self.aside.get().missing);
+        let Some(account) = self.accounts.iter_mut().find(|account| account.is_of(member)) else {
             return 0;
         };
-        let due = returned.saturating_sub(account.by_rights.saturating_add(account.brought));
+        let came = account.by_rights.saturating_add(account.aside.get().brought);
+        let due = returned.saturating_sub(came);
         let by_rights = due.min(account.rights(share).saturating_sub(account.by_rights));
         let brought = (due - by_rights).min(missing);
         account.by_rights = account.by_rights.saturating_add(by_rights);
-        account.brought = account.brought.saturating_add(brought);
-        self.missing = missing - brought;
+        account.aside.change(|aside| {
+            aside.brought = aside.brought.saturating_add(brought);
+            aside.made_up = due - by_rights - brought;
+        });
+        self.aside.change(|aside| aside.missing = missing - brought);
         by_rights.saturating_add(brought)
     }
 
@@ -63,12 +67,12 @@ impl Till {
             return u64::MAX;
         }
         let there = self.accounts.iter().map(|account| account.net_spent(self.share));
-        there.fold(self.spent, u64::saturating_add).saturating_sub(self.refunded)
+        there.fold(self.spent, u64::saturating_add).saturating_sub(self.aside.get().refunded)
     }
 
     /// Whether there is an account for a member, or room for one. A bucket's account of which nothing is held may go:
     /// who had it is given another.
-    pub(crate) fn has_room_for(&mut self, limit: &Limit, member: &Member) -> bool {
+    pub(crate) fn has_room_for(&mut self, limit: &Limit, member: &Member, now: Timestamp) -> bool {
         if self.knows(member) {
             return true;
         }
@@ -79,9 +83,9 @@ impl Till {
         if matches!(limit, Limit::TokenBucket(_)) {
             let share = self.share;
             let idle = self.accounts.iter().enumerate().filter(|(_, account)| account.held(share) == 0);
-            if let Some((index, _)) = idle.min_by_key(|(_, account)| account.active) {
-                let given = self.accounts.remove(index).heard.given;
-                self.given_done = self.given_done.saturating_sub(given);
+            if let Some((index, _)) = idle.max_by_key(|(_, account)| account.active.ago(now)) {
+                let given = self.accounts.remove(index).aside.get().given;
+                self.forget_given(given);
                 return true;
             }
         }
@@ -98,11 +102,16 @@ impl Till {
         self.accounts.retain(|account| {
             let goes = is_earlier(&account.member) && account.member.generation < last && !account.has_share;
             if goes {
-                given = given.saturating_add(account.heard.given);
+                given = given.saturating_add(account.aside.get().given);
             }
             !goes
         });
-        self.given_done = self.given_done.saturating_sub(given);
+        self.forget_given(given);
+    }
+
+    /// So much was given back by accounts that are gone, and is not among what the others give back.
+    fn forget_given(&mut self, given: u64) {
+        self.aside.change(|aside| aside.given_done = aside.given_done.saturating_sub(given));
     }
 
     /// A bucket's accounts of runs that are over: what they held can be spent by nobody.
@@ -112,9 +121,8 @@ impl Till {
         {
             self.earn(limit, now);
             let over = self.accounts.extract_if(.., |account| is_over(&account.member));
-            // What they gave back was done, and is not among what the others give back.
-            let given = over.map(|account| account.heard.given).fold(0, u64::saturating_add);
-            self.given_done = self.given_done.saturating_sub(given);
+            let given = over.map(|account| account.aside.get().given).fold(0, u64::saturating_add);
+            self.forget_given(given);
         }
     }
 

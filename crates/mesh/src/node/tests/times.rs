@@ -1,7 +1,7 @@
 //! Windows and buckets of which two nodes' clocks say two things.
 
 use super::*;
-use crate::sim::{Network, World};
+use crate::sim::{Network, World, seated};
 use std::time::Duration;
 
 const SECOND: u64 = 1_000_000;
@@ -12,12 +12,13 @@ fn quick() -> Network {
 
 /// A key that is owned by the one among so many nodes of a world, and by the other once there is one more.
 fn key_that_goes(from: (usize, usize), to: usize) -> Key {
-    let owner = |count: usize, key: Key| {
-        let names = (0..count).map(|index| NodeId::new(format!("n{index:03}")));
-        crate::Members::new(names).owner(key).map(|id| id.as_str().to_owned())
+    let few = seated(from.0, &strict(), Timestamp::EPOCH);
+    let more = seated(from.0 + 1, &strict(), Timestamp::EPOCH);
+    let owns = |nodes: &[Node], index: usize, key: Key| {
+        let owner = nodes[0].view().and_then(|view| view.owner(key));
+        owner.is_some_and(|owner| owner.id == nodes[index].member().id)
     };
-    let named = |index: usize| Some(format!("n{index:03}"));
-    let goes = |key: &Key| owner(from.0, *key) == named(from.1) && owner(from.0 + 1, *key) == named(to);
+    let goes = |key: &Key| owns(&few, from.1, *key) && owns(&more, to, *key);
     (0..10_000).map(|bits| Key::from_bits(bits, bits.wrapping_mul(SECRET))).find(goes).expect("one of them")
 }
 
@@ -199,7 +200,7 @@ fn a_clock_that_is_set_back_does_not_stop_recalls() {
     mesh.pass(1_000);
     assert!(!mesh.passes_now(0, &[charge(key, &limit)]));
     let recalled = |node: &mut Node| match node.shelf.books.page(&key, 0).map(|page| page.side.clone()) {
-        Some(crate::page::Side::Till(till)) => till.recalled,
+        Some(crate::page::Side::Till(till)) => till.recalled(),
         _ => None,
     };
     let at = recalled(&mut mesh.nodes[0]);

@@ -1,0 +1,81 @@
+//! A moment in four bytes, for what only asks how long ago something was: in units of about a millisecond,
+//! which begin anew after 52 days. What is older than that seems younger, and nothing worse comes of it than
+//! that something is told a moment later, or not asked for within one second of 52 days.
+
+use hivemind_core::Timestamp;
+use std::time::Duration;
+
+/// A unit is so many nanoseconds, as a power of two.
+const UNIT: u32 = 20;
+/// About a second.
+const SECOND: u32 = 1_000;
+/// A clock that stepped back leaves moments ahead of it: the last three of the 52 days are those.
+const AHEAD: u32 = u32::MAX - u32::MAX / 16;
+
+/// A moment, as far as it is not long ago.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lately(u32);
+
+impl Lately {
+    #[expect(clippy::cast_possible_truncation, reason = "units begin anew")]
+    #[inline]
+    pub(crate) fn at(now: Timestamp) -> Self {
+        Self((now.as_nanos() >> UNIT) as u32)
+    }
+
+    /// A moment that is long ago for whoever asks in the next days.
+    pub(crate) fn long_before(now: Timestamp) -> Self {
+        Self(Self::at(now).0.wrapping_sub(u32::MAX / 4))
+    }
+
+    /// How long ago it was, by one unit more or less.
+    #[inline]
+    pub(crate) fn ago(self, now: Timestamp) -> Duration {
+        let units = Self::at(now).0.wrapping_sub(self.0);
+        let units = if units > AHEAD { 0 } else { units };
+        Duration::from_nanos(u64::from(units) << UNIT)
+    }
+
+    /// Whether it is still to come, and in less than a second.
+    pub(crate) fn is_soon(self, now: Timestamp) -> bool {
+        let ahead = self.0.wrapping_sub(Self::at(now).0);
+        (1..SECOND).contains(&ahead)
+    }
+
+    /// The later of the two.
+    pub(crate) fn or_later(self, now: Timestamp) -> Self {
+        if self.ago(now) > Duration::ZERO { Self::at(now) } else { self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seen failing on: a comparison that does not wrap.
+    #[test]
+    fn a_moment_is_soon_until_it_has_come() {
+        let end = 1_u64 << (32 + UNIT);
+        for base in [0, end - 250_000_000, 400 * end] {
+            let at = |ms: u64| Timestamp::from_nanos(base + ms * 1_000_000);
+            for (now_ms, is_soon) in [(475, true), (495, true), (501, false), (900, false), (9_000, false)] {
+                assert_eq!(Lately::at(at(500)).is_soon(at(now_ms)), is_soon, "{now_ms} after {base}");
+            }
+        }
+    }
+
+    /// Seen failing on: a difference that does not wrap, and one that takes a step back for 52 days.
+    #[test]
+    fn how_long_ago_is_told_across_the_end_of_the_units_and_never_from_the_future() {
+        let end = 1_u64 << (32 + UNIT);
+        for (then_ms, now_ms, least_ms, most_ms) in
+            [(0, 0, 0, 0), (10, 510, 498, 502), (0, 86_400_000, 86_399_990, 86_400_010), (500, 10, 0, 0)]
+        {
+            for base in [0, end - 250_000_000, 400 * end] {
+                let at = |ms: u64| Timestamp::from_nanos(base + ms * 1_000_000);
+                let ago = Lately::at(at(then_ms)).ago(at(now_ms)).as_millis();
+                assert!((least_ms..=most_ms).contains(&ago), "{then_ms} to {now_ms} after {base}: {ago}");
+            }
+        }
+    }
+}
