@@ -2,10 +2,14 @@
 //! their way, an owner that grants what there is not, a member that returns what it never had.
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
-use hivemind_core::store::{Charge, Context, Key, Parts};
-use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
+#[path = "common/request.rs"]
+mod request;
+
+use hivemind_core::store::Key;
+use hivemind_core::{Limit, Period, Rate, Timestamp};
 use hivemind_mesh::sim::{Forger, Random, hostile_frames, seated};
 use hivemind_mesh::{Decided, MeshOptions, Node, NodeId, Output, Ticket};
+use request::decide;
 
 const MOST_KEYS: usize = 50;
 
@@ -19,13 +23,6 @@ fn nodes() -> Vec<Node> {
 
 fn key_of(key: u64) -> Key {
     Key::from_bits(key, key.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-}
-
-fn decide(node: &mut Node, key: u64, limit: &Limit, now: Timestamp) -> Decided {
-    let parts = Parts { domain: "", entries: &[] };
-    let (key, cost) = (key_of(key), Cost::ONE);
-    let charge = Charge { cost, ..Charge::spend(key, parts, limit) };
-    node.decide(&[charge], Context::at(now))
 }
 
 /// The decisions that were waited for and passed, and the frames that go out.
@@ -56,7 +53,7 @@ fn a_hostile_peer_neither_breaks_a_node_nor_makes_it_admit_more_than_the_limit()
             let now = Timestamp::from_nanos(start().as_nanos() + step * 3_000_000);
             let index = usize::try_from(random.below(3)).expect("small");
             let key = random.below(4);
-            match decide(&mut nodes[index], key, &limit, now) {
+            match decide(&mut nodes[index], key_of(key), &limit, now) {
                 Decided::Now(verdicts) => {
                     *admitted[index].entry(key).or_default() += u64::from(verdicts.committed);
                 }
@@ -120,7 +117,7 @@ fn forged(seed: u64, limit: &Limit, all: bool) -> (Vec<Node>, Vec<std::collectio
         let now = Timestamp::from_nanos(start().as_nanos() + step * 3_000_000);
         let index = usize::try_from(random.below(3)).expect("small");
         let key = random.below(6);
-        match decide(&mut nodes[index], key, limit, now) {
+        match decide(&mut nodes[index], key_of(key), limit, now) {
             Decided::Now(verdicts) => {
                 *admitted[index].entry(key).or_default() += u64::from(verdicts.committed);
             }

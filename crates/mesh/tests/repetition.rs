@@ -1,23 +1,20 @@
 //! Healing and repetition never count twice: what was said once may come again, late and in any order.
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
-use hivemind_core::store::{Charge, Context, Key, Parts};
-use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
+#[path = "common/request.rs"]
+mod request;
+
+use hivemind_core::store::Key;
+use hivemind_core::{Limit, Period, Rate, Timestamp};
 use hivemind_mesh::sim::{Network, Random, World, seated};
 use hivemind_mesh::{Decided, MeshOptions, Node, NodeId, OnUnreachable, Output};
+use request::decide;
 use std::time::Duration;
 
 const KEY: Key = Key::from_bits(7, 11);
 
 fn start() -> Timestamp {
     Timestamp::from_millis(1_700_006_400_000)
-}
-
-fn decide(node: &mut Node, limit: &Limit, now: Timestamp) -> Decided {
-    let parts = Parts { domain: "", entries: &[] };
-    let (key, cost) = (KEY, Cost::ONE);
-    let charge = Charge { cost, ..Charge::spend(key, parts, limit) };
-    node.decide(&[charge], Context::at(now))
 }
 
 /// Nodes whose frames are delivered at once, and kept.
@@ -36,7 +33,7 @@ impl Exchange {
     }
 
     fn hit(&mut self, index: usize, limit: &Limit, now: Timestamp) {
-        if let Decided::Now(verdicts) = decide(&mut self.nodes[index], limit, now) {
+        if let Decided::Now(verdicts) = decide(&mut self.nodes[index], KEY, limit, now) {
             self.admitted += u64::from(verdicts.committed);
         }
         self.deliver(now);

@@ -1,91 +1,26 @@
 //! Each limit of a request is shared as its own rule says, whatever the others beside it do.
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
-use hivemind_core::store::{Charge, Context, Key, OnRefusal, Op, Parts, Sharing, Verdicts};
-use hivemind_core::{Limit, Period, Rate, Timestamp};
-use hivemind_mesh::sim::seated;
-use hivemind_mesh::{Consistency, Decided, MeshOptions, Node, OnUnreachable, Output};
+#[path = "common/three.rs"]
+mod three;
 
-const SECRET: u64 = 0x9e37_79b9_7f4a_7c15;
+use hivemind_core::store::{Charge, Key, OnRefusal, Op, Parts, Sharing, Verdicts};
+use hivemind_core::{Limit, Period, Rate};
+use hivemind_mesh::{Consistency, MeshOptions, OnUnreachable};
+use three::Three;
 
-/// Three nodes whose frames arrive at once, unless they are cut off from each other.
-struct Three {
-    nodes: Vec<Node>,
-    cut: bool,
-    now: Timestamp,
+fn sound(options: &MeshOptions) -> Three {
+    Three::new(0, options, (0, 0))
 }
 
 impl Three {
-    fn new(options: &MeshOptions) -> Self {
-        let now = Timestamp::from_millis(1_700_000_000_000);
-        Self { nodes: seated(3, options, now), cut: false, now }
-    }
-
-    fn pass(&mut self, millis: u64) -> Vec<Verdicts> {
-        let mut decided = Vec::new();
-        for _ in 0..millis.div_ceil(10) {
-            self.now = Timestamp::from_nanos(self.now.as_nanos() + 10_000_000);
-            self.nodes.iter_mut().for_each(|node| node.on_tick(self.now));
-            decided.extend(self.deliver());
-        }
-        decided
-    }
-
-    /// Carries frames until there are none. Says what was decided.
-    fn deliver(&mut self) -> Vec<Verdicts> {
-        let mut decided = Vec::new();
-        loop {
-            let mut mail = Vec::new();
-            for node in &mut self.nodes {
-                let from = node.member().id.clone();
-                for output in node.outputs() {
-                    match output {
-                        Output::Send { to, frame, .. } => mail.push((from.clone(), to, frame)),
-                        Output::Decided(_, verdicts) => decided.push(verdicts),
-                    }
-                }
-            }
-            if mail.is_empty() || self.cut {
-                return decided;
-            }
-            for (from, to, frame) in mail {
-                let node = self.nodes.iter_mut().find(|node| node.member().id == to);
-                node.expect("one of three").on_frame(self.now, &from, &frame);
-            }
-        }
-    }
-
-    /// The verdicts of a request, and whether it waited.
-    fn decide(&mut self, node: usize, batch: &[Charge<'_>]) -> (Verdicts, bool) {
+    fn decide_all(&mut self, node: usize, batch: &[Charge<'_>]) -> (Verdicts, bool) {
         // What refusals count as is another test's.
-        let context = Context { on_refusal: OnRefusal::CountNone, ..Context::at(self.now) };
-        match self.nodes[node].decide(batch, context) {
-            Decided::Now(verdicts) => {
-                self.deliver();
-                (verdicts, false)
-            }
-            Decided::Later(_) => {
-                let mut decided = self.deliver();
-                // An owner that recalls lets an ask wait a moment.
-                for _ in 0..5 {
-                    decided.extend(self.pass(10));
-                }
-                (decided.pop().expect("an answer"), true)
-            }
-        }
+        self.decide(node, batch, OnRefusal::CountNone)
     }
 
     fn passes(&mut self, node: usize, batch: &[Charge<'_>]) -> bool {
-        self.decide(node, batch).0.committed
-    }
-
-    /// A key that the first node owns.
-    fn key(&self, number: u64) -> Key {
-        let view = self.nodes[0].view().expect("they are seated");
-        (0..1_000)
-            .map(|n| Key::from_bits(number, (number * 1_000 + n).wrapping_mul(SECRET)))
-            .find(|key| view.owner(*key) == Some(self.nodes[0].member()))
-            .expect("one of three")
+        self.decide_all(node, batch).0.committed
     }
 }
 
@@ -110,10 +45,10 @@ fn two_rules_of_one_request_are_shared_each_in_its_own_way() {
         ([Local, Local], false, true),
     ] {
         for default in [Exact, Bounded, Eventual, Local] {
-            let mut three = Three::new(&MeshOptions { consistency: default, ..MeshOptions::default() });
+            let mut three = sound(&MeshOptions { consistency: default, ..MeshOptions::default() });
             let keys = [three.key(1), three.key(2)];
             let batch = [charge(keys[0], &limit, ways[0]), charge(keys[1], &limit, ways[1])];
-            let (verdicts, waited) = three.decide(1, &batch);
+            let (verdicts, waited) = three.decide_all(1, &batch);
             assert_eq!((waited, verdicts.committed), (waits, passes), "{ways:?} where {default:?} is usual");
         }
     }
@@ -122,7 +57,7 @@ fn two_rules_of_one_request_are_shared_each_in_its_own_way() {
 /// Seen failing on: a bounded miss that asks for nothing, because it is doomed itself.
 #[test]
 fn a_bounded_limit_refuses_at_first_and_passes_once_rights_have_come() {
-    let mut three = Three::new(&MeshOptions::default());
+    let mut three = sound(&MeshOptions::default());
     let buckets = Limit::token_bucket(Rate::per_second(1).expect("a rate"), 6).expect("a bucket");
     for (number, limit) in [(1, Limit::fixed_window(5, Period::HOUR)), (2, buckets)] {
         let key = three.key(number);
@@ -137,7 +72,7 @@ fn a_bounded_limit_refuses_at_first_and_passes_once_rights_have_come() {
 fn a_counter_that_is_not_shared_takes_nothing_from_the_limits_beside_it() {
     let (few, many) = (Limit::fixed_window(4, Period::HOUR), Limit::fixed_window(1_000, Period::HOUR));
     for (alone, max_keys) in [(Consistency::Local, 100), (Consistency::Exact, 1)] {
-        let mut three = Three::new(&MeshOptions { max_keys, ..MeshOptions::default() });
+        let mut three = sound(&MeshOptions { max_keys, ..MeshOptions::default() });
         let keys = [three.key(1), three.key(2)];
         let passed = (0..30).filter(|request| {
             let batch = [charge(keys[0], &few, Consistency::Exact), charge(keys[1], &many, alone)];
@@ -146,7 +81,7 @@ fn a_counter_that_is_not_shared_takes_nothing_from_the_limits_beside_it() {
         assert_eq!(passed.count(), 4, "{alone:?}");
     }
     // And the other way round: what refuses here alone spends nothing there.
-    let mut three = Three::new(&MeshOptions::default());
+    let mut three = sound(&MeshOptions::default());
     let keys = [three.key(1), three.key(2)];
     for _ in 0..10 {
         let batch = [charge(keys[0], &many, Consistency::Exact), charge(keys[1], &few, Consistency::Local)];
@@ -154,11 +89,11 @@ fn a_counter_that_is_not_shared_takes_nothing_from_the_limits_beside_it() {
     }
     let peek = Charge { op: Op::Peek, ..charge(keys[0], &many, Consistency::Exact) };
     three.pass(200);
-    let (verdicts, _) = three.decide(0, &[peek]);
+    let (verdicts, _) = three.decide_all(0, &[peek]);
     let here = verdicts.each()[0].available;
     // What the owner has and what others started with and did not spend.
     assert_eq!(here, 1_000 - 2 * 333, "the owner's own part is untouched");
-    let (verdicts, _) = three.decide(1, &[peek]);
+    let (verdicts, _) = three.decide_all(1, &[peek]);
     assert_eq!(verdicts.each()[0].available, 333 - 4);
 }
 
@@ -170,9 +105,9 @@ fn each_rule_says_what_holds_while_its_owner_cannot_be_reached() {
         [(OnUnreachable::Refuse, 0), (OnUnreachable::Share, 2), (OnUnreachable::Admit, 20)]
     {
         for usual in [OnUnreachable::Refuse, OnUnreachable::Admit] {
-            let mut three = Three::new(&MeshOptions { on_unreachable: usual, ..MeshOptions::default() });
+            let mut three = sound(&MeshOptions { on_unreachable: usual, ..MeshOptions::default() });
             three.pass(100);
-            three.cut = true;
+            three.loss = 1_000;
             three.pass(2_000);
             let sharing = Sharing { on_unreachable: Some(policy), ..Sharing::default() };
             let key = three.key(1);
@@ -188,7 +123,7 @@ fn an_eventual_bucket_earns_and_an_eventual_window_slides() {
     let bucket = Limit::token_bucket(Rate::per_second(10).expect("a rate"), 5).expect("a bucket");
     let sliding = Limit::sliding_window(5, Period::SECOND);
     for limit in [bucket, sliding] {
-        let mut three = Three::new(&MeshOptions::default());
+        let mut three = sound(&MeshOptions::default());
         let key = three.key(1);
         let mut passed = 0;
         for round in 0..200 {

@@ -175,16 +175,9 @@ impl Reload {
                 .map(|(cut, ..)| cut);
             let any = usize::try_from(random.below(self.nodes as u64)).unwrap_or(0);
             let node = match self.asked {
-                Asked::All => any,
                 Asked::AllButOwner if Some(any) == owner => (any + 1) % self.nodes,
-                Asked::AllButOwner => any,
-                Asked::OneMostly(one) => {
-                    if random.chance(800) {
-                        one
-                    } else {
-                        any
-                    }
-                }
+                Asked::OneMostly(one) if random.chance(800) => one,
+                _ => any,
             };
             world.hit(node, counter, 1);
             world.run_until(world.elapsed_us() + 1 + random.below(pause));
