@@ -238,7 +238,6 @@ impl Page {
     pub(crate) fn change_limit(
         &mut self,
         (old, new): (&Limit, &Limit),
-        (me, key): (&Member, Key),
         options: &MeshOptions,
         now: Timestamp,
     ) {
@@ -251,6 +250,5 @@ impl Page {
             // A larger share is only for windows that begin with it.
             Side::Purse(purse) => purse.lower_start(was.saturating_sub(is)),
         }
-        let _ = (me, key);
     }
 }

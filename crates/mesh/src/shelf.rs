@@ -5,7 +5,6 @@ use crate::book::Book;
 use crate::books::{Books, OpenBook};
 use crate::codec::{period_nanos, tag_at};
 use crate::council::{Begun, Council};
-use crate::member::Member;
 use crate::options::MeshOptions;
 use crate::page::{Page, Regime, Side};
 use crate::slip::Slip;
@@ -64,8 +63,6 @@ pub(crate) struct Shelf {
 pub(crate) enum NoPage {
     /// Too many counters are shared already.
     Full,
-    /// Its rule says that it is not shared.
-    Unshared,
     /// No view is known for it, or none is decided yet, or its window is not open.
     NoView,
 }
@@ -110,7 +107,7 @@ impl Shelf {
             return Ok(book);
         }
         if book.limit != *limit {
-            book.change_limit(limit, (&council.me, key), options, now);
+            book.change_limit(limit, options, now);
         }
         if book.page(tag).is_none() {
             let decides = council.current(now).is_some_and(|view| decides(limit, view, options));
@@ -328,17 +325,11 @@ fn nanos(span: std::time::Duration) -> u64 {
 
 impl Book {
     /// A reload gave the counter another limit: shares are reckoned with it from now on.
-    fn change_limit(
-        &mut self,
-        limit: &Limit,
-        (me, key): (&Member, Key),
-        options: &MeshOptions,
-        now: Timestamp,
-    ) {
+    fn change_limit(&mut self, limit: &Limit, options: &MeshOptions, now: Timestamp) {
         let old = std::mem::replace(&mut self.limit, *limit);
         self.before = Some(Box::new(old));
         for page in &mut self.pages {
-            page.change_limit((&old, limit), (me, key), options, now);
+            page.change_limit((&old, limit), options, now);
         }
     }
 }
