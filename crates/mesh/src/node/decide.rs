@@ -241,11 +241,7 @@ impl Node {
                     });
                 }
                 let can = if heard {
-                    // Whatever an owner grants, no node alone admits more than the limit.
-                    let full = i64::from(limit.burst());
-                    let most =
-                        if matches!(limit, Limit::TokenBucket(_)) { full } else { full - purse.net_spent() };
-                    purse.unspent().min(most)
+                    purse.spendable(limit)
                 } else {
                     let shares = charge.on_unreachable == OnUnreachable::Share;
                     let is_bucket = matches!(limit, Limit::TokenBucket(_));
