@@ -24,7 +24,7 @@ pub(crate) fn tag_at(limit: &Limit, time: Timestamp) -> u64 {
 }
 
 pub(crate) fn period_nanos(limit: &Limit) -> u64 {
-    u64::try_from(limit.period().length().as_nanos()).unwrap_or(u64::MAX)
+    limit.period().nanos()
 }
 
 /// A frame being written: its header, then items until it is full.

@@ -74,6 +74,11 @@ impl Regime {
         }
     }
 
+    /// Whether the owner decides every charge of a counter in this view.
+    pub(crate) fn decides(limit: &Limit, view: &View, options: &MeshOptions) -> bool {
+        Self::of(limit, view.members().len(), options) == Self::Decides
+    }
+
     pub(crate) fn share(self) -> u64 {
         match self {
             Self::Lends { share } => share,
@@ -86,15 +91,12 @@ impl Page {
     /// The moment of a decision on this page. Where the owner decides everything it is now, whatever
     /// window that is; else it is held within the page's window.
     pub(crate) fn moment_of(&self, limit: &Limit, options: &MeshOptions, now: Timestamp) -> Timestamp {
-        match Regime::of(limit, self.view.members().len(), options) {
-            Regime::Decides => now,
-            Regime::Lends { .. } => Self::moment(self.tag, limit, now),
-        }
+        if self.decides(limit, options) { now } else { Self::moment(self.tag, limit, now) }
     }
 
     /// Whether the owner decides every charge on it itself.
     pub(crate) fn decides(&self, limit: &Limit, options: &MeshOptions) -> bool {
-        Regime::of(limit, self.view.members().len(), options) == Regime::Decides
+        Regime::decides(limit, &self.view, options)
     }
 
     /// Whether it began as the one page of all windows, and may have been that of earlier ones.
@@ -107,7 +109,7 @@ impl Page {
         if let Side::Till(till) = &self.side
             && let Some(state) = till.state
             && !matches!(limit, Limit::TokenBucket(_))
-            && Regime::of(limit, self.view.members().len(), options) == Regime::Decides
+            && self.decides(limit, options)
         {
             self.tag = state.bits().0;
         }

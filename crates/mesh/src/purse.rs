@@ -6,7 +6,7 @@
 use crate::frame::{Report, Word};
 use crate::lately::Lately;
 use crate::seldom::Seldom;
-use hivemind_core::Timestamp;
+use hivemind_core::{Limit, Timestamp};
 
 /// What one charge adds to a total at most: past any limit, and so little that a total never reaches its end.
 pub(crate) const MOST_AT_ONCE: u64 = 1 << 40;
@@ -84,6 +84,14 @@ impl Purse {
         signed(held).saturating_sub(signed(gone))
     }
 
+    /// What may be spent at once. Whatever an owner grants, no node alone admits more than the limit.
+    #[inline]
+    pub(crate) fn spendable(&self, limit: &Limit) -> i64 {
+        let full = i64::from(limit.burst());
+        let spent = if matches!(limit, Limit::TokenBucket(_)) { 0 } else { self.net_spent() };
+        self.unspent().min(full - spent)
+    }
+
     pub(crate) fn granted(&self) -> u64 {
         self.granted
     }
@@ -98,7 +106,7 @@ impl Purse {
     }
 
     /// What was spent here and not given back, since the counter was last reset.
-    pub(crate) fn net_spent(&self) -> i64 {
+    fn net_spent(&self) -> i64 {
         let Aside { refunded, forgiven, .. } = self.aside.get();
         signed(self.spent.saturating_sub(refunded).saturating_sub(forgiven))
     }

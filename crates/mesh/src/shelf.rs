@@ -10,7 +10,6 @@ use crate::options::MeshOptions;
 use crate::page::{HANDED, Page, Regime, Side};
 use crate::slip::Slip;
 use crate::till::Till;
-use crate::view::View;
 use hivemind_core::algorithm::{Action, STEP_BACK};
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};
@@ -43,8 +42,6 @@ pub(crate) struct Shelf {
 pub(crate) enum NoPage {
     /// Too many counters are shared already.
     Full,
-    /// Its rule says that it is not shared.
-    Unshared,
     /// No view is known for it, or none is decided yet, or its window is not open.
     NoView,
 }
@@ -98,7 +95,7 @@ impl Shelf {
             book.set_listed(true);
         }
         if book.page(tag).is_none() {
-            let decides = council.current(now).is_some_and(|view| decides(limit, view, options));
+            let decides = council.current(now).is_some_and(|view| Regime::decides(limit, view, options));
             // What such a page has left is forgotten, so it does not begin anew.
             let was_left = book.pages.iter().any(|page| page.tag > tag && page.began_for_all(limit, options));
             if !decides && tag.saturating_add(1) < tag_at(limit, self.latest) || was_left {
@@ -125,14 +122,14 @@ impl Shelf {
         now: Timestamp,
     ) -> u64 {
         let present = tag_at(limit, now);
-        let decided = council.current(now).is_some_and(|view| decides(limit, view, options));
+        let decided = council.current(now).is_some_and(|view| Regime::decides(limit, view, options));
         if !decided {
             return present;
         }
         // It goes on to a window only if it is known in which view that begins.
         let goes_on = council.may_begin(start_of(limit, present));
         let last = |book: &Book| {
-            let page = book.pages.last().filter(|page| decides(limit, &page.view, options));
+            let page = book.pages.last().filter(|page| page.decides(limit, options));
             page.map(|page| page.tag).filter(|tag| goes_on || *tag >= present)
         };
         self.books.look(&key, last).flatten().unwrap_or(present)
@@ -190,7 +187,7 @@ impl Shelf {
             let present = tag_at(&limit, latest);
             book.pages.retain(|page| {
                 let start = start_of(&limit, page.tag);
-                let stays = decides(&limit, &page.view, options);
+                let stays = page.decides(&limit, options);
                 let until = start.saturating_add(outlives(&limit, page.is_purse()));
                 page.tag.saturating_add(2) > present || stays && until > latest
             });
@@ -211,10 +208,6 @@ fn start_of(limit: &Limit, tag: u64) -> Timestamp {
     Timestamp::from_nanos(tag.saturating_mul(period_nanos(limit)))
 }
 
-fn decides(limit: &Limit, view: &View, options: &MeshOptions) -> bool {
-    Regime::of(limit, view.members().len(), options) == Regime::Decides
-}
-
 fn begin(
     book: &Book,
     council: &mut Council,
@@ -226,7 +219,8 @@ fn begin(
     if matches!(limit, Limit::TokenBucket(_)) {
         let view = Arc::clone(council.settled(now).ok_or(NoPage::NoView)?);
         let mut page = Page::begun(0, view, (&me, key, limit), options, now);
-        let since = Timestamp::from_nanos(now.as_nanos().saturating_sub(nanos(limit.longest_memory())));
+        let span = now.since(Timestamp::EPOCH.saturating_add(limit.longest_memory()));
+        let since = Timestamp::EPOCH.saturating_add(span);
         if let Side::Till(till) = &mut page.side
             && !council.owned_since(key, since, council.by_all(now))
         {
@@ -307,8 +301,4 @@ fn keep_up(
         page.move_to(current, (&me, key, limit), now);
     }
     Ok(())
-}
-
-fn nanos(span: std::time::Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

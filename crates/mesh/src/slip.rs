@@ -216,13 +216,8 @@ fn extract(page: &Page, limit: &Limit, from: Timestamp) -> (Ledger, u64, u64) {
     let units = |number: i64| u64::try_from(number).unwrap_or(0);
     match &page.side {
         Side::Purse(purse) => {
-            // Whatever an owner grants, no node alone admits more than the limit.
-            let full = i64::from(limit.burst());
-            let is_bucket = matches!(limit, Limit::TokenBucket(_));
-            let most = if is_bucket { full } else { full - purse.net_spent() };
-            let unspent = purse.unspent();
-            let can = units(unspent.min(most));
-            let all = units(unspent.saturating_add(purse.left.max(0)));
+            let can = units(purse.spendable(limit));
+            let all = units(purse.unspent().saturating_add(purse.left.max(0)));
             (Ledger::Rights, can, all.saturating_sub(can))
         }
         Side::Till(till) => {

@@ -4,22 +4,12 @@
 
 use super::Node;
 use crate::batch::Owed;
-use crate::shelf::NoPage;
 use hivemind_core::store::{Charge, Context, Key, LocalStore, Mode, Op, Parts, Verdict};
 use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
 
 const NOBODY: Parts<'static> = Parts { domain: "", entries: &[] };
 
 impl Node {
-    /// What a counter that is kept here alone may admit.
-    pub(super) fn limit_alone(charge: &Owed, why: NoPage) -> Limit {
-        match why {
-            NoPage::Full | NoPage::Unshared => charge.limit,
-            // Without a view nothing is kept here (`find_without_view`).
-            NoPage::NoView => Limit::fixed_window(0, charge.limit.period()),
-        }
-    }
-
     /// Whether the charge of this place would pass, after those before it on the same counter.
     pub(super) fn peek_alone(
         &self,
@@ -46,8 +36,7 @@ impl Node {
     ) {
         let nothing = Limit::fixed_window(0, Period::SECOND);
         let places = alone.iter().filter_map(|(place, limit)| Some((batch.get(*place)?, limit)));
-        let mut charges: Vec<Charge<'_>> =
-            places.clone().map(|(charge, limit)| as_charge(charge, limit)).collect();
+        let mut charges: Vec<Charge<'_>> = places.map(|(charge, limit)| as_charge(charge, limit)).collect();
         if !committed && let Some(first) = batch.first() {
             // One more that refuses: they leave what a refused batch leaves.
             let refuses = Owed { key: Key::from_bits(0, 0), op: Op::Peek, cost: 1, ..*first };
@@ -58,11 +47,6 @@ impl Node {
             if let Some(told) = verdicts.get_mut(*place) {
                 *told = *verdict;
             }
-        }
-        if committed {
-            let spent = places.filter(|(charge, limit)| charge.op == Op::Spend && **limit != charge.limit);
-            let spent = spent.fold(0, |sum: u64, (charge, _)| sum.saturating_add(charge.cost));
-            self.beyond_rights = self.beyond_rights.saturating_add(spent);
         }
     }
 }
@@ -85,15 +69,10 @@ fn as_charge<'a>(charge: &Owed, limit: &'a Limit) -> Charge<'a> {
     }
 }
 
-/// An even share of a limit, at least one.
-pub(super) fn evenly(limit: &Limit, members: usize) -> Limit {
+/// An even share of a bucket, at least one token.
+pub(super) fn evenly(bucket: &Limit, members: usize) -> Limit {
     let members = u32::try_from(members.max(1)).unwrap_or(u32::MAX);
     let share = |amount: u32| amount.div_ceil(members).max(u32::from(amount > 0));
-    match limit {
-        Limit::SlidingWindow(_) => Limit::sliding_window(share(limit.requests()), limit.period()),
-        Limit::TokenBucket(_) => Rate::new(share(limit.requests()), limit.period())
-            .and_then(|rate| Limit::token_bucket(rate, share(limit.burst())))
-            .unwrap_or(*limit),
-        _ => Limit::fixed_window(share(limit.requests()), limit.period()),
-    }
+    let rate = Rate::new(share(bucket.requests()), bucket.period());
+    rate.and_then(|rate| Limit::token_bucket(rate, share(bucket.burst()))).unwrap_or(*bucket)
 }

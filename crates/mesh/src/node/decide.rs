@@ -30,9 +30,7 @@ pub(super) enum Try {
 /// What came of trying a batch.
 pub(super) enum Attempt {
     Done(Verdicts),
-    /// It cannot be decided with what is here.
-    WouldWait,
-    /// Asks are under way.
+    /// It cannot be decided with what is here; unless it was only tried, asks are under way.
     Wait(Stage),
 }
 
@@ -62,7 +60,6 @@ impl Node {
         let ticket = Ticket(self.number());
         match self.attempt(ticket, &owed, context, &Stage::Fresh, Try::Ask) {
             Attempt::Done(verdicts) => Decided::Now(verdicts),
-            Attempt::WouldWait => Decided::Later(ticket),
             Attempt::Wait(stage) => {
                 let timeout = context.now.saturating_add(self.options.ask_timeout);
                 let until = context.deadline.map_or(timeout, |deadline| deadline.min(timeout));
@@ -99,7 +96,7 @@ impl Node {
                 self.note_demand(&owed, context.now);
                 Some(verdicts)
             }
-            Attempt::Wait(_) | Attempt::WouldWait => None,
+            Attempt::Wait(_) => None,
         }
     }
 
@@ -147,19 +144,19 @@ impl Node {
         let mut alone: SmallVec<[(usize, Limit); 2]> = SmallVec::new();
         for charge in batch {
             let found = if charge.consistency == Consistency::Local {
-                Err(NoPage::Unshared)
+                None
             } else {
                 self.find(charge, context.now, stage, last)
             };
             match found {
-                Ok(Found::Here(here)) => known.push(here),
-                Ok(Found::Unseen(counter)) => {
+                Some(Found::Here(here)) => known.push(here),
+                Some(Found::Unseen(counter)) => {
                     unseen.push(counter);
                     known.push(nothing(charge, context.now));
                 }
                 // What is not shared takes nothing from the limits beside it that are.
-                Err(why) => {
-                    let limit = Self::limit_alone(charge, why);
+                None => {
+                    let limit = charge.limit;
                     let Some(verdict) = self.peek_alone(batch, known.len(), &limit, context) else {
                         continue;
                     };
@@ -169,7 +166,7 @@ impl Node {
             }
         }
         if how == Try::Probe && !unseen.is_empty() {
-            return Attempt::WouldWait;
+            return Attempt::Wait(Stage::Fresh);
         }
         if !unseen.is_empty() {
             return Attempt::Wait(self.ask_remote(ticket, batch, &unseen, context));
@@ -185,7 +182,7 @@ impl Node {
         if how == Try::Probe {
             let lacks = !doomed && trials.iter().any(|trial| trial.lacks > 0);
             if lacks || self.could_recall(batch, &trials, context) || self.needs_owner(batch, &trials) {
-                return Attempt::WouldWait;
+                return Attempt::Wait(Stage::Fresh);
             }
         }
         if how != Try::Last {
@@ -200,35 +197,32 @@ impl Node {
         self.conclude(ticket, batch, (&known, &trials, &alone), context)
     }
 
-    pub(super) fn find(
-        &mut self,
-        charge: &Owed,
-        now: Timestamp,
-        stage: &Stage,
-        last: bool,
-    ) -> Result<Found, NoPage> {
+    /// What is known of a shared counter; nothing if too many are shared already.
+    pub(super) fn find(&mut self, charge: &Owed, now: Timestamp, stage: &Stage, last: bool) -> Option<Found> {
         let Self { shelf, council, options, peers, clock, .. } = self;
         let (limit, me) = (&charge.limit, council.me.clone());
         let tag = shelf.tag(council, options, (charge.key, limit), now);
-        if shelf.open(council, options, (charge.key, limit, tag), now).err() == Some(NoPage::NoView) {
-            return self.find_without_view(charge, tag, now);
+        match shelf.open(council, options, (charge.key, limit, tag), now).map(drop) {
+            Err(NoPage::Full) => return None,
+            Err(NoPage::NoView) => return self.find_without_view(charge, tag, now),
+            Ok(()) => {}
         }
-        let mut book = shelf.open(council, options, (charge.key, limit, tag), now)?;
+        let mut book = shelf.open(council, options, (charge.key, limit, tag), now).ok()?;
         book.source = if council.rules.are_fresh(now) { Source::Alike } else { Source::Own };
         book.told = false;
         // What is found here holds until the batch is settled.
         book.still = true;
-        let page = book.page(tag).ok_or(NoPage::NoView)?;
+        let page = book.page(tag)?;
         let members = page.view.members().len();
         let regime = Regime::of(limit, members, options);
         if charge.consistency == Consistency::Eventual {
             let counted = book.counted.as_deref().copied();
             let known =
                 Known::Counter { state: counted, limit: *limit, moment: now, beside: Beside::NOTHING };
-            return Ok(Found::Here(known));
+            return Some(Found::Here(known));
         }
         let ends = ends(limit, tag, now);
-        Ok(match &page.side {
+        Some(match &page.side {
             Side::Till(till) => {
                 let moment = page.moment_of(limit, options, now);
                 let decides = regime == Regime::Decides;
@@ -244,7 +238,7 @@ impl Node {
                 });
                 let bounded = charge.consistency == Consistency::Bounded;
                 if regime == Regime::Decides && heard && !bounded {
-                    return Ok(match stage.seen(charge.key) {
+                    return Some(match stage.seen(charge.key) {
                         Some(seen) => {
                             let moment = now;
                             let beside = Beside::NOTHING;
@@ -255,18 +249,14 @@ impl Node {
                     });
                 }
                 let can = if heard {
-                    // Whatever an owner grants, no node alone admits more than the limit.
-                    let full = i64::from(limit.burst());
-                    let most =
-                        if matches!(limit, Limit::TokenBucket(_)) { full } else { full - purse.net_spent() };
-                    purse.unspent().min(most)
+                    purse.spendable(limit)
                 } else {
                     let shares = charge.on_unreachable == OnUnreachable::Share;
                     let is_bucket = matches!(limit, Limit::TokenBucket(_));
                     if shares && is_bucket && purse.unspent() < signed(charge.cost) && page.view.has(&me) {
                         let part = super::alone::evenly(limit, members);
                         let known = Known::Part { state: book.aside.get().part, limit: part, moment: now };
-                        return Ok(Found::Here(known));
+                        return Some(Found::Here(known));
                     }
                     match charge.on_unreachable {
                         OnUnreachable::Share => purse.unspent().max(page.even_part(limit, options)),

@@ -8,25 +8,19 @@ use crate::codec::period_nanos;
 use crate::options::{Consistency, OnUnreachable};
 use crate::page::Regime;
 use crate::purse::signed;
-use crate::shelf::NoPage;
 use hivemind_core::{Limit, Timestamp};
 
 impl Node {
     /// What a node has of a counter while no view says who shares it. Between two views it is sure of its share of
     /// the one that gives it less, and that is taken off when the window begins; a bucket has no such part.
-    pub(super) fn find_without_view(
-        &mut self,
-        charge: &Owed,
-        tag: u64,
-        now: Timestamp,
-    ) -> Result<Found, NoPage> {
+    pub(super) fn find_without_view(&mut self, charge: &Owed, tag: u64, now: Timestamp) -> Option<Found> {
         let Self { shelf, council, options, .. } = self;
         let limit = &charge.limit;
-        let book = shelf.books.get_mut(&charge.key).ok_or(NoPage::Full)?;
+        let book = shelf.books.get_mut(&charge.key)?;
         if charge.consistency == Consistency::Eventual {
             let state = book.counted.as_deref().copied();
             let known = Known::Counter { state, limit: *limit, moment: now, beside: Beside::NOTHING };
-            return Ok(Found::Here(known));
+            return Some(Found::Here(known));
         }
         let own = book.alone_in(tag);
         let ends = ends(limit, tag, now);
@@ -43,6 +37,6 @@ impl Node {
                 signed(part.saturating_sub(own))
             }
         };
-        Ok(Found::Here(Known::Rights { can, left: 0, own, ends, final_word: true }))
+        Some(Found::Here(Known::Rights { can, left: 0, own, ends, final_word: true }))
     }
 }

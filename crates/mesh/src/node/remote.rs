@@ -236,7 +236,7 @@ impl Node {
             return self.refund_alone(charge, &limit, now);
         }
         let refund = Owed { op: Op::Refund, ..*charge };
-        if let Ok(Found::Here(known)) = self.find(&refund, now, &Stage::Fresh, true) {
+        if let Some(Found::Here(known)) = self.find(&refund, now, &Stage::Fresh, true) {
             let trial = known.attempt(&refund, Action::Refund, now);
             self.record(&refund, Action::Refund, &trial.after, &trial, now);
         }

@@ -59,7 +59,6 @@ impl Node {
         waiting.context.now = waiting.context.now.max(now);
         match self.attempt(ticket, &waiting.batch, waiting.context, &stage, how) {
             Attempt::Done(verdicts) => self.outputs.push(Output::Decided(ticket, verdicts)),
-            Attempt::WouldWait => {}
             Attempt::Wait(stage) => {
                 self.waiting.insert(ticket, super::Waiting { stage, ..waiting });
             }
