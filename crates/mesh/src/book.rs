@@ -114,6 +114,17 @@ impl Book {
         if window == tag { admitted } else { 0 }
     }
 
+    /// What this node does in such a window counts, too.
+    pub(crate) fn note_alone(&mut self, tag: u64, action: Action, spends: bool, cost: u64) {
+        let admitted = self.alone_in(tag);
+        let admitted = match action {
+            _ if spends || action == Action::Debit => admitted.saturating_add(cost),
+            Action::Refund => admitted.saturating_sub(cost),
+            _ => return,
+        };
+        self.aside.change(|aside| aside.alone = (tag, admitted));
+    }
+
     /// The page that the slip is about.
     #[inline]
     pub(crate) fn front_page(&mut self) -> Option<&mut Page> {
@@ -156,7 +167,7 @@ impl Demand {
         }
     }
 
-    fn kept(&self, now: Timestamp) -> f32 {
+    fn kept(self, now: Timestamp) -> f32 {
         let elapsed = self.at.ago(now);
         if elapsed < Duration::from_millis(2) { 1.0 } else { (-elapsed.as_secs_f32() / Self::MEMORY).exp() }
     }
@@ -167,7 +178,7 @@ impl Demand {
         clippy::cast_sign_loss,
         reason = "an estimate, never negative"
     )]
-    pub(crate) fn within(&self, span: Duration, now: Timestamp) -> u64 {
+    pub(crate) fn within(self, span: Duration, now: Timestamp) -> u64 {
         (self.rate * self.kept(now) * span.as_secs_f32()) as u64
     }
 }
