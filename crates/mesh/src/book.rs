@@ -161,8 +161,14 @@ impl Book {
         known.iter().filter(|(window, _)| *window == tag).map(|(_, admitted)| *admitted).sum()
     }
 
-    /// It has admitted so much of such a window in all.
-    pub(crate) fn admit_alone(&mut self, tag: u64, admitted: u64) {
+    /// What this node does in such a window counts, too.
+    pub(crate) fn note_alone(&mut self, tag: u64, action: Action, spends: bool, cost: u64) {
+        let admitted = self.alone_in(tag);
+        let admitted = match action {
+            _ if spends || action == Action::Debit => admitted.saturating_add(cost),
+            Action::Refund => admitted.saturating_sub(cost),
+            _ => return,
+        };
         let [mut earlier, mut later] = self.aside.get().alone;
         if tag == earlier.0 {
             earlier.1 = admitted;
@@ -227,7 +233,7 @@ impl Demand {
         }
     }
 
-    fn kept(&self, now: Timestamp) -> f32 {
+    fn kept(self, now: Timestamp) -> f32 {
         let elapsed = self.at.ago(now);
         if elapsed < Duration::from_millis(2) { 1.0 } else { (-elapsed.as_secs_f32() / Self::MEMORY).exp() }
     }
@@ -238,7 +244,7 @@ impl Demand {
         clippy::cast_sign_loss,
         reason = "an estimate, never negative"
     )]
-    pub(crate) fn within(&self, span: Duration, now: Timestamp) -> u64 {
+    pub(crate) fn within(self, span: Duration, now: Timestamp) -> u64 {
         (self.rate * self.kept(now) * span.as_secs_f32()) as u64
     }
 }

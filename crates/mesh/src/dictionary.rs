@@ -93,11 +93,6 @@ impl Bits {
         let Self([a, b, c, d]) = self;
         Key::from_bits(u64::from(a) << 32 | u64::from(b), u64::from(c) << 32 | u64::from(d))
     }
-
-    /// A key's low half is a hash already (docs/decisions/006).
-    fn hash(self) -> u64 {
-        self.key().bits().1
-    }
 }
 
 /// There are two dictionaries for each peer, so they grow by an eighth and not by their double.
@@ -115,8 +110,8 @@ pub(crate) struct Spoken {
     number: u64,
     /// In the order of their numbers.
     entries: Vec<Named>,
-    /// The entry of a key and of a hash of its limit: another limit is another entry.
-    numbers: HashTable<u32>,
+    /// Where to find which of them.
+    places: HashTable<u32>,
     /// No more are made from here on.
     most: u32,
     /// All entries below this one are known to the peer.
@@ -125,18 +120,25 @@ pub(crate) struct Spoken {
     missed: u32,
 }
 
-/// A key, with a hash of the limit that its entry was made with.
+/// A key, with a hash of the limit that its entry was made with: another limit is another entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Named {
     key: Bits,
     limit: u32,
 }
 
+impl Named {
+    /// A key's low half is a hash already (docs/decisions/006); a limit's moves it elsewhere.
+    fn hash(&self) -> u64 {
+        self.key.key().bits().1 ^ u64::from(self.limit)
+    }
+}
+
 impl Default for Spoken {
     fn default() -> Self {
         Self {
             entries: Vec::new(),
-            numbers: HashTable::new(),
+            places: HashTable::new(),
             most: MOST_ENTRIES,
             number: 0,
             known: 0,
@@ -152,19 +154,19 @@ impl Spoken {
         Self { most: 0, ..Self::default() }
     }
 
-    /// The number of a subject, which is given one if there is none and it may have one.
-    fn entry_of(&mut self, subject: &Subject) -> Option<u32> {
-        let Self { entries, numbers, most, .. } = self;
-        let named = Named { key: Bits::of(subject.key), limit: subject.limit_hash() };
-        let at = |number: u32| usize::try_from(number).ok().and_then(|place| entries.get(place));
-        if let Some(number) = numbers.find(named.key.hash(), |number| at(*number) == Some(&named)) {
-            return Some(*number);
+    /// The entry of a subject, which is made if there is none and there may be one more.
+    fn entry(&mut self, subject: &Subject) -> Option<u32> {
+        let Self { entries, places, most, .. } = self;
+        let new = Named { key: Bits::of(subject.key), limit: subject.limit_hash() };
+        let named = |entry: u32| usize::try_from(entry).ok().and_then(|place| entries.get(place));
+        let known = places.find(new.hash(), |entry| named(*entry) == Some(&new));
+        if let Some(entry) = known {
+            return Some(*entry);
         }
-        let number = u32::try_from(entries.len()).ok().filter(|number| number < most)?;
-        let hash = |number: &u32| at(*number).map_or(0, |named| named.key.hash());
-        numbers.insert_unique(named.key.hash(), number, hash);
-        push_sparingly(entries, named);
-        Some(number)
+        let entry = u32::try_from(entries.len()).ok().filter(|entry| entry < most)?;
+        places.insert_unique(new.hash(), entry, |entry| named(*entry).map_or(0, Named::hash));
+        push_sparingly(entries, new);
+        Some(entry)
     }
 
     /// One that everything was written into already.
@@ -197,7 +199,7 @@ impl Spoken {
     }
 
     pub(crate) fn write(&mut self, subject: &Subject, writer: &mut Writer) {
-        let Some(entry) = self.entry_of(subject) else {
+        let Some(entry) = self.entry(subject) else {
             self.missed = self.missed.saturating_add(1);
             writer.number(0);
             return subject.write(writer);

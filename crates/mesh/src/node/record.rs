@@ -26,12 +26,7 @@ impl Node {
         let Some(mut book) = self.shelf.books.get_mut(&charge.key) else { return 0 };
         let spends = matches!(action, Action::Spend { .. }) && trial.verdict.is_admitted();
         if book.page(tag).is_none() && !eventual {
-            let admitted = match action {
-                _ if spends || action == Action::Debit => book.alone_in(tag).saturating_add(charge.cost),
-                Action::Refund => book.alone_in(tag).saturating_sub(charge.cost),
-                _ => return 0,
-            };
-            book.admit_alone(tag, admitted);
+            book.note_alone(tag, action, spends, charge.cost);
             self.beyond_rights = self.beyond_rights.saturating_add(if spends { charge.cost } else { 0 });
             return 0;
         }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 /// What one run of a member has been granted, and said.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "four facts that hold or not, in a byte each")]
 pub(crate) struct Account {
     pub(crate) member: Arc<Member>,
     pub(super) granted: u64,
