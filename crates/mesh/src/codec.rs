@@ -227,21 +227,19 @@ impl Items<'_> {
         let subject: Subject = self.heard.read(&mut self.reader)?;
         let present = tag_at(&subject.limit, self.header.time);
         let tag = present.wrapping_add(self.reader.signed()?.cast_unsigned());
+        let place = Place { subject, view, tag };
         // A bucket has one page: another would be another bucket.
-        if has_serial(&subject.limit) && tag != 0 {
-            return Err(Unreadable);
-        }
-        Ok(Place { subject, view, tag })
+        if has_serial(&place) && tag != 0 { Err(Unreadable) } else { Ok(place) }
     }
 }
 
 /// Only buckets have accounts that end before their page does.
-fn has_serial(limit: &Limit) -> bool {
-    matches!(limit, Limit::TokenBucket(_))
+fn has_serial(place: &Place) -> bool {
+    matches!(place.subject.limit, Limit::TokenBucket(_))
 }
 
 fn write_report(writer: &mut Writer, place: &Place, report: &Report) {
-    if has_serial(&place.subject.limit) {
+    if has_serial(place) {
         writer.number(report.serial);
     }
     writer.number(report.spent);
@@ -258,7 +256,7 @@ fn write_report(writer: &mut Writer, place: &Place, report: &Report) {
 }
 
 fn read_report(reader: &mut Reader<'_>, place: &Place) -> Result<Report, Unreadable> {
-    let serial = if has_serial(&place.subject.limit) { reader.number()? } else { 0 };
+    let serial = if has_serial(place) { reader.number()? } else { 0 };
     let (spent, returned, seen) = (reader.number()?, reader.number()?, reader.number()?);
     let bits = if seen & 1 == 1 { reader.number()? } else { 0 };
     let mut rare = |bit: u64| if bits & bit == bit { reader.number() } else { Ok(0) };
@@ -269,7 +267,7 @@ fn read_report(reader: &mut Reader<'_>, place: &Place) -> Result<Report, Unreada
 }
 
 fn write_word(writer: &mut Writer, place: &Place, word: &Word) {
-    if has_serial(&place.subject.limit) {
+    if has_serial(place) {
         writer.number(word.serial);
     }
     writer.number(word.granted << 2 | u64::from(word.resets > 0) << 1 | u64::from(word.recall));
@@ -282,7 +280,7 @@ fn write_word(writer: &mut Writer, place: &Place, word: &Word) {
 }
 
 fn read_word(reader: &mut Reader<'_>, place: &Place) -> Result<Word, Unreadable> {
-    let serial = if has_serial(&place.subject.limit) { reader.number()? } else { 0 };
+    let serial = if has_serial(place) { reader.number()? } else { 0 };
     let granted = reader.number()?;
     let (settled_seen, left, others) = (reader.number()?, reader.signed()?, reader.number()?);
     let resets = if granted & 2 == 2 { reader.number()? } else { 0 };

@@ -40,6 +40,8 @@ fn drain(node: &mut Node) -> (Vec<Ticket>, Vec<(NodeId, Vec<u8>)>) {
 
 /// Frames of a real exchange, changed here and there, come from one of three members all the time. It saw neither an
 /// owner's word taken for any number nor a return of more than was had: bytes that fit are rare. The next test is for that.
+///
+/// Seen failing on: a grant that is not debited.
 #[test]
 fn a_hostile_peer_neither_breaks_a_node_nor_makes_it_admit_more_than_the_limit() {
     for seed in 0..60 {

@@ -152,8 +152,8 @@ impl Node {
                     let owner = page.view.owner(key);
                     // Once it is heard again it is told again.
                     let heard = owner.is_some_and(|owner| peers.is_heard(owner, now));
-                    let repeats = heard && purse.is_unconfirmed() && purse.reported.ago(now) >= again;
-                    if (purse.has_news() || repeats)
+                    let repeats = purse.is_unconfirmed() && purse.reported.ago(now) >= again;
+                    if (purse.has_news() || repeats && heard)
                         && let Some(link) = owner.and_then(|owner| links.get_mut(&owner.id))
                     {
                         let report = Report { eventual, ..purse.report() };

@@ -7,9 +7,12 @@ use crate::store::{Carrier, MeshStore};
 use hivemind_core::store::Store;
 use std::sync::{Arc, Mutex};
 
+/// A frame, and whom it is for.
+type Addressed = (NodeId, Vec<u8>);
+
 /// Where frames lie until they are delivered.
 #[derive(Clone, Default)]
-struct Outbox(Arc<Mutex<Vec<(NodeId, Vec<u8>)>>>);
+struct Outbox(Arc<Mutex<Vec<Addressed>>>);
 
 impl Carrier for Outbox {
     fn carry(&self, to: &NodeId, _lane: Lane, frame: Vec<u8>) {
