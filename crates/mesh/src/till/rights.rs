@@ -76,7 +76,7 @@ impl Till {
         if self.knows(member) {
             return true;
         }
-        self.forget_runs_before(member);
+        self.forget_runs_before(limit, member);
         if self.accounts.len() < MOST_ACCOUNTS {
             return true;
         }
@@ -93,14 +93,17 @@ impl Till {
     }
 
     /// A name may take a new number with each frame. Of its earlier runs, which do not come back, the last one is
-    /// kept, and the one that began with a share: what it returned is not to be returned twice.
-    fn forget_runs_before(&mut self, member: &Member) {
+    /// kept, and the one that began with a share: what it returned is not to be returned twice. A bucket's that hold
+    /// something take up room in it until they are buried.
+    fn forget_runs_before(&mut self, limit: &Limit, member: &Member) {
+        let (share, is_bucket) = (self.share, matches!(limit, Limit::TokenBucket(_)));
         let is_earlier = |other: &Member| other.id == member.id && other.generation < member.generation;
         let earlier = self.accounts.iter().map(|account| &account.member).filter(|other| is_earlier(other));
         let Some(last) = earlier.map(|other| other.generation).max() else { return };
         let mut given = 0_u64;
         self.accounts.retain(|account| {
-            let goes = is_earlier(&account.member) && account.member.generation < last && !account.has_share;
+            let is_before = is_earlier(&account.member) && account.member.generation < last;
+            let goes = is_before && !account.has_share && !(is_bucket && account.held(share) > 0);
             if goes {
                 given = given.saturating_add(account.aside.get().given);
             }
