@@ -13,7 +13,7 @@ use hivemind_core::{Limit, Period, Rate};
 const SECOND: u64 = 1_000_000;
 /// After the last reload some frames are still under way that were sent before it; and a window may have been
 /// opened so long before it began.
-const SETTLED: u64 = 1_200_000;
+const SETTLED: u64 = 1_500_000;
 
 /// Who is asked for decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
