@@ -26,6 +26,8 @@ mod dictionary;
 mod frame;
 mod member;
 mod motion;
+#[cfg(feature = "net")]
+pub mod net;
 mod node;
 mod options;
 mod owner;
