@@ -5,13 +5,13 @@ use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, 
 use std::fs;
 use tempfile::TempDir;
 
-pub struct Authority {
+pub(crate) struct Authority {
     folder: TempDir,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -22,7 +22,7 @@ impl Authority {
     }
 
     /// Files of a node of this name.
-    pub fn node(&self, name: &str) -> TlsFiles {
+    pub(crate) fn node(&self, name: &str) -> TlsFiles {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
         params.extended_key_usages =

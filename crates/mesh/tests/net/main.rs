@@ -3,13 +3,13 @@
 mod authority;
 mod nodes;
 
-use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Store};
+use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing, Store};
 use hivemind_core::{Clock, Cost, Limit, Period, SystemClock};
 use nodes::Nodes;
 
 fn charge<'a>(limit: &'a Limit, parts: Parts<'a>) -> Charge<'a> {
     let key = Key::from_bits(1, 2);
-    Charge { key, parts, limit, ordinal: 0, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce }
+    Charge { key, parts, limit, ordinal: 0, sharing: Sharing::default(), cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce }
 }
 
 /// Five a day, wherever they come in: the first five and no sixth.

@@ -12,14 +12,14 @@ use tokio::time::{interval, timeout};
 /// In which everything happens that ever will, on a loaded machine too.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub struct Nodes {
-    pub list: Vec<Mesh>,
+pub(crate) struct Nodes {
+    pub(crate) list: Vec<Mesh>,
     _authority: Authority,
 }
 
 impl Nodes {
     /// Nodes that all know the first.
-    pub async fn started(count: usize) -> Self {
+    pub(crate) async fn started(count: usize) -> Self {
         let authority = Authority::new();
         let mut list: Vec<Mesh> = Vec::new();
         for index in 0..count {
@@ -42,7 +42,7 @@ impl Nodes {
     }
 
     /// Waits until every node is in the view, and knows all others.
-    pub async fn all_are_members(&self) {
+    pub(crate) async fn all_are_members(&self) {
         let waiting = async {
             let mut ticks = interval(Duration::from_millis(10));
             let others = self.list.len() - 1;
@@ -59,7 +59,7 @@ impl Nodes {
         }
     }
 
-    pub async fn leave(self) {
+    pub(crate) async fn leave(self) {
         for node in self.list {
             node.leave(Duration::ZERO).await;
         }
