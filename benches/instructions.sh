@@ -13,4 +13,4 @@ if [ -z "$runner" ]; then
     echo "skipped: no gungraun-runner (cargo install gungraun-runner --version $version)"
     exit 0
 fi
-GUNGRAUN_RUNNER=$runner exec cargo bench --locked --bench instructions "$@"
+GUNGRAUN_RUNNER=$runner exec cargo bench --locked --bench instructions --bench mesh_instructions "$@"

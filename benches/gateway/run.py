@@ -14,6 +14,7 @@ process id, and prints Markdown: a table of targets, each PASS or FAIL, and the 
 Sections:
   pass     a small answer, proxied and limited by a limit that is never reached: CPU of a request
   refuse   a request over its limit: nginx with the line of its error log, the gateway with its problem and refusal log
+  logged   the same with the gateway's access log on, so that both write a line for each; it has no target
   idle     resident memory with 10,000 keep-alive connections that have had an answer and been silent for 5 s
 
 CPU is user + system from /proc/PID/stat, in ticks of 10 ms. Only ratios of one run mean something: wrk and the
@@ -82,14 +83,14 @@ def nginx_proxy(stack, folder, behind, rate, burst=""):
             proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; proxy_pass http://app; }} }}""")
 
 
-def gateway(stack, folder, program, behind, limits):
+def gateway(stack, folder, program, behind, limits, **front):
     folder = folder / "hivemind"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "hivemind.yaml").write_text(json.dumps({
         "server": {"grpc_port": 0, "admin_port": 0, "metrics_port": 0, "workers": 1, "shutdown_grace": "2s"},
         "observability": {"log_level": "warn"},
         "gateway": {"listen": "127.0.0.1:0", "max_connections": 15_000, "idle_timeout": "10m",
-                    "refusal_log": str(folder / "refusals.log"),
+                    "refusal_log": str(folder / "refusals.log"), **front,
                     "services": [{"id": "app", "upstream": f"http://{behind}", "limits": limits}]}}))
     process = stack.enter_context(Process(folder, "hivemind", [program, "serve", "--config", "hivemind.yaml"], {}))
 
@@ -149,16 +150,27 @@ def passed(run):
                       ratio <= PASS_RATIO)
 
 
-def refused(run):
+def refusals(run, name, title, log, **front):
+    folder = run.folder / name
     with contextlib.ExitStack() as stack:
-        behind = upstream(stack, run.folder / "refuse").addr
+        behind = upstream(stack, folder).addr
         once = {"requests": 1, "window": "24h", "burst": 1}
-        pair = [gateway(stack, run.folder / "refuse", run.program, behind, once),
-                nginx_proxy(stack, run.folder / "refuse", behind, "1r/m")]
-        ratio = turns(run, "Refused", pair, True)
-        for process, log in zip(pair, ("refusals.log", "error.log")):
-            lines = sum(1 for _ in open(process.folder / log, errors="replace"))
+        pair = [gateway(stack, folder, run.program, behind, once, **front),
+                nginx_proxy(stack, folder, behind, "1r/m")]
+        ratio = turns(run, title, pair, True)
+        for process, file in zip(pair, (log, "error.log")):
+            lines = sum(1 for _ in open(process.folder / file, errors="replace"))
             run.report.parts[-1] += f"\n\n{process.name} wrote {lines:,} lines into its log."
+    return ratio
+
+
+def refused_and_logged(run):
+    refusals(run, "logged", "Refused, with a line for each", "access.log",
+             access_log=str(run.folder / "logged" / "hivemind" / "access.log"))
+
+
+def refused(run):
+    ratio = refusals(run, "refuse", "Refused", "refusals.log")
     run.report.target("hivemind", "CPU of a refusal, of nginx's", f"<= {REFUSE_RATIO}", f"{ratio:.2f}",
                       ratio <= REFUSE_RATIO)
 
@@ -200,7 +212,7 @@ def idle(run):
                       ours <= IDLE_MB)
 
 
-SECTIONS = {"pass": passed, "refuse": refused, "idle": idle}
+SECTIONS = {"pass": passed, "refuse": refused, "logged": refused_and_logged, "idle": idle}
 
 
 class Run:

@@ -6,11 +6,9 @@
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use hivemind_benches::contenders::{PLENTY, bucket};
 use hivemind_core::store::{
-    Charge, Context, Key, KeyPrefix, KeySeed, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions,
-    Verdicts,
-    Sharing,
+    Charge, Context, Key, KeyPrefix, KeySeed, LocalStore, MemoryStore, Parts, StoreOptions, Verdicts,
 };
-use hivemind_core::{Cost, Limit, Period, Timestamp};
+use hivemind_core::{Limit, Period, Timestamp};
 use std::hint::black_box;
 
 const SEED: KeySeed = KeySeed::new(*b"a benchmark seed");
@@ -42,13 +40,8 @@ fn before() -> Timestamp {
 
 fn charges(limits: &[Limit]) -> Vec<Charge<'_>> {
     let charge = |(ordinal, limit)| Charge {
-        key: Key::new(&SEED, PARTS, limit, ordinal),
-        parts: PARTS,
-        limit,
         ordinal,
-        cost: Cost::ONE,
-        op: Op::Spend,
-        mode: Mode::Enforce, sharing: Sharing::default(),
+        ..Charge::spend(Key::new(&SEED, PARTS, limit, ordinal), PARTS, limit)
     };
     (0_u16..).zip(limits).map(charge).collect()
 }

@@ -3,10 +3,9 @@
 
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use hivemind_core::store::{
-    Charge, Context, Key, KeyPrefix, KeySeed, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions, Verdict,
-    Sharing,
+    Charge, Context, Key, KeyPrefix, KeySeed, LocalStore, MemoryStore, Parts, StoreOptions, Verdict,
 };
-use hivemind_core::{Clock, Cost, Entry, Limit, Period, Rate, SystemClock};
+use hivemind_core::{Clock, Entry, Limit, Period, Rate, SystemClock};
 use std::hash::Hash;
 use std::num::NonZeroU32;
 
@@ -84,12 +83,12 @@ impl Ours {
     fn charge<'a>(&'a self, index: usize, parts: Parts<'a>) -> Charge<'a> {
         let limit = &self.limits[index];
         let key = self.prefixes[index].key(parts.entries.iter().map(|(_, value)| *value));
-        Charge { key, parts, limit, ordinal: 0, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce, sharing: Sharing::default() }
+        Charge::spend(key, parts, limit)
     }
 
     #[inline]
     fn charge_of<'a>(&'a self, key: Key, parts: Parts<'a>) -> Charge<'a> {
-        Charge { key, parts, limit: &self.limits[0], ordinal: 0, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce, sharing: Sharing::default() }
+        Charge::spend(key, parts, &self.limits[0])
     }
 }
 

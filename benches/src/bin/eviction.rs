@@ -7,11 +7,8 @@
 
 use hivemind_benches::contenders::bucket;
 use hivemind_benches::watch::{monotonic, thread_cpu};
-use hivemind_core::store::{
-    Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions,
-    Sharing,
-};
-use hivemind_core::{Cost, Limit, Period, Timestamp};
+use hivemind_core::store::{Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Parts, StoreOptions};
+use hivemind_core::{Limit, Period, Timestamp};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -43,7 +40,7 @@ fn decide(store: &MemoryStore, limit: &Limit, client: u64, at_ms: u64) -> bool {
     let entries = [("remote_address", client.as_str())];
     let parts = Parts { domain: "d", entries: &entries };
     let key = Key::new(&seed, parts, limit, 0);
-    let charge = Charge { key, parts, limit, ordinal: 0, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce, sharing: Sharing::default() };
+    let charge = Charge::spend(key, parts, limit);
     store.decide_now(&[charge], Context::at(Timestamp::from_millis(START_MS + at_ms))).committed
 }
 

@@ -3,10 +3,11 @@
 //!
 //!     cargo run --release --bin mesh
 
+use hivemind_benches::resident;
 use hivemind_benches::rounds::{Contender, TURN, hot, interleave};
 use hivemind_benches::watch::nanos_each;
-use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, Store, StoreOptions, Sharing};
-use hivemind_core::{Clock, Cost, Limit, Period, SystemClock, Timestamp};
+use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Parts, Store, StoreOptions};
+use hivemind_core::{Clock, Limit, Period, SystemClock, Timestamp};
 use hivemind_mesh::sim::seated;
 use hivemind_mesh::{Carrier, Decided, Lane, MeshOptions, MeshStore, Node, NodeId, Output};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -27,7 +28,7 @@ fn key(index: u64) -> Key {
 
 fn charge(index: u64, limit: &Limit) -> Charge<'_> {
     let parts = Parts { domain: "", entries: &[] };
-    Charge { key: key(index), parts, limit, ordinal: 0, cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce, sharing: Sharing::default() }
+    Charge::spend(key(index), parts, limit)
 }
 
 fn main() {
@@ -41,12 +42,15 @@ fn decisions() {
     let limit = Limit::fixed_window(u32::MAX, Period::DAY);
     let now = SystemClock.now();
     let options = MeshOptions::default();
-    let stores: Vec<_> = seated(3, &options, now).into_iter().map(|node| MeshStore::new(node, Nobody)).collect();
+    let stores: Vec<_> =
+        seated(3, &options, now).into_iter().map(|node| MeshStore::new(node, Nobody)).collect();
     let memory = MemoryStore::new(StoreOptions::default());
     // Which of the first keys the first node owns is found by looking who holds how much.
     let at = |index: u64| charge(index, &limit);
     let one = |store: &MeshStore<Nobody>, index: u64| {
-        store.try_decide(&[at(index)], Context::at(SystemClock.now())).is_some_and(|verdicts| verdicts.committed)
+        store
+            .try_decide(&[at(index)], Context::at(SystemClock.now()))
+            .is_some_and(|verdicts| verdicts.committed)
     };
     let taken = interleave(
         31,
@@ -116,7 +120,8 @@ fn merging() {
         });
         if round >= 2 {
             // About half of the keys are the second node's: those are the updates it hears of.
-            (nanos, bytes) = (nanos + spent, bytes + mail.iter().map(|(_, frame)| frame.len() as u64).sum::<u64>());
+            (nanos, bytes) =
+                (nanos + spent, bytes + mail.iter().map(|(_, frame)| frame.len() as u64).sum::<u64>());
             updates += 10_000;
         }
         second.on_tick(now);
@@ -124,29 +129,40 @@ fn merging() {
         mail.iter().for_each(|(_, frame)| first.on_frame(now, &name, frame));
     }
     let each = nanos / updates as f64;
-    println!("\nmerging: {each:.0} ns and {:.1} bytes an update; 100,000 updates/s are {:.1} % of a core", bytes as f64 / updates as f64, each / 100.0);
+    println!(
+        "\nmerging: {each:.0} ns and {:.1} bytes an update; 100,000 updates/s are {:.1} % of a core",
+        bytes as f64 / updates as f64,
+        each / 100.0
+    );
 }
 
-/// A node of ten, with 100,000 shared keys.
+/// A node of ten, with 100,000 shared keys: as one window runs, and as the next has begun and the last is still kept.
 fn memory() {
     let limit = Limit::fixed_window(100, Period::HOUR);
-    let start = SystemClock.now();
+    let hour = Period::HOUR.nanos();
+    // The middle of an hour, so that the first window is one.
+    let start = Timestamp::from_nanos(SystemClock.now().as_nanos() / hour * hour + hour / 2);
     let mut nodes = seated(10, &MeshOptions::default(), start);
-    let region = Region::new(ALLOCATOR);
-    let before = region.change();
-    for index in 0..100_000 {
-        for node in &mut nodes {
-            node.decide(&[charge(index, &limit)], Context::at(start));
+    let (region, resident_before) = (Region::new(ALLOCATOR), resident::bytes());
+    for (name, begins) in [("one window", start.as_nanos()), ("two windows", start.as_nanos() + hour)] {
+        for index in 0..100_000 {
+            for node in &mut nodes {
+                node.decide(&[charge(index, &limit)], Context::at(Timestamp::from_nanos(begins)));
+            }
+            if index % 20_000 == 19_999 {
+                exchange(&mut nodes, Timestamp::from_nanos(begins + index * 5_000));
+            }
         }
-        if index % 20_000 == 19_999 {
-            exchange(&mut nodes, Timestamp::from_nanos(start.as_nanos() + index * 5_000));
-        }
+        exchange(&mut nodes, Timestamp::from_nanos(begins + 1_000_000_000));
+        let change = region.change();
+        let held = change.bytes_allocated as i64 - change.bytes_deallocated as i64;
+        let resident = resident::bytes().saturating_sub(resident_before);
+        println!(
+            "memory, {name}: {:.1} MB a node with 100,000 keys on 10 nodes, {:.1} MB resident",
+            held as f64 / 10.0 / 1e6,
+            resident as f64 / 10.0 / 1e6
+        );
     }
-    exchange(&mut nodes, Timestamp::from_nanos(start.as_nanos() + 1_000_000_000));
-    let after = region.change();
-    let held = (after.bytes_allocated - before.bytes_allocated) as i64
-        - (after.bytes_deallocated - before.bytes_deallocated) as i64;
-    println!("memory: {:.1} MB a node with 100,000 keys on 10 nodes", held as f64 / 10.0 / 1e6);
 }
 
 fn exchange(nodes: &mut [Node], now: Timestamp) {

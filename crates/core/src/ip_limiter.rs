@@ -5,7 +5,7 @@ use crate::client_ip::ClientIp;
 use crate::key::{Key, KeySeed, Parts};
 use crate::limit::{Limit, Rate};
 use crate::limiter::StartError;
-use crate::store::{Charge, Context, MemoryStore, Mode, Occupancy, Op, Sharing, StoreOptions};
+use crate::store::{Charge, Context, MemoryStore, Occupancy, StoreOptions};
 use crate::sweeper::Sweeper;
 use crate::time::{Clock, SystemClock};
 use crate::verdict::Cost;
@@ -71,16 +71,7 @@ impl<C: Clock> IpLimiter<C> {
         let key = Key::of_address(&self.seed, client.into());
         let parts = Parts { domain: "", entries: &[] }; // Nobody reads a name here.
         let (limit, cost) = (&self.limit, Cost::ONE);
-        let charge = Charge {
-            key,
-            parts,
-            limit,
-            ordinal: 0,
-            cost,
-            op: Op::Spend,
-            mode: Mode::Enforce,
-            sharing: Sharing::default(),
-        };
+        let charge = Charge { cost, ..Charge::spend(key, parts, limit) };
         self.store.decide_alone(&charge, Context::at(self.clock.now())).0
     }
 

@@ -86,7 +86,9 @@ impl Period {
         Duration::from_nanos(self.0.get())
     }
 
-    pub(crate) const fn nanos(self) -> u64 {
+    /// How long it is, in nanoseconds.
+    #[must_use]
+    pub const fn nanos(self) -> u64 {
         self.0.get()
     }
 }

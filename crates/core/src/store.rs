@@ -79,6 +79,24 @@ pub struct Charge<'a> {
     pub sharing: Sharing,
 }
 
+impl<'a> Charge<'a> {
+    /// The charge of an ordinary request: one unit of the first counter of its kind, enforced,
+    /// and shared as its store does by default.
+    #[must_use]
+    pub fn spend(key: Key, parts: Parts<'a>, limit: &'a Limit) -> Self {
+        Self {
+            key,
+            parts,
+            limit,
+            ordinal: 0,
+            cost: Cost::ONE,
+            op: Op::Spend,
+            mode: Mode::Enforce,
+            sharing: Sharing::default(),
+        }
+    }
+}
+
 /// What all charges of a batch share.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {

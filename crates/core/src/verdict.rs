@@ -89,7 +89,8 @@ impl Verdicts {
 
     /// The verdict of a batch of one charge.
     #[inline]
-    pub(crate) fn of_one(committed: bool, verdict: Verdict) -> Self {
+    #[must_use]
+    pub fn of_one(committed: bool, verdict: Verdict) -> Self {
         let mut each = SmallVec::new();
         each.push(verdict);
         Self { committed, each }

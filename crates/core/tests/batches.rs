@@ -2,7 +2,7 @@
 #![expect(clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
 use hivemind_core::store::{
-    Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, Sharing, StoreOptions, Verdicts,
+    Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, StoreOptions, Verdicts,
 };
 use hivemind_core::testing::{Amount, Gap, cases, costs, gaps, limits};
 use hivemind_core::{Cost, Limit, Period, Timestamp};
@@ -20,16 +20,7 @@ fn charge(counter: usize, limit: &Limit, amount: Amount) -> Charge<'_> {
     // Counters in shards far apart.
     let key = Key::from_bits((counter as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15), counter as u64);
     let parts = Parts { domain: "", entries: &[] };
-    Charge {
-        key,
-        parts,
-        limit,
-        ordinal: 0,
-        cost: amount.under(limit),
-        op: Op::Spend,
-        mode: Mode::Enforce,
-        sharing: Sharing::default(),
-    }
+    Charge { cost: amount.under(limit), ..Charge::spend(key, parts, limit) }
 }
 
 fn history() -> impl Strategy<Value = Vec<(Gap, usize, Amount)>> {

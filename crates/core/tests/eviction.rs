@@ -3,9 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
 use hivemind_core::algorithm::{Action, State, step};
-use hivemind_core::store::{
-    Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, Sharing, StoreOptions,
-};
+use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Op, Parts, StoreOptions};
 use hivemind_core::testing::{Amount, Call, Gap, Model, buckets, cases, costs, gaps, limits, traces};
 use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
 use proptest::collection::vec;
@@ -17,16 +15,7 @@ const NOBODY: Parts<'static> = Parts { domain: "", entries: &[] };
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 fn spend(key: Key, limit: &Limit, cost: Cost) -> Charge<'_> {
-    Charge {
-        key,
-        parts: NOBODY,
-        limit,
-        ordinal: 0,
-        cost,
-        op: Op::Spend,
-        mode: Mode::Enforce,
-        sharing: Sharing::default(),
-    }
+    Charge { cost, ..Charge::spend(key, NOBODY, limit) }
 }
 
 fn small(max_keys: usize) -> MemoryStore {

@@ -35,16 +35,7 @@ fn bucket(requests: u32, period: Period, burst: u32) -> Limit {
 
 fn ask(store: &MemoryStore, keys: &[Key], limit: &Limit, op: Op, millis: u64) -> bool {
     let parts = Parts { domain: "", entries: &[] };
-    let charge = |key: &Key| Charge {
-        key: *key,
-        parts,
-        limit,
-        ordinal: 0,
-        cost: Cost::ONE,
-        op,
-        mode: Mode::Enforce,
-        sharing: Sharing::default(),
-    };
+    let charge = |key: &Key| Charge { op, ..Charge::spend(*key, parts, limit) };
     store.decide_now(&keys.iter().map(charge).collect::<Vec<_>>(), Context::at(at(millis))).committed
 }
 

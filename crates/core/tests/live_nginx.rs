@@ -15,9 +15,9 @@
     reason = "a test's helpers fail and tell"
 )]
 
-use hivemind_core::{Clock, Cost, Limit};
+use hivemind_core::{Clock, Limit};
 
-use hivemind_core::store::{Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Mode, Op, Sharing};
+use hivemind_core::store::{Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Op};
 use hivemind_core::store::{Parts, StoreOptions, Verdicts};
 use hivemind_core::{Rate, SystemClock, Timestamp};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -148,16 +148,7 @@ impl Engine {
             .map(|((_, limit), entries)| {
                 let parts = Parts { domain: "nginx", entries };
                 let key = Key::new(&seed, parts, limit, 0);
-                Charge {
-                    key,
-                    parts,
-                    limit,
-                    ordinal: 0,
-                    cost: Cost::ONE,
-                    op,
-                    mode: Mode::Enforce,
-                    sharing: Sharing::default(),
-                }
+                Charge { op, ..Charge::spend(key, parts, limit) }
             })
             .collect();
         self.0.decide_now(&charges, Context::at(now))

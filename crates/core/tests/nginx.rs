@@ -4,11 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
 use hivemind_core::store::{
-    Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Mode, Op, Outcome, Parts, Sharing, StoreOptions,
-    Verdict, Verdicts,
+    Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Outcome, Parts, StoreOptions, Verdict, Verdicts,
 };
 use hivemind_core::testing::cases;
-use hivemind_core::{Cost, Limit, Rate, Timestamp};
+use hivemind_core::{Limit, Rate, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -36,16 +35,7 @@ impl Place {
         let batch = limited.map(|((ordinal, limit), entries)| {
             let parts = Parts { domain: "nginx", entries };
             let key = Key::new(&seed, parts, limit, ordinal);
-            Charge {
-                key,
-                parts,
-                limit,
-                ordinal: 0,
-                cost: Cost::ONE,
-                op: Op::Spend,
-                mode: Mode::Enforce,
-                sharing: Sharing::default(),
-            }
+            Charge::spend(key, parts, limit)
         });
         self.store.decide_now(&batch.collect::<Vec<_>>(), Context::at(Timestamp::from_millis(at_ms)))
     }

@@ -4,9 +4,7 @@
 
 use hivemind_core::algorithm::STEP_BACK;
 use hivemind_core::algorithm::{Action, step};
-use hivemind_core::store::{
-    Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Outcome, Parts, Sharing, StoreOptions,
-};
+use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Op, Outcome, Parts, StoreOptions};
 use hivemind_core::testing::{Amount, Gap, buckets, cases, costs, gaps};
 use hivemind_core::{Cost, Limit, Rate, Timestamp};
 use proptest::collection::vec;
@@ -56,16 +54,7 @@ fn pasts() -> impl Strategy<Value = Vec<(Gap, Amount, bool)>> {
 fn charge(limit: &Limit, amount: Amount, debit: bool) -> Charge<'_> {
     let op = if debit { Op::Debit } else { Op::Spend };
     let parts = Parts { domain: "", entries: &[] };
-    Charge {
-        key: Key::from_bits(1, 2),
-        parts,
-        limit,
-        ordinal: 0,
-        cost: amount.under(limit),
-        op,
-        mode: Mode::Enforce,
-        sharing: Sharing::default(),
-    }
+    Charge { cost: amount.under(limit), op, ..Charge::spend(Key::from_bits(1, 2), parts, limit) }
 }
 
 proptest! {

@@ -1,9 +1,7 @@
 //! Many real threads on one store: they admit exactly the limit, on one key and on many.
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
 
-use hivemind_core::store::{
-    Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, Sharing, StoreOptions,
-};
+use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Parts, StoreOptions};
 use hivemind_core::testing::Amount;
 use hivemind_core::{Limit, Period, Rate, Timestamp};
 use std::sync::Barrier;
@@ -17,16 +15,7 @@ const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 fn charge(key: u64, limit: &Limit) -> Charge<'_> {
     let key = Key::from_bits(key.wrapping_mul(0x9e37_79b9_7f4a_7c15), key);
     let parts = Parts { domain: "", entries: &[] };
-    Charge {
-        key,
-        parts,
-        limit,
-        ordinal: 0,
-        cost: Amount::Units(1).under(limit),
-        op: Op::Spend,
-        mode: Mode::Enforce,
-        sharing: Sharing::default(),
-    }
+    Charge { cost: Amount::Units(1).under(limit), ..Charge::spend(key, parts, limit) }
 }
 
 fn limits() -> [Limit; 3] {

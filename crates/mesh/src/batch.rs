@@ -47,11 +47,28 @@ impl Owed {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Known {
     /// The counter itself, with the limit and the moment it is kept by.
-    Counter { state: Option<State>, limit: Limit, moment: Timestamp, counts_refusals: bool },
+    Counter { state: Option<State>, limit: Limit, moment: Timestamp, beside: Beside },
     /// Rights: what may be spent here, what is left in all as far as was heard, and what this node spent.
     Rights { can: i64, left: i64, own: u64, ends: Timestamp, final_word: bool },
+    /// This node's part of a bucket whose owner cannot be reached.
+    Part { state: Option<State>, limit: Limit, moment: Timestamp },
     /// A counter that this node keeps by itself, elsewhere: what it says to the charge.
     Alone { verdict: Verdict },
+}
+
+/// What is known beside a counter's state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beside {
+    /// Whether the counter counts what it refuses. If not, so much was refused, and a peek sees it.
+    pub(crate) counts_refusals: bool,
+    pub(crate) refused: u64,
+    /// How much of what the counter holds can be given back.
+    pub(crate) refundable: u64,
+}
+
+impl Beside {
+    /// Of a counter that holds what was spent and refused, and nothing else.
+    pub(crate) const NOTHING: Self = Self { counts_refusals: true, refused: 0, refundable: u64::MAX };
 }
 
 /// What a charge would do.
@@ -68,21 +85,36 @@ impl Known {
     pub(crate) fn attempt(&self, charge: &Owed, action: Action, now: Timestamp) -> Trial {
         match *self {
             Self::Alone { verdict } => Trial { verdict, after: *self, lacks: 0 },
-            Self::Counter { state, limit, moment, counts_refusals } => {
-                let action = match action {
-                    Action::Spend { count_refusal } => {
-                        Action::Spend { count_refusal: count_refusal && counts_refusals }
-                    }
-                    Action::Count if !counts_refusals => Action::Peek,
-                    other => other,
-                };
+            Self::Part { state, limit, moment } => {
                 let Step { verdict, state, .. } = step(&limit, state, action, Cost::new(charge.cost), moment);
-                let after = Self::Counter { state: Some(state), limit, moment, counts_refusals };
+                Trial { verdict, after: Self::Part { state: Some(state), limit, moment }, lacks: 0 }
+            }
+            Self::Counter { state, limit, moment, mut beside } => {
+                let Beside { counts_refusals, refused, refundable } = beside;
+                let (action, cost) = match action {
+                    Action::Spend { count_refusal } => {
+                        (Action::Spend { count_refusal: count_refusal && counts_refusals }, charge.cost)
+                    }
+                    Action::Count if !counts_refusals => (Action::Peek, charge.cost),
+                    Action::Peek => (Action::Peek, charge.cost.saturating_add(refused)),
+                    Action::Refund => (Action::Refund, charge.cost.min(refundable)),
+                    other => (other, charge.cost),
+                };
+                let Step { mut verdict, state, .. } = step(&limit, state, action, Cost::new(cost), moment);
+                if action == Action::Peek {
+                    verdict.available = verdict.available.saturating_sub(refused);
+                    verdict.remaining = verdict.remaining.saturating_sub(refused);
+                }
+                if action == Action::Refund && refundable < u64::MAX {
+                    beside.refundable = refundable - cost;
+                }
+                let after = Self::Counter { state: Some(state), limit, moment, beside };
                 Trial { verdict, after, lacks: 0 }
             }
             Self::Rights { can, left, own, ends, final_word } => {
                 let cost = crate::purse::signed(charge.cost);
-                let all = can.max(0).saturating_add(left.max(0));
+                // What was refused elsewhere may have counted past what is left.
+                let all = can.max(0).saturating_add(left).max(0);
                 let (fits, can_after, all_after) = match action {
                     Action::Spend { .. } if cost <= can => (true, can - cost, all - cost),
                     Action::Spend { .. } => (false, can, all),
@@ -105,7 +137,8 @@ impl Known {
                 };
                 let asks = matches!(action, Action::Spend { .. }) || action == Action::Peek;
                 let lacks = if asks && !fits && !final_word {
-                    charge.cost.saturating_sub(u64::try_from(can).unwrap_or(0))
+                    // What was admitted beyond the rights held is paid back with it.
+                    u64::try_from(cost.saturating_sub(can)).unwrap_or(charge.cost)
                 } else {
                     0
                 };

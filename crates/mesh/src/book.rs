@@ -1,6 +1,6 @@
 //! All pages of one counter: the window that runs, the one that begins, the one that ends.
 
-use crate::page::Page;
+use crate::page::{Page, Side};
 use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::{Cost, Limit, Timestamp};
 use smallvec::SmallVec;
@@ -14,31 +14,65 @@ const MOST_PAGES: usize = 4;
 #[derive(Clone, Debug)]
 pub(crate) struct Book {
     pub(crate) limit: Limit,
+    /// The limit before this one, if there was a reload.
+    pub(crate) before: Option<Box<Limit>>,
     /// Whether the limit is this node's own, or one that a peer told.
     pub(crate) own: bool,
     pub(crate) pages: SmallVec<[Page; 1]>,
-    pub(crate) demand: Demand,
     /// The ask for rights that is under way.
     pub(crate) asked: Option<u64>,
+    /// How much is asked for here, and when that was last written up.
+    pub(crate) demand: Demand,
     pub(crate) used: Timestamp,
     /// Where the limit is `eventual`: what this node has counted and heard of, all windows in one.
     pub(crate) counted: Option<Box<State>>,
-    /// Whether it is on the list of those that have something to tell.
-    pub(crate) listed: bool,
+    /// The window of which this node admitted something before it knew the view, and how much.
+    pub(crate) alone: (u64, u64),
+    /// A bucket whose owner cannot be reached: this node's part of it, kept here.
+    pub(crate) part: Option<Box<State>>,
+    /// The window that the slip is about, and what it could spend when it was made.
+    pub(crate) front: u64,
+    pub(crate) laid: u32,
+    /// Whether a request is being tried on it: until that is over nobody else decides on it.
+    pub(crate) still: bool,
+    /// By how much the mesh clock had been moved forward when it was last opened.
+    gained: u64,
 }
 
 impl Book {
-    pub(crate) fn new(limit: Limit, now: Timestamp) -> Self {
+    /// The mesh clock has been moved forward by so much in all: a bucket earns nothing for that.
+    pub(crate) fn wait_for(&mut self, gained: u64) {
+        let by = gained.saturating_sub(std::mem::replace(&mut self.gained, gained));
+        if by == 0 || !matches!(self.limit, Limit::TokenBucket(_)) {
+            return;
+        }
+        let later = |state: State| State::from_bits(state.bits().0.saturating_add(by), state.bits().1);
+        for page in &mut self.pages {
+            if let Side::Till(till) = &mut page.side {
+                till.state = till.state.map(later);
+            }
+        }
+        let kept = [&mut self.counted, &mut self.part];
+        kept.into_iter().flatten().for_each(|state| **state = later(**state));
+    }
+
+    pub(crate) fn new(limit: Limit, now: Timestamp, gained: u64) -> Self {
         let demand = Demand { rate: 0.0, at: now };
         Self {
             limit,
+            before: None,
             own: false,
             pages: SmallVec::new(),
             demand,
             asked: None,
             used: now,
             counted: None,
-            listed: false,
+            alone: (0, 0),
+            part: None,
+            front: 0,
+            laid: 0,
+            still: false,
+            gained,
         }
     }
 
@@ -49,6 +83,18 @@ impl Book {
             let counted = step(&self.limit, state, Action::Debit, Cost::new(cost), now);
             self.counted = Some(Box::new(counted.state));
         }
+    }
+
+    /// What this node admitted of a window whose view it does not know.
+    pub(crate) fn alone_in(&self, tag: u64) -> u64 {
+        if self.alone.0 == tag { self.alone.1 } else { 0 }
+    }
+
+    /// The page that the slip is about.
+    #[inline]
+    pub(crate) fn front_page(&mut self) -> Option<&mut Page> {
+        let front = self.front;
+        self.page(front)
     }
 
     #[inline]

@@ -2,12 +2,16 @@
 //! Its one question is in which view a window began; its answer is the same on every
 //! node that gives one, because a view only ever follows the view it was agreed upon in.
 
+use crate::member::Member;
 use crate::view::{View, ViewId};
 use hivemind_core::Timestamp;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// So many views are remembered. A window that began before all of them began in no known one.
 pub(crate) const MOST_VIEWS: usize = 16;
+/// What views may take of a frame, in bytes: a single one always fits.
+const MOST_TOLD: usize = 30_000;
 
 /// Views that follow each other; never empty.
 #[derive(Clone, Debug)]
@@ -19,11 +23,15 @@ pub(crate) struct Chain {
     root: Root,
 }
 
-/// The beginning of a mesh: of two that meet, the older one stays.
+/// The beginning of a mesh: of two that meet and are as large, the older one stays.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Root {
     pub(crate) founded: Timestamp,
     pub(crate) id: ViewId,
+}
+
+fn follows(base: &View, next: &View) -> bool {
+    next.base == Some(base.id()) && next.height == base.height.saturating_add(1) && next.fence > base.fence
 }
 
 impl Chain {
@@ -35,7 +43,7 @@ impl Chain {
     /// A chain as a peer told it: views that follow each other, or nothing.
     pub(crate) fn told(root: Root, views: Vec<View>) -> Option<Self> {
         let follow = views.windows(2).all(|pair| match pair {
-            [base, next] => next.base == Some(base.id()) && next.fence > base.fence,
+            [base, next] => follows(base, next),
             _ => false,
         });
         let first = views.first().filter(|_| follow && views.len() <= MOST_VIEWS)?;
@@ -65,15 +73,42 @@ impl Chain {
 
     /// Adds the view that follows. Says no if it does not follow.
     pub(crate) fn append(&mut self, view: View) -> bool {
-        let follows = view.base == Some(self.head().id()) && view.fence > self.head().fence;
-        if follows {
+        let is_next = follows(self.head(), &view);
+        if is_next {
             self.views.push(Arc::new(view));
             if self.views.len() > MOST_VIEWS {
                 self.views.remove(0);
                 self.cut = true;
             }
         }
-        follows
+        is_next
+    }
+
+    #[expect(clippy::expect_used, reason = "every constructor puts a view in, and none is taken out")]
+    pub(crate) fn oldest(&self) -> &Arc<View> {
+        self.views.first().expect("never empty")
+    }
+
+    /// What a peer whose newest view is `head` lacks, as far as one frame holds it: what follows that
+    /// view, or the newest of all if it is not among them.
+    pub(crate) fn lacking(&self, head: Option<ViewId>) -> Vec<View> {
+        let from = head.and_then(|head| self.views.iter().position(|view| view.id() == head));
+        let after = from.map_or(0, |place| place + 1);
+        let mut told: BTreeSet<&Member> = BTreeSet::new();
+        let mut size = 0;
+        let mut views: Vec<View> = Vec::new();
+        for view in self.views.iter().skip(after).rev() {
+            for member in view.members.iter().chain(&view.gone) {
+                let name = if told.insert(member) { member.id.as_str().len() + 12 } else { 0 };
+                size += name + 2;
+            }
+            if size > MOST_TOLD && !views.is_empty() {
+                break;
+            }
+            views.push(View::clone(view));
+        }
+        views.reverse();
+        views
     }
 
     /// The view that a window which starts at `start` began in; none if that is forgotten.

@@ -2,17 +2,18 @@
 //! views, entries of the dictionary, and the length of the whole; nothing is allocated
 //! for a number before the bytes that it counts are there.
 
-use crate::chain::{MOST_VIEWS, Root};
+use crate::chain::Root;
 use crate::dictionary::{Heard, Spoken, Subject};
-use crate::frame::{Header, Item, LONGEST_FRAME, LONGEST_NAME, Place, Reply, Report, VERSION, Want, Word};
-use crate::member::{Generation, Member};
-use crate::owner::NodeId;
-use crate::view::{Round, View, ViewId};
+use crate::frame::{Echo, Header, Item, LONGEST_FRAME, Place, Reply, Report, VERSION, Want, Word};
+use crate::member::Generation;
+use crate::motion::Votes;
+use crate::view::ViewId;
 use crate::wire::{Reader, Unreadable, Writer};
 use hivemind_core::algorithm::Action;
 use hivemind_core::store::{Outcome, Verdict};
 use hivemind_core::{Limit, Timestamp};
 use std::time::Duration;
+use views::{read_views, write_views};
 
 /// The number of the window of `limit` at `time`; 0 for a bucket, which has none.
 pub(crate) fn tag_at(limit: &Limit, time: Timestamp) -> u64 {
@@ -37,13 +38,26 @@ impl<'a> Encoder<'a> {
     pub(crate) fn new(header: &Header, spoken: &'a mut Spoken) -> Self {
         let mut writer = Writer::default();
         writer.byte(VERSION);
-        writer.byte(u8::from(header.leaving) | u8::from(header.head.is_some()) << 1);
+        let (echo, slews) = (header.echo.is_some(), header.slew_us != 0);
+        let bits = [header.leaving, header.head.is_some(), echo, header.rules != 0, slews];
+        writer.byte(bits.iter().rev().fold(0, |byte, bit| byte << 1 | u8::from(*bit)));
         writer.number(header.generation.0);
         writer.number(header.to.0);
         writer.number(header.time.as_nanos() / 1_000);
         writer.number(u64::from(header.known));
         if let Some(head) = header.head {
             writer.fixed(head.0);
+        }
+        if let Some(Echo { time_us, held_us }) = header.echo {
+            // Clocks are mostly alike, so their difference is shorter than a time.
+            writer.signed(time_us.wrapping_sub(header.time.as_nanos() / 1_000).cast_signed());
+            writer.number(held_us);
+        }
+        if header.rules != 0 {
+            writer.number(u64::from(header.rules));
+        }
+        if slews {
+            writer.signed(header.slew_us);
         }
         // Tags are told relative to the time as the other side reads it.
         let time = Timestamp::from_nanos(header.time.as_nanos() / 1_000 * 1_000);
@@ -64,17 +78,17 @@ impl<'a> Encoder<'a> {
                 self.writer.byte(1);
                 self.writer.number(root.founded.as_nanos());
                 self.writer.fixed(root.id.0);
-                self.writer.number(views.len() as u64);
-                for view in views {
-                    write_view(&mut self.writer, view);
-                }
+                write_views(&mut self.writer, views);
             }
-            Item::Motion { view, votes: (consents, seen, released) } => {
+            Item::Motion { view, votes } => {
                 self.writer.byte(2);
-                write_view(&mut self.writer, view);
-                for votes in [consents, seen, released] {
-                    self.writer.wide(*votes);
-                }
+                write_views(&mut self.writer, std::slice::from_ref(view));
+                self.votes(votes);
+            }
+            Item::Vote { view, votes } => {
+                self.writer.byte(7);
+                self.writer.fixed(view.0);
+                self.votes(votes);
             }
             Item::Report(place, report) => {
                 self.place(3, place);
@@ -96,6 +110,12 @@ impl<'a> Encoder<'a> {
                 write_word(&mut self.writer, place, word);
                 write_reply(&mut self.writer, reply);
             }
+        }
+    }
+
+    fn votes(&mut self, (consents, seen, released): &Votes) {
+        for votes in [consents, seen, released] {
+            self.writer.wide(*votes);
         }
     }
 
@@ -127,8 +147,17 @@ pub(crate) fn read_header(bytes: &[u8]) -> Result<(Header, Reader<'_>), Unreadab
     let time = Timestamp::from_nanos(reader.number()?.checked_mul(1_000).ok_or(Unreadable)?);
     let known = u32::try_from(reader.number()?).map_err(|_| Unreadable)?;
     let head = if flags & 2 == 0 { None } else { Some(ViewId(reader.fixed()?)) };
+    let echo = if flags & 4 == 0 {
+        None
+    } else {
+        let time_us = (time.as_nanos() / 1_000).wrapping_add(reader.signed()?.cast_unsigned());
+        Some(Echo { time_us, held_us: reader.number()? })
+    };
     let leaving = flags & 1 == 1;
-    Ok((Header { generation, time, head, leaving, known, to }, reader))
+    let rules = if flags & 8 == 0 { 0 } else { reader.number()? };
+    let rules = u32::try_from(rules).map_err(|_| Unreadable)?;
+    let slew_us = if flags & 16 == 0 { 0 } else { reader.signed()? };
+    Ok((Header { generation, time, slew_us, head, leaving, rules, known, to, echo }, reader))
 }
 
 /// The items of a frame, one after the other.
@@ -149,15 +178,13 @@ impl Items<'_> {
             1 => {
                 let founded = Timestamp::from_nanos(self.reader.number()?);
                 let root = Root { founded, id: ViewId(self.reader.fixed()?) };
-                let count = self.reader.count(MOST_VIEWS)?;
-                let views = (0..count).map(|_| read_view(&mut self.reader)).collect::<Result<_, _>>()?;
-                Item::Chain { root, views }
+                Item::Chain { root, views: read_views(&mut self.reader)? }
             }
             2 => {
-                let view = read_view(&mut self.reader)?;
-                let votes = (self.reader.wide()?, self.reader.wide()?, self.reader.wide()?);
-                Item::Motion { view, votes }
+                let view = read_views(&mut self.reader)?.pop().ok_or(Unreadable)?;
+                Item::Motion { view, votes: self.votes()? }
             }
+            7 => Item::Vote { view: ViewId(self.reader.fixed()?), votes: self.votes()? },
             3 => {
                 let place = self.place(kind)?;
                 Item::Report(place, read_report(&mut self.reader, &place)?)
@@ -181,6 +208,10 @@ impl Items<'_> {
         Ok(Some(item))
     }
 
+    fn votes(&mut self) -> Result<Votes, Unreadable> {
+        Ok((self.reader.wide()?, self.reader.wide()?, self.reader.wide()?))
+    }
+
     fn place(&mut self, kind: u8) -> Result<Place, Unreadable> {
         let view = match kind >> 4 {
             0 => self.header.head.ok_or(Unreadable)?,
@@ -194,44 +225,6 @@ impl Items<'_> {
     }
 }
 
-fn write_member(writer: &mut Writer, member: &Member) {
-    writer.text(member.id.as_str());
-    writer.number(member.generation.0);
-}
-
-fn read_member(reader: &mut Reader<'_>) -> Result<Member, Unreadable> {
-    let id = NodeId::new(reader.text(LONGEST_NAME)?);
-    Ok(Member { id, generation: Generation(reader.number()?) })
-}
-
-fn write_view(writer: &mut Writer, view: &View) {
-    writer.fixed(view.id().0);
-    writer.byte(u8::from(view.base.is_some()));
-    writer.fixed(view.base.map_or(0, |base| base.0));
-    writer.number(view.fence.as_nanos());
-    writer.number(u64::from(view.round.number));
-    writer.text(view.round.proposer.as_str());
-    for members in [&view.members, &view.gone] {
-        writer.number(members.len() as u64);
-        members.iter().for_each(|member| write_member(writer, member));
-    }
-}
-
-fn read_view(reader: &mut Reader<'_>) -> Result<View, Unreadable> {
-    let id = ViewId(reader.fixed()?);
-    let (has_base, base) = (reader.byte()?, ViewId(reader.fixed()?));
-    let fence = Timestamp::from_nanos(reader.number()?);
-    let number = u32::try_from(reader.number()?).map_err(|_| Unreadable)?;
-    let round = Round { number, proposer: NodeId::new(reader.text(LONGEST_NAME)?) };
-    let mut list = || -> Result<Vec<Member>, Unreadable> {
-        let count = reader.count(View::MOST_MEMBERS)?;
-        (0..count).map(|_| read_member(reader)).collect()
-    };
-    let (members, gone) = (list()?, list()?);
-    let base = (has_base == 1).then_some(base);
-    View::new(base, fence, round, members, gone).told(id).ok_or(Unreadable)
-}
-
 /// Only buckets have accounts that end before their page does.
 fn has_serial(place: &Place) -> bool {
     matches!(place.subject.limit, Limit::TokenBucket(_))
@@ -243,40 +236,48 @@ fn write_report(writer: &mut Writer, place: &Place, report: &Report) {
     }
     writer.number(report.spent);
     writer.number(report.returned);
-    // Most refuse nothing, so that number is left out where it is 0.
-    let bits = u64::from(report.refused > 0) | u64::from(report.eventual) << 1;
+    // Most refuse nothing and give nothing back, so those numbers are left out where they are 0.
+    let rare = [report.refused, report.refunded, report.given, report.owed, report.birth];
+    let present = rare.iter().rev().fold(0, |bits, total| bits << 1 | u64::from(*total > 0));
+    let bits = present << 1 | u64::from(report.eventual);
     writer.number(report.granted_seen << 1 | u64::from(bits != 0));
     if bits != 0 {
         writer.number(bits);
     }
-    if report.refused > 0 {
-        writer.number(report.refused);
-    }
+    rare.iter().filter(|total| **total > 0).for_each(|total| writer.number(*total));
 }
 
 fn read_report(reader: &mut Reader<'_>, place: &Place) -> Result<Report, Unreadable> {
     let serial = if has_serial(place) { reader.number()? } else { 0 };
     let (spent, returned, seen) = (reader.number()?, reader.number()?, reader.number()?);
     let bits = if seen & 1 == 1 { reader.number()? } else { 0 };
-    let refused = if bits & 1 == 1 { reader.number()? } else { 0 };
-    Ok(Report { serial, spent, returned, granted_seen: seen >> 1, refused, eventual: bits & 2 == 2 })
+    let mut rare = |bit: u64| if bits & bit == bit { reader.number() } else { Ok(0) };
+    let (refused, refunded, given, owed) = (rare(2)?, rare(4)?, rare(8)?, rare(16)?);
+    let birth = rare(32)?;
+    let (granted_seen, eventual) = (seen >> 1, bits & 1 == 1);
+    Ok(Report { serial, birth, spent, returned, granted_seen, refused, refunded, given, owed, eventual })
 }
 
 fn write_word(writer: &mut Writer, place: &Place, word: &Word) {
     if has_serial(place) {
         writer.number(word.serial);
     }
-    writer.number(word.granted << 1 | u64::from(word.recall));
-    writer.number(word.returned_seen);
+    writer.number(word.granted << 2 | u64::from(word.resets > 0) << 1 | u64::from(word.recall));
+    writer.number(word.settled_seen);
     writer.signed(word.left);
     writer.number(word.others);
+    if word.resets > 0 {
+        writer.number(word.resets);
+    }
 }
 
 fn read_word(reader: &mut Reader<'_>, place: &Place) -> Result<Word, Unreadable> {
     let serial = if has_serial(place) { reader.number()? } else { 0 };
     let granted = reader.number()?;
-    let (returned_seen, left, others) = (reader.number()?, reader.signed()?, reader.number()?);
-    Ok(Word { serial, granted: granted >> 1, recall: granted & 1 == 1, returned_seen, left, others })
+    let (settled_seen, left, others) = (reader.number()?, reader.signed()?, reader.number()?);
+    let resets = if granted & 2 == 2 { reader.number()? } else { 0 };
+    let (granted, recall) = (granted >> 2, granted & 1 == 1);
+    Ok(Word { serial, granted, settled_seen, left, others, recall, resets })
 }
 
 const ACTIONS: [Action; 6] = [
@@ -295,26 +296,32 @@ fn write_want(writer: &mut Writer, want: &Want) {
             writer.number(*need);
             writer.number(*ahead);
         }
-        Want::Do { action, cost } => {
+        Want::Do { action, cost } | Want::Tell { action, cost } => {
             let place = ACTIONS.iter().position(|known| known == action).unwrap_or(0);
-            writer.byte(1);
+            writer.byte(if matches!(want, Want::Do { .. }) { 1 } else { 4 });
             writer.byte(u8::try_from(place).unwrap_or(0));
             writer.number(*cost);
         }
         Want::Look => writer.byte(2),
         Want::Forget => writer.byte(3),
+        Want::Undo { of } => {
+            writer.byte(5);
+            writer.number(*of);
+        }
     }
 }
 
 fn read_want(reader: &mut Reader<'_>) -> Result<Want, Unreadable> {
     Ok(match reader.byte()? {
         0 => Want::Lend { need: reader.number()?, ahead: reader.number()? },
-        1 => {
+        kind @ (1 | 4) => {
             let action = *ACTIONS.get(usize::from(reader.byte()?)).ok_or(Unreadable)?;
-            Want::Do { action, cost: reader.number()? }
+            let cost = reader.number()?;
+            if kind == 1 { Want::Do { action, cost } } else { Want::Tell { action, cost } }
         }
         2 => Want::Look,
         3 => Want::Forget,
+        5 => Want::Undo { of: reader.number()? },
         _ => return Err(Unreadable),
     })
 }
@@ -367,6 +374,8 @@ fn read_reply(reader: &mut Reader<'_>) -> Result<Reply, Unreadable> {
         _ => return Err(Unreadable),
     })
 }
+
+mod views;
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Rate};
 use siphasher::sip::SipHasher13;
 use std::hash::{Hash, Hasher};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// The most entries of a dictionary; what comes after them is spelt out each time.
@@ -16,6 +17,9 @@ pub(crate) const MOST_ENTRIES: u32 = 65_536;
 
 /// So many entries may be missing between two that have come, since frames overtake each other.
 const MOST_GAP: usize = 4_096;
+
+/// So many limits are looked at for one that is there already.
+const RECENT_LIMITS: usize = 16;
 
 /// What a frame speaks of: a counter and what it may admit, as the sender has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,6 +87,12 @@ pub(crate) struct Spoken {
 }
 
 impl Spoken {
+    /// One that is full, so that everything is spelt out.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn full() -> Self {
+        Self { next: MOST_ENTRIES, ..Self::default() }
+    }
+
     /// The peer says that it has all entries below `known`.
     pub(crate) fn acknowledge(&mut self, known: u32) {
         self.known = self.known.max(known.min(self.next));
@@ -115,8 +125,17 @@ impl Spoken {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heard {
     /// In the order of their numbers; those that have not come are not there.
-    entries: Vec<Option<Subject>>,
+    entries: Vec<Option<Entry>>,
+    /// The limits that entries have. Few, mostly; one may be there several times.
+    limits: Vec<Limit>,
     known: u32,
+}
+
+/// A subject whose limit is named by its place.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    key: Key,
+    limit: NonZeroU32,
 }
 
 impl Heard {
@@ -125,12 +144,30 @@ impl Heard {
         self.known
     }
 
+    fn subject(&self, place: usize) -> Option<Subject> {
+        let Entry { key, limit } = self.entries.get(place).copied().flatten()?;
+        let limit = self.limits.get(usize::try_from(limit.get()).ok()? - 1)?;
+        Some(Subject { key, limit: *limit })
+    }
+
+    /// The place of a limit, from 1 on. It is looked for among the last ones only: a peer that makes up
+    /// a limit for each key pays with its own room.
+    fn limit(&mut self, limit: &Limit) -> Option<NonZeroU32> {
+        let recent = self.limits.len().saturating_sub(RECENT_LIMITS);
+        let found = self.limits.iter().skip(recent).position(|known| known == limit);
+        let place = found.map_or(self.limits.len(), |found| recent + found);
+        if found.is_none() {
+            self.limits.push(*limit);
+        }
+        NonZeroU32::new(u32::try_from(place).ok()?.checked_add(1)?)
+    }
+
     pub(crate) fn read(&mut self, reader: &mut Reader<'_>) -> Result<Subject, Unreadable> {
         let Some(name) = reader.number()?.checked_sub(1) else { return Subject::read(reader) };
         let entry = u32::try_from(name >> 1).map_err(|_| Unreadable)?;
         let place = usize::try_from(entry).map_err(|_| Unreadable)?;
         if name & 1 == 0 {
-            return self.entries.get(place).copied().flatten().ok_or(Unreadable);
+            return self.subject(place).ok_or(Unreadable);
         }
         let subject = Subject::read(reader)?;
         if entry >= MOST_ENTRIES {
@@ -143,9 +180,14 @@ impl Heard {
         if self.entries.len() <= place {
             self.entries.resize(place + 1, None);
         }
-        let known = self.entries.get_mut(place).ok_or(Unreadable)?;
-        if *known.get_or_insert(subject) != subject {
-            return Err(Unreadable);
+        match self.subject(place) {
+            Some(known) if known != subject => return Err(Unreadable),
+            Some(_) => {}
+            None => {
+                let limit = self.limit(&subject.limit).ok_or(Unreadable)?;
+                let entry = self.entries.get_mut(place).ok_or(Unreadable)?;
+                *entry = Some(Entry { key: subject.key, limit });
+            }
         }
         while usize::try_from(self.known)
             .ok()

@@ -6,7 +6,7 @@
 use crate::chain::Root;
 use crate::dictionary::Subject;
 use crate::member::Generation;
-use crate::motion::Voters;
+use crate::motion::Votes;
 use crate::view::{View, ViewId};
 use hivemind_core::Timestamp;
 use hivemind_core::algorithm::Action;
@@ -27,13 +27,28 @@ pub(crate) struct Header {
     pub(crate) generation: Generation,
     /// The speaker's mesh clock.
     pub(crate) time: Timestamp,
+    /// How far that is ahead of its own clock, in microseconds.
+    pub(crate) slew_us: i64,
     /// Its newest view.
     pub(crate) head: Option<ViewId>,
     pub(crate) leaving: bool,
+    /// By which rules the speaker goes.
+    pub(crate) rules: u32,
     /// How much of the listener's dictionary the speaker has.
     pub(crate) known: u32,
     /// The run of the listener whose dictionary that is.
     pub(crate) to: Generation,
+    /// The newest of that run's frames that the speaker has heard; nothing if it has none.
+    pub(crate) echo: Option<Echo>,
+}
+
+/// A frame that was heard, as it is told to who sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Echo {
+    /// What its sender's mesh clock showed in it, in microseconds.
+    pub(crate) time_us: u64,
+    /// How long ago it came.
+    pub(crate) held_us: u64,
 }
 
 /// Which page of which counter: equal ones meet, others are dropped.
@@ -50,14 +65,29 @@ pub(crate) struct Place {
 pub(crate) struct Report {
     /// For buckets, whose pages have no end: which of the accounts that this member had these totals are of.
     pub(crate) serial: u64,
+    /// Which purse this is, where it has no account yet and may be followed by another on the same page.
+    pub(crate) birth: u64,
     pub(crate) spent: u64,
     pub(crate) returned: u64,
     /// How much of what was granted has arrived.
     pub(crate) granted_seen: u64,
     /// Hits that were refused, for those who count them.
     pub(crate) refused: u64,
+    /// What was spent there and given back there, so that it can be spent again there.
+    pub(crate) refunded: u64,
+    /// Refunds and debits that are for the owner to do.
+    pub(crate) given: u64,
+    pub(crate) owed: u64,
     /// Whether its limit is `eventual` there: all that spend of it want to hear what the others spent.
     pub(crate) eventual: bool,
+}
+
+impl Report {
+    /// The sum of all that the owner must not miss: totals only grow, so what was heard of all of it has its sum.
+    pub(crate) fn settling(&self) -> u64 {
+        let totals = [self.returned, self.refunded, self.given, self.owed, self.refused];
+        totals.iter().fold(0, |sum: u64, total| sum.saturating_add(*total))
+    }
 }
 
 /// What the owner of a counter tells a member, in totals.
@@ -66,14 +96,16 @@ pub(crate) struct Word {
     /// For buckets: which account these totals are of.
     pub(crate) serial: u64,
     pub(crate) granted: u64,
-    /// How much of what was returned has arrived.
-    pub(crate) returned_seen: u64,
+    /// How much has arrived of what was returned, given back, owed and refused, in one sum.
+    pub(crate) settled_seen: u64,
     /// What the owner could still grant; below zero after debits.
     pub(crate) left: i64,
     /// What members have spent, this one aside: all that `eventual` needs.
     pub(crate) others: u64,
     /// The owner has nothing left and others ask: return what you hold.
     pub(crate) recall: bool,
+    /// How often the counter was reset.
+    pub(crate) resets: u64,
 }
 
 /// What an ask wants done.
@@ -83,8 +115,12 @@ pub(crate) enum Want {
     Lend { need: u64, ahead: u64 },
     /// The charge itself, decided by the owner.
     Do { action: Action, cost: u64 },
+    /// What a refund or debit that the report brought comes to.
+    Tell { action: Action, cost: u64 },
     /// The state of the counter.
     Look,
+    /// What an earlier ask of this number had spent: its batch was refused after all.
+    Undo { of: u64 },
     /// The counter's end: an operator reset it, or a connection was closed.
     Forget,
 }
@@ -107,10 +143,32 @@ pub(crate) enum Reply {
 /// One thing that is said.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Item {
-    Chain { root: Root, views: Vec<View> },
-    Motion { view: View, votes: (Voters, Voters, Voters) },
+    Chain {
+        root: Root,
+        views: Vec<View>,
+    },
+    /// A proposed view, and what the speaker itself says to it.
+    Motion {
+        view: View,
+        votes: Votes,
+    },
+    /// The same, to who has the proposal already.
+    Vote {
+        view: ViewId,
+        votes: Votes,
+    },
     Report(Place, Report),
     Word(Place, Word),
-    Ask { id: u64, place: Place, report: Report, want: Want },
-    Answer { id: u64, place: Place, word: Word, reply: Reply },
+    Ask {
+        id: u64,
+        place: Place,
+        report: Report,
+        want: Want,
+    },
+    Answer {
+        id: u64,
+        place: Place,
+        word: Word,
+        reply: Reply,
+    },
 }

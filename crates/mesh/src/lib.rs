@@ -19,11 +19,16 @@
 
 mod batch;
 mod book;
+mod books;
 mod chain;
+mod clock;
 mod codec;
 mod council;
 mod dictionary;
 mod frame;
+mod guard;
+#[cfg(all(test, loom))]
+mod interleavings;
 mod member;
 mod motion;
 #[cfg(feature = "net")]
@@ -32,19 +37,24 @@ mod node;
 mod options;
 mod owner;
 mod page;
+mod parts;
 mod peers;
 mod purse;
+mod replay;
+mod rules;
 mod shelf;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
+mod slip;
 mod store;
+mod sync;
 mod till;
 mod view;
 mod wire;
 
 pub use council::CouncilOptions;
 pub use member::{Generation, Member};
-pub use node::{Decided, Lane, Node, Output, Standing, Ticket};
+pub use node::{Decided, Lane, Node, Output, PeerClock, Standing, Ticket};
 pub use options::{Consistency, MeshOptions, OnUnreachable};
 pub use owner::{Members, NodeId};
 pub use store::{Carrier, MeshStore};

@@ -7,7 +7,8 @@
 //!
 //! It is agreed once more than half have seen it, and given up once the others can no
 //! longer become that many. Everything is a set that only grows, so what nodes tell each
-//! other may be lost, repeated and reordered, and may be told on by anybody.
+//! other may be lost, repeated and reordered. Each voter speaks for itself alone: nobody
+//! can make up what another said.
 
 use crate::member::Member;
 use crate::view::View;
@@ -15,6 +16,8 @@ use hivemind_core::Timestamp;
 
 /// Voters, as the bits of their places in [`Motion::voters`].
 pub(crate) type Voters = u128;
+/// Who consents, who has seen that all do, and who released.
+pub(crate) type Votes = (Voters, Voters, Voters);
 
 /// A proposed view and its votes, as far as this node has heard of them.
 #[derive(Clone, Debug)]
@@ -26,6 +29,8 @@ pub(crate) struct Motion {
     pub(crate) released: Voters,
     /// When this node first heard of it.
     pub(crate) since: Timestamp,
+    /// Voters that spoke of it, so that they have it.
+    pub(crate) known: Voters,
 }
 
 /// What became of a motion.
@@ -39,7 +44,7 @@ pub(crate) enum Fate {
 impl Motion {
     pub(crate) fn new(view: View, base: &View, since: Timestamp) -> Self {
         let voters = base.members.iter().filter(|member| !view.gone.contains(member)).cloned().collect();
-        Self { view, voters, consents: 0, seen: 0, released: 0, since }
+        Self { view, voters, consents: 0, seen: 0, released: 0, since, known: 0 }
     }
 
     /// The bit of a voter; nothing for who is none.
@@ -66,6 +71,19 @@ impl Motion {
 
     pub(crate) fn all_consent(&self) -> bool {
         self.consents == self.all()
+    }
+
+    /// What one voter says, as far as it is known here.
+    pub(crate) fn said_by(&self, member: &Member) -> Votes {
+        let bit = self.bit(member);
+        (self.consents & bit, self.seen & bit, self.released & bit)
+    }
+
+    /// Whether it can only end by the word of voters of which `is_dead` says that they will not give it.
+    pub(crate) fn hangs(&self, is_dead: impl Fn(&Member) -> bool) -> bool {
+        let said = self.seen | self.released;
+        let mut silent = self.voters.iter().enumerate().filter(|(place, _)| said & (1 << place) == 0);
+        self.fate() == Fate::Open && silent.all(|(_, voter)| is_dead(voter))
     }
 
     pub(crate) fn fate(&self) -> Fate {

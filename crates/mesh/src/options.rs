@@ -25,6 +25,8 @@ pub struct MeshOptions {
     pub recall: bool,
     /// How far ahead of its start a window is open to asks.
     pub early: Duration,
+    /// By how much at most the mesh clock is moved towards the others' in a second; zero leaves it alone.
+    pub slew: Duration,
     /// How views come about.
     pub council: CouncilOptions,
 }
@@ -41,6 +43,7 @@ impl Default for MeshOptions {
             split_from: 10,
             recall: true,
             early: Duration::from_secs(1),
+            slew: Duration::from_millis(50),
             council: CouncilOptions::default(),
         }
     }

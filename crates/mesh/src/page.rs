@@ -3,9 +3,12 @@
 //! the new name, and what was in flight under the old one is lost: never more than the limit.
 
 use crate::codec::period_nanos;
+use crate::frame::Word;
+use crate::guard::Guard;
 use crate::member::Member;
 use crate::options::MeshOptions;
-use crate::purse::Purse;
+use crate::purse::{Purse, signed};
+use crate::slip::Epoch;
 use crate::till::Till;
 use crate::view::View;
 use hivemind_core::store::Key;
@@ -25,8 +28,14 @@ pub(crate) struct Page {
     pub(crate) tag: u64,
     pub(crate) view: Arc<View>,
     /// When it was last compared with the view that holds.
-    pub(crate) epoch: u64,
+    pub(crate) epoch: Epoch,
     pub(crate) side: Side,
+    /// The members of the view it began in, if this run was among them; else 0, and it has no share of it.
+    began_with: usize,
+    /// What this node admitted of it in earlier views, or before it knew the view.
+    before: u64,
+    /// What is believed of a bucket's owner.
+    guard: Guard,
 }
 
 /// How a counter is shared in a view.
@@ -70,6 +79,11 @@ impl Page {
         }
     }
 
+    /// Whether the owner decides every charge on it itself.
+    pub(crate) fn decides(&self, limit: &Limit, options: &MeshOptions) -> bool {
+        Regime::of(limit, self.view.members().len(), options) == Regime::Decides
+    }
+
     /// The page of a counter that its owner decides is that of the window it has reached.
     pub(crate) fn follow_state(&mut self, limit: &Limit, options: &MeshOptions) {
         if let Side::Till(till) = &self.side
@@ -100,23 +114,83 @@ impl Page {
         options: &MeshOptions,
         now: Timestamp,
     ) -> Self {
-        let share = Regime::of(limit, view.members().len(), options).share();
+        let regime = Regime::of(limit, view.members().len(), options);
+        let share = regime.share();
         let side = if view.owner(key) == Some(me) {
-            let shares = view.members().len() as u64 - 1;
             let moment = Self::moment(tag, limit, now);
-            Side::Till(Box::new(Till::begun(limit, share, shares, moment)))
+            Side::Till(Box::new(Till::begun(limit, share, &view, moment)))
         } else {
-            Side::Purse(Purse::new(if view.has(me) { share } else { 0 }))
+            let endless = matches!(limit, Limit::TokenBucket(_)) || regime == Regime::Decides;
+            let start = if view.has(me) { share } else { 0 };
+            Side::Purse(if endless { Purse::born(now) } else { Purse::new(start) })
         };
-        Self { tag, view, epoch: 0, side }
+        let began_with = if view.has(me) { view.members().len() } else { 0 };
+        Self { tag, view, epoch: 0, side, began_with, before: 0, guard: Guard::default() }
+    }
+
+    /// Hears the owner, as far as it can be believed.
+    pub(crate) fn hear(&mut self, word: &Word, limit: &Limit, now: Timestamp) {
+        let Side::Purse(purse) = &mut self.side else { return };
+        let mut word = *word;
+        if matches!(limit, Limit::TokenBucket(_)) && word.serial == purse.serial {
+            if purse.is_reset_by(&word) {
+                self.guard = Guard::default();
+            }
+            let grant = word.granted.saturating_sub(purse.granted());
+            let believed = self.guard.believe(limit, grant, purse.back(), now);
+            word.granted = purse.granted().saturating_add(believed);
+        }
+        purse.hear(&word);
+    }
+
+    /// Begins a purse anew, where the owner speaks of a later account than this one's.
+    pub(crate) fn begin_anew(&mut self, now: Timestamp) {
+        self.side = Side::Purse(Purse::born(now));
+        self.guard.begin_anew();
+    }
+
+    /// This node admitted so much of the window already, before it knew its view: that is off its share.
+    pub(crate) fn take_off(&mut self, admitted: u64, limit: &Limit, now: Timestamp) {
+        self.before = self.before.saturating_add(admitted);
+        match &mut self.side {
+            Side::Till(till) if admitted > 0 => {
+                till.apply(limit, hivemind_core::algorithm::Action::Debit, admitted, now);
+                till.note_spent(admitted);
+            }
+            Side::Till(_) => {}
+            Side::Purse(purse) => purse.lower_start(admitted),
+        }
+    }
+
+    /// What this node may still admit by itself while the owner of a window cannot be reached: an even part, all
+    /// that it admitted included. Nothing where windows are split, since it has its part; nothing for who was
+    /// not there when the window began, for each run of it would have that anew.
+    pub(crate) fn even_part(&self, limit: &Limit, options: &MeshOptions) -> i64 {
+        let spent = match &self.side {
+            Side::Purse(purse) => purse.spent(),
+            Side::Till(_) => return 0,
+        };
+        if self.began_with == 0 || Regime::of(limit, self.began_with, options).share() > 0 {
+            return 0;
+        }
+        let even = u64::from(limit.burst()).div_ceil(self.began_with as u64);
+        signed(even.saturating_sub(self.before.saturating_add(spent)))
     }
 
     /// What this node could spend now, by itself.
     pub(crate) fn unspent(&self, limit: &Limit, now: Timestamp) -> i64 {
         match &self.side {
-            Side::Till(till) => crate::purse::signed(till.left(limit, Self::moment(self.tag, limit, now))),
+            Side::Till(till) => signed(till.left(limit, Self::moment(self.tag, limit, now))),
             Side::Purse(purse) => purse.unspent(),
         }
+    }
+
+    pub(crate) fn is_purse(&self) -> bool {
+        matches!(self.side, Side::Purse(_))
+    }
+
+    pub(crate) fn is_endless_purse(&self) -> bool {
+        matches!(&self.side, Side::Purse(purse) if purse.is_endless())
     }
 
     /// Whether members hold tokens of it, as far as this node knows.
@@ -137,9 +211,17 @@ impl Page {
         if !(is_bucket && owner == self.view.owner(key)) {
             // A bucket that changes hands begins empty: what others hold of it is not known.
             let held = u64::try_from(self.unspent(limit, now)).unwrap_or(0);
+            let spent = match &self.side {
+                Side::Till(till) => till.spent_here(),
+                Side::Purse(purse) => purse.spent(),
+            };
+            self.before = self.before.saturating_add(spent);
+            self.guard.begin_anew();
             let held = if is_bucket { 0 } else { held };
             self.side = if owner == Some(me) {
                 Side::Till(Box::new(Till::inherited(limit, held, moment)))
+            } else if is_bucket {
+                Side::Purse(Purse::born(now))
             } else {
                 Side::Purse(Purse::new(held))
             };
@@ -161,7 +243,7 @@ impl Page {
         let moment = Self::moment(self.tag, new, now);
         match &mut self.side {
             Side::Till(till) => till.change_share(new, is, moment),
-            // A larger share is only for windows that begin with it: the owner may not know of it yet.
+            // A larger share is only for windows that begin with it.
             Side::Purse(purse) => purse.lower_start(was.saturating_sub(is)),
         }
         let _ = (me, key);

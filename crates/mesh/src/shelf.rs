@@ -2,11 +2,13 @@
 //! and by the view that holds now. Bounded: a counter past the cap is not shared.
 
 use crate::book::Book;
+use crate::books::{Books, OpenBook};
 use crate::codec::{period_nanos, tag_at};
 use crate::council::{Begun, Council};
 use crate::member::Member;
 use crate::options::MeshOptions;
 use crate::page::{Page, Regime, Side};
+use crate::slip::Slip;
 use crate::till::Till;
 use crate::view::View;
 use hashbrown::HashMap;
@@ -37,19 +39,22 @@ impl Hasher for KeyHasher {
 pub(crate) type KeyMap<V> = HashMap<Key, V, BuildHasherDefault<KeyHasher>>;
 
 /// How long what says nothing any more is kept, as the memory store does: a clock may step back several times.
-const IDLE: std::time::Duration = std::time::Duration::from_secs(300);
+pub(crate) const IDLE: std::time::Duration = std::time::Duration::from_secs(300);
+
+/// How far sweeping goes on at once, at first: they are a second apart.
+const STRIDE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// All books of this node.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Shelf {
-    pub(crate) books: KeyMap<Book>,
-    /// Until when pages that were compared with the present views need not be compared again.
-    fresh_until: Timestamp,
-    /// Counts up whenever the view that holds may have become another.
-    epoch: u64,
+    pub(crate) books: Books,
     /// The latest moment that was seen. A window that is over by it is not opened again, since its page
     /// may be gone: a clock that steps back finds no second limit there.
     latest: Timestamp,
+    /// By when windows are swept, and how far that goes on at once. A clock that leaps for a moment must not take the
+    /// pages of windows along that go on when it is back.
+    calm: Timestamp,
+    stride: std::time::Duration,
     /// Decisions on counters past the cap.
     pub(crate) unshared: u64,
 }
@@ -68,10 +73,10 @@ pub(crate) enum NoPage {
 impl Shelf {
     pub(crate) fn new() -> Self {
         Self {
-            books: KeyMap::default(),
-            fresh_until: Timestamp::EPOCH,
-            epoch: 0,
+            books: Books::new(),
             latest: Timestamp::EPOCH,
+            calm: Timestamp::EPOCH,
+            stride: STRIDE,
             unshared: 0,
         }
     }
@@ -83,35 +88,22 @@ impl Shelf {
         options: &MeshOptions,
         (key, limit, tag): (Key, &Limit, u64),
         now: Timestamp,
-    ) -> Result<&mut Book, NoPage> {
+    ) -> Result<OpenBook<'_>, NoPage> {
         self.see(now);
-        if now >= self.fresh_until {
-            self.fresh_until = council.stays_until(now);
-            self.epoch += 1;
+        let parts = self.books.parts();
+        if !parts.is_fresh(now) {
+            parts.begin_epoch(council.stays_until(now));
         }
-        let epoch = self.epoch;
-        // The usual case first: a page that was opened in the present views.
-        let has_book = match self.books.get_mut(&key) {
-            Some(book) if book.limit == *limit => {
-                if book.page(tag).is_some_and(|page| page.epoch == epoch) {
-                    book.used = book.used.max(now);
-                    // Asked for once more, since a borrow that is returned early cannot be given up.
-                    return self.books.get_mut(&key).ok_or(NoPage::Full);
-                }
-                true
-            }
-            Some(_) => true,
-            None => false,
+        let epoch = parts.epoch();
+        let Some(mut book) = self.books.get_or_insert(key, limit, now, options.max_keys) else {
+            self.unshared += 1;
+            return Err(NoPage::Full);
         };
-        if !has_book {
-            if self.books.len() >= options.max_keys {
-                self.unshared += 1;
-                return Err(NoPage::Full);
-            }
-            self.books.insert(key, Book::new(*limit, now));
-        }
-        let book = self.books.get_mut(&key).ok_or(NoPage::Full)?;
         book.used = book.used.max(now);
+        // The usual case first: a page that was opened in the present views.
+        if book.limit == *limit && book.page(tag).is_some_and(|page| page.epoch == epoch) {
+            return Ok(book);
+        }
         if book.limit != *limit {
             book.change_limit(limit, (&council.me, key), options, now);
         }
@@ -120,10 +112,11 @@ impl Shelf {
             if !decides && tag.saturating_add(1) < tag_at(limit, self.latest) {
                 return Err(NoPage::NoView);
             }
-            let page = begin(book, council, options, (key, limit, tag), now)?;
+            let mut page = begin(&book, council, options, (key, limit, tag), now)?;
+            page.take_off(book.alone_in(tag), limit, Page::moment(tag, limit, now));
             book.add(page);
         }
-        keep_up(book, council, (key, limit, tag), now)?;
+        keep_up(&mut book, council, (key, limit, tag), now)?;
         if let Some(page) = book.page(tag) {
             page.epoch = epoch;
         }
@@ -141,56 +134,82 @@ impl Shelf {
     ) -> u64 {
         let present = tag_at(limit, now);
         let decided = council.current(now).is_some_and(|view| decides(limit, view, options));
-        let page = self.books.get(&key).filter(|_| decided).and_then(|book| book.pages.last());
-        page.filter(|page| decides(limit, &page.view, options)).map_or(present, |page| page.tag)
+        if !decided {
+            return present;
+        }
+        let last = |book: &Book| {
+            let page = book.pages.last().filter(|page| decides(limit, &page.view, options));
+            page.map(|page| page.tag)
+        };
+        self.books.look(&key, last).flatten().unwrap_or(present)
     }
 
     /// A clock that was set back is followed; one that only stepped back is not.
     fn see(&mut self, now: Timestamp) {
         let was_set = self.latest.since(now) > STEP_BACK;
-        self.latest = if was_set { now } else { self.latest.max(now) };
-    }
-
-    /// A book that is known under this limit, and the epoch that its pages must be of to be up to date;
-    /// nothing if the views have to be looked at first.
-    #[inline]
-    pub(crate) fn fresh(&mut self, key: Key, limit: &Limit, now: Timestamp) -> Option<(u64, &mut Book)> {
-        if now >= self.fresh_until || now < self.latest {
-            return None;
+        if was_set {
+            // How long a purse without end has lived is no longer known; its till may be gone before it.
+            self.books.retain(|slip| {
+                let book = &slip.book;
+                let is_bucket = matches!(book.limit, Limit::TokenBucket(_));
+                !is_bucket || !book.pages.iter().all(Page::is_endless_purse)
+            });
         }
-        self.latest = now;
-        let epoch = self.epoch;
-        let book = self.books.get_mut(&key).filter(|book| book.limit == *limit)?;
-        book.used = now;
-        Some((epoch, book))
+        self.latest = if was_set { now } else { self.latest.max(now) };
     }
 
     /// Views changed, so every page is to be compared anew.
     pub(crate) fn views_changed(&mut self) {
-        self.fresh_until = Timestamp::EPOCH;
+        self.books.parts().views_changed();
+    }
+
+    /// The moment that windows are swept by: the latest, after a leap as soon as it has lasted for some sweeps.
+    fn go_on_calmly(&mut self) -> Timestamp {
+        let next = self.calm.saturating_add(self.stride);
+        let lags = self.calm > Timestamp::EPOCH && next < self.latest;
+        self.stride = if lags { self.stride.saturating_mul(2) } else { STRIDE };
+        self.calm = if lags { next } else { self.latest };
+        self.calm
     }
 
     /// Drops windows that are over, and buckets that nobody used until they were full again.
-    pub(crate) fn sweep(&mut self, options: &MeshOptions, now: Timestamp) {
+    /// Says which buckets nobody uses although their tokens are lent: they should come back.
+    pub(crate) fn sweep(&mut self, options: &MeshOptions, now: Timestamp) -> Vec<Key> {
         self.see(now);
-        let latest = self.latest;
-        self.books.retain(|_, book| {
+        let latest = self.go_on_calmly();
+        let mut lent = Vec::new();
+        self.books.retain(|slip| {
+            let Slip { key, book, listed, .. } = slip;
             let limit = book.limit;
             if matches!(limit, Limit::TokenBucket(_)) {
-                let idle = latest.since(book.used) > limit.longest_memory().saturating_add(IDLE);
-                return !idle || book.listed || book.pages.iter().any(Page::is_lent);
+                let is_purse = book.pages.iter().all(Page::is_purse);
+                let idle = latest.since(book.used) > outlives(&limit, is_purse);
+                let is_lent = book.pages.iter().any(Page::is_lent);
+                // By then purses that nobody used are gone.
+                let is_quiet = latest.since(book.used) > outlives(&limit, true).saturating_add(IDLE / 10);
+                if is_quiet && is_lent {
+                    lent.push(*key);
+                }
+                return !idle || !is_purse && (*listed || is_lent);
             }
             // The last window is kept: slow clocks still ask for it, and a sliding one weighs it.
             let present = tag_at(&limit, latest);
             book.pages.retain(|page| {
                 let start = Timestamp::from_nanos(page.tag.saturating_mul(period_nanos(&limit)));
                 let stays = decides(&limit, &page.view, options);
-                let until = start.saturating_add(limit.longest_memory()).saturating_add(IDLE);
+                let until = start.saturating_add(outlives(&limit, page.is_purse()));
                 page.tag.saturating_add(2) > present || stays && until > latest
             });
-            !book.pages.is_empty()
+            !book.pages.is_empty() || book.alone.1 > 0 && book.alone.0.saturating_add(2) > present
         });
+        lent
     }
+}
+
+/// How long a page that has no end is kept. A purse goes first: one that outlived its till would tell the next
+/// one all that it told the last.
+fn outlives(limit: &Limit, is_purse: bool) -> std::time::Duration {
+    limit.longest_memory().saturating_add(if is_purse { IDLE } else { 2 * IDLE })
 }
 
 fn decides(limit: &Limit, view: &View, options: &MeshOptions) -> bool {
@@ -198,7 +217,7 @@ fn decides(limit: &Limit, view: &View, options: &MeshOptions) -> bool {
 }
 
 fn begin(
-    book: &mut Book,
+    book: &Book,
     council: &mut Council,
     options: &MeshOptions,
     (key, limit, tag): (Key, &Limit, u64),
@@ -224,8 +243,20 @@ fn begin(
         return Err(NoPage::NoView);
     }
     let Begun::In(view) = council.begin(start) else { return Err(NoPage::NoView) };
+    let members = view.members().len();
+    let agreed = view.owner(key).is_none_or(|owner| council.rules.agreed_before(&owner.id, start));
     let mut page = Page::begun(tag, view, (&me, key, limit), options, now);
+    if let Side::Purse(purse) = &mut page.side
+        && !agreed
+    {
+        // The owner may split by another limit. Nothing is returned either: it might never have been lent.
+        *purse = crate::purse::Purse::new(0);
+    }
     if let Side::Till(till) = &mut page.side {
+        if let Some(before) = council.rules.may_still_hold(book.before.as_deref(), now) {
+            let share = Regime::of(&before, members, options).share();
+            till.change_share(limit, share, Page::moment(tag, limit, now));
+        }
         if matches!(limit, Limit::SlidingWindow(_)) {
             carry_on(book, till, council, (key, limit, tag), now);
         }
@@ -270,6 +301,11 @@ fn keep_up(
     let current = current.ok_or(NoPage::NoView)?;
     let page = book.page(tag).ok_or(NoPage::NoView)?;
     if page.view.fence() < current.fence() {
+        if let (Side::Till(till), Some(chain)) = (&mut page.side, council.chain()) {
+            let (from, to) = (page.view.fence(), current.fence());
+            let passed = chain.iter().filter(|view| view.fence() > from && view.fence() <= to);
+            passed.for_each(|view| till.bury_gone(limit, view, now));
+        }
         page.move_to(current, (&me, key, limit), now);
     }
     Ok(())
@@ -289,6 +325,7 @@ impl Book {
         now: Timestamp,
     ) {
         let old = std::mem::replace(&mut self.limit, *limit);
+        self.before = Some(Box::new(old));
         for page in &mut self.pages {
             page.change_limit((&old, limit), (me, key), options, now);
         }

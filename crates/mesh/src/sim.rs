@@ -3,7 +3,11 @@
 //! admitted. A seed decides a run, bit for bit.
 
 mod cell;
+mod draw;
+mod forger;
 mod hostile_frame;
+mod mixed;
+mod model;
 mod network;
 pub mod plot;
 mod random;
@@ -14,7 +18,11 @@ mod traffic;
 mod world;
 
 pub use cell::{Cell, Outcome, grid};
+pub use draw::Draw;
+pub use forger::Forger;
 pub use hostile_frame::hostile_frames;
+pub use mixed::{Mixed, mixed};
+pub use model::{Change, Model, Searched};
 pub use network::Network;
 pub use random::Random;
 pub use scenario::{Played, Scenario, limits, scenarios};

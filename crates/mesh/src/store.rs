@@ -1,14 +1,18 @@
 //! The mesh as a store: the node behind a lock, and futures that wait for what it decides
-//! later. Whoever drives it brings frames and time, and carries what it sends. No lock is held
-//! while a frame is carried, so a carrier may deliver at once.
+//! later. A decision that holds its rights is made beside the node, under the lock of one part
+//! of its counters. Whoever drives the store brings frames and time, and carries what it sends.
+//! No lock is held while a frame is carried, so a carrier may deliver at once.
 
 use crate::node::{Decided, Lane, Node, Output, Ticket};
+use crate::options::Consistency;
 use crate::owner::NodeId;
+use crate::parts::Parts;
+use crate::sync::{Mutex, MutexGuard, lock};
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Charge, Context, Store, StoreError, Verdicts};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 /// Takes frames to peers.
@@ -19,6 +23,9 @@ pub trait Carrier: Send + Sync {
 
 /// Counters shared by a mesh of peers.
 pub struct MeshStore<C> {
+    /// The node's counters, in parts that have locks of their own.
+    parts: Arc<Parts>,
+    consistency: Consistency,
     inside: Mutex<Inside>,
     carrier: C,
 }
@@ -26,6 +33,7 @@ pub struct MeshStore<C> {
 struct Inside {
     node: Node,
     open: BTreeMap<Ticket, Answer>,
+    /// The present, as it was last told: whoever resets a counter does not say when.
     latest: Timestamp,
 }
 
@@ -39,21 +47,29 @@ struct Answer {
 impl<C: Carrier> MeshStore<C> {
     /// A store of this node, whose frames `carrier` takes.
     pub fn new(node: Node, carrier: C) -> Self {
+        let (parts, consistency) = (Arc::clone(node.parts()), node.consistency());
         let inside = Inside { node, open: BTreeMap::new(), latest: Timestamp::EPOCH };
-        Self { inside: Mutex::new(inside), carrier }
+        Self { parts, consistency, inside: Mutex::new(inside), carrier }
     }
 
     /// A frame came from a peer, whose name the transport vouches for.
     pub fn on_frame(&self, now: Timestamp, from: &NodeId, bytes: &[u8]) {
-        self.with(|node| node.on_frame(now, from, bytes));
+        self.at(now, |node| node.on_frame(now, from, bytes));
     }
 
     /// Time has passed; every few milliseconds will do.
     pub fn on_tick(&self, now: Timestamp) {
-        self.with(|node| node.on_tick(now));
+        self.at(now, |node| node.on_tick(now));
     }
 
-    /// Does something with the node, and carries out what comes of it.
+    fn at(&self, now: Timestamp, act: impl FnOnce(&mut Node)) {
+        let mut inside = self.lock();
+        inside.latest = now;
+        act(&mut inside.node);
+        self.carry_out(inside);
+    }
+
+    /// Does something with the node, which stays the one that it is, and carries out what comes of it.
     pub fn with<R>(&self, act: impl FnOnce(&mut Node) -> R) -> R {
         let mut inside = self.lock();
         let done = act(&mut inside.node);
@@ -62,7 +78,15 @@ impl<C: Carrier> MeshStore<C> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inside)
+    }
+
+    /// Decides with what is held, without the node.
+    #[inline]
+    fn decide_held(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+        let [charge] = batch else { return None };
+        let verdict = self.parts.decide_held(charge, context, self.consistency)?;
+        Some(Verdicts::of_one(true, verdict))
     }
 
     fn carry_out(&self, mut inside: MutexGuard<'_, Inside>) {
@@ -119,6 +143,9 @@ impl<C: Carrier> Drop for Forgotten<'_, C> {
 
 impl<C: Carrier> Store for MeshStore<C> {
     async fn decide(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
+        if let Some(verdicts) = self.decide_held(batch, context) {
+            return Ok(verdicts);
+        }
         let decided = {
             let mut inside = self.lock();
             inside.latest = context.now;
@@ -136,14 +163,18 @@ impl<C: Carrier> Store for MeshStore<C> {
         })
     }
 
+    #[inline]
     fn try_decide(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+        if let Some(verdicts) = self.decide_held(batch, context) {
+            return Some(verdicts);
+        }
         self.lock().node.try_decide(batch, context)
     }
 
     async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
         let mut inside = self.lock();
         let now = inside.latest;
-        inside.node.forget(charge.key, now);
+        inside.node.forget(charge.key, charge.limit, now);
         self.carry_out(inside);
         Ok(())
     }

@@ -24,12 +24,21 @@ pub(crate) struct Round {
     pub(crate) proposer: NodeId,
 }
 
+/// A view as the next one follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Base {
+    pub(crate) id: ViewId,
+    pub(crate) height: u64,
+}
+
 /// The members that share keys from a fence on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     id: ViewId,
     /// The view before it; none for the first, which somebody founded.
     pub(crate) base: Option<ViewId>,
+    /// How many views came before it in its mesh, so that old and foreign can be told apart.
+    pub(crate) height: u64,
     pub(crate) fence: Timestamp,
     pub(crate) round: Round,
     pub(crate) members: Box<[Member]>,
@@ -42,7 +51,7 @@ impl View {
     pub const MOST_MEMBERS: usize = 128;
 
     pub(crate) fn new(
-        base: Option<ViewId>,
+        base: Option<Base>,
         fence: Timestamp,
         round: Round,
         members: impl IntoIterator<Item = Member>,
@@ -63,7 +72,8 @@ impl View {
         members.reverse();
         let mut view = Self {
             id: ViewId(0),
-            base,
+            base: base.map(|base| base.id),
+            height: base.map_or(0, |base| base.height.saturating_add(1)),
             fence,
             round,
             members: members.into_boxed_slice(),
@@ -93,6 +103,7 @@ impl View {
     fn digest(&self) -> ViewId {
         let mut hash = SipHasher13::new_with_keys(0x6869_7665_6d69_6e64, 0x7669_6577);
         hash.write_u64(self.base.map_or(0, |base| base.0));
+        hash.write_u64(self.height);
         hash.write_u64(self.fence.as_nanos());
         hash.write_u32(self.round.number);
         let mut name = |id: &NodeId, generation: u64| {
@@ -105,6 +116,11 @@ impl View {
         name(&NodeId::new(""), 0); // What follows are not members.
         self.gone.iter().for_each(|member| name(&member.id, member.generation.0));
         ViewId(hash.finish())
+    }
+
+    /// What the next view follows.
+    pub(crate) fn as_base(&self) -> Base {
+        Base { id: self.id, height: self.height }
     }
 
     /// Its name.

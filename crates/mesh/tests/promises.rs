@@ -2,9 +2,9 @@
 #![expect(clippy::expect_used, reason = "a helper of a test may fail it")]
 
 use hivemind_core::store::Key;
-use hivemind_core::{Limit, Period, Rate};
+use hivemind_core::{Limit, Period, Rate, Timestamp};
 use hivemind_mesh::sim::{Cell, Network, Shape, World, grid, options_for_a_grid};
-use hivemind_mesh::{Consistency, MeshOptions, OnUnreachable};
+use hivemind_mesh::{Consistency, Members, MeshOptions, NodeId, OnUnreachable};
 
 const SECOND: u64 = 1_000_000;
 const KEY: Key = Key::from_bits(7, 11);
@@ -51,12 +51,19 @@ fn shares_never_add_up_to_more_than_the_limit() {
     }
 }
 
-fn hammered_while_cut(limit: u32, nodes: usize, on_unreachable: OnUnreachable) -> u64 {
+/// Half of the nodes do not hear the others, and all are asked for more than there is; then they are one again.
+/// If `recalled`, one node has used all of the window before. Says the most that a window admitted, and what nodes
+/// say that they admitted beyond their rights.
+fn hammered_while_cut(limit: u32, nodes: usize, on_unreachable: OnUnreachable, recalled: bool) -> (u64, u64) {
     let options = MeshOptions { on_unreachable, ..MeshOptions::default() };
     let mut world = world(nodes, &options);
     let counter = world.add_limit(KEY, Limit::fixed_window(limit, Period::MINUTE));
+    for _ in 0..if recalled { 2 * limit } else { 0 } {
+        world.hit(nodes - 1, counter, 1);
+        world.run_until(world.elapsed_us() + 5_000);
+    }
     world.network.cut = Some(nodes / 2);
-    world.run_until(2 * SECOND);
+    world.run_until(world.elapsed_us() + 2 * SECOND);
     for _ in 0..4 {
         for request in 0..usize::try_from(limit).expect("small") * 2 {
             world.hit(request % nodes, counter, 1);
@@ -70,32 +77,74 @@ fn hammered_while_cut(limit: u32, nodes: usize, on_unreachable: OnUnreachable) -
         world.run_until(world.elapsed_us() + 1_000);
     }
     world.run_until(world.elapsed_us() + SECOND);
-    most(&world, counter)
+    assert!(world.elapsed_us() < 60 * SECOND, "all of it is one window");
+    let beyond = (0..nodes).filter_map(|index| world.node(index));
+    (most(&world, counter), beyond.map(|node| node.standing(Timestamp::MAX).beyond_rights).sum())
 }
 
+/// From ten a member on a cut costs nothing and brings nothing, on whichever side the owner is.
+///
+/// Seen failing on: an even share of a split window, which is rounded up (`decide.rs` before it knew of splits).
 #[test]
 fn a_partition_does_not_multiply_budgets() {
-    for nodes in [4, 10] {
-        // From ten a member on a cut costs nothing, on whichever side the owner is.
-        for limit in [10 * u32::try_from(nodes).expect("small"), 1_000] {
+    for nodes in [4_u32, 10] {
+        for limit in [10 * nodes, 10 * nodes + 1, 11 * nodes - 1, 999] {
             for policy in [OnUnreachable::Share, OnUnreachable::Refuse] {
-                assert_eq!(
-                    hammered_while_cut(limit, nodes, policy),
-                    u64::from(limit),
-                    "{nodes} nodes, {policy:?}"
-                );
+                for recalled in [false, true] {
+                    let members = usize::try_from(nodes).expect("small");
+                    let (admitted, beyond) = hammered_while_cut(limit, members, policy, recalled);
+                    assert_eq!((admitted, beyond), (u64::from(limit), 0), "{nodes} nodes, {policy:?}");
+                }
             }
         }
-        // Below it, an even share for each node that cannot reach the owner, and no more.
-        for limit in [1_u32, 5, 3 * u32::try_from(nodes).expect("small")] {
-            let strict = hammered_while_cut(limit, nodes, OnUnreachable::Refuse);
-            assert_eq!(strict, u64::from(limit));
-            let shared = hammered_while_cut(limit, nodes, OnUnreachable::Share);
-            let bound = u64::from(limit) + (nodes as u64 - 1) * u64::from(limit).div_ceil(nodes as u64);
-            assert!((u64::from(limit)..=bound).contains(&shared), "{shared} of {limit} on {nodes} nodes");
-        }
-        assert!(hammered_while_cut(5, nodes, OnUnreachable::Admit) > 5);
     }
+}
+
+/// Below ten a member: what is held and no more, or an even share for each node that cannot reach the owner.
+#[test]
+fn a_small_limit_is_shared_out_in_a_partition_by_its_stated_bound_and_what_goes_beyond_is_told() {
+    for nodes in [4, 10] {
+        for limit in [1_u32, 5, 7, 3 * u32::try_from(nodes).expect("small")] {
+            for recalled in [false, true] {
+                let whole = u64::from(limit);
+                let strict = hammered_while_cut(limit, nodes, OnUnreachable::Refuse, recalled);
+                assert_eq!(strict, (whole, 0), "{limit} on {nodes} nodes");
+                let (shared, beyond) = hammered_while_cut(limit, nodes, OnUnreachable::Share, recalled);
+                let bound = whole + (nodes as u64 - 1) * whole.div_ceil(nodes as u64);
+                assert!((whole..=bound).contains(&shared), "{shared} of {limit} on {nodes} nodes");
+                assert!(shared - whole <= beyond, "{shared} of {limit} on {nodes} nodes, told: {beyond}");
+            }
+        }
+    }
+}
+
+/// Fail open has no bound but what is offered, and all of it is told.
+#[test]
+fn what_is_admitted_because_nobody_could_be_asked_is_told() {
+    for (limit, nodes) in [(5, 4), (100, 10)] {
+        let (admitted, beyond) = hammered_while_cut(limit, nodes, OnUnreachable::Admit, false);
+        assert!(admitted > u64::from(limit) && admitted - u64::from(limit) <= beyond, "{admitted}, {beyond}");
+    }
+}
+
+/// A star: each node speaks with the owners of its keys and says now and then that it lives. All pairs of 100 nodes
+/// took 16 to 21 KB a second and node for one counter (docs/decisions/013).
+#[test]
+fn a_hundred_nodes_share_a_counter_for_a_few_kilobytes_a_second_each() {
+    let mut world = World::new(1, Network::default(), options_for_a_grid(), 5_000);
+    world.tick_every(10_000, 50_000);
+    world.start_together(100);
+    let counter = world.add_limit(KEY, Limit::fixed_window(1_000, Period::SECOND));
+    // Half as much again as the limit, for three seconds.
+    for request in 0..4_500 {
+        world.hit(request * 37 % 100, counter, 1);
+        world.run_until(world.elapsed_us() + 667);
+    }
+    let tally = world.tally(counter).expect("it was added");
+    assert_eq!(tally.most_over(), 0);
+    assert!(tally.admitted >= 2_970, "only {} of 3,000", tally.admitted);
+    let bytes = world.sent.0 / 3 / 100;
+    assert!(bytes < 5_000, "{bytes} bytes a second and node");
 }
 
 /// A part of the 705 cells that the simulator runs (docs/mesh-simulation.md); all of them take half an hour.
@@ -151,7 +200,6 @@ fn a_sliding_window_weighs_what_all_nodes_admitted_in_the_last_one() {
     }
 }
 
-/// Seen failing on: lent tokens that take up no room.
 #[test]
 fn a_bucket_on_many_nodes_admits_what_one_bucket_would_and_hardly_less() {
     for (rate, burst, nodes) in [(100, 100, 5), (1_000, 100, 10), (100, 20, 10), (50, 1, 3)] {
@@ -169,5 +217,39 @@ fn a_bucket_on_many_nodes_admits_what_one_bucket_would_and_hardly_less() {
         assert_eq!(tally.most_over(), 0, "{limit}");
         let missed = tally.by_one.saturating_sub(tally.admitted);
         assert!(missed * 100 <= tally.by_one * 2, "{missed} of {} on {limit}, {nodes} nodes", tally.by_one);
+    }
+}
+
+/// A newcomer takes a bucket over and nobody asks until it is full there; then everybody asks at once. What the
+/// last owner had of it is worth nothing any more.
+///
+/// Seen failing on: a bucket that changes hands keeps what its holder had.
+#[test]
+fn a_bucket_that_changes_hands_admits_one_burst_and_not_one_for_each_owner() {
+    let limit = Limit::token_bucket(Rate::per_second(20).expect("a rate"), 40).expect("a bucket");
+    let names = |count: usize| Members::new((0..count).map(|index| NodeId::new(format!("n{index:03}"))));
+    let owner = |count: usize, key: Key| names(count).owner(key).map(|id| id.as_str().to_owned());
+    let taken_over = |key: &Key| owner(4, *key).as_deref() == Some("n003");
+    for key in (0..u64::MAX).map(|bits| Key::from_bits(bits, 11)).filter(taken_over).take(3) {
+        let mut world = world(3, &MeshOptions::default());
+        let counter = world.add_limit(key, limit);
+        for request in 0..24 {
+            world.hit(request % 3, counter, 1);
+            world.run_until(world.elapsed_us() + 40_000);
+        }
+        world.start(3);
+        world.run_until(10 * SECOND);
+        assert_eq!(world.node(0).and_then(|node| node.view()).map_or(0, |view| view.members().len()), 4);
+        for request in 0..400 {
+            world.hit(request % 4, counter, 1);
+        }
+        world.run_until(11 * SECOND);
+        for request in 0..400 {
+            world.hit(request % 4, counter, 1);
+        }
+        world.run_until(12 * SECOND);
+        let tally = world.tally(counter).expect("it was added");
+        assert_eq!(tally.most_over(), 0, "{} were admitted", tally.admitted);
+        assert!(tally.admitted >= 24 + 40, "only {}", tally.admitted);
     }
 }

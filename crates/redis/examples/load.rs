@@ -4,8 +4,8 @@
 //! `cargo run --release -p hivemind-redis --example load -- redis://host:port [threads] [at once] [decisions]`
 #![expect(clippy::print_stdout, clippy::expect_used, reason = "a program for a person at a terminal")]
 
-use hivemind_core::store::{Charge, Context, Key, KeySeed, Mode, Op, Parts, Sharing, Store};
-use hivemind_core::{Clock, Cost, Limit, Period, SystemClock};
+use hivemind_core::store::{Charge, Context, Key, KeySeed, Parts, Store};
+use hivemind_core::{Clock, Limit, Period, SystemClock};
 use hivemind_redis::{Availability, Options, RedisStore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,16 +61,7 @@ async fn ask(store: Arc<RedisStore>, left: Arc<AtomicU64>, client: u64) {
     let entries = [("client", name.as_str())];
     let parts = Parts { domain: "load", entries: &entries };
     let key = Key::new(&KeySeed::from_cluster_id("load"), parts, &limit, 0);
-    let charge = Charge {
-        key,
-        parts,
-        limit: &limit,
-        ordinal: 0,
-        cost: Cost::ONE,
-        op: Op::Spend,
-        mode: Mode::Enforce,
-        sharing: Sharing::default(),
-    };
+    let charge = Charge::spend(key, parts, &limit);
     while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
         let _ = store.decide(&[charge], Context::at(SystemClock.now())).await;
     }

@@ -2,6 +2,7 @@
 
 mod bounded;
 mod calls;
+mod descriptors;
 mod follow;
 mod gateway;
 mod listeners;
@@ -18,6 +19,7 @@ use crate::secrets;
 use crate::service::{HeaderNames, Options, Service};
 use crate::storage::{self, Storage};
 use crate::telemetry::{Stats, exposition};
+use crate::tls::Certificates;
 use anyhow::Context;
 use axum::http::header;
 use axum::routing::get;
@@ -31,6 +33,9 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+
+/// How long it takes at most to close what is still open when the grace period is over.
+const CUT_WITHIN: Duration = Duration::from_secs(1);
 
 /// Where the settings come from, and what they were at the start.
 pub(crate) struct Origin {
@@ -63,6 +68,7 @@ pub(crate) async fn run(settings: &Settings, origin: Origin) -> anyhow::Result<(
     let service = Service::new(Ruleset::default(), Arc::clone(&storage), seed, options(settings), stats);
     let service = Arc::new(service);
     let rules = load_first(settings, &service, &health)?;
+    descriptors::provide(settings);
     let listeners = Listeners::bind(settings).await?;
     tokio::spawn(sweep(Arc::clone(&storage), limiting.sweep_interval));
     screen::show(&listeners, settings);
@@ -75,15 +81,16 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     /// One for each that loads something anew.
-    hangups: [Signal; 2],
+    hangups: [Signal; 3],
 }
 
 impl Signals {
     fn listen() -> std::io::Result<Self> {
+        let hangup = || signal(SignalKind::hangup());
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            hangups: [signal(SignalKind::hangup())?, signal(SignalKind::hangup())?],
+            hangups: [hangup()?, hangup()?, hangup()?],
         })
     }
 }
@@ -151,6 +158,7 @@ async fn serve(
     let mut accepting = JoinSet::new();
     let calls = calls::start(settings, &rls, &health, grpc, grpc_uds, &stopped, &mut accepting).await?;
     let gateway = start_gateway(settings, &shared, gateway, redirect, &stopped, &mut accepting).await?;
+    let logs = gateway.as_ref().map(|of| Arc::clone(&of.gateway));
     let reloads = follow::follow(settings, origin, &shared, gateway, hangups);
     let admin = admin::router(Admin { service: rls, health: Arc::clone(&health), reloads });
     let metrics = metrics(settings, shared.service, shared.storage);
@@ -184,7 +192,20 @@ async fn serve(
     if tokio::time::timeout(settings.server.shutdown_grace, all).await.is_err() {
         tracing::warn!("some connections were still open after the grace period");
     }
+    if let Some(gateway) = logs {
+        // Whoever is cut off has a line in the log, too.
+        gateway.cut();
+        let cut = async { while accepting.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(CUT_WITHIN, cut).await;
+        gateway.flush().await;
+    }
     Ok(())
+}
+
+/// What of a gateway follows files.
+struct Followed {
+    gateway: Arc<front::gateway::Gateway>,
+    certificates: Option<Arc<Certificates>>,
 }
 
 /// The gateway, where one is configured.
@@ -195,18 +216,18 @@ async fn start_gateway(
     redirect: Option<Bounded<Tcp>>,
     stopped: &watch::Receiver<bool>,
     accepting: &mut JoinSet<()>,
-) -> anyhow::Result<Option<Arc<front::gateway::Gateway>>> {
-    let redis = settings.storage.redis.as_ref();
+) -> anyhow::Result<Option<Followed>> {
+    let (redis, workers) = (settings.storage.redis.as_ref(), settings.server.calls.workers);
     let (Some(settings), Some(listener)) = (&settings.gateway, listener) else { return Ok(None) };
     if let Some(redirect) = redirect {
         let https_port = listener.local_addr()?.port();
         accepting.spawn(gateway::redirect(redirect, https_port, stopped.clone()));
     }
-    let limiter = front::gateway::limiter(settings, &shared.storage, redis, shared.seed)?;
-    let running = gateway::Running::start(settings, listener, limiter, stopped).await?;
-    let gateway = Arc::clone(&running.gateway);
+    let limiting = front::gateway::limiter(settings, &shared.storage, redis, shared.seed)?;
+    let mut running = gateway::Running::start(settings, workers, listener, limiting, stopped).await?;
+    let (gateway, certificates) = (Arc::clone(&running.gateway), running.certificates.take());
     accepting.spawn(running.serve(stopped.clone()));
-    Ok(Some(gateway))
+    Ok(Some(Followed { gateway, certificates }))
 }
 
 fn metrics(settings: &Settings, service: Arc<Service>, storage: Arc<Storage>) -> axum::Router {

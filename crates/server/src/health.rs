@@ -16,6 +16,8 @@ pub(crate) struct Health {
     configuration_error: Mutex<Option<String>>,
     /// Keys of it that say something else than is in force, until a restart.
     restart: Mutex<Vec<String>>,
+    /// Certificates that are not in force, or that clients do not accept any more, soon or yet.
+    certificates: Mutex<Vec<String>>,
     /// Why limits hold for this node alone, or not at all, though they are to be shared.
     degraded: Mutex<Option<String>>,
 }
@@ -39,6 +41,11 @@ impl Health {
 
     pub(crate) fn configuration_refused(&self, why: String) {
         *self.configuration_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+
+    /// With a line for each certificate that something is the matter with.
+    pub(crate) fn certificates_are(&self, lines: Vec<String>) {
+        *self.certificates.lock().unwrap_or_else(PoisonError::into_inner) = lines;
     }
 
     /// The store that limits are shared in cannot be reached; it is ready all the same, since
@@ -91,6 +98,8 @@ impl Health {
             let text = "the configuration on disk is refused, that from before is in force";
             lines.push(format!("{text}:\n{error}"));
         }
+        let certificates = self.certificates.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.extend(certificates.iter().map(|line| format!("certificates: {line}")));
         lines.join("\n") + "\n"
     }
 }

@@ -17,10 +17,10 @@ mod reload;
 mod replay;
 mod ruleset;
 mod secrets;
+mod seldom;
 mod service;
 mod storage;
 mod telemetry;
-#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the gateway uses it, once it is there"))]
 mod tls;
 
 use std::process::ExitCode;

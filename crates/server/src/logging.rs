@@ -22,7 +22,13 @@ pub(crate) fn start(observability: &Observability, tells_refusals: bool) {
         LogFormat::Text => false,
         LogFormat::Auto => !std::io::stderr().is_terminal(),
     };
-    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(false);
+    // A line that cannot be written is lost. To say so it would be written to standard error, by a macro
+    // that panics where nobody reads that any more: the process would end with its log's reader.
+    let log = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .log_internal_errors(false);
     if json {
         log.json().finish().with(sources(level, tells_refusals)).init();
     } else {

@@ -4,15 +4,19 @@
 mod configuration;
 mod request;
 mod rules;
+mod tls;
 
 pub(crate) use configuration::{Configuration, ConfigurationFile, PutInForce};
-pub(crate) use request::{Outcome, Reloads};
+pub(crate) use request::{Outcome, Reloads, Request};
 pub(crate) use rules::{RuleFiles, accepted, refused};
+pub(crate) use tls::TlsFiles;
 
-use crate::config::Problems;
+use hivemind_core::{Clock, SystemClock, Timestamp};
 use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecursiveMode, Watcher};
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
@@ -26,17 +30,23 @@ const SETTLE_AT_MOST: Duration = Duration::from_secs(1);
 pub(crate) trait Followed: Send + 'static {
     /// Everything on disk, read once: what is compared is what is loaded.
     type Texts;
+    /// What is wrong with it.
+    type Trouble: fmt::Display;
 
-    fn path(&self) -> &Path;
+    /// The files, or folders of files, as they are named now.
+    fn paths(&self) -> Vec<PathBuf>;
 
     /// What is on disk, and a number that is equal for equal texts.
-    fn read(&self) -> Result<(u64, Self::Texts), Problems>;
+    fn read(&self) -> Result<(u64, Self::Texts), Self::Trouble>;
 
     /// Puts it in force, whole, and says what has to be known of it; or says why nothing changed.
-    fn load(&mut self, texts: Self::Texts) -> Result<Vec<String>, Problems>;
+    fn load(&mut self, texts: Self::Texts) -> Result<Vec<String>, Self::Trouble>;
 
     /// Says everywhere that what is on disk is not in force.
-    fn refuse(&mut self, problems: &Problems);
+    fn refuse(&mut self, problems: &Self::Trouble);
+
+    /// Told at each look what time it is: for what changes by that alone.
+    fn passes(&mut self, _now: Timestamp) {}
 }
 
 /// Follows files, and loads them anew when it is told to.
@@ -46,21 +56,21 @@ pub(crate) struct Follower<F> {
     pub(crate) loaded: Option<u64>,
     pub(crate) interval: Duration,
     pub(crate) hangups: Signal,
-    pub(crate) requests: mpsc::Receiver<request::Request>,
+    pub(crate) requests: mpsc::Receiver<Request>,
 }
 
 /// Why to look at the files.
 enum Reason {
     Change,
     Hangup,
-    Request(request::Request),
+    Request(Request),
 }
 
 impl<F: Followed> Follower<F> {
     /// Follows the files for ever.
     pub(crate) async fn run(mut self) {
         let (tell, mut changes) = mpsc::channel(1);
-        let mut watcher = watch(self.followed.path(), tell.clone());
+        let mut watcher = watch(&self.followed.paths(), &tell);
         let mut net = tokio::time::interval(self.interval);
         net.tick().await; // The first comes at once, and everything has just been loaded.
         let mut seen = Seen { fingerprint: self.loaded, trouble: None };
@@ -69,10 +79,11 @@ impl<F: Followed> Follower<F> {
             // Files may be slow; the other tasks of this thread are not to wait for them.
             let was_in_trouble = seen.trouble.is_some();
             tokio::task::block_in_place(|| self.look(&mut seen, reason));
+            self.followed.passes(SystemClock.now());
             // A folder that was away is another one now, and nobody watches it.
             if was_in_trouble && seen.trouble.is_none() {
                 drop(watcher.take());
-                watcher = watch(self.followed.path(), tell.clone());
+                watcher = watch(&self.followed.paths(), &tell);
             }
             reason = tokio::select! {
                 _ = self.hangups.recv() => Reason::Hangup,
@@ -80,7 +91,7 @@ impl<F: Followed> Follower<F> {
                 _ = net.tick() => {
                     // Nor where it was away for less than a look.
                     drop(watcher.take());
-                    watcher = watch(self.followed.path(), tell.clone());
+                    watcher = watch(&self.followed.paths(), &tell);
                     Reason::Change
                 }
                 Some(()) = changes.recv() => {
@@ -130,28 +141,37 @@ async fn settled(changes: &mut mpsc::Receiver<()>) {
 }
 
 /// Tells of anything that happens beside the files. Without events the interval still finds changes.
-fn watch(path: &Path, changed: mpsc::Sender<()>) -> Option<notify::RecommendedWatcher> {
+fn watch(paths: &[PathBuf], changed: &mpsc::Sender<()>) -> Option<notify::RecommendedWatcher> {
+    let changed = changed.clone();
     let tell = move |event: notify::Result<Event>| {
         if !event.is_ok_and(|event| is_reading(event.kind)) {
             let _ = changed.try_send(()); // A full channel means that a look is due already.
         }
     };
-    // A rename puts another file in the place of the watched one, so its folder is watched, and that alone.
-    let (folder, depth) = match path.parent() {
-        _ if path.is_dir() => (path, RecursiveMode::Recursive),
-        Some(parent) if parent != Path::new("") => (parent, RecursiveMode::NonRecursive),
-        _ => (Path::new("."), RecursiveMode::NonRecursive),
+    let unwatched = |folder: &Path, error: notify::Error| {
+        let folder = folder.display();
+        tracing::warn!(%error, %folder, "the folder cannot be watched; changes are found at the interval");
     };
-    let watcher = notify::recommended_watcher(tell).and_then(|mut watcher| {
-        watcher.watch(folder, depth)?;
-        Ok(watcher)
-    });
-    let folder = folder.display();
-    watcher
-        .map_err(
-            |error| tracing::warn!(%error, %folder, "the folder cannot be watched; changes are found at the interval"),
-        )
-        .ok()
+    let folders: BTreeSet<(&Path, bool)> = paths.iter().map(|path| folder_of(path)).collect();
+    let watcher = notify::recommended_watcher(tell);
+    let mut watcher = watcher.map_err(|error| unwatched(Path::new(""), error)).ok()?;
+    for (folder, is_deep) in folders {
+        let depth = if is_deep { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
+        if let Err(error) = watcher.watch(folder, depth) {
+            unwatched(folder, error);
+        }
+    }
+    Some(watcher)
+}
+
+/// Where to look for changes of a file, and whether also in what is below. A rename puts another file in the
+/// place of the watched one, so its folder is watched, and that alone.
+fn folder_of(path: &Path) -> (&Path, bool) {
+    match path.parent() {
+        _ if path.is_dir() => (path, true),
+        Some(parent) if parent != Path::new("") => (parent, false),
+        _ => (Path::new("."), false),
+    }
 }
 
 /// Whether an event tells only that somebody reads, as every look of ours does.

@@ -5,16 +5,20 @@
 //! A handshake that fails is told at debug level only: whoever scans the network fails one after the
 //! other, and must not fill the log with it.
 
+mod certificate;
 mod certificates;
 mod error;
 mod pem;
 pub(crate) mod redirect;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod validity;
 
-pub(crate) use certificates::{CertificateFiles, Certificates, Changed, Warning};
+pub(crate) use certificate::{CertificateFiles, Warning};
+pub(crate) use certificates::{Certificates, Renewal};
 pub(crate) use error::{HandshakeError, TlsError};
+pub(crate) use trust::{Trust, Trusted};
 
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
@@ -84,16 +88,8 @@ pub(crate) fn server_config(
     Ok(Arc::new(config))
 }
 
-/// How an upstream is called: its certificate is checked with this CA, or with those that the
-/// system trusts.
-pub(crate) fn client_config(
-    ca: Option<&Path>,
-    protocols: &[Protocol],
-) -> Result<Arc<ClientConfig>, TlsError> {
-    let roots = match ca {
-        Some(file) => roots_of(file)?,
-        None => system_roots()?,
-    };
+/// How somebody is called whose certificate one of these CAs has to have signed.
+fn client_config(roots: Arc<RootCertStore>, protocols: &[Protocol]) -> Result<Arc<ClientConfig>, TlsError> {
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])?
         .with_root_certificates(roots)

@@ -9,6 +9,7 @@ use hivemind_core::{Limit, LimitError, Period, Rate};
 use http::{HeaderMap, HeaderValue};
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a limit counts.
@@ -72,6 +73,9 @@ impl fmt::Display for LimitKind {
     }
 }
 
+/// The parts of a name of a counter of a guard of one place.
+const GUARD_OF_PLACE: [&str; 3] = ["service", "endpoint", "address"];
+
 /// A limit in force.
 pub(crate) struct Bucket {
     pub(crate) kind: LimitKind,
@@ -82,6 +86,10 @@ pub(crate) struct Bucket {
     pub(crate) endpoint: Box<str>,
     pub(crate) prefix: KeyPrefix,
     pub(crate) dry_run: bool,
+    /// What an address may spend of it under whatever names, where that is less than the guard of everything.
+    pub(crate) guard: Option<Arc<Bucket>>,
+    /// Of a guard: whether it is that of one place, and not of everything.
+    pub(crate) is_of_place: bool,
     /// In delay mode, the part of a bucket's time to refill that holds nobody back.
     pub(crate) undelayed: Option<Duration>,
     pub(crate) policy: Policy,
@@ -141,9 +149,25 @@ impl Bucket {
             endpoint: place.endpoint.into(),
             prefix,
             dry_run: whole.dry_run.unwrap_or_default(),
+            guard: None,
+            is_of_place: false,
             undelayed,
             policy: Policy::new(place, &limit),
         })
+    }
+
+    /// A guard for what is charged to a bucket in this place, counted apart from all others.
+    pub(crate) fn guard_of(
+        seed: &KeySeed,
+        place: &Place<'_>,
+        whole: PartialLimit,
+        limit: Limit,
+    ) -> Result<Self, LimitsError> {
+        // Connections are counted apart from requests, and so are their addresses.
+        let endpoint = if place.kind == LimitKind::Http { place.endpoint } else { place.kind.domain() };
+        let of = Place { kind: LimitKind::IpGuard, service: place.service, endpoint };
+        let prefix = KeyPrefix::new(seed, of.kind.domain(), GUARD_OF_PLACE, &limit, 0);
+        Ok(Self { prefix, is_of_place: true, ..Self::new(seed, &of, whole, limit)? })
     }
 
     /// How long an admitted request is held back, by what the bucket then misses.

@@ -48,6 +48,7 @@ mod retry_after;
 mod service;
 mod service_limits;
 mod settle;
+pub mod tokens;
 mod trust;
 pub mod websocket;
 

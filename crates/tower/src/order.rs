@@ -6,7 +6,7 @@ use crate::address_text::AddressText;
 use crate::bucket::{Bucket, LimitKind};
 use crate::client::Client;
 use crate::resolved::Resolved;
-use hivemind_core::store::{Charge, Key, Mode, Op, Parts, Sharing};
+use hivemind_core::store::{Charge, Key, Mode, Op, Parts};
 use hivemind_core::{Cost, Entry};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -44,7 +44,9 @@ impl Order {
             LimitKind::Http => bucket.prefix.key([counted_for, &bucket.endpoint, client.name()]),
             _ => bucket.prefix.key([counted_for, client.name()]),
         };
-        let guard = guard.filter(|_| !client.is_by_address()).map(|guard| Guard::new(guard, &client));
+        // The narrower of two: that of everything, or of what is charged.
+        let guard = guard.filter(|_| !client.is_by_address()).map(|all| bucket.guard.as_ref().unwrap_or(all));
+        let guard = guard.map(|guard| Guard::new(guard, service, &client));
         Self { client, service: Arc::clone(service), bucket: Arc::clone(bucket), guard, key }
     }
 
@@ -89,8 +91,13 @@ impl Order {
             LimitKind::Http => ([service, ("endpoint", &self.bucket.endpoint), client], 3),
             _ => ([service, client, ("", "")], 2),
         };
-        let guard = ("address", self.guard.as_ref().map_or("", |guard| guard.address.as_str()));
-        Names { own: own.0, count: own.1, guard: [guard] }
+        let address = ("address", self.guard.as_ref().map_or("", |guard| guard.address.as_str()));
+        let of_place = self.guard.as_ref().filter(|guard| guard.bucket.is_of_place);
+        let guard = match of_place {
+            Some(guard) => ([service, ("endpoint", &*guard.bucket.endpoint), address], 3),
+            None => ([address, ("", ""), ("", "")], 1),
+        };
+        Names { own: own.0, count: own.1, guard: guard.0, guard_count: guard.1 }
     }
 
     /// One charge for each of its counters, the client's own first.
@@ -104,20 +111,14 @@ impl Order {
         let charge = |bucket: &'a Bucket, key, entries, cost| {
             let parts = Parts { domain: bucket.kind.domain(), entries };
             let mode = if bucket.dry_run { Mode::Shadow } else { Mode::Enforce };
-            Charge {
-                key,
-                parts,
-                limit: &bucket.limit,
-                ordinal: 0,
-                cost,
-                op,
-                mode,
-                sharing: Sharing::default(),
-            }
+            Charge { cost, op, mode, ..Charge::spend(key, parts, &bucket.limit) }
         };
         let own = charge(&self.bucket, self.key, names.own.get(..names.count).unwrap_or_default(), own_cost);
         let guard = self.guard.as_ref();
-        let guard = guard.map(|guard| charge(&guard.bucket, guard.key, &names.guard, guard_cost));
+        let guard = guard.map(|guard| {
+            let entries = names.guard.get(..names.guard_count).unwrap_or_default();
+            charge(&guard.bucket, guard.key, entries, guard_cost)
+        });
         std::iter::once(own).chain(guard).collect()
     }
 }
@@ -126,13 +127,19 @@ impl Order {
 pub(crate) struct Names<'a> {
     own: [Entry<'a>; 3],
     count: usize,
-    guard: [Entry<'a>; 1],
+    guard: [Entry<'a>; 3],
+    guard_count: usize,
 }
 
 impl Guard {
-    fn new(bucket: &Arc<Bucket>, client: &Client) -> Self {
+    fn new(bucket: &Arc<Bucket>, service: &str, client: &Client) -> Self {
         let address = AddressText::of(client.address());
-        let key = bucket.prefix.key([address.as_str()]);
+        let counted_for = bucket.service.as_deref().unwrap_or(service);
+        let key = if bucket.is_of_place {
+            bucket.prefix.key([counted_for, &bucket.endpoint, address.as_str()])
+        } else {
+            bucket.prefix.key([address.as_str()])
+        };
         Self { bucket: Arc::clone(bucket), address, key }
     }
 }

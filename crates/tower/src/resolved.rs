@@ -83,13 +83,13 @@ impl Service {
 
 impl Resolved {
     pub(crate) fn new(limits: &Limits, seed: &KeySeed) -> Result<Self, LimitsError> {
-        let mut resolving = Resolving { limits, seed, effective: Vec::new() };
-        let platform = resolving.service(None)?;
-        let mut services = HashMap::with_capacity(limits.services.len());
-        for service in &limits.services {
-            services.insert(service.name.as_str().into(), resolving.service(Some(service))?);
-        }
-        let guard = resolving.guard()?;
+        // Twice: what is stricter than the guard is known when there is one, which is when all limits are.
+        let mut widest = Resolving { limits, seed, guard: None, effective: Vec::new() };
+        widest.services()?;
+        let guard = widest.guard()?;
+        let mut resolving = Resolving { limits, seed, guard: guard.clone(), effective: Vec::new() };
+        let (platform, services) = resolving.services()?;
+        resolving.effective.extend(widest.effective.pop().filter(|of| of.kind == LimitKind::IpGuard));
         Ok(Self {
             enabled: limits.enabled,
             services,
@@ -125,10 +125,22 @@ impl Resolved {
 struct Resolving<'a> {
     limits: &'a Limits,
     seed: &'a KeySeed,
+    /// The guard of everything, where it is known already.
+    guard: Option<Arc<Bucket>>,
     effective: Vec<EffectiveLimit>,
 }
 
 impl Resolving<'_> {
+    /// The platform, and all services by their names.
+    fn services(&mut self) -> Result<(Service, HashMap<Box<str>, Service>), LimitsError> {
+        let platform = self.service(None)?;
+        let mut services = HashMap::with_capacity(self.limits.services.len());
+        for service in &self.limits.services {
+            services.insert(service.name.as_str().into(), self.service(Some(service))?);
+        }
+        Ok((platform, services))
+    }
+
     fn service(&mut self, service: Option<&ServiceLimits>) -> Result<Service, LimitsError> {
         let limits = self.limits;
         let name = service.map(|service| service.name.as_str());
@@ -220,7 +232,35 @@ impl Resolving<'_> {
         };
         let limit = limit_of(capped).map_err(wrong)?;
         self.effective.push(EffectiveLimit::new(place, configured, limit));
-        Bucket::new(self.seed, place, whole, limit).map(Arc::new)
+        let mut bucket = Bucket::new(self.seed, place, whole, limit)?;
+        bucket.guard = self.own_guard(place, &bucket)?;
+        Ok(Arc::new(bucket))
+    }
+
+    /// The guard of what is charged to a bucket, where it is stricter than that of everything: else whoever makes
+    /// up names could spend at a strict endpoint what a generous one allows.
+    fn own_guard(&self, place: &Place<'_>, bucket: &Bucket) -> Result<Option<Arc<Bucket>>, LimitsError> {
+        let times = match self.limits.ip_guard {
+            IpGuard::Off => return Ok(None),
+            IpGuard::Times(times) => times,
+            IpGuard::Limit(_) => IpGuard::USUAL_TIMES,
+        };
+        let (Some(all), LimitKind::Http | LimitKind::WsConnection) = (&self.guard, place.kind) else {
+            return Ok(None);
+        };
+        // What refuses nobody is guarded by what does.
+        if bucket.dry_run {
+            return Ok(None);
+        }
+        let limit = &bucket.limit;
+        let whole = times_as_wide(limit.requests(), limit.period().length(), limit.burst(), times);
+        let whole = whole.dry_run(all.dry_run);
+        let wrong = |error| LimitsError::Limit { place: place.to_string(), kind: place.kind, error };
+        let guard = Bucket::guard_of(self.seed, place, whole, limit_of(whole).map_err(wrong)?)?;
+        let (rate, burst) = (by_rate(&guard.limit, &all.limit), guard.limit.burst().cmp(&all.limit.burst()));
+        // Stricter in one way and wider in the other would be a way around the guard of everything.
+        let is_stricter = rate.is_le() && burst.is_le() && (rate.is_lt() || burst.is_lt());
+        Ok(is_stricter.then(|| Arc::new(guard)))
     }
 
     /// After all others, since it is wide enough for the widest of them.
@@ -246,13 +286,18 @@ impl Resolving<'_> {
         let (requests, window) =
             widest.map_or((0, Duration::from_secs(60)), |limit| (limit.requests(), limit.period().length()));
         let burst = http().map(|limit| limit.burst()).max().unwrap_or_default();
-        PartialLimit::new()
-            .requests(requests.saturating_mul(times).max(1))
-            .window(window)
-            // More than a bucket can hold is as good as what it can.
-            .burst(burst.saturating_mul(times).clamp(1, i32::MAX.cast_unsigned()))
-            .algorithm(Algorithm::TokenBucket)
+        times_as_wide(requests, window, burst, times)
     }
+}
+
+/// A bucket that admits so many times as much.
+fn times_as_wide(requests: u32, window: Duration, burst: u32, times: u32) -> PartialLimit {
+    PartialLimit::new()
+        .requests(requests.saturating_mul(times).max(1))
+        .window(window)
+        // More than a bucket can hold is as good as what it can.
+        .burst(burst.saturating_mul(times).clamp(1, i32::MAX.cast_unsigned()))
+        .algorithm(Algorithm::TokenBucket)
 }
 
 fn is_name(name: &str) -> bool {

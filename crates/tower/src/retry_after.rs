@@ -71,7 +71,7 @@ fn whole_seconds(wait: Duration) -> NonZeroU64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hivemind_core::store::{Charge, Context, Key, KeySeed, LocalStore, MemoryStore, Mode, Op, Sharing};
+    use hivemind_core::store::{Charge, Context, Key, KeySeed, LocalStore, MemoryStore};
     use hivemind_core::store::{Parts, StoreOptions, Verdict};
     use hivemind_core::{Cost, Limit};
     use hivemind_core::{Period, Rate, Timestamp};
@@ -138,16 +138,7 @@ mod tests {
         let entries = [("client", "one")];
         let parts = Parts { domain: "api", entries: &entries };
         let key = Key::new(&KeySeed::from_cluster_id("test"), parts, limit, 0);
-        let charge = Charge {
-            key,
-            parts,
-            limit,
-            ordinal: 0,
-            cost: Cost::new(cost),
-            op: Op::Spend,
-            mode: Mode::Enforce,
-            sharing: Sharing::default(),
-        };
+        let charge = Charge { cost: Cost::new(cost), ..Charge::spend(key, parts, limit) };
         store.decide_now(&[charge], Context::at(now)).each()[0]
     }
 

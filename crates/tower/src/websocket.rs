@@ -10,10 +10,11 @@ use crate::limiter::Shared;
 use crate::open_connections::OpenConnection;
 use crate::refusal_log::Exceeded;
 use crate::retry_after::RetryAfter;
+use crate::tokens::has_token;
 use hivemind_core::Cost;
 use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::store::Key;
-use http::header::{CONNECTION, HeaderMap, HeaderName, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::header::{CONNECTION, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
 use http::request::Parts;
 use http::{Method, Version};
 use std::borrow::Cow;
@@ -193,10 +194,4 @@ pub(crate) fn is_handshake(parts: &Parts) -> bool {
         Method::CONNECT => headers.contains_key(SEC_WEBSOCKET_VERSION),
         _ => false,
     }
-}
-
-fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
-    let lines = headers.get_all(name).iter();
-    let mut tokens = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
-    tokens.any(|of| of.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }

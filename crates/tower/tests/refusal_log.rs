@@ -161,3 +161,14 @@ fn a_disk_that_stalls_holds_up_no_request() {
     assert!(!log.flush(Duration::ZERO));
     drop(reader); // The pipe breaks, and the log can end.
 }
+
+// Seen failing on: standard output written to by a handle of its own, in the middle of others' lines.
+#[test]
+fn a_line_on_standard_output_waits_for_whoever_is_writing_there() {
+    let log = RefusalLog::standard_output().unwrap();
+    let writing = std::io::stdout().lock();
+    refuse(&log, Some("203.0.113.50"), "/login", 1_794_769_200_123);
+    assert!(!log.flush(Duration::from_millis(300)), "it was written in the middle of another line");
+    drop(writing);
+    assert!(log.flush(DEADLINE));
+}

@@ -4,7 +4,7 @@
 use super::block_on;
 use crate::key::{Key, KeySeed, Parts};
 use crate::limit::{Limit, Period, Rate};
-use crate::store::{Charge, Context, Mode, OnRefusal, Op, Sharing, Store};
+use crate::store::{Charge, Context, Mode, OnRefusal, Op, Store};
 use crate::time::Timestamp;
 use crate::verdict::{Cost, Outcome, Verdict};
 use Mode::{Enforce, Quota, Shadow};
@@ -188,16 +188,7 @@ pub(super) fn hold<S: Store>(store: &S, table: &Table) {
         let charges = asks.iter().zip(&entries).filter_map(|(&(counter, op, mode, units), entries)| {
             let (parts, limit) = (Parts { domain: &domain, entries }, table.limits.get(counter)?);
             let key = Key::new(&seed, parts, limit, 0);
-            Some(Charge {
-                key,
-                parts,
-                limit,
-                ordinal: 0,
-                cost: Cost::new(units),
-                op,
-                mode,
-                sharing: Sharing::default(),
-            })
+            Some(Charge { cost: Cost::new(units), op, mode, ..Charge::spend(key, parts, limit) })
         });
         let context = Context { on_refusal: table.on_refusal, ..Context::at(Timestamp::from_millis(*at_ms)) };
         let decided = block_on(store.decide(&charges.collect::<Vec<_>>(), context));

@@ -3,7 +3,7 @@
 
 use crate::key::{Key, KeySeed, Parts};
 use crate::limit::Limit;
-use crate::store::{Charge, Context, Mode, OnRefusal, Op, Sharing};
+use crate::store::{Charge, Context, Mode, OnRefusal, Op};
 use crate::time::Timestamp;
 use crate::verdict::{Cost, Outcome, Verdicts};
 use std::time::Duration;
@@ -150,14 +150,10 @@ impl Ask {
 
     fn charge<'a>(&self, (key, parts, limit): &(Key, Parts<'a>, &'a Limit)) -> Charge<'a> {
         Charge {
-            key: *key,
-            parts: *parts,
-            limit,
-            ordinal: 0,
             cost: self.amount.under(limit),
             op: self.op,
             mode: self.mode,
-            sharing: Sharing::default(),
+            ..Charge::spend(*key, *parts, limit)
         }
     }
 }

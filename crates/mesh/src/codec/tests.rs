@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::dictionary::{Heard, Spoken};
+use crate::member::Member;
+use crate::owner::NodeId;
+use crate::view::{Base, Round, View};
 use hivemind_core::Period;
 use hivemind_core::store::Key;
 use hivemind_core::testing::{cases, limits};
@@ -10,14 +13,20 @@ use proptest::prelude::*;
 
 fn header() -> impl Strategy<Value = Header> {
     let head = prop_oneof![Just(None), any::<u64>().prop_map(|id| Some(ViewId(id)))];
-    (any::<u64>(), 0..u64::MAX / 2_000_000, head, any::<bool>(), any::<u32>(), any::<u64>()).prop_map(
-        |(generation, us, head, leaving, known, to)| Header {
+    let echo = any::<(u64, u64)>().prop_map(|(time_us, held_us)| Some(Echo { time_us, held_us }));
+    let slew = prop_oneof![Just(0), any::<i64>()];
+    let runs = (any::<u64>(), any::<u64>(), prop_oneof![Just(None), echo], slew);
+    (runs, 0..u64::MAX / 2_000_000, head, any::<bool>(), any::<u32>()).prop_map(
+        |((generation, to, echo, slew_us), us, head, leaving, known)| Header {
             generation: Generation(generation),
             time: Timestamp::from_nanos(us * 1_000),
             head,
             leaving,
+            rules: known / 3,
             known,
             to: Generation(to),
+            echo,
+            slew_us,
         },
     )
 }
@@ -32,29 +41,33 @@ fn place() -> impl Strategy<Value = Place> {
 }
 
 fn report(bucket: bool) -> impl Strategy<Value = Report> {
-    (any::<u64>(), any::<u64>(), any::<u64>(), 0..u64::MAX >> 1, 0..3_u64, any::<bool>()).prop_map(
-        move |(serial, spent, returned, granted_seen, refused, eventual)| Report {
+    (any::<[u64; 3]>(), 0..u64::MAX >> 1, 0..3_u64, 0..3_u64, 0..2_u64, 0..3_u64, any::<bool>()).prop_map(
+        move |([serial, spent, returned], granted_seen, refused, refunded, given, owed, eventual)| Report {
             serial: if bucket { serial } else { 0 },
             spent,
             returned,
             granted_seen,
             refused,
+            refunded,
+            given,
+            owed,
+            birth: given << 40,
             eventual,
         },
     )
 }
 
 fn word(bucket: bool) -> impl Strategy<Value = Word> {
-    (any::<u64>(), 0..u64::MAX >> 1, any::<u64>(), any::<i64>(), any::<u64>(), any::<bool>()).prop_map(
-        move |(serial, granted, returned_seen, left, others, recall)| Word {
+    (any::<u64>(), 0..u64::MAX >> 2, any::<u64>(), any::<i64>(), any::<u64>(), any::<bool>(), 0..3_u64)
+        .prop_map(move |(serial, granted, settled_seen, left, others, recall, resets)| Word {
             serial: if bucket { serial } else { 0 },
             granted,
-            returned_seen,
+            settled_seen,
             left,
             others,
             recall,
-        },
-    )
+            resets,
+        })
 }
 
 fn want() -> impl Strategy<Value = Want> {
@@ -62,8 +75,11 @@ fn want() -> impl Strategy<Value = Want> {
         (any::<u64>(), any::<u64>()).prop_map(|(need, ahead)| Want::Lend { need, ahead }),
         (proptest::sample::select(ACTIONS.to_vec()), any::<u64>())
             .prop_map(|(action, cost)| Want::Do { action, cost }),
+        (proptest::sample::select(ACTIONS.to_vec()), any::<u64>())
+            .prop_map(|(action, cost)| Want::Tell { action, cost }),
         Just(Want::Look),
         Just(Want::Forget),
+        any::<u64>().prop_map(|of| Want::Undo { of }),
     ]
 }
 
@@ -93,10 +109,11 @@ fn reply() -> impl Strategy<Value = Reply> {
 
 fn view() -> impl Strategy<Value = View> {
     let member = || ("[a-z]{1,9}", any::<u64>()).prop_map(|(id, run)| Member::new(NodeId::new(id), run));
-    (any::<u64>(), any::<u64>(), any::<u32>(), vec(member(), 0..9), vec(member(), 0..4)).prop_map(
-        |(base, fence, number, members, gone)| {
+    ((any::<u64>(), 0..9_u64), any::<u64>(), any::<u32>(), vec(member(), 0..9), vec(member(), 0..4)).prop_map(
+        |((base, height), fence, number, members, gone)| {
             let round = Round { number, proposer: NodeId::new("p") };
-            View::new(Some(ViewId(base)), Timestamp::from_nanos(fence), round, members, gone)
+            let base = Base { id: ViewId(base), height };
+            View::new(Some(base), Timestamp::from_nanos(fence), round, members, gone)
         },
     )
 }
@@ -121,10 +138,11 @@ fn item() -> impl Strategy<Value = Item> {
             }),
         ]
     });
-    let votes = (any::<u128>(), any::<u128>(), any::<u128>());
+    let votes = || (any::<u128>(), any::<u128>(), any::<u128>());
     prop_oneof![
         6 => about,
-        1 => (view(), votes).prop_map(|(view, votes)| Item::Motion { view, votes }),
+        1 => (view(), votes()).prop_map(|(view, votes)| Item::Motion { view, votes }),
+        1 => (any::<u64>(), votes()).prop_map(|(view, votes)| Item::Vote { view: ViewId(view), votes }),
         1 => (any::<u64>(), any::<u64>(), vec(view(), 0..4)).prop_map(|(founded, id, views)| Item::Chain {
             root: Root { founded: Timestamp::from_nanos(founded), id: ViewId(id) },
             views,
@@ -166,6 +184,8 @@ proptest! {
     }
 
     /// Whatever comes is read or refused; a panic would end the test.
+    ///
+    /// Seen failing on: a name that is as long as it says.
     #[test]
     fn no_bytes_make_the_decoder_panic(bytes in vec(any::<u8>(), 0..400), header in header(), items in vec(item(), 0..6), flips in vec((any::<prop::sample::Index>(), any::<u8>()), 0..8)) {
         let _ = read_all(&bytes, &mut Heard::default());
@@ -186,6 +206,8 @@ proptest! {
 }
 
 /// What the mesh costs on the wire: an update of a counter that both sides have a name for.
+///
+/// Seen failing on: a counter that is spelt out each time.
 #[test]
 fn an_update_takes_8_to_12_bytes() {
     let limit = Limit::fixed_window(1_000, Period::SECOND);
@@ -195,8 +217,11 @@ fn an_update_takes_8_to_12_bytes() {
         time,
         head: Some(ViewId(5)),
         leaving: false,
+        rules: 7,
         known: 0,
         to: Generation(1),
+        echo: None,
+        slew_us: 0,
     };
     let (mut spoken, mut heard) = (Spoken::default(), Heard::default());
     let items: Vec<Item> = (0..5_000_u64)

@@ -4,25 +4,19 @@
 
 use super::Node;
 use crate::batch::Owed;
-use crate::options::OnUnreachable;
 use crate::shelf::NoPage;
-use hivemind_core::store::{Charge, Context, Key, LocalStore, Mode, Op, Parts, Sharing, Verdict};
-use hivemind_core::{Cost, Limit, Period, Rate};
+use hivemind_core::store::{Charge, Context, Key, LocalStore, Mode, Op, Parts, Verdict};
+use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
 
 const NOBODY: Parts<'static> = Parts { domain: "", entries: &[] };
 
 impl Node {
     /// What a counter that is kept here alone may admit.
-    pub(super) fn limit_alone(&self, charge: &Owed, why: NoPage) -> Limit {
-        if why != NoPage::NoView {
-            return charge.limit;
-        }
-        let members = self.council.head().map_or(self.links.len() + 1, |head| head.members().len());
-        let members = u32::try_from(members.max(1)).unwrap_or(u32::MAX);
-        match charge.on_unreachable {
-            OnUnreachable::Share => evenly(&charge.limit, members),
-            OnUnreachable::Refuse => Limit::fixed_window(0, charge.limit.period()),
-            OnUnreachable::Admit => Limit::fixed_window(u32::MAX, charge.limit.period()),
+    pub(super) fn limit_alone(charge: &Owed, why: NoPage) -> Limit {
+        match why {
+            NoPage::Full | NoPage::Unshared => charge.limit,
+            // Without a view nothing is kept here (`find_without_view`).
+            NoPage::NoView => Limit::fixed_window(0, charge.limit.period()),
         }
     }
 
@@ -67,27 +61,33 @@ impl Node {
         }
         if committed {
             let spent = places.filter(|(charge, limit)| charge.op == Op::Spend && **limit != charge.limit);
-            self.beyond_rights += spent.map(|(charge, _)| charge.cost).sum::<u64>();
+            let spent = spent.fold(0, |sum: u64, (charge, _)| sum.saturating_add(charge.cost));
+            self.beyond_rights = self.beyond_rights.saturating_add(spent);
         }
+    }
+}
+
+impl Node {
+    /// Gives back what was spent of a counter kept here alone.
+    pub(super) fn refund_alone(&mut self, charge: &Owed, limit: &Limit, now: Timestamp) {
+        let refund = Owed { op: Op::Refund, ..*charge };
+        self.local.0.decide_now(&[as_charge(&refund, limit)], Context::at(now));
     }
 }
 
 /// Whether the batch commits was decided already, so no refusal may stop it.
 fn as_charge<'a>(charge: &Owed, limit: &'a Limit) -> Charge<'a> {
     Charge {
-        key: charge.key,
-        parts: NOBODY,
-        limit,
-        ordinal: 0,
         cost: Cost::new(charge.cost),
         op: charge.op,
         mode: Mode::Shadow,
-        sharing: Sharing::default(),
+        ..Charge::spend(charge.key, NOBODY, limit)
     }
 }
 
 /// An even share of a limit, at least one.
-fn evenly(limit: &Limit, members: u32) -> Limit {
+pub(super) fn evenly(limit: &Limit, members: usize) -> Limit {
+    let members = u32::try_from(members.max(1)).unwrap_or(u32::MAX);
     let share = |amount: u32| amount.div_ceil(members).max(u32::from(amount > 0));
     match limit {
         Limit::SlidingWindow(_) => Limit::sliding_window(share(limit.requests()), limit.period()),

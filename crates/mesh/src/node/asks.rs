@@ -2,9 +2,8 @@
 //! or recalls what lies unspent elsewhere and lets the ask wait for it a moment, or says that
 //! there is nothing; that is remembered, so a flood of refusals is no flood of asks.
 
-use super::decide::{Attempt, Try};
-use super::remote::{Stage, Unseen};
-use super::{EARLY, Lane, Node, Output, Ticket};
+use super::remote::Unseen;
+use super::{Node, Ticket};
 use crate::batch::{Owed, Trial};
 use crate::codec::tag_at;
 use crate::dictionary::Subject;
@@ -12,14 +11,16 @@ use crate::frame::{Item, Place, Reply, Report, Want, Word};
 use crate::member::Member;
 use crate::options::Consistency;
 use crate::owner::NodeId;
-use crate::page::{Page, Regime, Side};
-use hivemind_core::algorithm::Action;
+use crate::page::{Page, Side};
+use hivemind_core::algorithm::{Action, step};
 use hivemind_core::store::{Context, Key, Op};
-use hivemind_core::{Limit, Timestamp};
+use hivemind_core::{Cost, Limit, Timestamp};
 use std::time::Duration;
 
 /// Asks that may wait at an owner at once.
 const MOST_PARKED: usize = 4_096;
+/// Spendings for a peer that may still be undone: it knows after a round trip.
+const MOST_UNDONE: usize = 1_024;
 /// How much demand an ask provides for.
 const HORIZON: Duration = Duration::from_millis(60);
 
@@ -34,12 +35,17 @@ pub(super) enum Kind {
 /// An ask that is under way.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
+    pub(super) id: u64,
     pub(super) key: Key,
     pub(super) tag: u64,
     pub(super) kind: Kind,
     pub(super) least: u64,
+    /// What the owner spends by it, if it does: to be given back if nobody waits for it any more.
+    pub(super) spends: u64,
     /// Of which account the asker spoke.
     serial: u64,
+    /// Who was asked, and may answer.
+    to: Member,
     pub(super) sent: Timestamp,
     pub(super) tickets: Vec<Ticket>,
 }
@@ -47,14 +53,20 @@ pub(super) struct Ask {
 /// Somebody that waits for what was recalled.
 #[derive(Clone, Debug)]
 pub(super) struct Parked {
-    key: Key,
-    tag: u64,
-    until: Timestamp,
-    who: Asker,
+    pub(super) key: Key,
+    pub(super) tag: u64,
+    pub(super) until: Timestamp,
+    pub(super) who: Asker,
+}
+
+impl Parked {
+    pub(super) fn is_for(&self, key: Key, tag: u64) -> bool {
+        self.key == key && self.tag == tag
+    }
 }
 
 #[derive(Clone, Debug)]
-enum Asker {
+pub(super) enum Asker {
     Here(Ticket),
     Peer { member: Member, id: u64, need: u64, ahead: u64 },
 }
@@ -70,21 +82,26 @@ impl Node {
         now: Timestamp,
     ) -> Option<u64> {
         let id = self.number();
-        let book = self.shelf.books.get_mut(&counter.key)?;
-        let page = book.page(counter.tag)?;
+        let mut page = self.shelf.books.page(&counter.key, counter.tag)?;
+        let to = page.view.owner(counter.key)?.clone();
         let Side::Purse(purse) = &mut page.side else { return None };
-        let owner = page.view.owner(counter.key)?.id.clone();
         purse.told(now);
         let subject = Subject { key: counter.key, limit: counter.limit };
+        let (serial, report) = (purse.serial, purse.report());
         let place = Place { subject, view: page.view.id(), tag: counter.tag };
-        let serial = purse.serial;
-        let item = Item::Ask { id, place, report: purse.report(), want };
+        let item = Item::Ask { id, place, report, want };
+        drop(page);
         let least = match want {
             Want::Lend { need, .. } => need,
             _ => 0,
         };
-        self.urge(&owner, item);
-        let ask = Ask { key: counter.key, tag: counter.tag, kind, least, serial, sent: now, tickets };
+        let spends = match want {
+            Want::Do { action: Action::Spend { .. }, cost } => cost,
+            _ => 0,
+        };
+        self.urge(&to.id, item);
+        let (key, tag) = (counter.key, counter.tag);
+        let ask = Ask { id, key, tag, kind, least, spends, serial, to, sent: now, tickets };
         self.asks.insert(id, ask);
         Some(id)
     }
@@ -128,7 +145,7 @@ impl Node {
 
     fn want_rights(&mut self, ticket: Option<Ticket>, charge: &Owed, lacks: u64, now: Timestamp) -> bool {
         let tag = tag_at(&charge.limit, now);
-        let Some(book) = self.shelf.books.get_mut(&charge.key) else { return false };
+        let Some(mut book) = self.shelf.books.get_mut(&charge.key) else { return false };
         if let Some(id) = book.asked
             && let Some(ask) = self.asks.get_mut(&id)
             && ask.tag == tag
@@ -141,108 +158,28 @@ impl Node {
         if purse.is_exhausted(lacks, now) {
             return false;
         }
-        let rest = super::super::codec::period_nanos(&charge.limit);
-        let ahead = book.demand.within(HORIZON.min(Duration::from_nanos(rest)), now);
+        // Nothing is lent for after the window's end.
+        let rest = match charge.limit {
+            Limit::TokenBucket(_) => HORIZON,
+            _ => super::held::ends(&charge.limit, tag, now).since(now),
+        };
+        let ahead = book.demand.within(HORIZON.min(rest), now);
+        drop(book);
         let counter = Unseen { key: charge.key, limit: charge.limit, tag };
         let want = Want::Lend { need: lacks, ahead };
         let id = self.ask(&counter, Kind::Lend, ticket.into_iter().collect(), want, now);
-        if let Some(book) = self.shelf.books.get_mut(&charge.key) {
+        if let Some(mut book) = self.shelf.books.get_mut(&charge.key) {
             book.asked = id;
         }
         id.is_some()
     }
 
-    /// Recalls what members hold of this node's own counters, where a batch would be refused for lack of it.
-    pub(super) fn recall_for(
-        &mut self,
-        ticket: Ticket,
-        batch: &[Owed],
-        trials: &[Trial],
-        context: Context,
-    ) -> bool {
-        if !self.options.recall {
-            return false;
-        }
-        let mut waits = false;
-        for (charge, trial) in batch.iter().zip(trials) {
-            if charge.op != Op::Spend
-                || trial.verdict.is_admitted()
-                || charge.consistency != Consistency::Exact
-            {
-                continue;
-            }
-            let tag = tag_at(&charge.limit, context.now);
-            if self.recall(charge.key, tag, charge.cost, context.now) {
-                let until = context.now.saturating_add(self.options.ask_timeout);
-                waits |= self.park(Parked { key: charge.key, tag, until, who: Asker::Here(ticket) });
-            }
-        }
-        waits
-    }
-
-    /// Whether a recall might bring what a batch lacks of this node's own counters.
-    pub(super) fn could_recall(&mut self, batch: &[Owed], trials: &[Trial], context: Context) -> bool {
-        let Self { options, shelf, .. } = self;
-        options.recall
-            && batch.iter().zip(trials).any(|(charge, trial)| {
-                let exact = charge.consistency == Consistency::Exact;
-                let lacks = exact && charge.op == Op::Spend && !trial.verdict.is_admitted();
-                let tag = tag_at(&charge.limit, context.now);
-                let page = shelf.books.get_mut(&charge.key).filter(|_| lacks).and_then(|book| book.page(tag));
-                page.is_some_and(|page| {
-                    let regime = Regime::of(&charge.limit, page.view.members().len(), options);
-                    matches!(&page.side, Side::Till(till) if regime != Regime::Decides && (till.held() > 0 || till.is_inherited()))
-                })
-            })
-    }
-
-    fn park(&mut self, parked: Parked) -> bool {
+    pub(super) fn park(&mut self, parked: Parked) -> bool {
         let has_room = self.parked.len() < MOST_PARKED;
         if has_room {
             self.parked.push(parked);
         }
         has_room
-    }
-
-    /// Asks members for what they hold. Says whether something may come of it.
-    fn recall(&mut self, key: Key, tag: u64, cost: u64, now: Timestamp) -> bool {
-        let Some(book) = self.shelf.books.get_mut(&key) else { return false };
-        let limit = book.limit;
-        let Some(page) = book.page(tag) else { return false };
-        let regime = Regime::of(&limit, page.view.members().len(), &self.options);
-        if !self.options.recall || regime == Regime::Decides || cost > u64::from(limit.burst()) {
-            return false;
-        }
-        let (view, moment) = (std::sync::Arc::clone(&page.view), Page::moment(tag, &limit, now));
-        let Side::Till(till) = &mut page.side else { return false };
-        if till.left(&limit, moment).saturating_add(till.held()) < cost && !till.is_inherited() {
-            return false;
-        }
-        // What was recalled a moment ago is on its way.
-        let pause = if till.held() > 0 { EARLY } else { EARLY * 20 };
-        if till.recalled.is_some_and(|at| now.since(at) < pause) {
-            return till.recalled.is_some_and(|at| now.since(at) < self.options.ask_timeout);
-        }
-        let holders: Vec<Member> =
-            view.members().iter().filter(|member| till.may_hold(member)).cloned().collect();
-        let others = till.accounts().iter().map(|account| &account.member).filter(|member| !view.has(member));
-        let guests: Vec<Member> = others.filter(|member| till.may_hold(member)).cloned().collect();
-        till.recalled = Some(now);
-        let mut told = false;
-        let me = self.council.me.clone();
-        for member in holders.iter().chain(&guests).filter(|member| **member != me) {
-            let Some(page) = self.shelf.books.get_mut(&key).and_then(|book| book.page(tag)) else { break };
-            let Side::Till(till) = &mut page.side else { break };
-            if !self.peers.is_heard(member, now) {
-                continue;
-            }
-            let word = Word { recall: true, ..till.word(&limit, member, moment) };
-            let place = Place { subject: Subject { key, limit }, view: view.id(), tag };
-            self.urge(&member.id.clone(), Item::Word(place, word));
-            told = true;
-        }
-        self.flush_urgent(now);
-        told
     }
 
     /// A peer asks this node for something.
@@ -255,17 +192,18 @@ impl Node {
         report: &Report,
         want: Want,
     ) {
-        let mut place = *place;
+        let place = self.place_here(now, place);
+        if !self.links.get_mut(&from.id).is_some_and(|link| link.replay.is_first(id)) {
+            return; // The network brought it twice.
+        }
+        if let Want::Undo { of } = want {
+            return self.undo(now, from, of);
+        }
         if want == Want::Forget {
-            self.shelf.books.remove(&place.subject.key);
-            return;
+            self.hear_asker(now, from, &place, report);
+            return self.on_forget(now, from, id, &place);
         }
-        if !matches!(want, Want::Lend { .. }) {
-            // Where the owner decides everything, it also decides which window it is.
-            let (key, limit) = (place.subject.key, place.subject.limit);
-            place.tag = self.shelf.tag(&self.council, &self.options, (key, &limit), now);
-        }
-        let reply = match self.open_told(now, &place) {
+        let reply = match self.open_told(now, from, &place) {
             Some(limit) => self.serve(now, from, id, &place, report, want, &limit),
             None => Some(Reply::Elsewhere),
         };
@@ -286,58 +224,84 @@ impl Node {
         limit: &Limit,
     ) -> Option<Reply> {
         let key = place.subject.key;
-        let page = self.shelf.books.get_mut(&key).and_then(|book| book.page(place.tag));
-        let Some(page) = page else { return Some(Reply::Elsewhere) };
+        let Some(mut page) = self.shelf.books.page(&key, place.tag) else { return Some(Reply::Elsewhere) };
         let moment = page.moment_of(limit, &self.options, now);
+        let decides = page.decides(limit, &self.options);
         let Side::Till(till) = &mut page.side else { return Some(Reply::Elsewhere) };
-        if !till.is_new(from, id, moment) {
-            return None;
+        if !till.has_room_for(limit, from) {
+            return Some(Reply::Exhausted);
         }
         if matches!(want, Want::Lend { .. }) {
             till.open_account(limit, from, report, moment);
         }
-        till.hear(limit, from, report, moment);
+        let before = till.state;
+        till.hear(limit, from, report, (decides, moment));
         if matches!(want, Want::Lend { .. }) && !till.is_of(from, report) && report.serial != 0 {
             return Some(Reply::Exhausted); // The word says which account it has; it begins anew.
         }
+        if let Want::Lend { need, ahead } = want {
+            if till.lend(limit, from, need, ahead, moment) {
+                return Some(Reply::Lent);
+            }
+            drop(page);
+            if self.recall(key, place.tag, need, now) {
+                let until = now.saturating_add(self.options.ask_timeout * 2 / 3);
+                let who = Asker::Peer { member: from.clone(), id, need, ahead };
+                if self.park(Parked { key, tag: place.tag, until, who }) {
+                    return None;
+                }
+            }
+            return Some(Reply::Exhausted);
+        }
         Some(match want {
-            Want::Look | Want::Forget => Reply::Seen(till.state.map(hivemind_core::algorithm::State::bits)),
+            Want::Look | Want::Forget | Want::Undo { .. } => {
+                Reply::Seen(till.state.map(hivemind_core::algorithm::State::bits))
+            }
             Want::Do { action, cost } => {
-                let step = match action {
-                    Action::Peek => till.peek(limit, cost, moment),
-                    _ => till.apply(limit, action, cost, moment),
+                let verdict = match action {
+                    Action::Peek => till.peek(limit, cost, moment).verdict,
+                    Action::Refund => {
+                        let known = cost.min(till.refundable(limit, decides));
+                        till.note_refunded(known);
+                        till.apply(limit, action, known, moment).verdict
+                    }
+                    _ => till.apply(limit, action, cost, moment).verdict,
                 };
-                let verdict = step.verdict;
                 if verdict.is_admitted() && matches!(action, Action::Spend { .. }) || action == Action::Debit
                 {
                     till.note_spent(cost);
                 }
                 page.follow_state(limit, &self.options);
-                Reply::Done(verdict)
-            }
-            Want::Lend { need, ahead } if till.lend(limit, from, need, ahead, moment) => Reply::Lent,
-            Want::Lend { need, ahead } => {
-                if self.recall(key, place.tag, need, now) {
-                    let until = now.saturating_add(self.options.ask_timeout * 2 / 3);
-                    let who = Asker::Peer { member: from.clone(), id, need, ahead };
-                    if self.park(Parked { key, tag: place.tag, until, who }) {
-                        return None;
+                if verdict.is_admitted()
+                    && matches!(action, Action::Spend { .. })
+                    && let Some(link) = self.links.get_mut(&from.id)
+                {
+                    link.done.push_back((id, key, page.tag, cost));
+                    if link.done.len() > MOST_UNDONE {
+                        link.done.pop_front();
                     }
                 }
-                Reply::Exhausted
+                Reply::Done(verdict)
             }
+            Want::Tell { action, cost } => {
+                let verdict = step(&till.room(limit), before, action, Cost::new(cost), moment).verdict;
+                page.follow_state(limit, &self.options);
+                Reply::Done(verdict)
+            }
+            Want::Lend { .. } => Reply::Exhausted,
         })
     }
 
-    fn answer(&mut self, now: Timestamp, to: &Member, id: u64, place: &Place, reply: Reply) {
-        let moment = Page::moment(place.tag, &place.subject.limit, now);
-        let page = self.shelf.books.get_mut(&place.subject.key).and_then(|book| book.page(place.tag));
-        let word = match page.map(|page| &mut page.side) {
-            Some(Side::Till(till)) if reply != Reply::Elsewhere => {
-                till.word(&place.subject.limit, to, moment)
-            }
+    pub(super) fn answer(&mut self, now: Timestamp, to: &Member, id: u64, place: &Place, reply: Reply) {
+        let limit = place.subject.limit;
+        let moment = Page::moment(place.tag, &limit, now);
+        let mut page = self.shelf.books.page(&place.subject.key, place.tag);
+        let decides = page.as_ref().is_some_and(|page| page.decides(&limit, &self.options));
+        let word = match page.as_mut().map(|page| &mut page.side) {
+            Some(Side::Till(till)) if reply != Reply::Elsewhere => till.word(&limit, to, (decides, moment)),
             _ => Word::default(),
         };
+        drop(page);
         self.urge(&to.id, Item::Answer { id, place: *place, word, reply });
     }
 
@@ -352,19 +316,21 @@ impl Node {
         }
     }
 
-    fn serve_one(&mut self, now: Timestamp, parked: Parked, last: bool) {
+    pub(super) fn serve_one(&mut self, now: Timestamp, parked: Parked, last: bool) {
         let (member, id, need, ahead) = match parked.who.clone() {
             Asker::Here(ticket) => return self.retry(ticket, now),
             Asker::Peer { member, id, need, ahead } => (member, id, need, ahead),
         };
-        let Some(book) = self.shelf.books.get_mut(&parked.key) else { return };
+        let Some(mut book) = self.shelf.books.get_mut(&parked.key) else { return };
         let limit = book.limit;
         let Some(page) = book.page(parked.tag) else { return };
         let place =
             Place { subject: Subject { key: parked.key, limit }, view: page.view.id(), tag: parked.tag };
         let moment = Page::moment(parked.tag, &limit, now);
         let Side::Till(till) = &mut page.side else { return };
-        if till.lend(&limit, &member, need, ahead, moment) {
+        let lent = till.lend(&limit, &member, need, ahead, moment);
+        drop(book);
+        if lent {
             self.answer(now, &member, id, &place, Reply::Lent);
         } else if last {
             self.answer(now, &member, id, &place, Reply::Exhausted);
@@ -374,26 +340,44 @@ impl Node {
     }
 
     /// The owner answered.
-    pub(super) fn on_answer(&mut self, now: Timestamp, id: u64, place: &Place, word: &Word, reply: &Reply) {
-        let ask = self.asks.remove(&id);
-        if let Some(book) = self.shelf.books.get_mut(&place.subject.key) {
-            if book.asked == Some(id) {
+    pub(super) fn on_answer(
+        &mut self,
+        now: Timestamp,
+        from: &Member,
+        id: u64,
+        place: &Place,
+        word: &Word,
+        reply: &Reply,
+    ) {
+        let key = place.subject.key;
+        // Numbers can be guessed: only who was asked may answer.
+        let asked = self.asks.get(&id).is_some_and(|ask| ask.to == *from && ask.key == key);
+        let ask = if asked { self.asks.remove(&id) } else { None };
+        let told = place.tag;
+        let place = &self.place_here(now, place);
+        if let Some(mut book) = self.shelf.books.get_mut(&key) {
+            if book.asked == Some(id) && asked {
                 book.asked = None;
             }
+            let limit = book.limit;
             // A grant that comes late is kept for the next.
             if let Some(page) = book.page(place.tag)
                 && page.view.id() == place.view
+                && page.view.owner(key) == Some(from)
                 && let Side::Purse(purse) = &mut page.side
                 && *reply != Reply::Elsewhere
             {
+                page.tag = page.tag.max(told);
                 if ask.as_ref().is_some_and(|ask| ask.kind == Kind::Lend && ask.serial == 0) {
                     purse.adopt(word.serial);
                 }
                 if word.serial > purse.serial {
-                    *purse = crate::purse::Purse::new(0); // What it spoke of is over.
+                    page.begin_anew(now); // What it spoke of is over.
                 }
-                purse.hear(word);
-                if let (Reply::Exhausted, Some(ask)) = (reply, &ask) {
+                page.hear(word, &limit, now);
+                if let (Reply::Exhausted, Some(ask), Side::Purse(purse)) = (reply, &ask, &mut page.side)
+                    && word.serial == purse.serial
+                {
                     let until = now.saturating_add(self.options.sync_interval / 2);
                     purse.remember_exhausted(ask.least, until);
                 }
@@ -408,74 +392,6 @@ impl Node {
                 }
             }
             Kind::Look | Kind::Do => self.on_remote_answer(now, &ask, reply),
-        }
-    }
-
-    /// Tries a request that waits once more.
-    pub(super) fn retry(&mut self, ticket: Ticket, now: Timestamp) {
-        self.try_again(ticket, now, false);
-    }
-
-    /// Decides a request that waits with what there is.
-    pub(super) fn give_up(&mut self, ticket: Ticket, now: Timestamp) {
-        if self.waiting.get(&ticket).is_some_and(|waiting| matches!(waiting.stage, Stage::Doing { .. })) {
-            return self.finish_doing(ticket, now);
-        }
-        self.try_again(ticket, now, true);
-    }
-
-    fn try_again(&mut self, ticket: Ticket, now: Timestamp, last: bool) {
-        let Some(mut waiting) = self.waiting.remove(&ticket) else { return };
-        let (stage, how) = if last { (Stage::Fresh, Try::Last) } else { (waiting.stage.clone(), Try::Ask) };
-        // The moment of the decision is now: a window may have begun meanwhile.
-        waiting.context.now = waiting.context.now.max(now);
-        match self.attempt(ticket, &waiting.batch, waiting.context, &stage, how) {
-            Attempt::Done(verdicts) => self.outputs.push(Output::Decided(ticket, verdicts)),
-            Attempt::WouldWait => {}
-            Attempt::Wait(stage) => {
-                self.waiting.insert(ticket, super::Waiting { stage, ..waiting });
-            }
-        }
-    }
-
-    /// Ends what has waited for too long.
-    pub(super) fn expire(&mut self, now: Timestamp) {
-        let late: Vec<Ticket> = self
-            .waiting
-            .iter()
-            .filter(|(_, waiting)| waiting.until <= now)
-            .map(|(ticket, _)| *ticket)
-            .collect();
-        for ticket in late {
-            self.give_up(ticket, now);
-        }
-        let patience = self.options.ask_timeout * 4;
-        let Self { asks, shelf, .. } = self;
-        asks.retain(|id, ask| {
-            let open = now.since(ask.sent) <= patience;
-            if !open
-                && let Some(book) = shelf.books.get_mut(&ask.key)
-                && book.asked == Some(*id)
-            {
-                book.asked = None;
-            }
-            open
-        });
-        let (over, rest): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.parked).into_iter().partition(|parked| parked.until <= now);
-        self.parked = rest;
-        for parked in over {
-            self.serve_one(now, parked, true);
-        }
-    }
-
-    pub(super) fn flush_urgent(&mut self, now: Timestamp) {
-        let peers: Vec<NodeId> =
-            self.links.iter().filter(|(_, link)| !link.urgent.is_empty()).map(|(id, _)| id.clone()).collect();
-        for peer in peers {
-            let items =
-                self.links.get_mut(&peer).map(|link| std::mem::take(&mut link.urgent)).unwrap_or_default();
-            self.send(&peer, Lane::Ask, &items, now);
         }
     }
 }

@@ -2,14 +2,12 @@
 //! for, once for all that wait; nothing is spent before everything fits.
 
 use super::held::ends;
-use super::remote::{Stage, Unseen};
+use super::remote::{Stage, Taken, Unseen};
 use super::{Decided, Node, Ticket, Waiting};
-use crate::batch::{self, Known, Owed, Trial};
+use crate::batch::{self, Beside, Known, Owed, Trial};
 use crate::codec::tag_at;
-use crate::dictionary::Subject;
-use crate::frame::{Item, Place, Report, Want};
 use crate::options::{Consistency, OnUnreachable};
-use crate::page::{Page, Regime, Side};
+use crate::page::{Regime, Side};
 use crate::purse::signed;
 use crate::shelf::NoPage;
 use hivemind_core::algorithm::Action;
@@ -38,7 +36,7 @@ pub(super) enum Attempt {
 }
 
 /// What is known of a charge's counter, and where that is kept.
-enum Found {
+pub(super) enum Found {
     Here(Known),
     /// The owner decides it, and its state has not been seen.
     Unseen(Unseen),
@@ -47,18 +45,21 @@ enum Found {
 impl Node {
     /// Decides all charges of one request together.
     pub fn decide(&mut self, batch: &[Charge<'_>], context: Context) -> Decided {
+        let local = context;
+        let context = self.by_mesh_clock(context);
         if self.is_local(batch) {
             return Decided::Now(self.local.0.decide_now(batch, context));
         }
         if let [charge] = batch
-            && let Some(verdict) = self.decide_held(charge, context)
+            && let Some(verdict) = self.decide_held(charge, local)
         {
-            return Decided::Now(Verdicts::new(true, [verdict]));
+            return Decided::Now(Verdicts::of_one(true, verdict));
         }
+        self.shelf.books.see(context.now);
         let owed = Owed::list(batch, &self.options);
         for charge in &owed {
             if charge.op == Op::Spend
-                && let Some(book) = self.shelf.books.get_mut(&charge.key)
+                && let Some(mut book) = self.shelf.books.get_mut(&charge.key)
             {
                 book.demand.note(charge.cost, context.now);
             }
@@ -85,14 +86,17 @@ impl Node {
 
     /// Decides them if that needs no waiting. If not, nothing was recorded and nobody asked.
     pub fn try_decide(&mut self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+        let local = context;
+        let context = self.by_mesh_clock(context);
         if self.is_local(batch) {
             return Some(self.local.0.decide_now(batch, context));
         }
         if let [charge] = batch
-            && let Some(verdict) = self.decide_held(charge, context)
+            && let Some(verdict) = self.decide_held(charge, local)
         {
-            return Some(Verdicts::new(true, [verdict]));
+            return Some(Verdicts::of_one(true, verdict));
         }
+        self.shelf.books.see(context.now);
         let owed = Owed::list(batch, &self.options);
         match self.attempt(Ticket(0), &owed, context, &Stage::Fresh, Try::Probe) {
             Attempt::Done(verdicts) => Some(verdicts),
@@ -100,24 +104,29 @@ impl Node {
         }
     }
 
-    /// Forgets one counter, here and at its owner.
-    pub fn forget(&mut self, key: Key, now: Timestamp) {
-        self.local.0.forget_now(key);
-        let Some(mut book) = self.shelf.books.remove(&key) else { return };
-        let limit = book.limit;
-        if let Some(Page { tag, view, side: Side::Purse(_), .. }) = book.pages.pop()
-            && let Some(owner) = view.owner(key)
-        {
-            let place = Place { subject: Subject { key, limit }, view: view.id(), tag };
-            let (id, to) = (self.number(), owner.id.clone());
-            let item = Item::Ask { id, place, report: Report::default(), want: Want::Forget };
-            self.urge(&to, item);
-            self.flush_urgent(now);
-        }
+    fn decide_held(&self, charge: &Charge<'_>, context: Context) -> Option<Verdict> {
+        self.shelf.books.parts().decide_held(charge, context, self.options.consistency)
     }
 
-    /// Tries a batch.
+    /// Tries a batch. Its counters are held still meanwhile: whoever decides on one of them waits for the node.
     pub(super) fn attempt(
+        &mut self,
+        ticket: Ticket,
+        batch: &[Owed],
+        context: Context,
+        stage: &Stage,
+        how: Try,
+    ) -> Attempt {
+        let attempt = self.attempt_still(ticket, batch, context, stage, how);
+        for charge in batch {
+            if let Some(mut book) = self.shelf.books.get_mut(&charge.key) {
+                book.still = false;
+            }
+        }
+        attempt
+    }
+
+    fn attempt_still(
         &mut self,
         ticket: Ticket,
         batch: &[Owed],
@@ -143,7 +152,7 @@ impl Node {
                 }
                 // What is not shared takes nothing from the limits beside it that are.
                 Err(why) => {
-                    let limit = self.limit_alone(charge, why);
+                    let limit = Self::limit_alone(charge, why);
                     let Some(verdict) = self.peek_alone(batch, known.len(), &limit, context) else {
                         continue;
                     };
@@ -184,52 +193,59 @@ impl Node {
         self.conclude(ticket, batch, (&known, &trials, &alone), context)
     }
 
-    fn find(&mut self, charge: &Owed, now: Timestamp, stage: &Stage, last: bool) -> Result<Found, NoPage> {
-        let Self { shelf, council, options, peers, .. } = self;
-        let limit = &charge.limit;
+    pub(super) fn find(
+        &mut self,
+        charge: &Owed,
+        now: Timestamp,
+        stage: &Stage,
+        last: bool,
+    ) -> Result<Found, NoPage> {
+        let Self { shelf, council, options, peers, clock, .. } = self;
+        let (limit, me) = (&charge.limit, council.me.clone());
         let tag = shelf.tag(council, options, (charge.key, limit), now);
-        let book = shelf.open(council, options, (charge.key, limit, tag), now)?;
+        if shelf.open(council, options, (charge.key, limit, tag), now).err() == Some(NoPage::NoView) {
+            return self.find_without_view(charge, tag, now);
+        }
+        let mut book = shelf.open(council, options, (charge.key, limit, tag), now)?;
         book.own = true;
+        // What is found here holds until the batch is settled.
+        book.still = true;
         let page = book.page(tag).ok_or(NoPage::NoView)?;
         let members = page.view.members().len();
         let regime = Regime::of(limit, members, options);
         if charge.consistency == Consistency::Eventual {
-            let state = book.counted.as_deref().copied();
-            let known = Known::Counter { state, limit: *limit, moment: now, counts_refusals: true };
+            let counted = book.counted.as_deref().copied();
+            let known =
+                Known::Counter { state: counted, limit: *limit, moment: now, beside: Beside::NOTHING };
             return Ok(Found::Here(known));
         }
         let ends = ends(limit, tag, now);
         Ok(match &page.side {
             Side::Till(till) => {
                 let moment = page.moment_of(limit, options, now);
-                let counts_refusals = regime == Regime::Decides;
-                Found::Here(Known::Counter {
-                    state: till.state,
-                    limit: till.room(limit),
-                    moment,
-                    counts_refusals,
-                })
+                let decides = regime == Regime::Decides;
+                let (refused, refundable) = (till.refused(decides), till.refundable(limit, decides));
+                let beside = Beside { counts_refusals: decides, refused, refundable };
+                Found::Here(Known::Counter { state: till.state, limit: till.room(limit), moment, beside })
             }
             Side::Purse(purse) => {
                 let owner = page.view.owner(charge.key);
-                let heard = owner.is_some_and(|owner| peers.is_heard(owner, now));
+                let slew = clock.slew;
+                let heard = owner.is_some_and(|owner| {
+                    peers.is_heard(owner, now) && !peers.is_apart(&owner.id, limit, slew)
+                });
                 let bounded = charge.consistency == Consistency::Bounded;
                 if regime == Regime::Decides && heard && !bounded {
                     return Ok(match stage.seen(charge.key) {
                         Some(seen) => {
                             let moment = now;
-                            Found::Here(Known::Counter {
-                                state: seen.0,
-                                limit: *limit,
-                                moment,
-                                counts_refusals: true,
-                            })
+                            let beside = Beside::NOTHING;
+                            Found::Here(Known::Counter { state: seen.0, limit: *limit, moment, beside })
                         }
                         None if last => Found::Here(nothing(charge, now)),
                         None => Found::Unseen(Unseen { key: charge.key, limit: *limit, tag }),
                     });
                 }
-                let spent = signed(purse.spent());
                 let can = if heard {
                     // Whatever an owner grants, no node alone admits more than the limit.
                     let full = i64::from(limit.burst());
@@ -237,9 +253,16 @@ impl Node {
                         if matches!(limit, Limit::TokenBucket(_)) { full } else { full - purse.net_spent() };
                     purse.unspent().min(most)
                 } else {
-                    let even = u64::from(limit.burst()).div_ceil(members.max(1) as u64);
+                    let shares = charge.on_unreachable == OnUnreachable::Share;
+                    let is_bucket = matches!(limit, Limit::TokenBucket(_));
+                    if shares && is_bucket && purse.unspent() < signed(charge.cost) && page.view.has(&me) {
+                        let part = super::alone::evenly(limit, members);
+                        let known =
+                            Known::Part { state: book.part.as_deref().copied(), limit: part, moment: now };
+                        return Ok(Found::Here(known));
+                    }
                     match charge.on_unreachable {
-                        OnUnreachable::Share => purse.unspent().max(signed(even).saturating_sub(spent)),
+                        OnUnreachable::Share => purse.unspent().max(page.even_part(limit, options)),
                         OnUnreachable::Refuse => purse.unspent(),
                         OnUnreachable::Admit => i64::MAX / 2,
                     }
@@ -252,21 +275,6 @@ impl Node {
         })
     }
 
-    /// Whether something of a batch is for an owner to do, so that it cannot be done without a word.
-    fn needs_owner(&mut self, batch: &[Owed], trials: &[Trial]) -> bool {
-        let here = |charge: &Owed| {
-            let book = self.shelf.books.get(&charge.key);
-            book.is_some_and(|book| book.pages.iter().any(|page| matches!(page.side, Side::Till(_))))
-        };
-        let is_counter = |trial: &Trial| matches!(trial.after, Known::Counter { .. });
-        let shared = |charge: &Owed| matches!(charge.consistency, Consistency::Exact | Consistency::Bounded);
-        let gives = |charge: &Owed| matches!(charge.op, Op::Refund | Op::Debit);
-        batch
-            .iter()
-            .zip(trials)
-            .any(|(charge, trial)| shared(charge) && !here(charge) && (is_counter(trial) || gives(charge)))
-    }
-
     /// Keeps the batch or leaves what a refusal leaves, and says so.
     fn conclude(
         &mut self,
@@ -276,7 +284,7 @@ impl Node {
         context: Context,
     ) -> Attempt {
         let committed = batch::commits(batch, trials);
-        let mut remote: SmallVec<[(Owed, Action); 2]> = SmallVec::new();
+        let mut remote: SmallVec<[Key; 2]> = SmallVec::new();
         let mut verdicts: SmallVec<[Verdict; 2]> = SmallVec::new();
         let mut left: SmallVec<[Known; 2]> = SmallVec::from_slice(known);
         for (index, (charge, trial)) in batch.iter().zip(trials).enumerate() {
@@ -309,7 +317,10 @@ impl Node {
             if action != Action::Peek && !matches!(after, Known::Alone { .. }) {
                 let rest = self.record(charge, action, &after, trial, context.now);
                 if rest > 0 {
-                    remote.push((Owed { cost: rest, ..*charge }, action));
+                    // In the order of the batch: what is told later is not to be done before it.
+                    if self.ask_to_do(ticket, &Owed { cost: rest, ..*charge }, action, context.now) {
+                        remote.push(charge.key);
+                    }
                 }
             }
         }
@@ -317,85 +328,24 @@ impl Node {
             self.settle_alone(batch, alone, committed, (&mut verdicts, context));
         }
         let verdicts = Verdicts::new(committed, verdicts);
+        self.flush_urgent(context.now);
         if remote.is_empty() {
             return Attempt::Done(verdicts);
         }
-        self.do_remote(ticket, &remote, verdicts, context)
-    }
-
-    /// Writes down what a charge did here. Says how much of it is for the owner to do.
-    fn record(&mut self, charge: &Owed, action: Action, after: &Known, trial: &Trial, now: Timestamp) -> u64 {
-        let tag = self.shelf.tag(&self.council, &self.options, (charge.key, &charge.limit), now);
-        let eventual = charge.consistency == Consistency::Eventual;
-        let Some(book) = self.shelf.books.get_mut(&charge.key) else { return 0 };
-        let Some(page) = book.page(tag) else { return 0 };
-        let spends = matches!(action, Action::Spend { .. }) && trial.verdict.is_admitted();
-        if eventual {
-            if let Known::Counter { state: Some(state), .. } = after {
-                book.counted = Some(Box::new(*state));
-            }
-            if spends || action == Action::Debit {
-                self.count_eventual(charge, tag);
-            }
-            return 0;
-        }
-        let rest = match (&mut page.side, after) {
-            (_, Known::Alone { .. }) => 0,
-            (Side::Till(till), after) => {
-                if let Known::Counter { state, .. } = after {
-                    till.state = *state;
-                }
-                if spends || action == Action::Debit {
-                    till.note_spent(charge.cost);
-                }
-                page.follow_state(&charge.limit, &self.options);
-                return 0;
-            }
-            (Side::Purse(_), Known::Counter { .. }) => return charge.cost,
-            (Side::Purse(purse), Known::Rights { .. }) => {
-                let can = u64::try_from(purse.unspent()).unwrap_or(0);
-                match action {
-                    Action::Spend { .. } if spends => {
-                        self.beyond_rights += charge.cost.saturating_sub(can);
-                        purse.spend(charge.cost);
-                        0
-                    }
-                    Action::Debit => {
-                        purse.spend(charge.cost.min(can));
-                        charge.cost.saturating_sub(can)
-                    }
-                    // A bucket's tokens that come back need room, and only its owner knows of that.
-                    Action::Refund if matches!(charge.limit, Limit::TokenBucket(_)) => charge.cost,
-                    Action::Refund => charge.cost - purse.give_back(charge.cost),
-                    Action::Spend { .. } | Action::Count => {
-                        purse.refuse(charge.cost);
-                        0
-                    }
-                    Action::Peek => 0,
-                }
-            }
-        };
-        self.list(charge.key);
-        rest
-    }
-
-    /// An `eventual` limit was spent: all that spend of it are to hear of that.
-    fn count_eventual(&mut self, charge: &Owed, tag: u64) {
-        let page = self.shelf.books.get_mut(&charge.key).and_then(|book| book.page(tag));
-        match page.map(|page| &mut page.side) {
-            Some(Side::Till(till)) => {
-                till.note_spent(charge.cost);
-                till.spread_news();
-            }
-            Some(Side::Purse(purse)) => purse.spend(charge.cost),
-            None => {}
-        }
-        self.list(charge.key);
+        let here = batch.iter().zip(trials).enumerate().filter(|(_, (charge, trial))| {
+            charge.op == Op::Spend && trial.verdict.is_admitted() && !remote.contains(&charge.key)
+        });
+        let here = here.map(|(place, (charge, _))| {
+            let limit = alone.iter().find(|(other, _)| *other == place).map(|(_, limit)| *limit);
+            (*charge, limit)
+        });
+        let taken = Taken::here(here.collect());
+        Attempt::Wait(Stage::Doing { verdicts, taken, failed: false, open: remote.len() })
     }
 }
 
 /// A counter of which nothing can be had in time.
-fn nothing(charge: &Owed, now: Timestamp) -> Known {
+pub(super) fn nothing(charge: &Owed, now: Timestamp) -> Known {
     let ends = ends(&charge.limit, tag_at(&charge.limit, now), now);
     Known::Rights { can: 0, left: 0, own: 0, ends, final_word: true }
 }

@@ -1,51 +1,38 @@
 //! The usual case on the shortest way: one charge on a counter that is known, with rights to it
 //! held here. One look-up, no allocation, nobody asked. Whatever takes more is decided elsewhere.
 
-use super::Node;
-use crate::codec::{period_nanos, tag_at};
+use crate::codec::period_nanos;
 use crate::options::Consistency;
-use crate::page::Side;
-use crate::purse::signed;
-use hivemind_core::store::{Charge, Context, Op, Outcome, Verdict};
+use crate::parts::Parts;
+use hivemind_core::store::{Charge, Context, Op, Verdict};
 use hivemind_core::{Cost, Limit, Timestamp};
 
-impl Node {
-    /// Decides a charge that is alone in its request and passes by rights held here. `None` says that it
-    /// takes more, and that nothing was recorded.
+impl Parts {
+    /// Decides a charge that is alone in its request and passes by rights held here, at a moment of this node's own
+    /// clock. `None` says that it takes more, and that nothing was recorded.
     #[inline]
-    pub(super) fn decide_held(&mut self, charge: &Charge<'_>, context: Context) -> Option<Verdict> {
-        let now = context.now;
-        let consistency = charge.sharing.consistency.unwrap_or(self.options.consistency);
+    pub(crate) fn decide_held(
+        &self,
+        charge: &Charge<'_>,
+        context: Context,
+        consistency: Consistency,
+    ) -> Option<Verdict> {
+        let now = self.mesh_time(context.now);
+        let consistency = charge.sharing.consistency.unwrap_or(consistency);
         let by_rights = matches!(consistency, Consistency::Exact | Consistency::Bounded);
         // Nothing can be asked for without rights, too: that is the owner's to say.
-        if charge.op != Op::Spend || !by_rights || charge.cost == Cost::ZERO {
+        if charge.op != Op::Spend || !by_rights || charge.cost == Cost::ZERO || !self.is_fresh(now) {
             return None;
         }
-        let (limit, cost) = (charge.limit, charge.cost.get());
-        let is_bucket = matches!(limit, Limit::TokenBucket(_));
-        let (epoch, book) = self.shelf.fresh(charge.key, limit, now)?;
-        let tag = tag_at(limit, now);
-        let page = book.pages.iter_mut().rev().find(|page| page.tag == tag && page.epoch == epoch)?;
-        let moment = page.moment_of(limit, &self.options, now);
-        let purse = match &mut page.side {
-            Side::Purse(purse) => purse,
-            Side::Till(till) => return till.spend(limit, cost, moment),
-        };
-        let full = i64::from(limit.burst());
-        let most = if is_bucket { full } else { full - purse.net_spent() };
-        if signed(cost) > purse.unspent().min(most) {
-            return None;
+        let epoch = self.epoch();
+        let mut part = self.part(charge.key);
+        let slip = part.find(charge.key)?;
+        let verdict = slip.spend(charge.limit, charge.cost.get(), now, epoch)?;
+        if slip.is_news() {
+            slip.listed = true;
+            part.listed.push(charge.key);
         }
-        let available = u64::try_from(purse.unspent().saturating_add(purse.left.max(0))).unwrap_or(0);
-        purse.spend(cost);
-        book.demand.note(cost, now);
-        if !book.listed {
-            book.listed = true;
-            self.listed.push(charge.key);
-        }
-        let remaining = available.saturating_sub(cost);
-        let reset_after = ends(limit, tag, now).since(now);
-        Some(Verdict { outcome: Outcome::Admitted, available, remaining, reset_after })
+        Some(verdict)
     }
 }
 

@@ -3,10 +3,13 @@
 //! here, and then done; if one of them fails after all, the others are given back.
 
 use super::asks::{Ask, Kind};
-use super::decide::Attempt;
+use super::decide::Found;
 use super::{Node, Output, Ticket};
 use crate::batch::{self, Owed};
+use crate::codec::tag_at;
 use crate::frame::{Reply, Want};
+use crate::member::Member;
+use crate::page::Side;
 use hivemind_core::algorithm::{Action, State};
 use hivemind_core::store::{Context, Key, Mode, Op, Outcome, Verdict, Verdicts};
 use hivemind_core::{Limit, Timestamp};
@@ -23,6 +26,21 @@ pub(super) struct Unseen {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen(pub(super) Option<State>);
 
+/// What a request has taken so far, and gives back if one of its limits refuses after all.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Taken {
+    /// What was spent here; with the limit it was kept by, where this node keeps the counter alone.
+    here: Vec<(Owed, Option<Limit>)>,
+    /// What owners said that they spent: the counter, and the ask they did it for.
+    there: Vec<(Key, u64, u64)>,
+}
+
+impl Taken {
+    pub(super) fn here(here: Vec<(Owed, Option<Limit>)>) -> Self {
+        Self { here, there: Vec::new() }
+    }
+}
+
 /// How far a request that waits has come.
 #[derive(Clone, Debug)]
 pub(super) enum Stage {
@@ -33,7 +51,7 @@ pub(super) enum Stage {
     /// Its one charge is with its owner.
     Alone,
     /// Its charges are with their owners.
-    Doing { verdicts: Verdicts, done: Vec<Owed>, failed: bool, open: usize },
+    Doing { verdicts: Verdicts, taken: Taken, failed: bool, open: usize },
 }
 
 impl Stage {
@@ -55,7 +73,10 @@ impl Node {
     ) -> Stage {
         if let ([charge], [counter]) = (batch, unseen) {
             let action = batch::action(charge.op, context.on_refusal);
-            self.ask(counter, Kind::Do, vec![ticket], Want::Do { action, cost: charge.cost }, context.now);
+            let cost = charge.cost;
+            let told = self.settle_by_report(charge, counter);
+            let want = if told { Want::Tell { action, cost } } else { Want::Do { action, cost } };
+            self.ask(counter, Kind::Do, vec![ticket], want, context.now);
             return Stage::Alone;
         }
         let mut looked: Vec<Key> = Vec::new();
@@ -68,48 +89,51 @@ impl Node {
         Stage::Looking { seen: Vec::new(), open: looked.len() }
     }
 
+    /// A refund or a debit goes with the report, which is repeated; the ask is for the verdict alone.
+    fn settle_by_report(&mut self, charge: &Owed, counter: &Unseen) -> bool {
+        let Some(mut page) = self.shelf.books.page(&counter.key, counter.tag) else { return false };
+        let Side::Purse(purse) = &mut page.side else { return false };
+        match charge.op {
+            _ if !self.options.lend_ahead => return false,
+            Op::Refund => purse.give(charge.cost),
+            Op::Debit => purse.owe(charge.cost),
+            Op::Spend | Op::Peek => return false,
+        }
+        page.list();
+        true
+    }
+
     fn counter(&mut self, charge: &Owed, now: Timestamp) -> Unseen {
         let tag = self.shelf.tag(&self.council, &self.options, (charge.key, &charge.limit), now);
         Unseen { key: charge.key, limit: charge.limit, tag }
     }
 
-    /// Has owners do what was decided here. What can be refused is waited for.
-    pub(super) fn do_remote(
+    /// Has an owner do what was decided here. Says whether it is waited for, since it may be refused after all.
+    pub(super) fn ask_to_do(
         &mut self,
         ticket: Ticket,
-        remote: &[(Owed, Action)],
-        verdicts: Verdicts,
-        context: Context,
-    ) -> Attempt {
-        let mut open = 0;
-        let mut done = Vec::new();
-        for (charge, action) in remote {
-            let waits = matches!(action, Action::Spend { .. }) && verdicts.committed;
-            let tickets = if waits { vec![ticket] } else { Vec::new() };
-            let counter = self.counter(charge, context.now);
-            self.ask(
-                &counter,
-                Kind::Do,
-                tickets,
-                Want::Do { action: *action, cost: charge.cost },
-                context.now,
-            );
-            open += usize::from(waits);
-            if waits {
-                done.push(*charge);
-            }
-        }
-        if open == 0 {
-            self.flush_urgent(context.now);
-            return Attempt::Done(verdicts);
-        }
-        Attempt::Wait(Stage::Doing { verdicts, done, failed: false, open })
+        charge: &Owed,
+        action: Action,
+        now: Timestamp,
+    ) -> bool {
+        let counter = self.counter(charge, now);
+        let waits = matches!(action, Action::Spend { .. });
+        let tickets = if waits { vec![ticket] } else { Vec::new() };
+        self.ask(&counter, Kind::Do, tickets, Want::Do { action, cost: charge.cost }, now);
+        waits
     }
 
     /// The answer to a look, or to something that was to be done.
     pub(super) fn on_remote_answer(&mut self, now: Timestamp, ask: &Ask, reply: &Reply) {
         for ticket in &ask.tickets {
-            let Some(waiting) = self.waiting.get_mut(ticket) else { continue };
+            let passed = matches!(reply, Reply::Done(verdict) if verdict.is_admitted());
+            let Some(waiting) = self.waiting.get_mut(ticket) else {
+                if passed && ask.spends > 0 {
+                    // It came too late: the request was refused, and has not taken anything.
+                    self.give_back_there(ask.key, ask.tag, ask.id, now);
+                }
+                continue;
+            };
             let ready = match (&mut waiting.stage, reply) {
                 (Stage::Looking { seen, open }, Reply::Seen(state)) => {
                     seen.push((ask.key, state.map(|(since, count)| State::from_bits(since, count))));
@@ -121,8 +145,10 @@ impl Node {
                     self.finish_alone(*ticket, verdict);
                     continue;
                 }
-                (Stage::Doing { failed, open, .. }, reply) => {
-                    let passed = matches!(reply, Reply::Done(verdict) if verdict.is_admitted());
+                (Stage::Doing { failed, open, taken, .. }, _) => {
+                    if passed {
+                        taken.there.push((ask.key, ask.tag, ask.id));
+                    }
                     *failed |= !passed;
                     *open = open.saturating_sub(1);
                     if *open == 0 {
@@ -142,7 +168,7 @@ impl Node {
         }
     }
 
-    fn finish_alone(&mut self, ticket: Ticket, verdict: Verdict) {
+    pub(super) fn finish_alone(&mut self, ticket: Ticket, verdict: Verdict) {
         let Some(waiting) = self.waiting.remove(&ticket) else { return };
         let Some(charge) = waiting.batch.first() else { return };
         let committed = verdict.is_admitted() || charge.op == Op::Debit || charge.mode == Mode::Shadow;
@@ -152,21 +178,66 @@ impl Node {
     /// All owners have answered, or there is no more time.
     pub(super) fn finish_doing(&mut self, ticket: Ticket, now: Timestamp) {
         let Some(waiting) = self.waiting.remove(&ticket) else { return };
-        let Stage::Doing { verdicts, done, failed, open } = waiting.stage else { return };
+        let Stage::Doing { verdicts, taken, failed, open } = waiting.stage else { return };
         if !failed && open == 0 {
             self.outputs.push(Output::Decided(ticket, verdicts));
             return;
         }
-        // Somebody was faster: what the others took is given back.
-        for charge in &done {
-            let counter = self.counter(charge, now);
-            let want = Want::Do { action: Action::Refund, cost: charge.cost };
-            self.ask(&counter, Kind::Do, Vec::new(), want, now);
+        // Somebody was faster: what the others took is given back. What is not known to be taken is not: if it
+        // was, the answer comes late, and then it is.
+        for (key, tag, id) in taken.there {
+            self.give_back_there(key, tag, id, now);
         }
+        let then = waiting.context.now;
+        for (charge, alone) in taken.here {
+            // What was spent of a window that is over must not lower the count of the next.
+            if tag_at(&charge.limit, then) == tag_at(&charge.limit, now) {
+                self.give_back_here(&charge, alone, now);
+            }
+        }
+        self.flush_urgent(now);
         let refused = verdicts.each().iter().map(|verdict| Verdict {
             outcome: Outcome::Refused { retry_after: Some(verdict.reset_after) },
             ..*verdict
         });
         self.outputs.push(Output::Decided(ticket, Verdicts::new(false, refused)));
+    }
+
+    /// Has an owner undo what it spent for this node. If that is lost, it stays spent.
+    fn give_back_there(&mut self, key: Key, tag: u64, of: u64, now: Timestamp) {
+        let Some(limit) = self.shelf.books.look(&key, |book| book.limit) else { return };
+        self.ask(&Unseen { key, limit, tag }, Kind::Do, Vec::new(), Want::Undo { of }, now);
+    }
+
+    /// A peer's batch was refused after all: what was spent for it comes back, once, and into the window that it was
+    /// spent in or into none.
+    pub(super) fn undo(&mut self, now: Timestamp, from: &Member, of: u64) {
+        let Some(link) = self.links.get_mut(&from.id) else { return };
+        let Some(place) = link.done.iter().position(|(id, ..)| *id == of) else { return };
+        let Some((_, key, tag, cost)) = link.done.remove(place) else { return };
+        let Some(mut book) = self.shelf.books.get_mut(&key) else { return };
+        let limit = book.limit;
+        let Some(page) = book.page(tag) else { return };
+        let moment = page.moment_of(&limit, &self.options, now);
+        if tag_at(&limit, moment) != tag {
+            return;
+        }
+        if let Side::Till(till) = &mut page.side {
+            till.apply(&limit, Action::Refund, cost, moment);
+            till.note_refunded(cost);
+        }
+        page.follow_state(&limit, &self.options);
+    }
+
+    /// Gives back what was spent here.
+    fn give_back_here(&mut self, charge: &Owed, alone: Option<Limit>, now: Timestamp) {
+        if let Some(limit) = alone {
+            return self.refund_alone(charge, &limit, now);
+        }
+        let refund = Owed { op: Op::Refund, ..*charge };
+        if let Ok(Found::Here(known)) = self.find(&refund, now, &Stage::Fresh, true) {
+            let trial = known.attempt(&refund, Action::Refund, now);
+            self.record(&refund, Action::Refund, &trial.after, &trial, now);
+        }
     }
 }

@@ -4,17 +4,32 @@
 use super::{Lane, Node};
 use crate::dictionary::Subject;
 use crate::frame::{Item, Place, Report};
+use crate::member::{Generation, Member};
 use crate::motion::Fate;
 use crate::owner::NodeId;
 use crate::page::{Page, Side};
 use hivemind_core::Timestamp;
 use hivemind_core::store::Key;
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// For how many seconds a link is kept to a name of which nothing is known any more, or not yet.
+const UNKNOWN_FOR: u32 = 60;
 
 impl Node {
     /// Time has passed; every few milliseconds will do.
     pub fn on_tick(&mut self, now: Timestamp) {
+        let now = self.tick_clock(now);
+        self.shelf.books.see(now);
         self.expire(now);
+        // Before anything is told: a purse that is over has nothing to say.
+        if now.since(self.swept) >= Duration::from_secs(1) {
+            self.swept = now;
+            for key in self.shelf.sweep(&self.options, now) {
+                self.recall_idle(key, now);
+            }
+            self.forget_peers(now);
+        }
         if self.council.on_tick(now, &self.peers) {
             self.tell_views(now);
         }
@@ -26,48 +41,83 @@ impl Node {
             self.tell_views(now);
             self.break_silence(now);
         }
-        if now.since(self.swept) >= Duration::from_secs(1) {
-            self.swept = now;
-            self.shelf.sweep(&self.options, now);
-        }
         self.flush_urgent(now);
     }
 
-    /// Tells motions to those whom they concern, and views to those that have others.
+    /// Tells what this node says to motions to those whom they concern, and views to those that have others.
     pub(super) fn tell_views(&mut self, now: Timestamp) {
-        let mut items: Vec<(NodeId, Item)> = Vec::new();
+        let mut items: BTreeMap<NodeId, Vec<Item>> = BTreeMap::new();
         let me = &self.council.me;
         for motion in self.council.motions() {
-            let votes = (motion.consents, motion.seen, motion.released);
+            let votes = motion.said_by(me);
             let given_up = motion.fate() == Fate::GivenUp && now.since(motion.since) > Duration::from_secs(5);
-            for voter in motion.voters.iter().filter(|voter| *voter != me && !given_up) {
-                items.push((voter.id.clone(), Item::Motion { view: motion.view.clone(), votes }));
+            if given_up || votes == (0, 0, 0) {
+                continue;
+            }
+            for voter in motion.voters.iter().filter(|voter| *voter != me) {
+                let knows = motion.known & motion.bit(voter) != 0;
+                // Who has seen that all consent has this node's consent.
+                if votes.1 | votes.2 != 0 || motion.seen & motion.bit(voter) == 0 {
+                    let view = motion.view.id();
+                    let item = if knows {
+                        Item::Vote { view, votes }
+                    } else {
+                        Item::Motion { view: motion.view.clone(), votes }
+                    };
+                    items.entry(voter.id.clone()).or_default().push(item);
+                }
             }
         }
-        if let Some(chain) = self.council.chain() {
-            let head = chain.head().id();
-            let views: Vec<_> = chain.iter().map(|view| crate::view::View::clone(view)).collect();
-            let root = chain.root().clone();
-            for (peer, _) in self.peers.heard(now).filter(|(_, peer)| peer.head != Some(head)) {
-                items.push((peer.clone(), Item::Chain { root: root.clone(), views: views.clone() }));
+        // Each voter has to hear from every other that it has seen it, also from those that went on.
+        if let Some(motion) = self.council.carried().filter(|motion| motion.said_by(me).1 != 0) {
+            let (view, votes) = (motion.view.id(), motion.said_by(me));
+            let behind = |voter: &&Member| self.peers.follows(voter, now, |id| motion.view.base == Some(id));
+            for voter in motion.voters.iter().filter(|voter| *voter != me).filter(behind) {
+                items.entry(voter.id.clone()).or_default().push(Item::Vote { view, votes });
             }
         }
-        for (to, item) in items {
-            self.send(&to, Lane::Sync, std::slice::from_ref(&item), now);
+        self.tell_chain(now, &mut items);
+        for (to, items) in items {
+            self.send(&to, Lane::Sync, &items, now);
         }
+    }
+
+    /// To each peer the views that it lacks, and not at every interval.
+    fn tell_chain(&mut self, now: Timestamp, items: &mut BTreeMap<NodeId, Vec<Item>>) {
+        let Some(chain) = self.council.chain() else { return };
+        let (head, root) = (chain.head().id(), chain.root());
+        let again = self.options.sync_interval * 4;
+        let lacks: Vec<NodeId> = self
+            .peers
+            .heard(now)
+            .filter(|(_, peer)| peer.head != Some(head))
+            .filter(|(_, peer)| !peer.told.is_some_and(|(id, at)| id == head && now.since(at) < again))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in lacks {
+            let Some(peer) = self.peers.get_mut(&id) else { continue };
+            peer.told = Some((head, now));
+            let item = Item::Chain { root: root.clone(), views: chain.lacking(peer.head) };
+            items.entry(id).or_default().push(item);
+        }
+    }
+
+    /// Forgets peers that nothing is left of, so that there is room for others.
+    fn forget_peers(&mut self, now: Timestamp) {
+        let Self { council, peers, links, .. } = self;
+        peers.forget(now, |id| council.names(id));
+        links.retain(|id, link| {
+            let known = peers.get(id).is_some() || council.names(id);
+            link.unknown_for = if known { 0 } else { link.unknown_for.saturating_add(1) };
+            let never_spoke = link.generation == Generation::default();
+            link.unknown_for < UNKNOWN_FOR || never_spoke && peers.may_answer(id)
+        });
     }
 
     /// Tells what changed, to each peer what concerns it.
     fn tell_books(&mut self, now: Timestamp) {
-        for key in std::mem::take(&mut self.listed) {
-            if !self.shelf.books.contains_key(&key) {
-                continue; // Its windows are over.
-            }
-            if self.tell_book(key, now) {
-                self.listed.push(key);
-            } else if let Some(book) = self.shelf.books.get_mut(&key) {
-                book.listed = false;
-            }
+        for key in self.shelf.books.take_listed() {
+            self.tell_book(key, now);
         }
         let peers: Vec<NodeId> =
             self.links.iter().filter(|(_, link)| !link.items.is_empty()).map(|(id, _)| id.clone()).collect();
@@ -78,16 +128,18 @@ impl Node {
         }
     }
 
-    /// Says whether there is more to tell later.
-    fn tell_book(&mut self, key: Key, now: Timestamp) -> bool {
+    /// Tells of one counter, which stays on the list if there is more to tell later.
+    fn tell_book(&mut self, key: Key, now: Timestamp) {
         let Self { shelf, links, peers, options, .. } = self;
-        let Some(book) = shelf.books.get_mut(&key) else { return false };
-        let limit = book.limit;
+        // Without one its windows are over.
+        let Some(mut book) = shelf.books.get_mut(&key) else { return };
+        let (limit, eventual) = (book.limit, book.counted.is_some());
         let again = options.sync_interval * 3;
         let mut more = false;
         for page in &mut book.pages {
             let place = Place { subject: Subject { key, limit }, view: page.view.id(), tag: page.tag };
             let moment = Page::moment(page.tag, &limit, now);
+            let decides = page.decides(&limit, options);
             match &mut page.side {
                 Side::Purse(purse) => {
                     let owner = page.view.owner(key).map(|owner| owner.id.clone());
@@ -95,7 +147,7 @@ impl Node {
                     if (purse.has_news() || repeats)
                         && let Some(link) = owner.and_then(|owner| links.get_mut(&owner))
                     {
-                        let report = Report { eventual: book.counted.is_some(), ..purse.report() };
+                        let report = Report { eventual, ..purse.report() };
                         link.items.push(Item::Report(place, report));
                         purse.told(now);
                     }
@@ -112,7 +164,7 @@ impl Node {
                         .map(|account| account.member.clone())
                         .collect();
                     for member in members {
-                        let word = till.word(&limit, &member, moment);
+                        let word = till.word(&limit, &member, (decides, moment));
                         if let Some(link) = links.get_mut(&member.id) {
                             link.items.push(Item::Word(place, word));
                         }
@@ -121,7 +173,9 @@ impl Node {
                 }
             }
         }
-        more
+        // Under the lock that it was read under: what is spent from here on lists it anew.
+        book.set_listed(false);
+        book.set_listed(more);
     }
 
     fn break_silence(&mut self, now: Timestamp) {
@@ -148,14 +202,9 @@ impl Node {
             return;
         }
         let Self { shelf, council, options, .. } = self;
-        let pages: Vec<_> = shelf
-            .books
-            .iter()
-            .flat_map(|(key, book)| book.pages.iter().map(|page| (*key, book.limit, page.tag)))
-            .collect();
         let mut listed = Vec::new();
-        for (key, limit, tag) in pages {
-            let Ok(book) = shelf.open(council, options, (key, &limit, tag), now) else { continue };
+        for (key, limit, tag) in shelf.books.pages() {
+            let Ok(mut book) = shelf.open(council, options, (key, &limit, tag), now) else { continue };
             if let Some(Page { side: Side::Purse(purse), .. }) = book.page(tag)
                 && purse.give_up(0) > 0
             {
@@ -170,7 +219,10 @@ impl Node {
     /// Whether a node that leaves has nothing left to give back, and is out of the view.
     #[must_use]
     pub fn has_left(&self, now: Timestamp) -> bool {
+        let now = self.mesh_time(now);
         let out = self.council.current(now).is_some_and(|view| !view.has(&self.council.me));
-        self.council.leaving && out && self.listed.is_empty()
+        // Where nobody stays there is nobody to give anything back to.
+        let is_last = self.council.nobody_stays(now, &self.peers);
+        self.council.leaving && (is_last || out && self.shelf.books.nothing_is_listed())
     }
 }

@@ -107,7 +107,7 @@ impl Cell {
         let mut random = Random::new(seed ^ 0x5eed);
         let mut world = World::new(seed, self.network.clone(), self.options.clone(), 5_000);
         if self.seconds > 10 {
-            world.tick_every(10_000);
+            world.tick_every(10_000, 50_000);
         }
         world.start_together(self.nodes);
         #[expect(clippy::unwrap_used, reason = "a few minutes make a period")]

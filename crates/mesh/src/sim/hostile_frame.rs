@@ -4,8 +4,8 @@
 use super::world::seated;
 use crate::node::Decided;
 use crate::options::MeshOptions;
-use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing};
-use hivemind_core::{Cost, Limit, Period, Timestamp};
+use hivemind_core::store::{Charge, Context, Key, Parts};
+use hivemind_core::{Limit, Period, Timestamp};
 
 /// Gives a node these bytes as frames of a peer, each with its length before it, and looks at what it then admits.
 ///
@@ -26,16 +26,7 @@ pub fn hostile_frames(mut bytes: &[u8]) {
         for _ in 0..12 {
             let parts = Parts { domain: "", entries: &[] };
             let key = Key::from_bits(1, 2);
-            let charge = Charge {
-                key,
-                parts,
-                limit: &limit,
-                ordinal: 0,
-                cost: Cost::ONE,
-                op: Op::Spend,
-                mode: Mode::Enforce,
-                sharing: Sharing::default(),
-            };
+            let charge = Charge::spend(key, parts, &limit);
             let decided = node.decide(&[charge], Context::at(now));
             admitted += u32::from(matches!(decided, Decided::Now(verdicts) if verdicts.committed));
         }

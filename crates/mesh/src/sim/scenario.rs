@@ -40,8 +40,14 @@ impl Scenario {
     /// Plays it with this seed, on this limit.
     #[must_use]
     pub fn play(&self, seed: u64, limit: Limit, load: f64) -> Played {
+        self.play_under(OnUnreachable::Refuse, seed, limit, load)
+    }
+
+    /// Plays it with this seed, on this limit, where this holds while an owner cannot be reached.
+    #[must_use]
+    pub fn play_under(&self, on_unreachable: OnUnreachable, seed: u64, limit: Limit, load: f64) -> Played {
         let mut random = Random::new(seed ^ 0xa11);
-        let mut options = MeshOptions { on_unreachable: OnUnreachable::Refuse, ..MeshOptions::default() };
+        let mut options = MeshOptions { on_unreachable, ..MeshOptions::default() };
         // A node that founds a mesh of its own while it is cut off is another story.
         options.council.found_after = None;
         let network = if seed.is_multiple_of(3) { Network::default() } else { Network::bad() };

@@ -10,7 +10,7 @@ use crate::node::{Decided, Lane, Node, Output, Ticket};
 use crate::options::MeshOptions;
 use crate::owner::NodeId;
 use crate::view::{Round, View};
-use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing};
+use hivemind_core::store::{Charge, Context, Key, Parts};
 use hivemind_core::{Cost, Limit, Timestamp};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -18,6 +18,9 @@ use std::time::Duration;
 
 /// The true time at which runs begin: the start of a day, so that windows of every length begin there.
 pub(super) const START_US: u64 = 1_700_006_400 * 1_000_000;
+
+/// How long a node to which something happened is told the time often.
+const BUSY_US: u64 = 100_000;
 
 /// Options under which nodes agree at once and say little but what a grid measures.
 #[must_use]
@@ -30,7 +33,7 @@ pub fn options_for_a_grid() -> MeshOptions {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Tick { node: usize, run: u64 },
-    Mail { to: usize, from: usize, frame: Vec<u8> },
+    Mail { to: usize, from: usize, lane: Lane, frame: Vec<u8> },
     Request { counter: usize },
 }
 
@@ -40,12 +43,17 @@ struct Seat {
     skew: i64,
     alive: bool,
     run: u64,
+    /// When it is told the time next; and until when it has something to wait for.
+    next_tick: u64,
+    busy_until: u64,
     open: BTreeMap<Ticket, (usize, u64, Timestamp, Timestamp)>,
 }
 
 struct Counter {
     key: Key,
     limit: Limit,
+    /// The limits of nodes that were given another one.
+    reloaded: BTreeMap<usize, Limit>,
     traffic: Traffic,
     tally: Tally,
 }
@@ -59,16 +67,18 @@ pub struct World {
     counters: Vec<Counter>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
+    start: u64,
     now: u64,
     runs: u64,
     tick_us: u64,
+    quiet_tick_us: u64,
     most_skew_us: u64,
     options: MeshOptions,
     /// Bytes sent, frames sent, requests, and requests that waited.
     pub sent: (u64, u64, u64, u64),
 }
 
-fn name(index: usize) -> NodeId {
+pub(super) fn named(index: usize) -> NodeId {
     NodeId::new(format!("n{index:03}"))
 }
 
@@ -83,18 +93,25 @@ impl World {
             counters: Vec::new(),
             events: BinaryHeap::new(),
             sequence: 0,
+            start: START_US,
             now: START_US,
             runs: 0,
             tick_us: 5_000,
+            quiet_tick_us: 5_000,
             most_skew_us,
             options,
             sent: (0, 0, 0, 0),
         }
     }
 
-    /// How often nodes are told the time.
-    pub fn tick_every(&mut self, us: u64) {
-        self.tick_us = us;
+    /// Begins so long after the start of a day. Before anything is started.
+    pub fn begin_at(&mut self, us: u64) {
+        (self.start, self.now) = (START_US + us, START_US + us);
+    }
+
+    /// How often nodes are told the time, and how often those to which nothing happens.
+    pub fn tick_every(&mut self, us: u64, quiet_us: u64) {
+        (self.tick_us, self.quiet_tick_us) = (us, quiet_us);
     }
 
     /// Starts a node, or starts it anew.
@@ -103,22 +120,22 @@ impl World {
         let spread = self.random.below(2 * self.most_skew_us + 1);
         let skew = i64::try_from(spread).unwrap_or(0) - i64::try_from(self.most_skew_us).unwrap_or(0);
         let now = at(self.now, skew);
-        let mut node = Node::new(name(index), self.now + self.runs, self.options.clone(), now);
+        let mut node = Node::new(named(index), self.now + self.runs, self.options.clone(), now);
         while self.seats.len() <= index {
             self.seats.push(None);
         }
-        let known = (0..self.seats.len()).filter(|other| *other != index).map(name);
+        let known = (0..self.seats.len()).filter(|other| *other != index).map(named);
         known.for_each(|other| node.meet(other));
         for seat in self.seats.iter_mut().flatten() {
-            seat.node.meet(name(index));
+            seat.node.meet(named(index));
         }
         let run = self.runs;
-        let seat = Seat { node, skew, alive: true, run, open: BTreeMap::new() };
+        let next_tick = self.now + self.random.below(self.tick_us);
+        let seat = Seat { node, skew, alive: true, run, next_tick, busy_until: 0, open: BTreeMap::new() };
         if let Some(place) = self.seats.get_mut(index) {
             *place = Some(seat);
         }
-        let phase = self.random.below(self.tick_us);
-        self.push(self.now + phase, Event::Tick { node: index, run });
+        self.push(next_tick, Event::Tick { node: index, run });
     }
 
     /// Starts so many nodes that are members of one view from the first moment on.
@@ -148,7 +165,7 @@ impl World {
     /// Tells all nodes which names discovery knows.
     pub fn discover(&mut self, indices: &[usize]) {
         for seat in self.seats.iter_mut().flatten() {
-            seat.node.discover(indices.iter().copied().map(name));
+            seat.node.discover(indices.iter().copied().map(named));
         }
     }
 
@@ -173,13 +190,14 @@ impl World {
     /// Time since the start, in microseconds.
     #[must_use]
     pub fn elapsed_us(&self) -> u64 {
-        self.now - START_US
+        self.now - self.start
     }
 
     pub(super) fn add_counter(&mut self, key: Key, limit: Limit, mut traffic: Traffic) {
         let first = traffic.next(0);
-        self.counters.push(Counter { key, limit, traffic, tally: Tally::new(limit) });
-        self.push(START_US + first, Event::Request { counter: self.counters.len() - 1 });
+        let reloaded = BTreeMap::new();
+        self.counters.push(Counter { key, limit, reloaded, traffic, tally: Tally::new(limit) });
+        self.push(self.start + first, Event::Request { counter: self.counters.len() - 1 });
     }
 
     /// Where requests on a counter come from is changed to so many nodes.
@@ -200,7 +218,7 @@ impl World {
 
     /// Lets time pass until so long after the start.
     pub fn run_until(&mut self, us: u64) {
-        let end = START_US + us;
+        let end = self.start + us;
         while let Some(Reverse((at, _, _))) = self.events.peek()
             && *at < end
         {
@@ -215,21 +233,39 @@ impl World {
         match event {
             Event::Tick { node, run } => {
                 let Some(Some(seat)) = self.seats.get_mut(node) else { return };
-                if seat.run != run || !seat.alive {
+                if seat.run != run || !seat.alive || seat.next_tick != self.now {
                     return;
                 }
                 seat.node.on_tick(at(self.now, seat.skew));
-                self.push(self.now + self.tick_us, Event::Tick { node, run });
+                let pause = if seat.busy_until > self.now { self.tick_us } else { self.quiet_tick_us };
+                let next = self.now + pause;
+                seat.next_tick = next;
+                self.push(next, Event::Tick { node, run });
                 self.carry_out(node);
             }
-            Event::Mail { to, from, frame } => {
+            Event::Mail { to, from, lane, frame } => {
+                if lane == Lane::Ask {
+                    self.wake(to);
+                }
                 let Some(Some(seat)) = self.seats.get_mut(to) else { return };
                 if seat.alive {
-                    seat.node.on_frame(at(self.now, seat.skew), &name(from), &frame);
+                    seat.node.on_frame(at(self.now, seat.skew), &named(from), &frame);
                     self.carry_out(to);
                 }
             }
             Event::Request { counter } => self.request(counter),
+        }
+    }
+
+    /// Something happens at a node that it may have to wait for: it is told the time more often for a while.
+    fn wake(&mut self, index: usize) {
+        let (soon, until) = (self.now + self.tick_us, self.now + BUSY_US);
+        let Some(Some(seat)) = self.seats.get_mut(index) else { return };
+        seat.busy_until = until;
+        if seat.next_tick > soon {
+            seat.next_tick = soon;
+            let run = seat.run;
+            self.push(soon, Event::Tick { node: index, run });
         }
     }
 
@@ -238,7 +274,7 @@ impl World {
         let Some(counter) = self.counters.get_mut(index) else { return };
         let (mut node, cost) = counter.traffic.request(elapsed);
         let next = counter.traffic.next(elapsed);
-        self.push(START_US + next, Event::Request { counter: index });
+        self.push(self.start + next, Event::Request { counter: index });
         // What comes to a dead node goes to the next that lives.
         for _ in 0..self.seats.len() {
             if self.seats.get(node).is_some_and(|seat| seat.as_ref().is_some_and(|seat| seat.alive)) {
@@ -252,32 +288,41 @@ impl World {
     /// A counter without traffic of its own, for requests made by hand. Says its index.
     pub fn add_limit(&mut self, key: Key, limit: Limit) -> usize {
         let traffic = Traffic::new(super::Shape::Uniform, 0.0, 1, 1, 1, Random::new(0));
-        self.counters.push(Counter { key, limit, traffic, tally: Tally::new(limit) });
+        let reloaded = BTreeMap::new();
+        self.counters.push(Counter { key, limit, reloaded, traffic, tally: Tally::new(limit) });
         self.counters.len() - 1
+    }
+
+    /// A node has another limit from now on: its rules were reloaded.
+    pub fn reload(&mut self, node: usize, counter: usize, limit: Limit) {
+        let now = self.now;
+        let Some(counter) = self.counters.get_mut(counter) else { return };
+        counter.reloaded.insert(node, limit);
+        if let Some(Some(seat)) =
+            self.seats.get_mut(node).filter(|seat| seat.as_ref().is_some_and(|seat| seat.alive))
+        {
+            seat.node.reload(limit.requests().max(1), at(now, seat.skew));
+            self.carry_out(node);
+        }
     }
 
     /// A request comes to a node.
     pub fn hit(&mut self, node: usize, index: usize, cost: u64) {
         let Some(counter) = self.counters.get(index) else { return };
-        let (key, limit) = (counter.key, counter.limit);
+        let (key, limit) = (counter.key, *counter.reloaded.get(&node).unwrap_or(&counter.limit));
         let (now, truly) = (self.now, at(self.now, 0));
         let Some(Some(seat)) = self.seats.get_mut(node) else { return };
         if !seat.alive {
             return;
         }
         let local = at(now, seat.skew);
+        self.wake(node);
+        let Some(Some(seat)) = self.seats.get_mut(node) else { return };
         let parts = Parts { domain: "sim", entries: &[] };
-        let charge = Charge {
-            key,
-            parts,
-            limit: &limit,
-            ordinal: 0,
-            cost: Cost::new(cost),
-            op: Op::Spend,
-            mode: Mode::Enforce,
-            sharing: Sharing::default(),
-        };
+        let charge = Charge { cost: Cost::new(cost), ..Charge::spend(key, parts, &limit) };
         let decided = seat.node.decide(&[charge], Context::at(local));
+        // Windows are those of the mesh clock.
+        let local = seat.node.mesh_time(local);
         self.sent.2 += 1;
         match decided {
             Decided::Now(verdicts) => {
@@ -299,7 +344,7 @@ impl World {
     fn carry_out(&mut self, from: usize) {
         let Some(Some(seat)) = self.seats.get_mut(from) else { return };
         let outputs: Vec<Output> = seat.node.outputs().collect();
-        let local = at(self.now, seat.skew);
+        let local = seat.node.mesh_time(at(self.now, seat.skew));
         for output in outputs {
             match output {
                 Output::Decided(ticket, verdicts) => {
@@ -332,7 +377,7 @@ impl World {
         self.sent.0 += frame.len() as u64;
         self.sent.1 += 1;
         for delay in self.network.arrivals(&mut self.random, lane, from, to) {
-            self.push(self.now + delay, Event::Mail { to, from, frame: frame.to_vec() });
+            self.push(self.now + delay, Event::Mail { to, from, lane, frame: frame.to_vec() });
         }
     }
 }
@@ -358,7 +403,7 @@ fn seat(nodes: &mut [(&mut Node, Timestamp)]) {
 #[must_use]
 pub fn seated(count: usize, options: &MeshOptions, now: Timestamp) -> Vec<Node> {
     let mut nodes: Vec<Node> =
-        (0..count).map(|index| Node::new(name(index), 1, options.clone(), now)).collect();
+        (0..count).map(|index| Node::new(named(index), 1, options.clone(), now)).collect();
     let mut seats: Vec<_> = nodes.iter_mut().map(|node| (node, now)).collect();
     seat(&mut seats);
     nodes

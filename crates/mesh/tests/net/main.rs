@@ -3,14 +3,9 @@
 mod authority;
 mod nodes;
 
-use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing, Store};
-use hivemind_core::{Clock, Cost, Limit, Period, SystemClock};
+use hivemind_core::store::{Charge, Context, Key, Parts, Store};
+use hivemind_core::{Clock, Limit, Period, SystemClock};
 use nodes::Nodes;
-
-fn charge<'a>(limit: &'a Limit, parts: Parts<'a>) -> Charge<'a> {
-    let key = Key::from_bits(1, 2);
-    Charge { key, parts, limit, ordinal: 0, sharing: Sharing::default(), cost: Cost::ONE, op: Op::Spend, mode: Mode::Enforce }
-}
 
 /// Five a day, wherever they come in: the first five and no sixth.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -18,12 +13,12 @@ async fn three_nodes_that_know_one_of_them_share_a_small_limit_exactly() {
     let nodes = Nodes::started(3).await;
     nodes.all_are_members().await;
     let limit = Limit::fixed_window(5, Period::DAY);
-    let parts = Parts { domain: "test", entries: &[] };
+    let charge = Charge::spend(Key::from_bits(1, 2), Parts { domain: "test", entries: &[] }, &limit);
     let mut admitted = 0;
     for index in 0..20 {
         let store = nodes.list[index % 3].store();
         let context = Context::at(SystemClock.now());
-        let verdicts = store.decide(&[charge(&limit, parts)], context).await.unwrap();
+        let verdicts = store.decide(&[charge], context).await.unwrap();
         admitted += u32::from(verdicts.committed);
         assert_eq!(verdicts.committed, index < 5, "request {index}");
     }

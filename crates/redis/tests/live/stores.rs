@@ -1,9 +1,7 @@
 //! Stores of a test, and what they are asked.
 
 use crate::server::SOON;
-use hivemind_core::store::{
-    Charge, Context, Key, KeySeed, Mode, Op, Parts, Sharing, Store, StoreError, Verdicts,
-};
+use hivemind_core::store::{Charge, Context, Key, KeySeed, Op, Parts, Store, StoreError, Verdicts};
 use hivemind_core::{Cost, Limit, Timestamp};
 use hivemind_redis::{Availability, Options, RedisStore};
 use std::sync::Arc;
@@ -48,16 +46,7 @@ pub(crate) async fn comes_up(store: &RedisStore) {
 /// One charge of one unit.
 pub(crate) fn charge<'a>(parts: Parts<'a>, limit: &'a Limit, op: Op, units: u64) -> Charge<'a> {
     let key = Key::new(&KeySeed::from_cluster_id("test"), parts, limit, 0);
-    Charge {
-        key,
-        parts,
-        limit,
-        ordinal: 0,
-        cost: Cost::new(units),
-        op,
-        mode: Mode::Enforce,
-        sharing: Sharing::default(),
-    }
+    Charge { cost: Cost::new(units), op, ..Charge::spend(key, parts, limit) }
 }
 
 pub(crate) fn now() -> Context {

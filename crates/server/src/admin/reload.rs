@@ -1,4 +1,4 @@
-//! `POST /api/v1/reload`: rules and configuration are loaded anew, and whoever asked is told what became of it.
+//! `POST /api/v1/reload`: rules, configuration and certificates are loaded anew, and whoever asked is told what became of it.
 
 use crate::reload::Outcome;
 use axum::http::{StatusCode, header};
@@ -25,7 +25,7 @@ pub(super) fn answer(outcomes: Vec<(&'static str, Outcome)>) -> Response {
         members.insert("type".into(), "about:blank".into());
         members.insert("title".into(), "Not everything could be loaded".into());
         members.insert("status".into(), StatusCode::UNPROCESSABLE_ENTITY.as_u16().into());
-        let detail = format!("Refused: {}. What was in force before stays in force.", wrong.join(", "));
+        let detail = format!("Refused: {}. What is refused stays as it was before.", wrong.join(", "));
         members.insert("detail".into(), detail.into());
         (StatusCode::UNPROCESSABLE_ENTITY, "application/problem+json")
     };

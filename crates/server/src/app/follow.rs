@@ -1,21 +1,28 @@
-//! What is followed while it runs: the rules, and the configuration.
+//! What is followed while it runs: the rules, the configuration, and certificates.
 
-use super::{Origin, Shared};
+use super::{Followed, Origin, Shared};
 use crate::config::Settings;
 use crate::front::gateway::Gateway;
-use crate::reload::{ConfigurationFile, Follower, PutInForce, Reloads, RuleFiles};
+use crate::reload::{ConfigurationFile, Follower, PutInForce, Reloads, Request, RuleFiles, TlsFiles};
+use crate::tls::Certificates;
 use std::sync::Arc;
 use tokio::signal::unix::Signal;
+use tokio::sync::mpsc;
 
 /// Follows all files that there are, for ever. Gives back how to have them loaded anew.
 pub(super) fn follow(
     settings: &Settings,
     origin: Origin,
     shared: &Shared,
-    gateway: Option<Arc<Gateway>>,
-    [for_rules, for_configuration]: [Signal; 2],
+    gateway: Option<Followed>,
+    [for_rules, for_configuration, for_certificates]: [Signal; 3],
 ) -> Reloads {
     let mut reloads = Reloads::default();
+    let (gateway, certificates) = gateway.map(|of| (of.gateway, of.certificates)).unzip();
+    if let Some(gateway) = &gateway {
+        let asked = reloads.add("certificates");
+        follow_tls(settings, shared, gateway, certificates.flatten(), for_certificates, asked);
+    }
     let limiting = &settings.rate_limiting;
     let (service, health) = (&shared.service, &shared.health);
     if let Some(path) = limiting.config_path.clone() {
@@ -55,4 +62,23 @@ pub(super) fn follow(
         tokio::spawn(following.run());
     }
     reloads
+}
+
+/// Certificates, and the CAs of upstreams: also where there are none yet, since a reload may name some.
+fn follow_tls(
+    settings: &Settings,
+    shared: &Shared,
+    gateway: &Gateway,
+    certificates: Option<Arc<Certificates>>,
+    hangups: Signal,
+    requests: mpsc::Receiver<Request>,
+) {
+    let trust = Arc::clone(gateway.trust());
+    let (service, health) = (Arc::clone(&shared.service), Arc::clone(&shared.health));
+    let followed = TlsFiles::new(certificates, trust, service, health);
+    // Whatever they are now may be other than what was loaded a moment ago: the first look loads them again, and
+    // tells of those that cannot be used.
+    let loaded = None;
+    let interval = settings.rate_limiting.config_reload_interval;
+    tokio::spawn(Follower { followed, loaded, interval, hangups, requests }.run());
 }

@@ -3,19 +3,17 @@
 mod certificates;
 
 use super::bounded::Bounded;
-use super::listeners::{Tcp, without_delay};
+use super::listeners::Tcp;
 use super::until;
 use crate::config::gateway as settings;
-use crate::front::gateway::{Arrival, Gateway};
+use crate::front::gateway::{Arrival, Crowd, Gateway, Limiting};
 use crate::front::workers::{Ended, Workers};
-use crate::tls;
+use crate::tls::{self, Certificates};
 use anyhow::Context;
-use hivemind_tower::RateLimiter;
 use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 /// Who is sent to HTTPS goes at once: so many of them are enough.
@@ -29,7 +27,7 @@ pub(super) async fn bind(front: &settings::Front) -> anyhow::Result<Bounded<Tcp>
             "cannot listen on {address}; free it, or set gateway.listen to another address, port 0 for any"
         )
     })?;
-    Ok(Bounded::new(without_delay(listener), front.max_connections.get()))
+    Ok(Bounded::new(Tcp::new(listener), front.max_connections.get()))
 }
 
 /// The socket that sends whoever comes in plain HTTP to HTTPS.
@@ -38,7 +36,7 @@ pub(super) async fn bind_redirect(front: &settings::Front) -> anyhow::Result<Opt
     let listener = TcpListener::bind(address).await.with_context(|| {
         format!("cannot listen on {address}; free it, or set gateway.tls.redirect_from to another address")
     })?;
-    Ok(Some(Bounded::new(without_delay(listener), MOST_REDIRECTED)))
+    Ok(Some(Bounded::new(Tcp::new(listener), MOST_REDIRECTED)))
 }
 
 /// Sends whoever comes to this port, until told to stop.
@@ -58,45 +56,46 @@ pub(super) async fn redirect(mut listener: Bounded<Tcp>, https_port: u16, stoppe
 /// The gateway that runs.
 pub(super) struct Running {
     pub(super) gateway: Arc<Gateway>,
+    /// None where TLS is not spoken.
+    pub(super) certificates: Option<Arc<Certificates>>,
     workers: Workers<Arrival>,
     listener: Bounded<Tcp>,
+    crowd: Crowd,
     ended: Ended,
 }
 
 impl Running {
     pub(super) async fn start(
         settings: &settings::Gateway,
+        workers: Option<NonZeroUsize>,
         listener: Bounded<Tcp>,
-        limiter: RateLimiter,
+        limiting: Limiting,
         stopped: &watch::Receiver<bool>,
     ) -> anyhow::Result<Self> {
         let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let tls = match &settings.front.tls {
-            None => None,
-            Some(tls) => {
-                let (acceptor, certificates) = certificates::load(tls)?;
-                let hangup = signal(SignalKind::hangup()).context("listening for signals")?;
-                tokio::spawn(certificates::follow(certificates, hangup));
-                Some(acceptor)
-            }
-        };
-        let started = Gateway::start(settings, limiter, tls, cores, stopped).await;
+        let tls = settings.front.tls.as_ref().map(certificates::load).transpose()?;
+        let (tls, certificates) = tls.unzip();
+        let started = Gateway::start(settings, limiting, tls, workers.unwrap_or(cores), stopped).await;
         let (gateway, workers, ended) = started.context("starting the gateway")?;
-        Ok(Self { gateway: Arc::new(gateway), workers, listener, ended })
+        let crowd = gateway.crowd(&settings.front);
+        Ok(Self { gateway: Arc::new(gateway), certificates, workers, listener, crowd, ended })
     }
 
     /// Deals out all connections that come, until told to stop; then waits for the last of them.
     pub(super) async fn serve(self, stopped: watch::Receiver<bool>) {
-        let Self { workers, mut listener, ended, gateway: _gateway } = self;
+        let Self { workers, mut listener, crowd, ended, .. } = self;
         {
             let mut stopped = pin!(until(stopped));
             loop {
                 tokio::select! { biased;
                     () = &mut stopped => break,
-                    Some((stream, place, peer)) = listener.next() => match stream.into_std() {
-                        Ok(stream) => workers.deal(Arrival { stream, peer }, place),
-                        Err(error) => tracing::warn!("a connection could not be dealt out: {error}"),
-                    },
+                    Some((stream, place, peer)) = listener.next() => {
+                        let Some(seat) = crowd.enter(peer.ip()) else { continue };
+                        match stream.into_std() {
+                            Ok(stream) => workers.deal(Arrival { stream, peer, seat }, place),
+                            Err(error) => tracing::warn!("a connection could not be dealt out: {error}"),
+                        }
+                    }
                 }
             }
         }

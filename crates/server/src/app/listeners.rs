@@ -2,13 +2,24 @@
 
 use super::bounded::Bounded;
 use crate::config::Settings;
+use crate::seldom::Seldom;
 use anyhow::{Context, bail};
-use axum::serve::{ListenerExt, TapIo};
+use axum::serve::Listener;
+use hivemind_core::{Clock, MonotonicClock};
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-pub(super) type Tcp = TapIo<TcpListener, fn(&mut TcpStream)>;
+/// How long nobody is accepted where there is nothing to accept with.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A socket that goes on listening whatever happens to those who come.
+pub(super) struct Tcp {
+    listener: TcpListener,
+    failures: Seldom,
+}
 
 /// Operators, probes and scrapers are few; idle strangers must not shut them out.
 const MOST_VISITORS: usize = 1_024;
@@ -56,12 +67,53 @@ async fn tcp(address: Option<SocketAddr>, key: &str, most: usize) -> anyhow::Res
     let listener = TcpListener::bind(address).await.with_context(|| {
         format!("cannot listen on {address}; free it, or set server.{key} to another port, 0 for any")
     })?;
-    Ok(Some(Bounded::new(without_delay(listener), most)))
+    Ok(Some(Bounded::new(Tcp::new(listener), most)))
 }
 
-/// An answer is small and final: waiting to fill a packet only delays it.
-pub(super) fn without_delay(listener: TcpListener) -> Tcp {
-    listener.tap_io(|stream| drop(stream.set_nodelay(true)))
+impl Tcp {
+    pub(super) const fn new(listener: TcpListener) -> Self {
+        Self { listener, failures: Seldom::new() }
+    }
+
+    /// Tells of what keeps connections from being accepted, and waits for it to pass: descriptors come back
+    /// as connections are closed.
+    async fn pause(&self, error: &io::Error) {
+        if let Some(times) = self.failures.happens(MonotonicClock.now()) {
+            let at = self.listener.local_addr().map(|at| at.to_string()).unwrap_or_default();
+            tracing::error!(
+                times,
+                "no connection can be accepted at {at}: {error}; where too many files are open, raise `ulimit -n` or \
+                 systemd's `LimitNOFILE`"
+            );
+        }
+        let _ = tokio::time::timeout(PAUSE, std::future::pending::<()>()).await;
+    }
+}
+
+impl Listener for Tcp {
+    type Io = TcpStream;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (TcpStream, SocketAddr) {
+        use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, peer)) => {
+                    // An answer is small and final: waiting to fill a packet only delays it.
+                    let _ = stream.set_nodelay(true);
+                    return (stream, peer);
+                }
+                // Whoever has gone before it was let in is nobody's trouble.
+                Err(error)
+                    if [ConnectionAborted, ConnectionRefused, ConnectionReset].contains(&error.kind()) => {}
+                Err(error) => self.pause(&error).await,
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
 }
 
 async fn unix(path: Option<&Path>) -> anyhow::Result<Option<UnixListener>> {

@@ -31,6 +31,9 @@ fn write(listeners: &Listeners, settings: &Settings) -> std::io::Result<()> {
     if let (Some(listener), Some(gateway)) = (&listeners.gateway, &settings.gateway) {
         protected(&mut out, listener.local_addr()?, gateway)?;
     }
+    if let Some(redirect) = &listeners.redirect {
+        writeln!(out, "  redirect to https   http://{}", redirect.local_addr()?)?;
+    }
     let admin = listeners.admin.as_ref().map(Listener::local_addr).transpose()?;
     if let Some(admin) = admin {
         writeln!(out, "  admin               http://{admin}  (/healthz, /readyz, /json, /rlconfig)")?;

@@ -28,8 +28,8 @@ enum From {
 
 What is included is read too. Everything that is not carried over, or not exactly, is told on standard
 error, line by line, and again in the comments of what is made: nothing is dropped in silence. The exit
-status is 0 then, too; 2 if a limit or TLS is among it, so that less is protected than was; and 1 if the file
-is broken or has nothing that could become a service.
+status is 0 then, too; 2 if a limit, TLS or a restriction of access is among it, so that less is protected
+than was; and 1 if the file is broken or has nothing that could become a service.
 
 nginx's burst=20 becomes `burst: 21`: there the first request is not counted. A limit without `nodelay`
 becomes `mode: delay`.")]
@@ -72,7 +72,10 @@ impl Nginx {
             None => std::io::stdout().write_all(imported.yaml.as_bytes())?,
         }
         if imported.is_weaker {
-            writeln!(log, "a limit or TLS was not carried over: see above what to do before you switch")?;
+            writeln!(
+                log,
+                "a limit, TLS or a restriction of access was not carried over: see above what to do before you switch"
+            )?;
             return Ok(ExitCode::from(2));
         }
         Ok(ExitCode::SUCCESS)

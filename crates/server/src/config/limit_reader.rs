@@ -101,13 +101,13 @@ fn shared<T: Copy + PartialEq>(
     reader: &mut Reader<'_>,
     fields: &Fields<'_>,
     key: &str,
-    named: &[(&str, T)],
+    choices: &[(&str, T)],
     whole: &mut Option<T>,
 ) -> bool {
     let Some(node) = fields.get(key) else { return true };
     let Some(text) = reader.text(node, key) else { return false };
-    let Some((_, chosen)) = named.iter().find(|(name, _)| *name == text) else {
-        let names: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
+    let Some((_, chosen)) = choices.iter().find(|(name, _)| *name == text) else {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         let cause = format!("`{text}` is no value of `{key}`");
         reader.problem(Some(node.span.clone()), cause, format!("one of: {}", names.join(", ")));
         return false;

@@ -3,6 +3,7 @@
 use super::Followed;
 use crate::config::gateway::Routing;
 use crate::config::{Loaded, Problems, Settings, SettingsText, environment};
+use crate::front::gateway::GatewayError;
 use crate::health::Health;
 use crate::service::Service;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ impl Configuration {
 }
 
 /// Puts another routing in force.
-pub(crate) type PutInForce = Box<dyn Fn(&Routing) -> anyhow::Result<()> + Send>;
+pub(crate) type PutInForce = Box<dyn Fn(&Routing) -> Result<(), GatewayError> + Send>;
 
 /// The file of a configuration that is in force.
 pub(crate) struct ConfigurationFile {
@@ -67,9 +68,10 @@ impl ConfigurationFile {
 
 impl Followed for ConfigurationFile {
     type Texts = SettingsText;
+    type Trouble = Problems;
 
-    fn path(&self) -> &Path {
-        self.configuration.path.as_deref().unwrap_or(Path::new(""))
+    fn paths(&self) -> Vec<PathBuf> {
+        self.configuration.path.iter().cloned().collect()
     }
 
     fn read(&self) -> Result<(u64, SettingsText), Problems> {
@@ -79,7 +81,7 @@ impl Followed for ConfigurationFile {
     fn load(&mut self, text: SettingsText) -> Result<Vec<String>, Problems> {
         let loaded = text.load(self.configuration.variables())?;
         if let (Some(put_in_force), Some(gateway)) = (&self.gateway, &loaded.settings.gateway) {
-            put_in_force(&gateway.routing).map_err(|error| text.problem(&format!("{error:#}")))?;
+            put_in_force(&gateway.routing).map_err(|error| text.problem(&error.to_string()))?;
         }
         let mut notes: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
         for warning in &notes {
@@ -95,7 +97,8 @@ impl Followed for ConfigurationFile {
         }
         self.health.configuration_loaded(keys);
         self.service.stats().config_load_success.fetch_add(1, Ordering::Relaxed);
-        tracing::info!(path = %self.path().display(), "configuration loaded");
+        let path = self.configuration.path.as_deref().unwrap_or(Path::new(""));
+        tracing::info!(path = %path.display(), "configuration loaded");
         Ok(notes)
     }
 

@@ -4,7 +4,7 @@ use super::Followed;
 use crate::config::{LoadedRules, Problems, RuleTexts};
 use crate::health::Health;
 use crate::service::Service;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -18,9 +18,10 @@ pub(crate) struct RuleFiles {
 
 impl Followed for RuleFiles {
     type Texts = RuleTexts;
+    type Trouble = Problems;
 
-    fn path(&self) -> &Path {
-        &self.path
+    fn paths(&self) -> Vec<PathBuf> {
+        vec![self.path.clone()]
     }
 
     fn read(&self) -> Result<(u64, RuleTexts), Problems> {

@@ -7,10 +7,10 @@ use crate::ruleset::Ruleset;
 use crate::service::{Answer, Asked, Code, Options, Service};
 use crate::telemetry::Stats;
 use hivemind_core::store::{
-    Charge, Context, Key, KeySeed, LocalStore, MemoryStore, OnRefusal, Op, Sharing, Store, StoreError,
-    StoreOptions, Verdicts,
+    Charge, Context, Key, KeySeed, LocalStore, MemoryStore, OnRefusal, Op, Store, StoreError, StoreOptions,
+    Verdicts,
 };
-use hivemind_core::{Cost, Descriptor, Limit, Timestamp};
+use hivemind_core::{Descriptor, Limit, Timestamp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -226,16 +226,7 @@ async fn until_the_shared_store_is_there_this_node_decides_whatever_the_policies
     let parts = hivemind_core::store::Parts { domain: "d", entries: &entries };
     let key = Key::new(&KeySeed::random(), parts, &limit, 0);
     let (op, mode) = (Op::Spend, hivemind_core::store::Mode::Enforce);
-    let charge = Charge {
-        key,
-        parts,
-        limit: &limit,
-        ordinal: 0,
-        cost: Cost::ONE,
-        op,
-        mode,
-        sharing: Sharing::default(),
-    };
+    let charge = Charge { op, mode, ..Charge::spend(key, parts, &limit) };
     for passes in [true, true, false] {
         let decided = storage.try_decide(&[charge], Context::at(NOW)).expect("at once");
         assert_eq!(decided.committed, passes);
@@ -274,16 +265,7 @@ async fn a_front_door_without_rules_is_served_by_this_node_where_all_is_local() 
     let parts = hivemind_core::store::Parts { domain: "http", entries: &entries };
     let key = Key::new(&KeySeed::random(), parts, &limit, 0);
     let (op, mode) = (Op::Spend, hivemind_core::store::Mode::Enforce);
-    let charge = Charge {
-        key,
-        parts,
-        limit: &limit,
-        ordinal: 0,
-        cost: Cost::ONE,
-        op,
-        mode,
-        sharing: Sharing::default(),
-    };
+    let charge = Charge { op, mode, ..Charge::spend(key, parts, &limit) };
     for passes in [true, false] {
         assert_eq!(setup.storage.decide(&[charge], Context::at(NOW)).await.unwrap().committed, passes);
     }

@@ -63,6 +63,12 @@ fn write(page: &mut String, stats: &Stats, occupancy: Occupancy) -> fmt::Result 
             "Requests that only the global shadow mode let pass.",
             plain(&stats.global_shadow_mode),
         ),
+        (
+            "hivemind_certificate_errors",
+            "gauge",
+            "Files of certificates and CAs that cannot be used as they are now.",
+            plain(&stats.certificate_errors),
+        ),
         ("hivemind_keys", "gauge", "Counters held in memory.", occupancy.keys as u64),
         (
             "hivemind_keys_evicted",
@@ -79,6 +85,12 @@ fn write(page: &mut String, stats: &Stats, occupancy: Occupancy) -> fmt::Result 
     ] {
         head(page, name, kind, help)?;
         writeln!(page, "{name} {value}")?;
+    }
+    let (expiry, help) = ("hivemind_certificate_expiry_seconds", "When the first certificate in force ends.");
+    head(page, expiry, "gauge", help)?;
+    // Without certificates there is no such moment, and 0 would be one long ago.
+    if let moment @ 1.. = plain(&stats.certificate_expiry) {
+        writeln!(page, "{expiry} {moment}")?;
     }
     head(
         page,

@@ -130,6 +130,10 @@ pub(crate) struct Stats {
     pub(crate) config_load_success: AtomicU64,
     pub(crate) config_load_error: AtomicU64,
     pub(crate) global_shadow_mode: AtomicU64,
+    /// Files of certificates and CAs that are not in force as they are.
+    pub(crate) certificate_errors: AtomicU64,
+    /// When the first certificate in force ends, in seconds of Unix time; 0 where there is none.
+    pub(crate) certificate_expiry: AtomicU64,
     /// By bucket of [`BUCKETS_US`], and one for all that took longer.
     pub(super) response_times: [AtomicU64; BUCKETS_US.len() + 1],
     pub(super) response_time_us: AtomicU64,

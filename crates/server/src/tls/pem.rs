@@ -35,7 +35,7 @@ pub(super) fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, TlsErro
     })
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
+pub(super) fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
     let mut text = Vec::new();
     let read = File::open(file).and_then(|opened| opened.take(MOST_BYTES + 1).read_to_end(&mut text));
     read.map_err(|cause| TlsError::Unreadable { file: file.to_owned(), cause })?;

@@ -20,12 +20,15 @@ mod proto;
 #[path = "../serve/support/mod.rs"]
 mod support;
 
+mod bounds;
 mod browser;
+mod certificates;
 mod drain;
 mod expectations;
 mod forwarding;
 mod idle;
 mod limits;
+mod logs;
 mod protocols;
 mod proxying;
 mod reload;
@@ -37,6 +40,7 @@ mod slow_clients;
 mod smuggling;
 mod smuggling_http2;
 mod streaming;
+mod streams;
 mod tls;
 mod upstreams;
 mod websocket;

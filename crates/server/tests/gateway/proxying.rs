@@ -1,6 +1,6 @@
 //! What goes through, byte by byte: methods, bodies, trailers, and the headers that end at each hop.
 
-use crate::harness::{Echo, Gateway, Nginx, OK, Raw, request};
+use crate::harness::{Echo, Gateway, Nginx, OK, Raw, Setup, request, url};
 use serde_json::json;
 
 #[tokio::test]
@@ -264,5 +264,21 @@ async fn the_answers_of_the_gateway_itself_are_problems() {
         assert!(problem["title"].as_str().is_some_and(|title| !title.is_empty()), "{problem}");
         let text = problem.to_string();
         assert!(!text.contains("127.0.0.1"), "who the upstream is is nobody's business: {text}");
+    }
+}
+
+#[tokio::test]
+async fn there_are_as_many_threads_to_serve_as_asked_for() {
+    let upstream = Echo::start().await;
+    for workers in [1, 3] {
+        let setup = Setup::new(&json!({"services": [{"id": "app", "upstream": url(upstream.address)}]}));
+        let gateway = setup.with(&json!({"server": {"workers": workers}})).start().await;
+        assert_eq!(gateway.get("/").await.code(), 200);
+        // Linux shows each thread of a process as a folder, with its name in it.
+        let threads = std::fs::read_dir(format!("/proc/{}/task", gateway.id())).unwrap();
+        let name = |path: std::path::PathBuf| std::fs::read_to_string(path.join("comm")).unwrap_or_default();
+        let names: Vec<_> = threads.map(|thread| name(thread.unwrap().path())).collect();
+        let serving = names.iter().filter(|name| name.starts_with("gateway-")).count();
+        assert_eq!(serving, workers, "{names:?}");
     }
 }

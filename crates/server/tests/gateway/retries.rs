@@ -193,3 +193,27 @@ async fn a_flapping_upstream_gets_no_post_twice() {
     assert!(good >= 20, "{good}");
     flapping.abort();
 }
+
+// Seen failing on: an upstream that fails at once and so has always the least to do; a request that is not sent again.
+#[tokio::test]
+async fn an_upstream_that_gives_no_answer_is_left_out_while_another_answers() {
+    let (broken, well) = (Raw::start().await, Echo::start().await);
+    let upstreams = json!([url(broken.address), url(well.address)]);
+    let gateway = Gateway::with(&json!({"services": [{"id": "app", "upstream": upstreams}]})).await;
+    let asked = AtomicUsize::new(0);
+    let closing = async {
+        loop {
+            let mut server = broken.accept().await;
+            asked.fetch_add(1, Ordering::Relaxed);
+            server.head().await;
+        }
+    };
+    let asking = async {
+        for _ in 0..60 {
+            assert_eq!(gateway.get("/").await.code(), 200);
+        }
+    };
+    tokio::select! { () = closing => unreachable!(), () = asking => {} }
+    // Once by each thread at the first moment, and then after a second, two, four.
+    assert!(asked.load(Ordering::Relaxed) < 10, "{asked:?} of 60");
+}

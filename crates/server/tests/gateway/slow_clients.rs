@@ -114,7 +114,7 @@ async fn a_client_that_reads_nothing_is_given_up_and_the_upstream_is_free_again(
 #[tokio::test]
 async fn no_more_connections_than_allowed_are_served_at_once() {
     let upstream = Echo::start().await;
-    let gateway = gateway(upstream.address, json!({"max_connections": 4}), json!({})).await;
+    let mut gateway = gateway(upstream.address, json!({"max_connections": 4}), json!({})).await;
     let mut held = Vec::new();
     for _ in 0..4 {
         let mut client = gateway.connect().await;
@@ -130,6 +130,9 @@ async fn no_more_connections_than_allowed_are_served_at_once() {
         assert!(got.is_empty() || got.starts_with(b"HTTP/1.1 503"), "{:?}", String::from_utf8_lossy(&got));
     }
     assert_eq!(upstream.take().len(), 4);
+    // Seen failing on: a listener that waits in silence.
+    let told = gateway.log.next("all 4 places for connections").await;
+    assert!(told.contains("max_connections"), "{told}");
     for mut client in held.drain(..2) {
         client.finish().await;
         client.closed().await;

@@ -126,7 +126,7 @@ async fn a_body_that_a_client_gives_up_never_looks_whole_to_the_upstream() {
     }
 }
 
-/// Both ways, in constant memory. A gigabyte, or a tenth of it where there is less time.
+/// Both ways, in constant memory. A gigabyte, or a fifth of it where there is less time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_body_goes_through_in_constant_memory() {
     let size: u64 = if is_long() { 1_000_000_000 } else { 200_000_000 };

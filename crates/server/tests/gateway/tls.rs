@@ -1,6 +1,6 @@
 //! TLS towards clients: certificates by name, ALPN, redirects, and files that are replaced.
 
-use crate::harness::{Authority, Echo, Gateway, Raw, Setup, run, tls_client, url};
+use crate::harness::{Authority, Echo, Gateway, Setup, run, tls_client, url};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -80,9 +80,8 @@ async fn curl_fails(authority: &Authority, gateway: &Gateway, name: &str) -> Str
 #[tokio::test]
 async fn plain_http_is_sent_to_https_with_all_of_its_target() {
     let (authority, upstream) = (Authority::new(), Echo::start().await);
-    // Its first screen does not tell this address, so it is one that was free a moment ago.
-    let redirect = Raw::nobody().await;
-    let gateway = gateway(&authority, &upstream, json!({"redirect_from": redirect.to_string()})).await;
+    let gateway = gateway(&authority, &upstream, json!({"redirect_from": "127.0.0.1:0"})).await;
+    let redirect = gateway.redirect.expect("where plain HTTP is sent to HTTPS, on the first screen");
     let port = gateway.listen.port();
     for (method, code) in [("GET", 301..=308), ("POST", 307..=308)] {
         let mut wire = crate::harness::Wire::to(redirect).await;

@@ -178,3 +178,46 @@ async fn an_early_answer_is_passed_on_while_the_body_still_comes() {
     let answer = client.answer().await;
     assert_eq!((answer.code(), answer.text()), (401, "no"));
 }
+
+// Seen failing on: a time for the answer that begins with the request.
+#[tokio::test]
+async fn an_upstream_has_its_time_to_answer_from_when_the_body_is_there() {
+    let upstream = Raw::start().await;
+    let gateway = gateway(upstream.address, json!({"response": "400ms"})).await;
+    let mut client = gateway.connect().await;
+    client.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 8\r\n\r\nhalf").await;
+    let mut server = upstream.accept().await;
+    server.head().await.unwrap();
+    assert!(client.is_quiet(std::time::Duration::from_millis(900)).await, "it is the client that is slow");
+    client.send("half").await;
+    assert_eq!(server.bytes(8).await, b"halfhalf");
+    assert!(client.is_quiet(std::time::Duration::from_millis(100)).await, "now the time begins");
+    server.send(crate::harness::OK).await;
+    assert_eq!(client.answer().await.code(), 200);
+    // And one that does not answer then has no more than it.
+    client.send("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nok").await;
+    server.request().await.unwrap();
+    assert_problem(&client.answer().await, 504);
+}
+
+// Seen failing on: a 502 that nothing is logged for.
+#[tokio::test]
+async fn what_is_no_answer_is_told_in_the_log_with_the_upstream() {
+    for (said, why) in [
+        ("HTTP/1.1 200 OK\r\nno header\r\n\r\n", "invalid HTTP header"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2, 2\r\n\r\nok", "two ways"),
+        ("", "connection closed"),
+    ] {
+        let upstream = Raw::start().await;
+        let mut gateway = Gateway::before(upstream.address).await;
+        let mut client = gateway.connect().await;
+        client.send(request("POST", "/", &[], "x")).await;
+        let mut server = upstream.accept().await;
+        server.request().await.unwrap();
+        server.send(said).await;
+        drop(server);
+        assert_problem(&client.answer().await, 502);
+        let told = gateway.log.next("gave no valid answer").await;
+        assert!(told.contains(&upstream.address.to_string()) && told.contains(why), "{told}");
+    }
+}

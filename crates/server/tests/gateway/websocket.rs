@@ -268,3 +268,36 @@ async fn an_idle_websocket_is_given_up() {
     assert_eq!(echoed(&mut client, "hello").await, Ok(()));
     while let Some(Ok(_)) = within("its end", client.next()).await {}
 }
+
+// Seen failing on: an upgrade that is let through to be closed though no WebSocket is there.
+#[tokio::test]
+async fn an_upgrade_where_none_is_allowed_is_refused_with_429_as_any_request() {
+    const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
+    let upstream = crate::harness::Echo::start().await;
+    let mut limits = plenty();
+    limits["paths"] = json!(["/ws"]);
+    limits["on_limit"] = json!("close_4429");
+    limits["connections"] = per_day(1);
+    let service = json!({
+        "id": "app", "upstream": url(upstream.address), "websocket": limits, "limits": per_day(1),
+    });
+    let gateway = Gateway::with(&json!({"services": [service]})).await;
+    let ask = async |path: &str, key: &str| {
+        let mut wire = gateway.connect().await;
+        wire.send(format!(
+            "GET {path} HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+             sec-websocket-version: 13\r\nsec-websocket-key: {key}\r\n\r\n"
+        ))
+        .await;
+        wire.answer().await
+    };
+    assert_eq!(ask("/other", KEY).await.code(), 200);
+    assert_eq!(upstream.only().header("upgrade"), None, "it went on as a plain request");
+    let refused = ask("/other", KEY).await;
+    assert_eq!((refused.code(), refused.problem()["status"].as_u64()), (429, Some(429)));
+    // Where they are allowed, one that is over its limit is closed; but what is no handshake is not even that.
+    assert_eq!(ask("/ws", KEY).await.code(), 200, "the echo does not agree");
+    assert_eq!(ask("/ws", "none").await.code(), 400);
+    assert_eq!(ask("/ws", KEY).await.code(), 101);
+    upstream.take();
+}

@@ -106,13 +106,21 @@ impl Drop for LogFile {
 
 /// The end of the queue that the thread holds.
 struct Writer {
-    /// None: standard output, which nobody renames.
-    path: Option<PathBuf>,
-    file: Option<File>,
+    sink: Sink,
     /// Whether a line may have been written in part.
     is_torn: bool,
     lost: Arc<AtomicU64>,
     warned: Option<Warned>,
+}
+
+enum Sink {
+    /// Written to under the process's own lock, a whole line at a time: whoever else writes there so never finds
+    /// itself in the middle of one.
+    Stdout,
+    File {
+        path: PathBuf,
+        file: Option<File>,
+    },
 }
 
 #[derive(Clone, Copy)]
@@ -123,8 +131,11 @@ struct Warned {
 
 impl Writer {
     fn open(path: Option<PathBuf>, lost: Arc<AtomicU64>) -> io::Result<Self> {
-        let file = Some(open(path.as_deref())?);
-        Ok(Self { path, file, is_torn: false, lost, warned: None })
+        let sink = match path {
+            None => Sink::Stdout,
+            Some(path) => Sink::File { file: Some(open(&path)?), path },
+        };
+        Ok(Self { sink, is_torn: false, lost, warned: None })
     }
 
     fn run(mut self, messages: &Receiver<Message>) {
@@ -144,19 +155,11 @@ impl Writer {
     }
 
     fn write(&mut self, mut line: String) -> io::Result<()> {
-        let current =
-            self.file.take().filter(|file| self.path.as_deref().is_none_or(|path| is_at(path, file)));
-        let mut file = match current {
-            Some(file) => file,
-            None => open(self.path.as_deref())?,
-        };
         if self.is_torn {
             line.insert(0, '\n');
         }
-        // One call for the line, so that lines of several processes do not mix.
-        let written = file.write_all(line.as_bytes());
+        let written = self.sink.write(line.as_bytes());
         self.is_torn = written.is_err();
-        self.file = Some(file);
         written
     }
 
@@ -167,30 +170,45 @@ impl Writer {
             self.warned.map_or(lost > 0, |last| lost > last.lost && now.since(last.at) >= BETWEEN_WARNINGS);
         if is_news {
             let cause = cause.map_or_else(|| "the disk is too slow".to_owned(), ToString::to_string);
-            let path = self.path.as_deref().unwrap_or(Path::new("standard output")).display();
+            let path = match &self.sink {
+                Sink::Stdout => Path::new("standard output").display(),
+                Sink::File { path, .. } => path.display(),
+            };
             tracing::warn!(%path, lost, cause, "refusals are missing in the log; fail2ban does not see them");
             self.warned = Some(Warned { at: now, lost });
         }
     }
 }
 
-fn open(path: Option<&Path>) -> io::Result<File> {
-    let Some(path) = path else { return standard_output() };
+impl Sink {
+    /// One call for the line, so that lines of several processes do not mix.
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Stdout => {
+                let mut out = io::stdout().lock();
+                out.write_all(line)?;
+                out.flush()
+            }
+            Self::File { path, file } => {
+                let mut current = match file.take().filter(|file| is_at(path, file)) {
+                    Some(file) => file,
+                    None => open(path)?,
+                };
+                let written = current.write_all(line);
+                *file = Some(current);
+                written
+            }
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
     // It tells who visits what: not for everybody on the machine.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o640);
     options.open(path)
-}
-
-/// By its handle: by a name such as `/dev/stdout` no socket can be opened, and journald gives one.
-fn standard_output() -> io::Result<File> {
-    #[cfg(unix)]
-    let handle = std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned()?;
-    #[cfg(windows)]
-    let handle = std::os::windows::io::AsHandle::as_handle(&io::stdout()).try_clone_to_owned()?;
-    Ok(File::from(handle))
 }
 
 /// Whether the file at this path is the one that is open.

@@ -1,7 +1,7 @@
 //! The guard of an address, charged beside whatever its clients call themselves.
 
 use crate::support::{Server, api, bucket, clock, limiter};
-use hivemind_tower::{Limits, PartialLimit};
+use hivemind_tower::{Limits, PartialLimit, ServiceLimits};
 use std::net::Ipv4Addr;
 
 async fn ask_as(server: &Server, token: usize) -> crate::support::Answer {
@@ -57,4 +57,37 @@ async fn the_guard_is_one_over_all_services_and_can_be_switched_off() {
         assert_eq!(ask_as(&other, 2).await.status, 200);
         assert_eq!(ask_as(&first, 3).await.status, third);
     }
+}
+
+// Seen failing on: one guard for everything, wide enough for the most generous limit.
+#[tokio::test]
+async fn who_makes_up_names_spends_no_more_at_a_strict_endpoint_than_ten_times_its_own_limit() {
+    let api = ServiceLimits::new("api").endpoint("POST /login", bucket(1, 3));
+    let limits = Limits::new().platform(bucket(100, 100)).service(api);
+    let server = Server::start(&limiter(limits, &clock())).await;
+    let login = async |token: usize| {
+        server.ask("POST /login", &[("Authorization", &format!("Bearer {token}"))]).await
+    };
+    for token in 0..30 {
+        assert_eq!(login(token).await.status, 200, "{token}: ten times a burst of three");
+    }
+    let answer = login(30).await;
+    assert_eq!(answer.status, 429);
+    assert_eq!(answer.header("ratelimit-policy"), Some(r#""address";q=10;w=1"#));
+    // It is that endpoint's alone, and that address's.
+    assert_eq!(ask_as(&server, 31).await.status, 200);
+    let elsewhere = server.ask_from(Ipv4Addr::new(127, 0, 0, 2), "POST /login", &[]).await;
+    assert_eq!(elsewhere.status, 200);
+}
+
+#[tokio::test]
+async fn a_guard_that_is_written_down_holds_for_whatever_is_not_stricter_in_every_way() {
+    // Ten times the limit is faster than the guard, so that the guard is what holds.
+    let limits = api(bucket(1, 5)).ip_guard(bucket(1, 60));
+    let server = Server::start(&limiter(limits, &clock())).await;
+    let mut passed = 0;
+    for token in 0..80 {
+        passed += usize::from(ask_as(&server, token).await.status == 200);
+    }
+    assert_eq!(passed, 60);
 }

@@ -39,6 +39,8 @@ pub(crate) struct Front {
     pub(crate) tls: Option<Tls>,
     /// `gateway.max_connections`.
     pub(crate) max_connections: NonZeroUsize,
+    /// `gateway.max_connections_per_client`; none: a quarter of all, and none for those on this machine.
+    pub(crate) max_connections_per_client: Option<NonZeroUsize>,
     /// `gateway.header_timeout`: for a TLS handshake, and for the head of a request once it began.
     pub(crate) header_timeout: Duration,
     /// `gateway.idle_timeout`: how long a connection may be silent between requests or within a body.
@@ -267,7 +269,8 @@ pub(super) fn read(root: &mut Section<'_, '_>, server: &Server) -> Option<Gatewa
     let is_sound = limits::check_platform(&mut section, &platform);
     // Each of them would only repeat what is wrong with all.
     let services = service::read_all(&mut section, is_sound.then_some(&platform));
-    if is_there && !section.has("services") {
+    let is_list_of_none = section.is_empty_list("services");
+    if is_there && (!section.has("services") || is_list_of_none) {
         let remedy = "name one, as in `services: [{id: app, upstream: \"http://127.0.0.1:3000\"}]`";
         root.refuse(
             "gateway",

@@ -106,6 +106,11 @@ impl<'r, 'n> Section<'r, 'n> {
         self.pair(key).is_some()
     }
 
+    /// Whether a list without items stands there.
+    pub(super) fn is_empty_list(&self, key: &str) -> bool {
+        self.pair(key).is_some_and(|(_, node)| matches!(&node.value, Value::List(items) if items.is_empty()))
+    }
+
     /// Whether anything is in it. The item of a list that only makes keys known has nothing.
     pub(super) fn is_there(&self) -> bool {
         !self.pairs.is_empty()

@@ -35,7 +35,7 @@ impl Server {
 /// Who may call the rate limit service, and how long it waits for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Calls {
-    /// Threads that answer calls; none: one for each core.
+    /// Threads that answer calls, and as many that the gateway has; none: one for each core.
     pub(crate) workers: Option<NonZeroUsize>,
     /// On each listener.
     pub(crate) max_connections: NonZeroUsize,

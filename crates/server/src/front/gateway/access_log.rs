@@ -13,29 +13,41 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::{interval, timeout};
 use writer::Writer;
 
 /// How many lines may wait for the disk: a second of a busy thread, in a few megabytes.
 const QUEUE: usize = 16_384;
+/// How often a flush looks for a place in a full queue.
+const TURN: Duration = Duration::from_millis(10);
 /// A longer path is cut: a line is to be read.
 const LONGEST_PATH: usize = 2_048;
 
 /// Where lines go.
 #[derive(Clone)]
 pub(super) struct AccessLog {
-    queue: SyncSender<Box<Entry>>,
+    queue: SyncSender<Message>,
     lost: Arc<AtomicU64>,
 }
 
-/// What a line says.
+/// What the thread that writes is told.
+enum Message {
+    Line(Box<Entry>),
+    /// To say so when all lines before this are written.
+    Flush(oneshot::Sender<()>),
+}
+
+/// What a line says. Of what could not be read as a request, neither method nor path is known.
 pub(super) struct Entry {
     at: Timestamp,
-    took: std::time::Duration,
+    took: Duration,
     client: Who,
-    method: Method,
+    method: Option<Method>,
     host: Option<HeaderValue>,
-    path: Box<str>,
+    path: Option<Box<str>>,
     status: StatusCode,
     bytes: u64,
     service: Option<Box<str>>,
@@ -57,7 +69,7 @@ pub(super) struct Line {
 
 impl AccessLog {
     pub(super) fn open(target: &LogTarget) -> io::Result<Self> {
-        let (queue, entries) = sync_channel::<Box<Entry>>(QUEUE);
+        let (queue, entries) = sync_channel::<Message>(QUEUE);
         let lost = Arc::new(AtomicU64::new(0));
         let writer = Writer::open(target, Arc::clone(&lost))?;
         std::thread::Builder::new().name("access-log".into()).spawn(move || writer.run(&entries))?;
@@ -68,20 +80,54 @@ impl AccessLog {
     pub(super) fn begin(&self, parts: &Parts, peer: IpAddr) -> Line {
         let path = parts.uri.path();
         let end = (0..=LONGEST_PATH.min(path.len())).rev().find(|end| path.is_char_boundary(*end));
-        let entry = Entry {
+        let mut entry = Entry::new(peer, unanswered());
+        entry.method = Some(parts.method.clone());
+        entry.path = Some(path.get(..end.unwrap_or_default()).unwrap_or_default().into());
+        Line { log: self.clone(), entry: Some(Box::new(entry)) }
+    }
+
+    /// A line for what never became a request.
+    pub(super) fn unheard(&self, peer: IpAddr, status: StatusCode) {
+        drop(Line { log: self.clone(), entry: Some(Box::new(Entry::new(peer, status))) });
+    }
+
+    /// Waits until all lines so far are written, at most so long; says whether they are.
+    pub(super) async fn flush(&self, most: Duration) -> bool {
+        let (done, mut written) = oneshot::channel();
+        let mut message = Message::Flush(done);
+        let flushed = async {
+            let mut turns = interval(TURN);
+            // The queue may be full, and there is no waiting for a place in it that could be given up.
+            while let Err(TrySendError::Full(full)) = self.queue.try_send(message) {
+                message = full;
+                turns.tick().await;
+            }
+            (&mut written).await.is_ok()
+        };
+        timeout(most, flushed).await.unwrap_or(false)
+    }
+}
+
+/// As nginx has it: the client went, or was cut off, before it was answered.
+fn unanswered() -> StatusCode {
+    StatusCode::from_u16(499).unwrap_or(StatusCode::REQUEST_TIMEOUT)
+}
+
+impl Entry {
+    fn new(peer: IpAddr, status: StatusCode) -> Self {
+        Self {
             at: SystemClock.now(),
-            took: std::time::Duration::ZERO,
+            took: Duration::ZERO,
             client: Who::Address(peer),
-            method: parts.method.clone(),
+            method: None,
             host: None,
-            path: path.get(..end.unwrap_or_default()).unwrap_or_default().into(),
-            status: StatusCode::OK,
+            path: None,
+            status,
             bytes: 0,
             service: None,
             upstream: None,
             is_limited: false,
-        };
-        Line { log: self.clone(), entry: Some(Box::new(entry)) }
+        }
     }
 }
 
@@ -125,7 +171,7 @@ impl Drop for Line {
     fn drop(&mut self) {
         if let Some(mut entry) = self.entry.take() {
             entry.took = SystemClock.now().since(entry.at);
-            if self.log.queue.try_send(entry).is_err() {
+            if self.log.queue.try_send(Message::Line(entry)).is_err() {
                 self.log.lost.fetch_add(1, Ordering::Relaxed);
             }
         }

@@ -2,6 +2,7 @@
 //! silent, and how it is shown out.
 
 use super::Arrival;
+use super::failure::Failure;
 use super::forwarding::Origin;
 use super::line::Line;
 use super::presence::{Limits, Order, Presence};
@@ -40,6 +41,8 @@ const SEND_BUFFER: usize = 64 << 10;
 const MOST_TAKEN_BACK: usize = 64;
 /// What hyper holds of one connection's head, body or answer; its own least, and enough for any head.
 const LEAST_BUFFER: usize = 64 << 10;
+/// As many headers hyper takes where it is told no other number.
+const USUAL_HEADERS: usize = 100;
 /// A silent peer of HTTP/2 is asked whether it is there, and cut off where it is not.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(10);
@@ -60,10 +63,11 @@ pub(super) struct Manner {
 
 /// Serves a connection to its end.
 pub(super) async fn serve(arrival: Arrival, desk: Rc<Desk>, manner: Rc<Manner>) -> io::Result<()> {
-    let stream = TcpStream::from_std(arrival.stream)?;
+    let Arrival { stream, peer, seat: _seat } = arrival;
+    let stream = TcpStream::from_std(stream)?;
     let presence = desk.roll.enter();
-    let is_trusted = desk.shared.clients.believes(Some(arrival.peer.ip()));
-    let origin = Origin::new(arrival.peer.ip(), is_trusted, manner.tls.is_some());
+    let is_trusted = desk.shared.clients.believes(Some(peer.ip()));
+    let origin = Origin::new(peer.ip(), is_trusted, manner.tls.is_some());
     let visitor = Rc::new(Visitor { desk, presence, origin, ticket: None.into() });
     match &manner.tls {
         None => speak(stream, false, visitor, &manner).await,
@@ -92,13 +96,13 @@ where
     };
     // Each in a box of its size: else every connection would have room for the largest of them.
     if is_http2 {
-        let line = TokioIo::new(Line::new(io, &first, presence));
+        let line = TokioIo::new(Line::new(io, &first, presence, None));
         return Box::pin(http2(line, visitor, manner)).await;
     }
     loop {
-        let line = TokioIo::new(Line::new(io, &first, Rc::clone(&presence)));
+        let line = TokioIo::new(Line::new(io, &first, Rc::clone(&presence), visitor.unheard()));
         let Some(resting) = Box::pin(http1(line, Rc::clone(&visitor), manner)).await else { return };
-        (io, first) = (resting.io, resting.ahead.to_vec());
+        (io, first) = (resting.io, resting.ahead);
         // What is said next is HTTP/1.1 as before, whatever it looks like.
         if first.is_empty() && !matches!(attended(&presence, opening(&mut io, &mut first)).await, Some(Ok(_)))
         {
@@ -113,7 +117,8 @@ where
 /// what hyper keeps for it is twenty times what it takes to wait.
 struct Resting<T> {
     io: T,
-    ahead: Bytes,
+    /// A copy, since what hyper read into is kept as long as any part of it is.
+    ahead: Vec<u8>,
 }
 
 /// Waits for something as long as the connection may stay.
@@ -151,13 +156,15 @@ where
 {
     let presence = Rc::clone(&visitor.presence);
     let served = Rc::clone(&visitor);
-    // In a box for each request: hyper keeps room for an answer, and an idle connection needs none.
-    let service = service_fn(move |request| Box::pin(answer(Rc::clone(&served), request)));
-    let mut connection = http1::Builder::new()
-        .max_buf_size(manner.max_header_bytes.max(LEAST_BUFFER))
-        .max_header_size(manner.max_header_bytes)
-        .max_headers(manner.max_headers)
-        .serve_connection(line, service);
+    // Hyper keeps room for an answer; an idle connection has no hyper.
+    let service = service_fn(move |request| answer(Rc::clone(&served), request));
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(manner.max_header_bytes.max(LEAST_BUFFER)).max_header_size(manner.max_header_bytes);
+    // Told its own number, it would fill room for as many at each request before it reads one.
+    if manner.max_headers != USUAL_HEADERS {
+        builder.max_headers(manner.max_headers);
+    }
+    let mut connection = builder.serve_connection(line, service);
     let mut is_leaving = false;
     let outcome = poll_fn(|cx| {
         match presence.order(cx) {
@@ -174,10 +181,15 @@ where
     })
     .await;
     let ended = match outcome {
-        Outcome::Cut => return None,
+        Outcome::Cut => {
+            if presence.is_within_head() {
+                visitor.was_unheard(Failure::ClientTooSlow);
+            }
+            return None;
+        }
         Outcome::Rests => {
             let parts = connection.into_parts();
-            return Some(Resting { io: parts.io.into_inner().into_inner(), ahead: parts.read_buf });
+            return Some(Resting { io: parts.io.into_inner().into_inner(), ahead: parts.read_buf.to_vec() });
         }
         Outcome::Ended(ended) => ended,
     };

@@ -1,14 +1,16 @@
 //! A request and its answer, with an upstream that may be slow, gone or not there. What was sent is sent
 //! again only where that cannot do anything twice: nothing of it had left, or it is safe to repeat, has no
-//! body, and went over a connection that had been kept for too long.
+//! body, and not a byte of an answer came. Then a connection that had been kept was too old, or another
+//! upstream may have what this one has not.
 
 use super::failure::Failure;
 use super::proxy::Way;
 use super::reply::Waiting;
 use super::request_body::{RequestBody, Upload};
-use super::upstream::{Lease, Unanswered, Upstream};
+use super::unanswered::Unanswered;
+use super::upstream::{Lease, Upstream};
 use hivemind_core::Timestamp;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use smallvec::SmallVec;
@@ -33,11 +35,6 @@ pub(super) type Answered = (Response<Incoming>, Lease, Waiting);
 
 /// Sends a request to an upstream of its service, and waits for the head of its answer.
 pub(super) async fn exchange(with: Exchange<'_>, request: Request<RequestBody>) -> Result<Answered, Failure> {
-    if let Some(upload) = &with.upload
-        && is_conversation(&request)
-    {
-        upload.may_trickle();
-    }
     let attempt = async |upstream, request| with.attempt(&upstream, request).await;
     let (response, lease) = try_each(with.way, request, attempt).await?;
     Ok((response, lease, with.rest()?))
@@ -110,8 +107,9 @@ impl Exchange<'_> {
             if let Err(failure) = self.way.address(&mut request, upstream, lease.is_http2()) {
                 return Attempt::Failed(failure);
             }
-            // Only a kept connection fails by being old; and only then is there something to repeat.
-            let again = if lease.is_fresh() { None } else { copy(&request) };
+            // A kept connection may fail by being old; of a new one only another upstream can do better.
+            let is_last = lease.is_fresh() && self.way.service.has_one_upstream();
+            let again = if is_last { None } else { copy(&request) };
             let failed = match self.wait_for(&mut lease, request).await {
                 Ok(response) => return Attempt::Done((response, lease)),
                 Err(Waited::Failed(unanswered)) => unanswered,
@@ -123,8 +121,8 @@ impl Exchange<'_> {
             let again = again.filter(|_| failed.may_be_repeated);
             request = match (failed.unsent.or(again), lease.is_fresh()) {
                 (Some(request), false) => request,
-                (Some(request), true) => return Attempt::Unsent(request, Failure::UpstreamFailed),
-                (None, _) => return Attempt::Failed(Failure::UpstreamFailed),
+                (Some(request), true) => return Attempt::Unsent(request, upstream.fails(&failed.why)),
+                (None, _) => return Attempt::Failed(upstream.fails(&failed.why)),
             };
             may_be_kept = false;
         }
@@ -184,10 +182,12 @@ enum Waited {
     TooLong,
 }
 
-/// Whether both sides talk at once, as over gRPC: then a body may have little to say, for long.
-fn is_conversation(request: &Request<RequestBody>) -> bool {
-    let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-    kind.starts_with(b"application/grpc")
+/// Whether both sides talk at once, as over gRPC: then a body may have little to say, for long. That of gRPC-Web is
+/// another kind, and says all at once.
+pub(super) fn is_conversation(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let rest = kind.strip_prefix(b"application/grpc");
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';' | b' ')))
 }
 
 /// The same request once more, if it may be sent twice.

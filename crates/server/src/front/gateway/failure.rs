@@ -14,6 +14,8 @@ use http::{Response, StatusCode};
 pub(super) enum Failure {
     /// It cannot be read in one way only: its host, or where it is sent.
     BadTarget,
+    /// An application may take it for another one that it serves.
+    BadMethod,
     /// It is no HTTP.
     Unreadable,
     NoService,
@@ -44,9 +46,9 @@ macro_rules! problem {
 }
 
 impl Failure {
-    const fn status(self) -> StatusCode {
+    pub(super) const fn status(self) -> StatusCode {
         match self {
-            Self::BadTarget | Self::Unreadable => StatusCode::BAD_REQUEST,
+            Self::BadTarget | Self::BadMethod | Self::Unreadable => StatusCode::BAD_REQUEST,
             Self::NoService => StatusCode::NOT_FOUND,
             Self::ClientTooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -66,6 +68,11 @@ impl Failure {
                 400,
                 "Bad Request",
                 "The host or the path of the request can be read in several ways. Send one Host, and a path without dot segments."
+            ),
+            Self::BadMethod => problem!(
+                400,
+                "Bad Request",
+                "The method of the request can be read in several ways. Write it in capital letters."
             ),
             Self::Unreadable => problem!(400, "Bad Request", "The request is not valid HTTP."),
             Self::NoService => problem!(404, "Not Found", "No service is configured for this host and path."),
@@ -155,8 +162,9 @@ impl Failure {
 mod tests {
     use super::Failure;
 
-    const ALL: [Failure; 12] = [
+    const ALL: [Failure; 13] = [
         Failure::BadTarget,
+        Failure::BadMethod,
         Failure::Unreadable,
         Failure::NoService,
         Failure::ClientTooSlow,

@@ -3,10 +3,11 @@
 //! have nothing, and nothing is looked up for them.
 
 use super::forwarding::{is_ambiguous, tells_of_clients};
+use hivemind_tower::tokens::has_token;
 use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, COOKIE, EXPECT,
-    HOST, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
-    TRAILER, TRANSFER_ENCODING, UPGRADE,
+    HOST, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
+    SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use smallvec::SmallVec;
 
@@ -48,7 +49,7 @@ pub(super) fn remove(headers: &mut HeaderMap) {
         headers.remove(CONNECTION);
         return;
     }
-    let takes_trailers = headers.get_all(TE).iter().any(|value| has_token(value, b"trailers"));
+    let takes_trailers = has_token(headers, &TE, "trailers");
     let named: SmallVec<[HeaderName; 4]> = headers
         .get_all(CONNECTION)
         .iter()
@@ -75,28 +76,19 @@ fn is_identity(name: &HeaderName) -> bool {
     [HOST, AUTHORIZATION, COOKIE, X_SESSION_ID, X_API_KEY_ID].contains(name)
 }
 
-/// Removes of a request's trailers what means something only where it was looked for: in the head. There it
+/// Removes of trailers what means something only where it was looked for: in the head. There it
 /// was checked and counted; behind, trailers may be put beside the head as if they had been in it.
 pub(super) fn remove_from_trailers(trailers: &mut HeaderMap) {
     let is_of_the_head = |name: &&HeaderName| {
         is_hop_by_hop(name)
             || is_end_to_end(name)
             || is_ambiguous(name)
-            || [CONTENT_ENCODING, CONTENT_RANGE, TRAILER, EXPECT, MAX_FORWARDS].contains(*name)
+            || [CONTENT_ENCODING, CONTENT_RANGE, TRAILER, EXPECT, MAX_FORWARDS, SET_COOKIE].contains(*name)
     };
     let found: SmallVec<[HeaderName; 4]> = trailers.keys().filter(is_of_the_head).cloned().collect();
     for name in &found {
         trailers.remove(name);
     }
-}
-
-/// Whether a list of tokens has this one.
-pub(super) fn has_token(value: &HeaderValue, token: &[u8]) -> bool {
-    let mut tokens = value.as_bytes().split(|byte| *byte == b',');
-    tokens.any(|of| {
-        let of = of.split(|byte| *byte == b';').next().unwrap_or_default();
-        of.trim_ascii().eq_ignore_ascii_case(token)
-    })
 }
 
 #[cfg(test)]

@@ -26,17 +26,24 @@ pub(crate) enum GatewayLimitsError {
     Limiter(#[from] LimiterError),
 }
 
+/// A limiter, and the log that it tells refusals in.
+pub(crate) struct Limiting {
+    pub(crate) limiter: RateLimiter,
+    pub(crate) refusals: Arc<RefusalLog>,
+}
+
 /// A limiter that counts in `storage`, which others use too and sweep. `redis` is where it is shared, if it is.
 pub(crate) fn limiter(
     gateway: &Gateway,
     storage: &Arc<Storage>,
     redis: Option<&Redis>,
     seed: KeySeed,
-) -> Result<RateLimiter, GatewayLimitsError> {
-    Ok(counting(builder(gateway)?, storage, redis, seed).build()?)
+) -> Result<Limiting, GatewayLimitsError> {
+    let (builder, refusals) = builder(gateway)?;
+    Ok(Limiting { limiter: counting(builder, storage, redis, seed).build()?, refusals })
 }
 
-fn builder(gateway: &Gateway) -> Result<RateLimiterBuilder, GatewayLimitsError> {
+fn builder(gateway: &Gateway) -> Result<(RateLimiterBuilder, Arc<RefusalLog>), GatewayLimitsError> {
     let Front { clients, headers, reset_is_delta, text_body, refusal_log, .. } = &gateway.front;
     let headers = match headers {
         LimitHeaders::Ietf => Headers::Ietf,
@@ -49,17 +56,18 @@ fn builder(gateway: &Gateway) -> Result<RateLimiterBuilder, GatewayLimitsError> 
         Some(LogTarget::Stdout) => RefusalLog::standard_output()?,
         Some(LogTarget::File(path)) => RefusalLog::appending_to(path)?,
     };
+    let log = Arc::new(log);
     let mut builder = RateLimiter::builder(gateway.routing.limits())
         .identity(identity(clients)?)
         .headers(headers)
-        .refusal_log(log);
+        .refusal_log(Arc::clone(&log));
     if *reset_is_delta {
         builder = builder.reset_delta();
     }
     if *text_body {
         builder = builder.text_body();
     }
-    Ok(builder)
+    Ok((builder, log))
 }
 
 fn identity(clients: &Clients) -> Result<Identity, GatewayLimitsError> {

@@ -1,6 +1,7 @@
 //! A client's connection, watched: when it speaks, and whether it takes what it is told. And where hyper
 //! finds by itself that something is no HTTP, the client gets a problem in the place of an empty answer.
 
+use super::brief::poll_write_list;
 use super::failure::Failure;
 use super::presence::Presence;
 use std::io::{self, IoSlice};
@@ -9,12 +10,17 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+/// Whoever wants to know what could not be read as a request.
+pub(super) type Unheard = Rc<dyn Fn(Failure)>;
+
 /// A client's connection.
 pub(super) struct Line<T> {
     io: T,
     presence: Rc<Presence>,
     /// What was read before it was known what is spoken, and how much of it was given.
     prefix: Option<(Box<[u8]>, usize)>,
+    /// Told of what hyper found by itself.
+    unheard: Option<Unheard>,
     /// What goes out in the place of what hyper wrote, and how much of that is left.
     instead: Option<Instead>,
 }
@@ -26,9 +32,9 @@ struct Instead {
 }
 
 impl<T> Line<T> {
-    pub(super) fn new(io: T, prefix: &[u8], presence: Rc<Presence>) -> Self {
+    pub(super) fn new(io: T, prefix: &[u8], presence: Rc<Presence>, unheard: Option<Unheard>) -> Self {
         let prefix = (!prefix.is_empty()).then(|| (prefix.into(), 0));
-        Self { io, presence, prefix, instead: None }
+        Self { io, presence, prefix, unheard, instead: None }
     }
 
     pub(super) fn into_inner(self) -> T {
@@ -97,6 +103,9 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Line<T> {
         if self.instead.is_none()
             && let Some(failure) = self.unread(buf)
         {
+            if let Some(unheard) = &self.unheard {
+                unheard(failure);
+            }
             self.instead = Some(Instead { bytes: failure.bytes(), written: 0, stands_for: buf.len() });
         }
         if self.instead.is_some() {
@@ -125,7 +134,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Line<T> {
         {
             return self.poll_write(cx, only);
         }
-        let polled = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        let polled = poll_write_list(&mut self.io, cx, bufs);
         self.noted(polled)
     }
 
@@ -167,7 +176,7 @@ mod tests {
         let presence = super::super::presence::Roll::default().enter();
         let written = async || {
             let (io, mut client) = tokio::io::duplex(4096);
-            let mut line = Line::new(io, b"", Rc::clone(&presence));
+            let mut line = Line::new(io, b"", Rc::clone(&presence), None);
             line.write_all(NOTHING.as_bytes()).await.unwrap();
             drop(line);
             let mut text = String::new();

@@ -229,7 +229,12 @@ impl Roll {
     }
 
     /// Looks after all connections until the thread ends.
-    pub(super) async fn call(&self, limits: Limits, mut stopped: watch::Receiver<bool>) {
+    pub(super) async fn call(
+        &self,
+        limits: Limits,
+        mut stopped: watch::Receiver<bool>,
+        mut cut: watch::Receiver<bool>,
+    ) {
         let tick = (limits.head.min(limits.idle) / 4).clamp(SHORTEST_TICK, LONGEST_TICK);
         let mut ticks = interval(tick);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -239,6 +244,10 @@ impl Roll {
                 _ = stopped.wait_for(|stopped| *stopped), if !self.is_stopping.get() => {
                     self.is_stopping.set(true);
                     self.all.borrow().iter().for_each(|presence| presence.tell(Order::Leave));
+                }
+                Ok(_) = cut.wait_for(|cut| *cut) => {
+                    self.all.borrow().iter().for_each(|presence| presence.tell(Order::Cut));
+                    return;
                 }
             }
         }

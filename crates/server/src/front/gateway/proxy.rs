@@ -1,8 +1,9 @@
 //! A request's way through the gateway: routed, limited, forwarded, answered.
 
 use super::access_log::Line;
-use super::exchange::{Exchange, exchange};
+use super::exchange::{Exchange, exchange, is_conversation};
 use super::failure::Failure;
+use super::framing::{is_chunked_alone, relay, write_length_anew};
 use super::hop_by_hop;
 use super::reply::{Content, Relayed, Reply};
 use super::request_body::RequestBody;
@@ -12,7 +13,7 @@ use super::upgrade;
 use super::upstream::Upstream;
 use super::visitor::Visitor;
 use hivemind_tower::{Pass, Passage};
-use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use http::header::{COOKIE, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Method, Request, Response, StatusCode, Uri, Version};
@@ -65,6 +66,10 @@ enum Admitted {
 async fn admit(visitor: &Visitor, parts: &Parts, mut line: Option<&mut Line>) -> Result<Admitted, Failure> {
     if parts.method == Method::CONNECT {
         return Err(Failure::NotSupported);
+    }
+    // `post` is no POST to limits, and one to applications that write methods in capital letters.
+    if parts.method.as_str().bytes().any(|letter| letter.is_ascii_lowercase()) {
+        return Err(Failure::BadMethod);
     }
     // Over HTTP/1.1 hyper has counted them already; over HTTP/2 it knows only how large they are in all.
     if parts.headers.len() > visitor.desk.shared.max_headers {
@@ -126,22 +131,27 @@ impl Way<'_> {
             return Err(Failure::OverLimit);
         }
         let timeouts = &service.timeouts;
-        let (body, upload) = RequestBody::of(body, service.max_body, timeouts.idle)?;
+        let is_conversation = is_conversation(&parts.headers);
+        let (body, upload) = RequestBody::of(body, service.max_body, timeouts.idle, is_conversation)?;
         self.prepare(&mut parts);
+        write_length_anew(&mut parts.headers);
         let request = Request::from_parts(parts, body);
         let with = Exchange { way: self, upload, began: timeouts.total.map(|_| super::now()) };
         let (response, lease, waiting) = exchange(with, request).await?;
         if let Some(line) = line {
             line.goes_to(&lease.upstream().authority);
         }
+        let upstream = Arc::clone(lease.upstream());
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return Err(Failure::UpstreamFailed); // Nobody asked for it.
+            // Nobody asked for it.
+            return Err(upstream.fails(&"it switches to a protocol that it was not asked for"));
         }
         let (mut head, body) = response.into_parts();
-        relay(&mut head.headers)?;
+        let outcome = relay(head.status, &mut head.headers);
+        outcome.map_err(|_| upstream.fails(&"its answer's length can be read in two ways"))?;
         head.version = Version::HTTP_11;
         let relayed = Relayed::begun(body, lease, waiting).await;
-        let relayed = relayed.map_err(|_| Failure::UpstreamFailed)?;
+        let relayed = relayed.map_err(|error| upstream.fails(&error))?;
         Ok(Response::from_parts(head, Content::Relayed(relayed)))
     }
 
@@ -187,8 +197,11 @@ impl Way<'_> {
         } else {
             *request.uri_mut() = Uri::from(target);
             *request.version_mut() = Version::HTTP_11;
-            let host = host.clone();
-            request.headers_mut().insert(HOST, host);
+            // Most of the time it is there already.
+            if request.headers().get(HOST) != Some(host) {
+                let host = host.clone();
+                request.headers_mut().insert(HOST, host);
+            }
         }
         Ok(())
     }
@@ -203,27 +216,6 @@ impl Way<'_> {
     }
 }
 
-/// Whether a body is only cut into chunks. What else it may be coded in ends at the next hop as the chunks
-/// do, and the upstream could not know of it any more.
-fn is_chunked_alone(headers: &HeaderMap) -> bool {
-    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
-    let is_chunked = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
-    codings.next().is_none_or(is_chunked) && codings.next().is_none()
-}
-
-/// Makes the head of an upstream's answer one for the client. Where the body came in chunks its length is
-/// what they say, and another one beside would be read by somebody behind.
-pub(super) fn relay(headers: &mut HeaderMap) -> Result<(), Failure> {
-    if headers.contains_key(TRANSFER_ENCODING) {
-        if !is_chunked_alone(headers) {
-            return Err(Failure::UpstreamFailed);
-        }
-        headers.remove(CONTENT_LENGTH);
-    }
-    hop_by_hop::remove(headers);
-    Ok(())
-}
-
 /// HTTP/2 may send cookies in several lines, which are one in HTTP/1.1 (RFC 9113, 8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
     let mut cookies = headers.get_all(COOKIE).iter();
@@ -233,30 +225,5 @@ fn join_cookies(headers: &mut HeaderMap) {
     let lines: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
     if let Ok(joined) = HeaderValue::from_bytes(&lines.join(&b"; "[..])) {
         headers.insert(COOKIE, joined);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_answer_is_in_chunks_or_has_a_length_and_nothing_else() {
-        let relayed = |lines: &[(&'static str, &'static str)]| {
-            let mut headers = HeaderMap::new();
-            for (name, value) in lines {
-                headers.append(*name, HeaderValue::from_static(value));
-            }
-            relay(&mut headers).map(|()| headers.contains_key(CONTENT_LENGTH))
-        };
-        let (chunked, length) = (("transfer-encoding", "chunked"), ("content-length", "3"));
-        assert_eq!(relayed(&[length]), Ok(true));
-        assert_eq!(relayed(&[chunked]), Ok(false));
-        assert_eq!(relayed(&[chunked, length]), Ok(false));
-        for wrong in
-            [&[("transfer-encoding", "gzip, chunked")][..], &[("transfer-encoding", "gzip")], &[chunked; 2]]
-        {
-            assert_eq!(relayed(wrong), Err(Failure::UpstreamFailed), "{wrong:?}");
-        }
     }
 }

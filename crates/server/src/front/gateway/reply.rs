@@ -2,6 +2,7 @@
 //! knows when it has ended, which is when the request has.
 
 use super::access_log::Line;
+use super::hop_by_hop;
 use super::patience::Patience;
 use super::presence::Visit;
 use super::request_body::Upload;
@@ -117,7 +118,7 @@ impl Relayed {
             return Poll::Ready(Some(Err(CutOff::Silent)));
         }
         if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(Ok(first)));
+            return Poll::Ready(Some(Ok(cleared(first))));
         }
         let polled = Pin::new(&mut self.inner).poll_frame(cx);
         if polled.is_pending() {
@@ -140,8 +141,16 @@ impl Relayed {
         if has_ended && let Some(mut lease) = self.lease.take() {
             lease.give_back();
         }
-        Poll::Ready(frame.map(|frame| frame.map_err(CutOff::Broken)))
+        Poll::Ready(frame.map(|frame| frame.map(cleared).map_err(CutOff::Broken)))
     }
+}
+
+/// The same without trailers that mean something only in the head.
+fn cleared(mut frame: Frame<Bytes>) -> Frame<Bytes> {
+    if let Some(trailers) = frame.trailers_mut() {
+        hop_by_hop::remove_from_trailers(trailers);
+    }
+    frame
 }
 
 /// The first part of a body, if it is there already. It is asked for, its connection's task gets one turn

@@ -46,7 +46,7 @@ impl Upload {
         self.moves.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It need not come at any pace: the upstream has answered it, or it is a conversation.
+    /// It need not come at any pace, now that the upstream has answered it; a conversation's messages still do.
     pub(super) fn may_trickle(&self) {
         self.may_trickle.store(true, Ordering::Relaxed);
     }
@@ -115,11 +115,13 @@ impl RequestBody {
         Self(None)
     }
 
-    /// This body, of at most so many bytes, and what is seen of it; nothing for one that is empty.
+    /// This body, of at most so many bytes, and what is seen of it; nothing for one that is empty. One of gRPC is
+    /// a conversation, which may have nothing to say for long.
     pub(super) fn of(
         inner: Incoming,
         most: Option<u64>,
         idle: Duration,
+        is_conversation: bool,
     ) -> Result<(Self, Option<Arc<Upload>>), Failure> {
         if inner.is_end_stream() {
             return Ok((Self::none(), None));
@@ -128,7 +130,8 @@ impl RequestBody {
             return Err(Failure::BodyTooLarge);
         }
         let upload = Arc::<Upload>::default();
-        let (patience, pace) = (Patience::new(idle), Pace::new(idle));
+        let pace = if is_conversation { Pace::of_messages(idle) } else { Pace::new(idle) };
+        let patience = Patience::new(idle);
         let streaming = Streaming { inner, left: most, patience, pace, upload: Arc::clone(&upload) };
         Ok((Self(Some(Box::new(streaming))), Some(upload)))
     }
@@ -170,11 +173,14 @@ impl Body for RequestBody {
             }
             Some(Err(_)) => Err(BROKEN),
             Some(Ok(frame)) => {
-                let size = frame.data_ref().map_or(0, Bytes::len) as u64;
-                let is_too_slow = body.pace.comes(size, now());
+                let data = frame.data_ref().map(Bytes::as_ref).unwrap_or_default();
+                let size = data.len() as u64;
+                let may_trickle =
+                    !body.pace.is_of_messages() && body.upload.may_trickle.load(Ordering::Relaxed);
+                let is_too_slow = body.pace.comes(data, now()) && !may_trickle;
                 match body.left.map(|left| left.checked_sub(size)) {
                     Some(None) => Err(TOO_LARGE),
-                    _ if is_too_slow && !body.upload.may_trickle.load(Ordering::Relaxed) => Err(TOO_SLOW),
+                    _ if is_too_slow => Err(TOO_SLOW),
                     left => {
                         body.left = left.flatten();
                         Ok(cleared(frame))

@@ -1,7 +1,7 @@
 //! Which service a request is for: by its host, then by the longest prefix of its path. A table does not
 //! change; a reload swaps it whole, and a request keeps the service that it found.
 
-use super::dial::DialError;
+use super::dial::{DialError, Outside};
 use super::failure::Failure;
 use super::upstream::{Address, Upstream};
 use crate::config::gateway::{ForwardedHeaders, HostHeader, Routing, ServiceSettings, Timeouts};
@@ -52,6 +52,7 @@ impl Table {
         routing: &Routing,
         limiter: &RateLimiter,
         before: Option<&Self>,
+        outside: &Outside,
         lanes: usize,
     ) -> Result<Self, DialError> {
         let known = before.map_or(&[] as &[_], |before| &before.upstreams);
@@ -65,7 +66,7 @@ impl Table {
                 let same = |of: &&Arc<Upstream>| of.address == address;
                 let upstream = match known.iter().chain(&upstreams).find(same) {
                     Some(upstream) => Arc::clone(upstream),
-                    None => Arc::new(Upstream::new(address, lanes)?),
+                    None => Arc::new(Upstream::new(address, outside, lanes)?),
                 };
                 if !upstreams.iter().any(|of| Arc::ptr_eq(of, &upstream)) {
                     upstreams.push(Arc::clone(&upstream));
@@ -158,6 +159,10 @@ impl Service {
     /// What the upstream gets of a path and query.
     pub(super) fn stripped<'a>(&self, target: &'a str) -> &'a str {
         if self.strips_prefix { target.strip_prefix(&*self.prefix).unwrap_or(target) } else { target }
+    }
+
+    pub(super) fn has_one_upstream(&self) -> bool {
+        self.upstreams.len() == 1
     }
 
     /// The less loaded of two upstreams at random. Those that could not be reached a moment ago are asked

@@ -6,7 +6,8 @@ use super::access_log::Line;
 use super::dial::Stream;
 use super::exchange::{Attempt, left, shorter, try_each};
 use super::failure::Failure;
-use super::proxy::{Way, relay};
+use super::framing::relay;
+use super::proxy::Way;
 use super::reply::{Content, Relayed, Waiting};
 use super::request_body::RequestBody;
 use super::upstream::{Lease, Upstream};
@@ -106,10 +107,7 @@ pub(super) async fn open(
             Err(failure) => return Attempt::Unsent(parts, failure),
         };
         match upstream.dialler().dial_http1(shorter(way.service.timeouts.connect, left)).await {
-            Ok(stream) => {
-                upstream.is_reached();
-                Attempt::Done((stream, lease, parts))
-            }
+            Ok(stream) => Attempt::Done((stream, lease, parts)),
             Err(why) => {
                 upstream.leave_out(&why);
                 Attempt::Unsent(parts, why.failure())
@@ -148,10 +146,12 @@ async fn agree(
     let timeouts = &way.service.timeouts;
     let most = shorter(timeouts.response, left(way, began)?);
     let answered = timeout(most, sender.send_request(request)).await;
-    let response = answered.map_err(|_| Failure::UpstreamTooSlow)?.map_err(|_| Failure::UpstreamFailed)?;
+    let response = answered.map_err(|_| Failure::UpstreamTooSlow)?;
+    let response = response.map_err(|error| lease.upstream().fails(&error))?;
+    lease.upstream().answers();
     let has_agreed = response.status() == StatusCode::SWITCHING_PROTOCOLS;
     let (mut head, body) = response.into_parts();
-    relay(&mut head.headers)?;
+    relay(head.status, &mut head.headers)?;
     if !has_agreed {
         let waiting = Waiting { idle: timeouts.idle, left: left(way, began)?, upload: None };
         let relayed = Relayed::begun(body, lease, waiting).await;

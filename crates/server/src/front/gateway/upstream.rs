@@ -1,16 +1,19 @@
 //! An upstream, and the connections to it that are kept. Each thread has its own: none is ever handed from
 //! core to core, and the lock around them is only ever taken by their own thread.
 
-use super::dial::{Dialler, Fresh, NoLine};
+use super::dial::{DialError, Dialler, Fresh, NoLine, Outside};
 use super::failure::Failure;
 use super::request_body::RequestBody;
+use super::unanswered::{Unanswered, is_untouched};
 use crate::config::gateway as settings;
+use crate::seldom::Seldom;
 use hivemind_core::Timestamp;
 use http::header::HeaderValue;
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper::client::conn::{TrySendError, http1, http2};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use hyper::client::conn::{http1, http2};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,17 +21,20 @@ use std::time::Duration;
 const MOST_IDLE: usize = 64;
 /// How long one is kept: less than the 5 s that Node and uvicorn keep theirs, so that few are found closed.
 const LONGEST_IDLE: Duration = Duration::from_secs(4);
-/// Requests on one connection of HTTP/2, which is what the standard asks servers to take at least, and such
-/// connections of each thread: with more requests than that, they share.
+/// Requests on one connection of HTTP/2, which is what the standard asks servers to take at least, where the
+/// upstream does not take fewer; and such connections of each thread: what is more waits for a stream to end.
 const MOST_STREAMS: usize = 100;
 const MOST_HTTP2: usize = 8;
 /// Requests under way at one upstream. Over HTTP/1.1 each has a connection, and there are 28,000 ports
 /// to connect from; an upstream that is that far behind is not helped by more.
 const MOST_UNDER_WAY: usize = 8_192;
-/// How long an upstream that could not be reached is left out, as long as there are others: twice as long
+/// How long an upstream that could not be reached, or gave no answer, is left out, as long as there are others: twice as long
 /// each time, and after each one request finds out whether it is there again.
 const LEFT_OUT: Duration = Duration::from_secs(1);
 const LONGEST_LEFT_OUT: Duration = Duration::from_secs(30);
+
+/// Nobody's fault but this process's, and so of all upstreams together.
+static OUT_OF_DESCRIPTORS: Seldom = Seldom::new();
 
 /// What tells two upstreams apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,8 +52,12 @@ pub(super) struct Upstream {
     lanes: Box<[Mutex<Lane>]>,
     under_way: AtomicUsize,
     left_out_until: AtomicU64,
-    /// How many times in a row it could not be reached.
+    /// How many times in a row it could not be reached, or gave no answer.
     misses: AtomicU32,
+    /// Whether it was told that it cannot be reached.
+    is_told: AtomicBool,
+    /// Answers that were none.
+    failures: Seldom,
 }
 
 /// What one thread keeps.
@@ -62,6 +72,8 @@ struct Lane {
 struct Shared {
     sender: http2::SendRequest<RequestBody>,
     token: Arc<()>,
+    /// How many streams the upstream takes on it, as it says.
+    most: Arc<AtomicUsize>,
 }
 
 struct Idle {
@@ -83,20 +95,22 @@ enum Line {
 }
 
 impl Upstream {
-    pub(super) fn new(address: Address, lanes: usize) -> Result<Self, super::dial::DialError> {
+    pub(super) fn new(address: Address, outside: &Outside, lanes: usize) -> Result<Self, DialError> {
         let of = &address.upstream;
         let host = if of.host.contains(':') { format!("[{}]", of.host) } else { of.host.clone() };
         let is_usual = of.port == if of.is_tls { 443 } else { 80 };
         let authority = if is_usual { host } else { format!("{host}:{}", of.port) };
         let authority = HeaderValue::from_str(&authority).unwrap_or_else(|_| HeaderValue::from_static(""));
         Ok(Self {
-            dialler: Dialler::new(&address)?,
+            dialler: Dialler::new(&address, outside)?,
             address,
             authority,
             lanes: (0..lanes).map(|_| Mutex::default()).collect(),
             under_way: AtomicUsize::new(0),
             left_out_until: AtomicU64::new(0),
             misses: AtomicU32::new(0),
+            is_told: AtomicBool::new(false),
+            failures: Seldom::new(),
         })
     }
 
@@ -110,19 +124,48 @@ impl Upstream {
 
     /// It could not be reached. That is told once, until it can be again.
     pub(super) fn leave_out(&self, why: &NoLine) {
-        let misses = self.misses.fetch_add(1, Ordering::Relaxed);
-        let until = super::now().saturating_add(left_out_for(misses));
-        if self.left_out_until.swap(until.as_nanos(), Ordering::Relaxed) == 0 {
+        if why.is_ours() {
+            if let Some(times) = OUT_OF_DESCRIPTORS.happens(super::now()) {
+                tracing::error!(
+                    times,
+                    "no connection to an upstream: {why}; raise `ulimit -n` or LimitNOFILE"
+                );
+            }
+            return;
+        }
+        self.set_aside();
+        if !self.is_told.swap(true, Ordering::Relaxed) {
             let authority = self.authority.to_str().unwrap_or_default();
             tracing::warn!("the upstream {authority} cannot be reached: {why}");
         }
     }
 
-    /// It was reached.
-    pub(super) fn is_reached(&self) {
-        if self.left_out_until.load(Ordering::Relaxed) != 0 {
-            self.left_out_until.store(0, Ordering::Relaxed);
-            self.misses.store(0, Ordering::Relaxed);
+    /// Others are asked for a while, as long as there are any.
+    fn set_aside(&self) {
+        let misses = self.misses.fetch_add(1, Ordering::Relaxed);
+        let until = super::now().saturating_add(left_out_for(misses));
+        self.left_out_until.store(until.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// It was reached, and what it says is no answer. That is told now and then, with what a client is told. It is
+    /// set aside, too: one that fails at once has always the least to do, and would be chosen by everybody.
+    pub(super) fn fails(&self, why: &dyn fmt::Display) -> Failure {
+        self.set_aside();
+        if let Some(times) = self.failures.happens(super::now()) {
+            let authority = self.authority.to_str().unwrap_or_default();
+            tracing::warn!(times, "the upstream {authority} gave no valid answer: {why}");
+        }
+        Failure::UpstreamFailed
+    }
+
+    /// It has answered.
+    pub(super) fn answers(&self) {
+        if self.left_out_until.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        self.left_out_until.store(0, Ordering::Relaxed);
+        self.misses.store(0, Ordering::Relaxed);
+        if self.is_told.swap(false, Ordering::Relaxed) {
             tracing::info!("the upstream {} is reached again", self.authority.to_str().unwrap_or_default());
         }
     }
@@ -169,8 +212,8 @@ impl Lane {
     /// A connection that is kept, still open and not too old.
     fn take(&mut self, now: Timestamp) -> Option<Line> {
         self.http2.retain(|shared| !shared.sender.is_closed());
-        if let Some(shared) = self.http2.iter().min_by_key(|shared| shared.users())
-            && (shared.users() < MOST_STREAMS || self.http2.len() >= MOST_HTTP2)
+        if let Some(shared) = self.http2.iter().max_by_key(|shared| shared.room())
+            && (shared.has_room() || self.http2.len() >= MOST_HTTP2)
         {
             return Some(Line::Http2(shared.clone()));
         }
@@ -210,6 +253,15 @@ impl Lane {
 }
 
 impl Shared {
+    /// How many streams may be opened beside those that are: as many as the upstream says that it takes.
+    fn room(&self) -> usize {
+        self.most.load(Ordering::Relaxed).min(MOST_STREAMS).saturating_sub(self.users())
+    }
+
+    fn has_room(&self) -> bool {
+        self.room() > 0
+    }
+
     fn users(&self) -> usize {
         Arc::strong_count(&self.token).saturating_sub(1)
     }
@@ -231,11 +283,10 @@ impl Lease {
     pub(super) async fn open(&mut self, most: Duration) -> Result<(), NoLine> {
         self.is_fresh = true;
         let fresh = self.upstream.dialler.dial(most).await?;
-        self.upstream.is_reached();
         match fresh {
             Fresh::Http1(sender) => self.line = Some(Line::Http1(sender)),
-            Fresh::Http2(sender) => {
-                let shared = Shared { sender, token: Arc::default() };
+            Fresh::Http2(sender, most) => {
+                let shared = Shared { sender, token: Arc::default(), most };
                 if let Some(mut lane) = self.upstream.lane(self.lane) {
                     lane.share(&shared);
                 }
@@ -266,10 +317,10 @@ impl Lease {
                 let sent = shared.sender.try_send_request(request);
                 sent.await.map_err(|error| Unanswered::new(error, is_untouched))
             }
-            None => Err(Unanswered { unsent: Some(request), may_be_repeated: true }),
+            None => Err(Unanswered { unsent: Some(request), may_be_repeated: true, why: String::new() }),
         };
         if answered.is_ok() {
-            self.upstream.is_reached();
+            self.upstream.answers();
         }
         answered
     }
@@ -283,39 +334,6 @@ impl Lease {
             lane.put(sender, super::now());
         }
     }
-}
-
-/// A request that was not answered.
-pub(super) struct Unanswered {
-    /// The request, where nothing of it was sent.
-    pub(super) unsent: Option<Request<RequestBody>>,
-    /// Whether another that does the same may be sent, if doing it twice does no harm.
-    pub(super) may_be_repeated: bool,
-}
-
-impl Unanswered {
-    fn new(
-        mut error: TrySendError<Request<RequestBody>>,
-        may_be_repeated: impl Fn(&hyper::Error) -> bool,
-    ) -> Self {
-        let unsent = error.take_message();
-        let error = error.into_error();
-        tracing::debug!("an upstream did not answer: {error}");
-        Self { unsent, may_be_repeated: may_be_repeated(&error) }
-    }
-}
-
-/// Whether an upstream says, by HTTP/2, that it has not looked at a request. What it resets otherwise it may
-/// have found wanting, and would again.
-fn is_untouched(error: &hyper::Error) -> bool {
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<h2::Error>() {
-            return error.reason() == Some(h2::Reason::REFUSED_STREAM) || error.is_go_away() || error.is_io();
-        }
-        cause = error.source();
-    }
-    error.is_closed() || error.is_canceled()
 }
 
 impl Drop for Lease {

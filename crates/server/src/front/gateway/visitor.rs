@@ -1,7 +1,9 @@
 //! Who is at the other end of a connection, and what its requests need of the thread that serves it.
 
 use super::access_log::AccessLog;
+use super::failure::Failure;
 use super::forwarding::Origin;
+use super::line::Unheard;
 use super::presence::{Presence, Roll};
 use super::route::{Dice, Table};
 use super::upgrade::Ticket;
@@ -36,4 +38,24 @@ pub(super) struct Visitor {
     pub(super) origin: Origin,
     /// What the connection becomes once the answer that says so is written.
     pub(super) ticket: RefCell<Option<Ticket>>,
+}
+
+impl Visitor {
+    /// Something that it said could not be read as a request, and was refused.
+    pub(super) fn was_unheard(&self, failure: Failure) {
+        if let Some(log) = &self.desk.shared.log {
+            log.unheard(self.origin.address, failure.status());
+        }
+    }
+
+    /// Who is told of that where it is found; nobody where nothing is logged.
+    pub(super) fn unheard(self: &Rc<Self>) -> Option<Unheard> {
+        self.desk.shared.log.as_ref()?;
+        let visitor = Rc::downgrade(self);
+        Some(Rc::new(move |failure| {
+            if let Some(visitor) = visitor.upgrade() {
+                visitor.was_unheard(failure);
+            }
+        }))
+    }
 }

@@ -47,9 +47,14 @@ impl<'d> Around<'_, 'd> {
         let Some(pass) = inside.iter().find(|directive| directive.name == "proxy_pass") else {
             let is_limited = inside.iter().any(|directive| directive.name == "limit_req");
             let has_inner = inside.iter().any(|directive| directive.name == "location");
-            if is_limited || !has_inner {
-                self.report
-                    .note(location, "it has no `proxy_pass`, and the gateway only proxies; it is left out");
+            // What nginx answered itself goes to whoever is around it now.
+            let refuses = inside.iter().any(|of| of.name == "return" && is_refusal(of.arg(0)));
+            let text = "it has no `proxy_pass`, and the gateway only proxies; it is left out, and requests for it go to the \
+                        service that its path is below of, if there is one";
+            if refuses {
+                self.report.lose(location, text);
+            } else if is_limited || !has_inner {
+                self.report.note(location, text);
             }
             return None;
         };
@@ -90,4 +95,9 @@ impl<'d> Around<'_, 'd> {
         }
         Some((path.to_owned(), is_exact))
     }
+}
+
+/// Whether `return` with this says no.
+fn is_refusal(code: &str) -> bool {
+    code.len() == 3 && code.starts_with('4')
 }

@@ -9,17 +9,37 @@ const NOT_A_PROXYS: &str =
 const UNCHANGED: &str = "the gateway passes answers on as they are";
 const VARIABLES: &str = "the gateway has no variables";
 
-/// What is said of directives by their names, or how these begin. The first that fits is taken.
-const WHY: &[(&[&str], &str)] = &[
+/// What protected the app in nginx, and does not here.
+const LOST: &[(&[&str], &str)] = &[
     (
         &["limit_conn"],
         "the gateway does not limit requests at the same time; of WebSockets it does, by `websocket.max_open`",
     ),
-    (&["limit_rate"], "the gateway does not limit how fast an answer goes"),
     (
         &["allow", "deny", "satisfy", "auth_"],
         "the gateway restricts nobody's access: before you switch, do it in the app or by a firewall",
     ),
+    (
+        &[
+            "ssl_verify_client",
+            "ssl_client_certificate",
+            "ssl_trusted_certificate",
+            "ssl_crl",
+            "ssl_verify_depth",
+        ],
+        "the gateway asks clients for no certificates, and so restricts nobody's access by them: before you switch, \
+         do it in the app",
+    ),
+    (
+        &["internal"],
+        "the gateway has no places that only nginx itself may go to: before you switch, see that nobody reaches this \
+         in the app",
+    ),
+];
+
+/// What is said of directives by their names, or how these begin. The first that fits is taken.
+const WHY: &[(&[&str], &str)] = &[
+    (&["limit_rate"], "the gateway does not limit how fast an answer goes"),
     (
         &["access_log", "log_format"],
         "the gateway's log of requests is `gateway.access_log`, in a form of its own",
@@ -35,7 +55,6 @@ const WHY: &[(&[&str], &str)] = &[
             "alias",
             "index",
             "autoindex",
-            "internal",
             "fastcgi_",
             "uwsgi_",
             "scgi_",
@@ -126,12 +145,19 @@ pub(super) fn tell(directives: &[Directive], read: &[&[&str]], report: &mut Repo
     for directive in directives.iter().filter(|directive| !is_read(&directive.name)) {
         let name = directive.name.as_str();
         // A name that ends in `_` stands for all that begin with it, and so does a whole one.
-        let fits = |of: &&str| {
-            name == *of
+        let fits = |of: &str| {
+            name == of
                 || (name.starts_with(of)
                     && (of.ends_with('_') || name.as_bytes().get(of.len()) == Some(&b'_')))
         };
-        let why = WHY.iter().find(|(names, _)| names.iter().any(fits));
-        report.note(directive, why.map_or("the gateway has no such setting", |(_, why)| why));
+        let find = |table: &[(&[&str], &'static str)]| {
+            table.iter().find(|(names, _)| names.iter().any(|of| fits(of))).map(|(_, why)| *why)
+        };
+        let is_off = directive.arg(0) == "off" || (name, directive.arg(0)) == ("allow", "all");
+        match find(LOST) {
+            Some(why) if !is_off => report.lose(directive, why),
+            Some(why) => report.note(directive, why),
+            None => report.note(directive, find(WHY).unwrap_or("the gateway has no such setting")),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What was not carried over: where it stands, what it is, why, and what to do.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 /// A line of a file.
@@ -14,7 +14,22 @@ pub(crate) struct Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)
+        write!(f, "{}:{}", OneLine(&self.file), self.line)
+    }
+}
+
+/// Text of a file, within a line: what is told stands in comments of the configuration that is made, and a line
+/// that broke there would be a line of that.
+struct OneLine<'a>(&'a str);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|letter| match letter {
+            // YAML also breaks lines at these two, which are no control characters.
+            _ if letter.is_control() => write!(f, "{}", letter.escape_default()),
+            '\u{2028}' | '\u{2029}' => write!(f, "{}", letter.escape_default()),
+            _ => f.write_char(letter),
+        })
     }
 }
 
@@ -28,7 +43,7 @@ pub(crate) struct Note {
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.place, self.directive, self.text)
+        write!(f, "{}: {}: {}", self.place, OneLine(&self.directive), OneLine(&self.text))
     }
 }
 
@@ -57,5 +72,20 @@ impl Report {
     pub(super) fn in_order(mut self) -> (Vec<Note>, bool) {
         self.notes.sort_by(|one, other| one.place.cmp(&other.place));
         (self.notes, self.is_weaker)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_of_a_file_becomes_a_line_of_its_own() {
+        let file = "a\nserver: {}".into();
+        let text = "cannot count by `$x\nserver: {admin_port: 9999}\r\u{85}\u{2028}#`".to_owned();
+        let note = Note { place: Place { order: 0, file, line: 1 }, directive: "b\0\n".to_owned(), text };
+        let told = note.to_string();
+        assert!(!told.contains(|letter: char| letter.is_control() || letter == '\u{2028}'), "{told:?}");
+        assert!(told.contains("`$x\\nserver"), "{told}");
     }
 }

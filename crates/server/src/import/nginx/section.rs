@@ -63,7 +63,7 @@ impl Section {
             }
             section.certify(server.children(), &mut around);
             let services = server::services(server, Some(index) == default, &context, &mut around);
-            section.services.extend(services);
+            section.add(services, server, &mut around);
             tell_returns(server, &mut around);
         }
         section.tell_plain(&listens, &mut around);
@@ -73,6 +73,29 @@ impl Section {
         section.name_apart();
         section.tell_shared(&limits, report);
         section
+    }
+
+    /// Services of one more server, where their hosts and paths are not another's already: on one address they would
+    /// be the same.
+    fn add<'d>(&mut self, services: Vec<Service>, server: &'d Directive, around: &mut Around<'_, 'd>) {
+        for mut service in services {
+            let is_same = |other: &&Service| other.prefix == service.prefix;
+            let others: Vec<&Service> = self.services.iter().filter(is_same).collect();
+            let is_taken = |host: &String| others.iter().any(|other| other.hosts.contains(host));
+            let is_any_taken = service.hosts.is_empty() && others.iter().any(|other| other.hosts.is_empty());
+            let had_hosts = !service.hosts.is_empty();
+            service.hosts.retain(|host| !is_taken(host));
+            if is_any_taken || (had_hosts && service.hosts.is_empty()) {
+                let text = format!(
+                    "on the one address of the gateway its hosts with `{}` are those of a server before it; it is left \
+                     out: run another gateway for it",
+                    service.prefix
+                );
+                around.report.lose(server, text);
+            } else {
+                self.services.push(service);
+            }
+        }
     }
 
     /// One address to listen on, and one that sends to HTTPS.

@@ -8,6 +8,7 @@ use super::real_ip::ClientIp;
 use super::report::Place;
 use super::tree::Directive;
 use super::upstream::Manner;
+use crate::authority;
 
 /// A service of the gateway.
 pub(super) struct Service {
@@ -162,9 +163,7 @@ fn names(server: &Directive, around: &mut Around<'_, '_>) -> Vec<String> {
         for name in &directive.args {
             let name = name.to_ascii_lowercase();
             let below = name.strip_prefix("*.").or(name.strip_prefix('.'));
-            let is_host = |text: &str| {
-                !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
-            };
+            let is_host = |text: &str| !text.starts_with('[') && authority::host(text) == Some(text);
             match (name.as_str(), below) {
                 ("_" | "", _) => {}
                 (_, Some(of)) if is_host(of) => {

@@ -80,7 +80,9 @@ impl Reader {
         })?;
         let order = self.files - 1;
         let at = |line| Place { order, file: Arc::clone(&name), line };
-        let tokens = tokens(&text).map_err(|unread| ImportError::Broken {
+        // Some editors begin a file with a mark, which is no word.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let tokens = tokens(text).map_err(|unread| ImportError::Broken {
             place: at(unread.line),
             cause: unread.cause.to_owned(),
             remedy: "`nginx -t` tells more",

@@ -96,7 +96,13 @@ fn servers(block: &Directive, scheme: &str, report: &mut Report) -> Vec<String> 
         let has_port = address.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok());
         // Behind `https://` a server without a port is at 80 to nginx all the same.
         let port = if has_port && !address.ends_with(']') { "" } else { ":80" };
-        servers.push(format!("{scheme}://{address}{port}"));
+        let url = format!("{scheme}://{address}{port}");
+        if Upstream::parse(&url).is_some() {
+            servers.push(url);
+        } else {
+            report
+                .note(directive, "the gateway reaches upstreams by a host and a port alone; it is left out");
+        }
     }
     servers
 }
@@ -127,7 +133,19 @@ fn host_header(context: &Context<'_>, block: Option<&str>, report: &mut Report) 
                 "the gateway keeps the client's `Host`, takes the upstream's, or one that you write",
             ),
             // The gateway writes these itself, and does upgrades and connections by itself.
-            ("x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host" | "upgrade" | "connection", _) => {}
+            ("x-forwarded-for", "$proxy_add_x_forwarded_for" | "$remote_addr")
+            | ("x-forwarded-proto", "$scheme")
+            | ("x-forwarded-host", "$host" | "$http_host")
+            | ("upgrade", "$http_upgrade")
+            | ("connection", "" | "upgrade" | "Upgrade" | "close" | "$connection_upgrade" | "$http_connection") => {}
+            ("x-forwarded-proto", _) => report.note(
+                directive,
+                "the gateway tells how the client came to it: `https` over TLS, else `http`, or what a trusted proxy \
+                 says (`client_ip.trusted_proxies`); an app that has to see another value must be told otherwise",
+            ),
+            ("x-forwarded-for" | "x-forwarded-host" | "upgrade" | "connection", _) => {
+                report.note(directive, "the gateway writes this header itself, and not with this value");
+            }
             _ => report.note(
                 directive,
                 "the gateway adds no headers but `X-Forwarded-*` or `Forwarded` (`gateway.forwarded`)",

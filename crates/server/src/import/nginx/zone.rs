@@ -40,7 +40,16 @@ fn zone<'d>(directive: &'d Directive, report: &mut Report) -> Option<Zone<'d>> {
         report.note(directive, "`sync` shares it between nodes; here that is `storage`");
     }
     match key::identity(directive.arg(0)) {
-        Ok(identity) => Some(Zone { directive, identity, requests, seconds }),
+        Ok(identity) => {
+            if identity == Identity::Bearer {
+                report.note(
+                    directive,
+                    "nginx counts by the whole header; the gateway by the token of `Bearer` alone, and whoever sends \
+                     another kind, such as `Basic`, by its address",
+                );
+            }
+            Some(Zone { directive, identity, requests, seconds })
+        }
         Err(why) => {
             report.note(directive, why);
             None

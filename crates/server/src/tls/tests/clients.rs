@@ -1,6 +1,6 @@
 //! What clients get: rustls, curl, openssl.
 
-use super::super::{HandshakeError, Protocol, accept, client_config, server_config};
+use super::super::{HandshakeError, Protocol, Trust, accept, client_config, roots_of, server_config};
 use super::support::{BOTH, Ca, load, serve};
 use rustls::pki_types::{CertificateDer, ServerName};
 use std::net::SocketAddr;
@@ -21,7 +21,8 @@ pub(super) async fn connect(
     name: &'static str,
     protocols: &[Protocol],
 ) -> std::io::Result<TlsStream<TcpStream>> {
-    let connector = TlsConnector::from(client_config(Some(&ca.file()), protocols).unwrap());
+    let connector =
+        TlsConnector::from(client_config(roots_of(&ca.file()).unwrap().into(), protocols).unwrap());
     let io = TcpStream::connect(address).await?;
     connector.connect(ServerName::try_from(name).unwrap(), io).await
 }
@@ -176,6 +177,9 @@ async fn with_a_client_ca_only_its_clients_come_in() {
 
 #[test]
 fn upstreams_are_checked_with_the_systems_cas_where_none_is_named() {
-    let config = client_config(None, &BOTH).unwrap();
-    assert_eq!(config.alpn_protocols, [b"h2".to_vec(), b"http/1.1".to_vec()]);
+    let trust = Trust::default();
+    let system = trust.of(None).unwrap();
+    assert_eq!(system.any().config().alpn_protocols, [b"h2".to_vec(), b"http/1.1".to_vec()]);
+    assert_eq!(system.http1().config().alpn_protocols, [b"http/1.1".to_vec()]);
+    assert!(Arc::ptr_eq(&system, &trust.of(None).unwrap()), "read once for all upstreams");
 }

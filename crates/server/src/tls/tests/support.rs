@@ -80,8 +80,10 @@ pub(super) fn load(files: &[&CertificateFiles]) -> Result<Certificates, TlsError
     Certificates::load(files.iter().map(|files| (*files).clone()).collect(), SystemClock.now())
 }
 
-pub(super) fn reload(certificates: &Certificates) -> Result<super::super::Changed, TlsError> {
-    certificates.reload(SystemClock.now())
+/// How many have changed, and what is wrong with the others.
+pub(super) fn reload(certificates: &Certificates) -> (usize, Vec<String>) {
+    let renewal = certificates.reload(SystemClock.now());
+    (renewal.changed, renewal.refused.iter().map(ToString::to_string).collect())
 }
 
 /// Answers every connection with the protocol that was agreed on, as HTTP/1.1 can be read.

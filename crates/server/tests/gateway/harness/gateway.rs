@@ -17,6 +17,8 @@ pub(crate) struct Setup {
     config: Value,
     text: Option<String>,
     program: Vec<String>,
+    /// How many files it may have open, and how many it may ask for.
+    files: Option<(u32, u32)>,
 }
 
 impl Setup {
@@ -31,7 +33,7 @@ impl Setup {
         });
         merge(&mut config["gateway"], gateway);
         let program = ["serve", "--config", "hivemind.yaml"].map(str::to_owned).to_vec();
-        Self { folder: tempfile::tempdir().unwrap(), config, text: None, program }
+        Self { folder: tempfile::tempdir().unwrap(), config, text: None, program, files: None }
     }
 
     /// With a configuration as it is, and a free port in the place of whatever it listens on.
@@ -51,6 +53,12 @@ impl Setup {
         self
     }
 
+    /// With so many files that it may have open, and so many that it may ask for.
+    pub(crate) fn with_files(mut self, soft: u32, hard: u32) -> Self {
+        self.files = Some((soft, hard));
+        self
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -59,7 +67,15 @@ impl Setup {
         // JSON is YAML.
         let text = self.text.clone().unwrap_or_else(|| self.config.to_string());
         std::fs::write(self.path().join("hivemind.yaml"), text).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
+        let binary = env!("CARGO_BIN_EXE_hivemind");
+        let mut command = match self.files {
+            None => Command::new(binary),
+            Some((soft, hard)) => {
+                let mut command = Command::new("prlimit");
+                command.args([&format!("--nofile={soft}:{hard}"), binary]);
+                command
+            }
+        };
         command.args(&self.program).env_clear().current_dir(self.path());
         if self.text.is_some() {
             let ports =
@@ -93,15 +109,18 @@ impl Setup {
             rest.split(['/', ' ']).next()?.parse().ok()
         };
         let listen = address("gateway").unwrap_or_else(|| panic!("no gateway in:\n{}", lines.join("\n")));
-        let admin = address("admin");
+        let (admin, metrics) = (address("admin"), address("metrics"));
+        let redirect = address("redirect to https");
         Gateway {
             folder: self.folder,
             config: self.config,
             process: Process(child),
             listen,
             admin,
+            metrics,
+            redirect,
             log,
-            _screen: screen,
+            screen,
         }
     }
 }
@@ -125,9 +144,12 @@ pub(crate) struct Gateway {
     process: Process,
     pub(crate) listen: SocketAddr,
     admin: Option<SocketAddr>,
+    metrics: Option<SocketAddr>,
+    /// Where plain HTTP is sent to HTTPS.
+    pub(crate) redirect: Option<SocketAddr>,
     pub(crate) log: Log,
     /// Read to its end: a full pipe would stop the gateway.
-    _screen: Log,
+    pub(crate) screen: Log,
 }
 
 impl Gateway {
@@ -147,6 +169,17 @@ impl Gateway {
 
     pub(crate) fn admin(&self) -> SocketAddr {
         self.admin.expect("an admin port on the first screen")
+    }
+
+    /// What it is said to be, for whoever asks whether it is ready.
+    pub(crate) async fn readiness(&self) -> String {
+        crate::support::get(self.admin(), "/readyz").await.body
+    }
+
+    /// One of its metrics.
+    pub(crate) async fn metric(&self, series: &str) -> Option<u64> {
+        let metrics = self.metrics.expect("a metrics port on the first screen");
+        crate::support::get(metrics, "/metrics").await.metric(series)
     }
 
     /// A connection to it.

@@ -26,10 +26,17 @@ pub(super) fn read(section: &mut Section<'_, '_>, server: &Server) -> Front {
     let mut time = |key: &str, seconds: u64| section.read(key, &SPAN).unwrap_or(Duration::from_secs(seconds));
     let header_timeout = time("header_timeout", 10);
     let idle_timeout = time("idle_timeout", 60);
+    let access_log = section.read("access_log", &LOG).flatten();
+    let refusal_log = section.read("refusal_log", &LOG).unwrap_or(Some(LogTarget::Stdout));
+    if let (Some(LogTarget::File(path)), true) = (&access_log, access_log == refusal_log) {
+        let cause = format!("`gateway.access_log` and `gateway.refusal_log` are both {}", path.display());
+        section.refuse("access_log", cause, "give each its own file: they are read by different programs");
+    }
     Front {
         listen,
         tls,
         max_connections,
+        max_connections_per_client: section.read("max_connections_per_client", &COUNT),
         header_timeout,
         idle_timeout,
         max_header_bytes: section.read("max_header_bytes", &HEAD_BYTES).unwrap_or(32 << 10),
@@ -38,8 +45,8 @@ pub(super) fn read(section: &mut Section<'_, '_>, server: &Server) -> Front {
         headers: section.choice("headers", LIMIT_HEADERS).unwrap_or(LimitHeaders::Both),
         reset_is_delta: section.choice("reset", &[("epoch", false), ("delta", true)]).unwrap_or(false),
         text_body: section.choice("body", &[("problem", false), ("text", true)]).unwrap_or(false),
-        access_log: section.read("access_log", &LOG).flatten(),
-        refusal_log: section.read("refusal_log", &LOG).unwrap_or(Some(LogTarget::Stdout)),
+        access_log,
+        refusal_log,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::super::reading::Section;
 use super::{EndpointSettings, IpGuard, OnLimit, Platform, Routing, ServiceSettings, WebSocketSettings};
+use hivemind_core::LimitError;
 use hivemind_tower::error::LimitsError;
 use hivemind_tower::{LimitKind, Limits, ServiceLimits};
 
@@ -113,7 +114,57 @@ pub(super) fn check_service(item: &mut Section<'_, '_>, service: &ServiceSetting
 }
 
 fn refuse(section: &mut Section<'_, '_>, key: &str, error: &LimitsError) {
-    let text = error.to_string();
-    let (cause, remedy) = text.rsplit_once("; ").unwrap_or((&text, "choose other numbers"));
-    section.refuse(key, cause.to_owned(), remedy);
+    let (cause, remedy) = told(error);
+    section.refuse(key, cause, remedy);
+}
+
+/// What is wrong, and what to write instead.
+fn told(error: &LimitsError) -> (String, &'static str) {
+    match error {
+        LimitsError::Limit { place, error, .. } => {
+            let (cause, remedy) = told_of_number(*error);
+            (format!("the limit of {place}: {cause}"), remedy)
+        }
+        LimitsError::DelayedWindow { place, .. } => (
+            format!("the limit of {place}: only a token bucket can delay"),
+            "leave out `delay` or the algorithm",
+        ),
+        LimitsError::Undelayable { place, .. } => {
+            (format!("the limit of {place} can only refuse, since nothing waits for it"), "leave out `delay`")
+        }
+        LimitsError::ServiceName { name } => (
+            format!("`{name}` cannot name a service"),
+            "use 1 to 64 ASCII letters, digits, `-`, `_` and `.`, since it is told in headers",
+        ),
+        LimitsError::EndpointName { service, name, reason } => {
+            (format!("`{name}` cannot name an endpoint of `{service}`"), reason)
+        }
+        LimitsError::Pattern { service, pattern, reason } => (
+            format!("the endpoint `{pattern}` of `{service}`: {reason}"),
+            "write it like `/users/{id}` or `POST /login`",
+        ),
+        LimitsError::GlobalScope { service } => (
+            format!(
+                "`{service}` has limits of its own, but the scope is global: every client has one bucket over all services"
+            ),
+            "leave out the one or the other",
+        ),
+        // As hivemind-tower may come to know more.
+        other => (other.to_string(), "choose other numbers"),
+    }
+}
+
+fn told_of_number(error: LimitError) -> (String, &'static str) {
+    let cause = match error {
+        LimitError::ZeroRate => "a rate must be at least 1 request",
+        LimitError::ZeroBurst => "`burst` must be at least 1",
+        LimitError::ZeroPeriod => {
+            return ("a period must be longer than 0".to_owned(), "give it as `1s`, `5m` or `1h`");
+        }
+        LimitError::PeriodTooLong => {
+            return ("a period must be at most 100 years".to_owned(), "split the limit or leave it out");
+        }
+        other => return (other.to_string(), "choose other numbers"),
+    };
+    (cause.to_owned(), "to block, use a window limit of 0 requests")
 }

@@ -76,6 +76,12 @@ const IN_GATEWAY: &[(&str, &str, &str, &str)] = &[
     ("identity: [cookie]", "is session, bearer, api_key or ip, and `cookie` is not", "", "identity: ["),
     ("session_cookie: 'a b'", "is the name of a cookie", "hivemind_session", "session_cookie: "),
     ("headers: all", "`gateway.headers` cannot be `all`", "one of: ietf, x, both, off", "headers: "),
+    (
+        "refusal_log: /l, access_log: /l",
+        "`gateway.access_log` and `gateway.refusal_log` are both /l",
+        "give each its own file",
+        "refusal_log: /l, access_log: ",
+    ),
     ("access_log: true", "off, stdout, or the path of a file", "as in", "access_log: "),
     ("max_body: 10", "is a size above 0 with its unit", "10MB", "max_body: "),
     ("timeouts: {total: 0s}", "is a duration above 0", "60s", "timeouts: {total: "),
@@ -199,6 +205,7 @@ const WHOLE: &[(&str, &str, &str, &str)] = &[
         "`a` has y.org and `/` already",
         "another `host` or `path_prefix`",
     ),
+    ("gateway: {services: []}", "1:1", "nowhere to send requests", "name one"),
     (
         "gateway:\n  services:\n    - {id: a, upstream: http://a}\n    - {id: b, upstream: http://a}",
         "4:12",

@@ -1,7 +1,7 @@
 //! The end of the log that a thread of its own holds: lines are made and written here, many at once where
 //! many wait.
 
-use super::{Entry, Who};
+use super::{Entry, Message, Who};
 use crate::config::gateway::LogTarget;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -34,17 +34,23 @@ impl Writer {
         Ok(Self { sink, lost, told: 0 })
     }
 
-    pub(super) fn run(mut self, entries: &Receiver<Box<Entry>>) {
+    pub(super) fn run(mut self, messages: &Receiver<Message>) {
         let mut text = Vec::with_capacity(LARGEST_WRITE);
-        while let Ok(entry) = entries.recv() {
-            let mut lines = 1;
-            // Into memory, which does not fail.
-            let _ = write(&mut text, &entry);
-            while text.len() < LARGEST_WRITE
-                && let Ok(entry) = entries.try_recv()
-            {
-                lines += 1;
-                let _ = write(&mut text, &entry);
+        while let Ok(message) = messages.recv() {
+            let (mut lines, mut next) = (0, Some(message));
+            let mut flushed = None;
+            while let Some(message) = next.take() {
+                match message {
+                    Message::Line(entry) => {
+                        lines += 1;
+                        // Into memory, which does not fail.
+                        let _ = write(&mut text, &entry);
+                    }
+                    Message::Flush(done) => flushed = Some(done),
+                }
+                if text.len() < LARGEST_WRITE && flushed.is_none() {
+                    next = messages.try_recv().ok();
+                }
             }
             let written = self.sink.write(&text);
             text.clear();
@@ -52,6 +58,8 @@ impl Writer {
                 self.lost.fetch_add(lines, Ordering::Relaxed);
             }
             self.warn(written.err().as_ref());
+            // Whoever asked may have given up waiting.
+            let _ = flushed.map(|done| done.send(()));
         }
     }
 
@@ -70,6 +78,7 @@ impl Sink {
     fn write(&mut self, text: &[u8]) -> io::Result<()> {
         match self {
             Self::Stdout => {
+                // The refusal log takes the same lock, so neither's lines are in the middle of the other's.
                 let mut out = io::stdout().lock();
                 out.write_all(text)?;
                 out.flush()
@@ -113,7 +122,9 @@ fn write(out: &mut Vec<u8>, entry: &Entry) -> io::Result<()> {
     };
     write!(out, "{{\"time\":\"{at:.3}\",\"client\":")?;
     serde_json::to_writer(&mut *out, &client)?;
-    write!(out, ",\"method\":\"{}\",\"host\":", entry.method)?;
+    out.extend_from_slice(b",\"method\":");
+    serde_json::to_writer(&mut *out, &entry.method.as_ref().map(http::Method::as_str))?;
+    out.extend_from_slice(b",\"host\":");
     serde_json::to_writer(&mut *out, &text(entry.host.as_ref()))?;
     out.extend_from_slice(b",\"path\":");
     serde_json::to_writer(&mut *out, &entry.path)?;
@@ -143,9 +154,9 @@ mod tests {
             at: Timestamp::from_millis(1_794_800_000_123),
             took: Duration::from_micros(1_500),
             client: Who::Address([203, 0, 113, 9].into()),
-            method: Method::GET,
+            method: Some(Method::GET),
             host: Some(HeaderValue::from_bytes(b"a\"b\xff").unwrap()),
-            path: "/\"\\x".into(),
+            path: Some("/\"\\x".into()),
             status: StatusCode::OK,
             bytes: 7,
             service: Some("app".into()),

@@ -42,7 +42,7 @@ fn routing(services: Vec<ServiceSettings>) -> Routing {
 
 fn table(services: Vec<ServiceSettings>, before: Option<&Table>) -> Table {
     let limiter = RateLimiter::new(Limits::new()).unwrap();
-    Table::new(&routing(services), &limiter, before, 1).unwrap()
+    Table::new(&routing(services), &limiter, before, &Outside::default(), 1).unwrap()
 }
 
 /// Seen failing with the shortest prefix first, with a prefix that may end within a segment, with

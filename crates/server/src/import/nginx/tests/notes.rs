@@ -64,6 +64,31 @@ const CASES: &[(&str, &str, &str, &str)] = &[
         "reads `x-forwarded-for` or `forwarded`",
     ),
     ("set_real_ip_from unix:;", "", "1: set_real_ip_from unix:: ", "not names or sockets"),
+    (
+        "limit_req_zone $http_authorization zone=s:1m rate=1r/s;",
+        "",
+        "1: limit_req_zone $http_authorization",
+        "such as `Basic`, by its address",
+    ),
+    (
+        "",
+        "proxy_set_header X-Forwarded-Proto https;",
+        "1: proxy_set_header X-Forwarded-Proto",
+        "`https` over TLS",
+    ),
+    (
+        "",
+        "proxy_set_header X-Forwarded-For $http_x;",
+        "1: proxy_set_header X-Forwarded-For",
+        "not with this value",
+    ),
+    (
+        "upstream u { server unix:/a; server b:1; } server { listen 9000; location /x { proxy_pass http://u; } }",
+        "",
+        "1: server unix:/a: ",
+        "a host and a port alone; it is left out",
+    ),
+    ("", "internal;", "1: internal: ", "only nginx itself"),
     ("frobnicate on;", "", "1: frobnicate on: ", "no such setting"),
     ("proxy_send_timeout 7s;", "", "1: proxy_send_timeout 7s: ", "one time for both ways"),
     (

@@ -74,3 +74,55 @@ fn the_default_server_is_that_of_the_address_that_is_listened_on() {
 fn tls_without_a_certificate_is_told() {
     assert!(is_weaker("server { listen 443 ssl; location / { proxy_pass http://h; } }"));
 }
+
+// Seen failing on: restrictions of access told as notes; a place that said no given to the service around it in silence.
+#[test]
+fn a_restriction_of_access_that_is_lost_is_more_than_a_note() {
+    for (location, weaker) in [
+        ("", false),
+        ("deny all;", true),
+        ("allow all;", false),
+        ("auth_basic closed;", true),
+        ("auth_basic off;", false),
+        ("limit_conn c 5;", true),
+    ] {
+        assert_eq!(is_weaker(&one("", location)), weaker, "{location}");
+    }
+    let tls = "listen 443 ssl; ssl_certificate /a; ssl_certificate_key /b;";
+    let server = |more: &str| format!("server {{ {tls} {more} location / {{ proxy_pass http://h; }} }}");
+    assert!(!is_weaker(&server("")));
+    assert!(is_weaker(&server("ssl_verify_client on; ssl_client_certificate /ca;")));
+    assert!(!is_weaker(&server("ssl_verify_client off;")));
+    for (inside, weaker) in
+        [("return 403;", true), ("return 301 /x;", false), ("root /x;", false), ("internal;", true)]
+    {
+        assert_eq!(is_weaker(&server(&format!("location /no {{ {inside} }}"))), weaker, "{inside}");
+    }
+    let made = imported(&server("location /no { return 403; }"), &[]).unwrap();
+    let note = made.notes.iter().find(|note| note.directive.starts_with("location /no")).unwrap();
+    assert!(note.text.contains("go to the service that its path is below of"), "{}", note.text);
+}
+
+// Seen failing on: both written, which the check refuses.
+#[test]
+fn two_servers_that_are_one_to_the_gateway_are_told_and_one_is_written() {
+    let text = "server { listen 80; location / { proxy_pass http://a; } } \
+                server { listen 192.0.2.1:8081; location / { proxy_pass http://b; } location /x { proxy_pass http://c; } } \
+                server { listen 80; server_name n; location / { proxy_pass http://d; } } \
+                server { listen 81; server_name n m; location / { proxy_pass http://e; } }";
+    assert!(is_weaker(text));
+    let of = |gateway: &crate::config::gateway::Gateway| -> Vec<String> {
+        let services = gateway.routing.services.iter();
+        services.map(|of| format!("{:?}{} {}", of.hosts, of.path_prefix, of.upstreams[0])).collect()
+    };
+    assert_eq!(
+        of(&gateway(text)),
+        ["[]/ http://a:80", "[]/x http://c:80", "[\"n\"]/ http://d:80", "[\"m\"]/ http://e:80"]
+    );
+}
+
+#[test]
+fn a_mark_at_the_beginning_of_a_file_is_no_directive() {
+    let text = format!("\u{feff}{}", one("", ""));
+    assert!(imported(&text, &[]).unwrap().notes.iter().all(|note| !note.directive.contains("http")));
+}

@@ -1,16 +1,22 @@
 //! The simulator from the shell.
 //!
 //!     cargo run --release -p hivemind-mesh --example sim -- --seed 7             every scenario with this seed
-//!     cargo run --release -p hivemind-mesh --example sim -- --seeds 0..1000      many seeds; prints those that fail
+//!     cargo run --release -p hivemind-mesh --example sim -- --seeds 0..1000      many seeds; prints those that fail and what
+//!         was drawn (--drawn: only the runs of which the seed chooses everything)
 //!     cargo run --release -p hivemind-mesh --example sim -- grid --seed 1        the 705 cells (--nodes, --limit,
-//!         --seconds, --load, --shape choose; --quiet tells the bad ones only)
+//!         --seconds, --load, --shape choose; --quiet tells the bad ones only; --out FILE keeps what is measured,
+//!         and goes on where it was; --variant no-recall | no-early | neither)
+//!     cargo run --release -p hivemind-mesh --example sim -- model [--deep]       every order of events of three nodes
 //!     cargo run --release -p hivemind-mesh --example sim -- rivals --svg FILE    beside what others do
 #![expect(clippy::print_stdout, reason = "a program that prints")]
+
+mod grid;
 
 use hivemind_core::Limit;
 use hivemind_mesh::sim::plot::{Row, svg};
 use hivemind_mesh::sim::rivals::{self, Rival};
-use hivemind_mesh::sim::{Cell, Outcome, grid, limits, scenarios};
+use hivemind_mesh::sim::{Cell, Draw, Model, Outcome, Played, limits, scenarios};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 fn value<T: std::str::FromStr>(arguments: &[String], name: &str) -> Option<T> {
@@ -22,7 +28,13 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let seed = value(&arguments, "--seed").unwrap_or(1);
     match arguments.get(1).map(String::as_str) {
-        Some("grid") => run_grid(&arguments, seed),
+        Some("grid") => {
+            if let Err(error) = grid::run(&arguments, seed) {
+                println!("the file of the grid cannot be written: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+        Some("model") => return search(&arguments),
         Some("rivals") => compare(&arguments, seed),
         _ => {
             let seeds: Option<String> = value(&arguments, "--seeds");
@@ -30,55 +42,69 @@ fn main() -> ExitCode {
                 let (first, last) = seeds.split_once("..")?;
                 Some(first.parse().ok()?..last.parse().ok()?)
             });
-            return play(range.unwrap_or(seed..seed + 1));
+            let drawn_only = arguments.iter().any(|argument| argument == "--drawn");
+            return play(range.unwrap_or(seed..seed + 1), drawn_only);
         }
     }
     ExitCode::SUCCESS
 }
 
-/// Plays every scenario with each seed, on a limit and a load that the seed chooses.
-fn play(seeds: std::ops::Range<u64>) -> ExitCode {
-    let mut failed = false;
+/// Searches every order of events of three nodes: the quick models, and with `--deep` the large ones too, each
+/// up to so many states.
+fn search(arguments: &[String]) -> ExitCode {
+    let deep = arguments.iter().any(|argument| argument == "--deep");
+    let most_states = value(arguments, "--states").unwrap_or(20_000_000);
+    let models = if deep { Model::deep() } else { Model::quick() };
+    let (mut failed, mut states, mut steps) = (false, 0, 0);
+    for model in models {
+        let searched = Model { most_states, ..model }.search();
+        println!("{model:?}: {searched:?}");
+        failed |= searched.broken.is_some();
+        (states, steps) = (states + searched.states, steps + searched.steps);
+    }
+    println!("{states} states, {steps} steps");
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Plays every scenario with each seed, on a limit and a load that the seed chooses, and a run of which it
+/// chooses everything.
+fn play(seeds: std::ops::Range<u64>, drawn_only: bool) -> ExitCode {
+    let (mut failed, mut runs) = (0_u64, 0_u64);
     let one = seeds.end - seeds.start == 1;
-    for seed in seeds {
-        for scenario in scenarios() {
+    let mut coverage = BTreeMap::new();
+    for seed in seeds.clone() {
+        let mut judge = |name: &str, limit: &Limit, allowed: u64, played: Played| {
+            let bad = played.over > allowed || played.overlaps > 0;
+            (failed, runs) = (failed + u64::from(bad), runs + 1);
+            if one || bad {
+                let verdict = if bad { "FAILED" } else { "held" };
+                println!("{verdict}: seed {seed}, {name}, {limit}: {played:?}");
+            }
+        };
+        let draw = Draw::of(seed);
+        draw.count(&mut coverage);
+        judge(&format!("{draw:?}"), &draw.limit, draw.allowed(), draw.play());
+        for scenario in scenarios().iter().filter(|_| !drawn_only) {
             let limits = limits();
             let Some(limit) = limits.get(usize::try_from(seed).unwrap_or(0) % limits.len()) else { continue };
-            let is_bucket = matches!(limit, Limit::TokenBucket(_));
-            if scenario.name == "clocks step" && is_bucket {
+            if scenario.name == "clocks step" && matches!(limit, Limit::TokenBucket(_)) {
                 continue; // A clock that is set forward earns what the leap is worth (docs/decisions/005).
             }
             let load =
                 [0.8, 1.5, 6.0].get(usize::try_from(seed / 8).unwrap_or(0) % 3).copied().unwrap_or(1.0);
-            let played = scenario.play(seed, *limit, load);
-            let slack = if is_bucket && scenario.changes_views { u64::from(limit.burst()) } else { 0 };
-            let bad = played.over > slack || played.overlaps > 0;
-            failed |= bad;
-            if one || bad {
-                let verdict = if bad { "FAILED" } else { "held" };
-                println!("{verdict}: seed {seed}, {}, {limit}, load {load}: {played:?}", scenario.name);
-            }
+            judge(scenario.name, limit, 0, scenario.play(seed, *limit, load));
+        }
+        if !one && (seed + 1 - seeds.start).is_multiple_of(500) {
+            println!("{} seeds, {runs} runs, {failed} failed", seed + 1 - seeds.start);
         }
     }
-    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-}
-
-fn chosen(arguments: &[String]) -> Vec<Cell> {
-    let nodes: Option<usize> = value(arguments, "--nodes");
-    let limit: Option<u32> = value(arguments, "--limit");
-    let seconds: Option<u32> = value(arguments, "--seconds");
-    let load: Option<f64> = value(arguments, "--load");
-    let shape: Option<String> = value(arguments, "--shape");
-    let matches = |cell: &Cell| {
-        nodes.is_none_or(|nodes| nodes == cell.nodes)
-            && limit.is_none_or(|limit| limit == cell.limit)
-            && seconds.is_none_or(|seconds| seconds == cell.seconds)
-            && load.is_none_or(|load| (load - cell.load).abs() < 1e-9)
-            && shape.as_ref().is_none_or(|name| format!("{:?}", cell.shape).eq_ignore_ascii_case(name))
-    };
-    let every = value(arguments, "--every").unwrap_or(1);
-    let first = value(arguments, "--first").unwrap_or(0);
-    grid().into_iter().filter(matches).skip(first).step_by(every).collect()
+    if !one {
+        println!("{runs} runs, {failed} failed; drawn:");
+        for (what, times) in &coverage {
+            println!("  {what}: {times}");
+        }
+    }
+    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Sums up a column of outcomes.
@@ -123,26 +149,8 @@ impl Sum {
 
 const TABLE: &str = "| policy | cells | over, % of the limit: mean / worst | under, %: mean / worst | within 1 % and nothing over |\n|---|---|---|---|---|";
 
-fn run_grid(arguments: &[String], seed: u64) {
-    let quiet = arguments.iter().any(|argument| argument == "--quiet");
-    let mut sum = Sum::default();
-    for cell in chosen(arguments) {
-        let outcome = cell.run(seed);
-        let (_, under) = sum.add(&cell, &outcome);
-        if !quiet || under > 1.0 || outcome.over > 0 {
-            let Cell { nodes, limit, seconds, load, shape, .. } = &cell;
-            println!(
-                "{limit}/{seconds}s n={nodes} {shape:?} load={load}: over {} under {under:.2}% waited {:.3} {:.0} B/s",
-                outcome.over, outcome.waited, outcome.bytes
-            );
-        }
-    }
-    println!("{TABLE}");
-    sum.tell("mesh, exact");
-}
-
 fn compare(arguments: &[String], seed: u64) {
-    let cells = chosen(arguments);
+    let cells = grid::chosen(arguments);
     let mut rows = Vec::new();
     println!("{TABLE}");
     let mut one = |name: &str, run: &dyn Fn(&Cell) -> Outcome| {

@@ -1,0 +1,220 @@
+//! The books of a node, opened one at a time: whoever has one open has the lock of its part, and
+//! the borrow that it takes keeps the node from opening another meanwhile.
+
+use crate::book::Book;
+use crate::page::Page;
+use crate::parts::{Part, Parts};
+use crate::slip::Slip;
+use crate::sync::MutexGuard;
+use hivemind_core::store::Key;
+use hivemind_core::{Limit, Timestamp};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+/// All books of a node.
+#[derive(Debug)]
+pub(crate) struct Books {
+    parts: Arc<Parts>,
+    /// Only the node adds and removes.
+    count: usize,
+    /// The present, as the node last heard of it: what is found spent on a slip was spent by then.
+    now: Timestamp,
+    /// By how much the mesh clock was moved forward: what a bucket does not earn for.
+    gained: u64,
+}
+
+impl Books {
+    pub(crate) fn new() -> Self {
+        Self { parts: Arc::new(Parts::new()), count: 0, now: Timestamp::EPOCH, gained: 0 }
+    }
+
+    pub(crate) fn parts(&self) -> &Arc<Parts> {
+        &self.parts
+    }
+
+    pub(crate) fn see(&mut self, now: Timestamp) {
+        self.now = now;
+    }
+
+    /// The mesh clock has been moved forward by so much in all. Books are opened anew before anybody spends of them.
+    pub(crate) fn wait_for(&mut self, gained: u64) {
+        if std::mem::replace(&mut self.gained, gained) != gained {
+            self.parts.views_changed();
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Opens a book, if there is one.
+    pub(crate) fn get_mut(&mut self, key: &Key) -> Option<OpenBook<'_>> {
+        let mut part = self.parts.part(*key);
+        let (place, _) = part.place(*key, None)?;
+        Some(OpenBook::new(part, place, self.now, self.gained))
+    }
+
+    /// Looks into a book without opening it: whatever a slip can spend is not to be read here.
+    pub(crate) fn look<R>(&self, key: &Key, read: impl FnOnce(&Book) -> R) -> Option<R> {
+        self.parts.part(*key).find(*key).map(|slip| read(&slip.book))
+    }
+
+    pub(crate) fn contains_key(&self, key: &Key) -> bool {
+        self.parts.part(*key).find(*key).is_some()
+    }
+
+    /// Opens a book, and makes one if there is none and fewer than `most`.
+    pub(crate) fn get_or_insert(
+        &mut self,
+        key: Key,
+        limit: &Limit,
+        now: Timestamp,
+        most: usize,
+    ) -> Option<OpenBook<'_>> {
+        let new = (self.count < most).then_some((limit, now, self.gained));
+        let mut part = self.parts.part(key);
+        let (place, is_new) = part.place(key, new)?;
+        self.count += usize::from(is_new);
+        Some(OpenBook::new(part, place, self.now, self.gained))
+    }
+
+    /// Opens a book at one of its pages.
+    pub(crate) fn page(&mut self, key: &Key, tag: u64) -> Option<OpenPage<'_>> {
+        let book = self.get_mut(key)?;
+        let place = book.pages.iter().rposition(|page| page.tag == tag)?;
+        Some(OpenPage { book, place })
+    }
+
+    pub(crate) fn clear(&mut self) {
+        for mut part in self.parts.each() {
+            part.slips.clear();
+            part.listed.clear();
+        }
+        self.count = 0;
+    }
+
+    /// Keeps only those books that `keeps` says are to stay.
+    pub(crate) fn retain(&mut self, mut keeps: impl FnMut(&mut Slip) -> bool) {
+        let mut count = 0;
+        for mut part in self.parts.each() {
+            part.slips.retain(|slip| {
+                slip.write_up(self.now);
+                keeps(slip)
+            });
+            count += part.slips.len();
+        }
+        self.count = count;
+    }
+
+    /// All pages: whose, by which limit, and of which window.
+    pub(crate) fn pages(&self) -> Vec<(Key, Limit, u64)> {
+        let mut pages = Vec::new();
+        for part in self.parts.each() {
+            for slip in &part.slips {
+                let book = &slip.book;
+                pages.extend(book.pages.iter().map(|page| (slip.key, book.limit, page.tag)));
+            }
+        }
+        pages
+    }
+
+    /// Remembers that a counter has something to tell.
+    pub(crate) fn list(&mut self, key: Key) {
+        self.parts.part(key).list(key);
+    }
+
+    /// Those that have something to tell. They are not on the list any more once their books say so.
+    pub(crate) fn take_listed(&mut self) -> Vec<Key> {
+        let mut all = Vec::new();
+        for mut part in self.parts.each() {
+            all.append(&mut part.listed);
+        }
+        all
+    }
+
+    pub(crate) fn nothing_is_listed(&self) -> bool {
+        self.parts.each().all(|part| part.listed.is_empty())
+    }
+}
+
+/// A copy shares nothing with what it was copied from.
+impl Clone for Books {
+    fn clone(&self) -> Self {
+        Self { parts: Arc::new(self.parts.copied()), count: self.count, now: self.now, gained: self.gained }
+    }
+}
+
+/// A book that is open: nobody else spends of it, and its slip says nothing.
+pub(crate) struct OpenBook<'a> {
+    part: MutexGuard<'a, Part>,
+    place: usize,
+}
+
+impl<'a> OpenBook<'a> {
+    fn new(part: MutexGuard<'a, Part>, place: usize, now: Timestamp, gained: u64) -> Self {
+        let mut open = Self { part, place };
+        open.slip_mut().write_up(now);
+        open.wait_for(gained);
+        open
+    }
+
+    #[expect(clippy::expect_used, reason = "found when it was opened, and the lock is held since")]
+    fn slip(&self) -> &Slip {
+        self.part.slips.get_bucket(self.place).expect("it is open")
+    }
+
+    #[expect(clippy::expect_used, reason = "found when it was opened, and the lock is held since")]
+    fn slip_mut(&mut self) -> &mut Slip {
+        self.part.slips.get_bucket_mut(self.place).expect("it is open")
+    }
+
+    /// Puts it on the list of those that have something to tell, or says that it is not on it.
+    pub(crate) fn set_listed(&mut self, listed: bool) {
+        let slip = self.slip_mut();
+        let (key, was) = (slip.key, std::mem::replace(&mut slip.listed, listed));
+        if listed && !was {
+            self.part.listed.push(key);
+        }
+    }
+}
+
+impl Deref for OpenBook<'_> {
+    type Target = Book;
+    fn deref(&self) -> &Book {
+        &self.slip().book
+    }
+}
+
+impl DerefMut for OpenBook<'_> {
+    fn deref_mut(&mut self) -> &mut Book {
+        &mut self.slip_mut().book
+    }
+}
+
+/// A book that is open at one of its pages.
+pub(crate) struct OpenPage<'a> {
+    book: OpenBook<'a>,
+    place: usize,
+}
+
+impl OpenPage<'_> {
+    /// Puts its book on the list of those that have something to tell.
+    pub(crate) fn list(&mut self) {
+        self.book.set_listed(true);
+    }
+}
+
+impl Deref for OpenPage<'_> {
+    type Target = Page;
+    #[expect(clippy::indexing_slicing, reason = "found when it was opened, and pages stay while it is")]
+    fn deref(&self) -> &Page {
+        &self.book.pages[self.place]
+    }
+}
+
+impl DerefMut for OpenPage<'_> {
+    #[expect(clippy::indexing_slicing, reason = "found when it was opened, and pages stay while it is")]
+    fn deref_mut(&mut self) -> &mut Page {
+        &mut self.book.pages[self.place]
+    }
+}

@@ -1,0 +1,95 @@
+//! In which view a window begins, and which one holds now.
+
+use super::Council;
+use crate::chain::Chain;
+use crate::motion::Motion;
+use crate::view::View;
+use hivemind_core::Timestamp;
+use hivemind_core::store::Key;
+use std::sync::Arc;
+
+/// The view that a window began in, as far as this node may say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// In this view.
+    In(Arc<View>),
+    /// Not known, or not decided yet.
+    Unknown,
+}
+
+impl Council {
+    /// Whether it consented to a view whose fence has passed, and does not know what became of it.
+    pub(crate) fn is_in_doubt(&self, now: Timestamp) -> bool {
+        self.undecided_from().is_some_and(|fence| fence <= now)
+    }
+
+    /// The view that a window which starts at `start` begins in. Asking begins it: no
+    /// fence is consented to any more that would put it into another.
+    pub(crate) fn begin(&mut self, start: Timestamp) -> Begun {
+        let too_early = self.horizon.is_some_and(|horizon| start > horizon) && !self.is_alone();
+        if too_early || self.is_void(start) || self.undecided_from().is_some_and(|fence| fence <= start) {
+            return Begun::Unknown;
+        }
+        let Some(view) = self.chain.as_ref().and_then(|chain| chain.at(start)) else { return Begun::Unknown };
+        let view = Arc::clone(view);
+        self.latest_begun = self.latest_begun.max(Some(start));
+        Begun::In(view)
+    }
+
+    fn is_alone(&self) -> bool {
+        self.head().is_some_and(|head| *head.members == [self.me.clone()])
+    }
+
+    /// The view that holds now, for what has no windows; none while the vote on one that would hold is open.
+    pub(crate) fn settled(&self, now: Timestamp) -> Option<&Arc<View>> {
+        let undecided = self.is_in_doubt(now) || self.is_void(now);
+        self.chain.as_ref().filter(|_| !undecided)?.at(now)
+    }
+
+    /// Where it is not known which of several views a window begins in, this node being in all of them: the
+    /// members of the largest one. Its share there is its share in each.
+    pub(crate) fn doubt(&self, start: Timestamp) -> Option<usize> {
+        let is_open = |motion: &&Motion| self.bound.contains(&motion.view.id()) && motion.view.fence <= start;
+        let open: Vec<&View> = self.motions.iter().filter(is_open).map(|motion| &motion.view).collect();
+        let last = self.head().filter(|_| !open.is_empty())?;
+        let all = || open.iter().copied().chain([last.as_ref()]);
+        all().all(|view| view.has(&self.me)).then(|| all().map(|view| view.members.len()).max())?
+    }
+
+    /// The newest view whose fence has passed.
+    pub(crate) fn current(&self, now: Timestamp) -> Option<&Arc<View>> {
+        self.chain.as_ref()?.at(now)
+    }
+
+    /// Until when [`Council::current`] and [`Council::settled`] stay what they are at `now`, if nothing is heard.
+    pub(crate) fn stays_until(&self, now: Timestamp) -> Timestamp {
+        let fences = self.chain.iter().flat_map(Chain::iter).map(|view| view.fence);
+        let void = self.void.iter().flat_map(|(from, to)| [*from, *to]);
+        let later = fences.chain(void).chain(self.undecided_from()).filter(|moment| *moment > now);
+        later.min().unwrap_or(Timestamp::MAX)
+    }
+
+    /// Whether this run has owned `key` since that moment, as far back as is known.
+    pub(crate) fn owned_since(&self, key: Key, since: Timestamp, now: Timestamp) -> bool {
+        let Some(chain) = &self.chain else { return false };
+        for view in chain.iter().rev().filter(|view| view.fence <= now) {
+            if view.owner(key) != Some(&self.me) {
+                return false;
+            }
+            if view.fence <= since {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// From when on windows wait for the end of a vote.
+    fn undecided_from(&self) -> Option<Timestamp> {
+        let bound = self.motions.iter().filter(|motion| self.bound.contains(&motion.view.id()));
+        bound.map(|motion| motion.view.fence).min()
+    }
+
+    fn is_void(&self, start: Timestamp) -> bool {
+        self.void.is_some_and(|(from, to)| from <= start && start < to)
+    }
+}

@@ -1,0 +1,115 @@
+//! Times of this node's own clock become times of the mesh clock where they come in, and peers whose clock is too far
+//! from it take no part in windows that are too short for that.
+
+use super::Node;
+use crate::clock;
+use crate::frame::Item;
+use crate::owner::NodeId;
+use hivemind_core::Timestamp;
+use hivemind_core::store::Context;
+use std::time::Duration;
+
+/// How a peer's clock stands to this node's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PeerClock {
+    /// Whose it is.
+    pub id: NodeId,
+    /// How far its mesh clock is ahead of this node's, in microseconds; behind it, if negative.
+    pub offset_us: i64,
+    /// The most that this figure is wrong by.
+    pub within: Duration,
+    /// More than half a second: somebody should look at its clock.
+    pub is_far: bool,
+    /// Whether it has no part in the shortest windows here: they are those of less than four times its offset, from an
+    /// offset of two seconds on.
+    pub is_quarantined: bool,
+}
+
+impl Node {
+    /// What the mesh clock shows when this node's own shows `local`: by it windows begin and end.
+    #[must_use]
+    pub fn mesh_time(&self, local: Timestamp) -> Timestamp {
+        self.clock.at(local)
+    }
+
+    /// A request's moment and deadline by the mesh clock.
+    pub(super) fn by_mesh_clock(&self, context: Context) -> Context {
+        let now = self.mesh_time(context.now);
+        let deadline = context.deadline.map(|deadline| now.saturating_add(deadline.since(context.now)));
+        Context { now, deadline, ..context }
+    }
+
+    /// Lets the mesh clock go on.
+    pub(super) fn tick_clock(&mut self, local: Timestamp) -> Timestamp {
+        let before = self.clock.reached;
+        let middle = self.peers.middle(self.mesh_time(local));
+        let set_by = self.clock.tick(local, middle, self.options.slew);
+        if set_by != 0 {
+            self.peers.move_ours(set_by);
+        }
+        self.parts().set_clock(&self.clock);
+        self.shelf.books.wait_for(self.clock.gained);
+        let now = self.mesh_time(local);
+        if now < before {
+            self.set_back(before.since(now));
+        }
+        now
+    }
+
+    /// The clock was wrong and is right now: what waits for a time waits as long as it would have.
+    fn set_back(&mut self, by: Duration) {
+        let earlier = |moment: &mut Timestamp| {
+            *moment = Timestamp::EPOCH.saturating_add(moment.since(Timestamp::EPOCH.saturating_add(by)));
+        };
+        earlier(&mut self.synced);
+        earlier(&mut self.swept);
+        for waiting in self.waiting.values_mut() {
+            earlier(&mut waiting.until);
+            earlier(&mut waiting.context.now);
+        }
+        self.asks.values_mut().for_each(|ask| earlier(&mut ask.sent));
+        self.parked.iter_mut().for_each(|parked| earlier(&mut parked.until));
+        self.peers.set_back(earlier);
+    }
+
+    /// Whether something that a peer says is about windows that its clock is too far off for.
+    pub(super) fn is_quarantined(&self, from: &NodeId, item: &Item) -> bool {
+        let place = match item {
+            Item::Report(place, _)
+            | Item::Word(place, _)
+            | Item::Ask { place, .. }
+            | Item::Answer { place, .. } => place,
+            Item::Chain { .. } | Item::Motion { .. } | Item::Vote { .. } => return false,
+        };
+        self.peers.is_apart(from, &place.subject.limit, self.clock.slew)
+    }
+
+    pub(super) fn clocks(&self) -> Vec<PeerClock> {
+        let clocks = self.peers.iter().filter_map(|(id, peer)| {
+            let offset = peer.offset(self.clock.slew)?;
+            let apart = Duration::from_nanos(offset.unsigned_abs());
+            Some(PeerClock {
+                id: id.clone(),
+                offset_us: offset / 1_000,
+                within: peer.doubt(),
+                is_far: clock::is_far(apart),
+                is_quarantined: clock::is_too_far_for_any(apart),
+            })
+        });
+        clocks.collect()
+    }
+
+    /// Whether the middle of the others' clocks is too far from this node's.
+    pub(super) fn is_outlier(&self, now: Timestamp) -> bool {
+        let heard = self.peers.heard(now).filter_map(|(_, peer)| peer.offset(self.clock.slew));
+        let mut offsets: Vec<i64> = heard.collect();
+        offsets.sort_unstable();
+        // Of two nodes neither can say which of them it is; of two middles the nearer one counts.
+        let middles =
+            [offsets.len().saturating_sub(1) / 2, offsets.len() / 2].map(|place| offsets.get(place));
+        let is_too_far =
+            |offset: &i64| clock::is_too_far_for_any(Duration::from_nanos(offset.unsigned_abs()));
+        offsets.len() > 1 && middles.iter().flatten().all(|offset| is_too_far(offset))
+    }
+}

@@ -1,0 +1,116 @@
+//! What only a simulator may do with a node: put it into a view without a vote, look at what
+//! it could spend, and tell two states of it apart.
+
+use super::{LocalCounters, Node};
+use crate::chain::Chain;
+use crate::codec::read_header;
+use crate::member::Member;
+use crate::page::{Page, Side};
+use crate::slip::Slip;
+use crate::view::View;
+use hivemind_core::store::{Key, MemoryStore, StoreOptions};
+use hivemind_core::{Limit, Timestamp};
+use siphasher::sip128::{Hasher128, SipHasher13};
+use std::fmt::Write;
+use std::hash::Hasher;
+
+/// A copy counts alone anew: what is counted alone is not what a model is about.
+impl Clone for LocalCounters {
+    fn clone(&self) -> Self {
+        Self(MemoryStore::new(StoreOptions::default()))
+    }
+}
+
+/// Takes text and keeps its hash.
+struct Digest(SipHasher13);
+
+impl Write for Digest {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.write(text.as_bytes());
+        Ok(())
+    }
+}
+
+impl Node {
+    /// Puts it into a view without a vote: for simulations that are not about votes.
+    pub(crate) fn seat(&mut self, chain: Chain, members: &[Member], now: Timestamp) {
+        let head = chain.head().id();
+        self.council.on_chain(chain);
+        let others: Vec<&Member> = members.iter().filter(|member| **member != self.council.me).collect();
+        for member in others {
+            self.meet(member.id.clone());
+            self.peers.hear(member, now, Some(head), false);
+            if let Some(link) = self.links.get_mut(&member.id) {
+                link.generation = member.generation;
+            }
+        }
+    }
+
+    /// It hears of a proposed view, and says what it has to say.
+    pub(crate) fn vote_on(&mut self, view: &View, now: Timestamp) {
+        self.council.on_motion(now, &self.peers, view.clone(), (0, 0, 0));
+    }
+
+    /// Whether it waits for the end of a vote.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.council.motions().iter().any(|motion| motion.consents & motion.bit(&self.council.me) != 0)
+    }
+
+    /// It hears how a vote ended.
+    pub(crate) fn learn(&mut self, chain: Chain, now: Timestamp) {
+        self.council.on_chain(chain);
+        self.views_may_have_changed(now);
+    }
+
+    /// What it could spend at once of one window, itself and by itself.
+    #[must_use]
+    pub fn spendable(&self, (key, limit, tag): (Key, &Limit, u64), now: Timestamp) -> u64 {
+        // On copies: to look at a window is to begin it.
+        let (mut copied, mut council) = (self.shelf.clone(), self.council.clone());
+        let book = copied.open(&mut council, &self.options, (key, limit, tag), now).ok();
+        let Some(mut book) = book else { return 0 };
+        match book.page(tag).map(|page| &page.side) {
+            Some(Side::Till(till)) => till.left(limit, Page::moment(tag, limit, now)),
+            Some(Side::Purse(purse)) => u64::try_from(purse.unspent()).unwrap_or(0),
+            None => 0,
+        }
+    }
+
+    /// All of its state that decides what it does, as one number: two that are equal behave alike from here
+    /// on, where nobody is ever silent and demand is too low to be provided for. When peers were heard and
+    /// counters used, and what is only counted, is left out.
+    pub(crate) fn fingerprint(&self) -> u128 {
+        let mut digest = Digest(SipHasher13::new());
+        // Writing to a hash does not fail.
+        let _ = self.write_state(&mut digest);
+        digest.0.finish128().as_u128()
+    }
+
+    fn write_state(&self, to: &mut Digest) -> std::fmt::Result {
+        let Self { council, peers, shelf, links, asks, waiting, parked, .. } = self;
+        write!(to, "{council:?}{links:?}{asks:?}{waiting:?}{parked:?}")?;
+        write!(to, "{:?}{:?}{:?}", self.next_number, self.synced, self.version)?;
+        for (id, peer) in peers.iter() {
+            write!(to, "{id}{:?}{:?}{}", peer.generation, peer.head, peer.leaving)?;
+        }
+        // On a copy: what was spent on slips is written up first.
+        let mut books = shelf.books.clone();
+        books.retain(|_| true);
+        for part in books.parts().each() {
+            write!(to, "{:?}", part.listed)?;
+            for Slip { key, book, listed, .. } in &part.slips {
+                write!(to, "{key:?}{:?}{}{:?}{listed}", book.limit, book.own, book.asked)?;
+                for page in &book.pages {
+                    write!(to, "{}{:?}{:?}", page.tag, page.view.id(), page.side)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a frame speaks of counters, and not only of views or of nothing.
+pub(crate) fn is_about_counters(frame: &[u8]) -> bool {
+    let kind = read_header(frame).ok().and_then(|(_, rest)| rest.0.first().map(|kind| kind & 0x0f));
+    kind.is_some_and(|kind| kind > 2)
+}

@@ -1,0 +1,160 @@
+//! What a decision leaves behind: in the books of this node, and with the counter's owner, which is told at once of
+//! what only it can do.
+
+use super::Node;
+use crate::batch::{Known, Owed, Trial};
+use crate::dictionary::Subject;
+use crate::frame::{Item, Place};
+use crate::options::Consistency;
+use crate::page::Side;
+use hivemind_core::algorithm::Action;
+use hivemind_core::store::Key;
+use hivemind_core::{Limit, Timestamp};
+
+impl Node {
+    /// Writes down what a charge did here. Says how much of it is for the owner to do.
+    pub(super) fn record(
+        &mut self,
+        charge: &Owed,
+        action: Action,
+        after: &Known,
+        trial: &Trial,
+        now: Timestamp,
+    ) -> u64 {
+        let tag = self.shelf.tag(&self.council, &self.options, (charge.key, &charge.limit), now);
+        let eventual = charge.consistency == Consistency::Eventual;
+        let Some(mut book) = self.shelf.books.get_mut(&charge.key) else { return 0 };
+        let spends = matches!(action, Action::Spend { .. }) && trial.verdict.is_admitted();
+        if book.page(tag).is_none() && !eventual {
+            let admitted = book.alone_in(tag);
+            book.alone = match action {
+                _ if spends || action == Action::Debit => (tag, admitted.saturating_add(charge.cost)),
+                Action::Refund => (tag, admitted.saturating_sub(charge.cost)),
+                _ => return 0,
+            };
+            self.beyond_rights = self.beyond_rights.saturating_add(if spends { charge.cost } else { 0 });
+            return 0;
+        }
+        if eventual {
+            if let Known::Counter { state: Some(state), .. } = after {
+                book.counted = Some(Box::new(*state));
+            }
+            drop(book);
+            if spends || action == Action::Debit {
+                self.count_eventual(charge, tag);
+            }
+            return 0;
+        }
+        let Some(page) = book.page(tag) else { return 0 };
+        let decides = page.decides(&charge.limit, &self.options);
+        let rest = match (&mut page.side, after) {
+            (_, Known::Alone { .. }) => 0,
+            (_, Known::Part { state, .. }) => {
+                book.part = state.map(Box::new);
+                self.beyond_rights = self.beyond_rights.saturating_add(if spends { charge.cost } else { 0 });
+                return 0;
+            }
+            (Side::Till(till), after) => {
+                if let Known::Counter { state, .. } = after {
+                    till.state = *state;
+                }
+                if spends || action == Action::Debit {
+                    till.note_spent(charge.cost);
+                }
+                match action {
+                    Action::Refund => {
+                        till.note_refunded(charge.cost.min(till.refundable(&charge.limit, decides)));
+                    }
+                    Action::Count if !decides => till.note_refused(charge.cost),
+                    _ => {}
+                }
+                page.follow_state(&charge.limit, &self.options);
+                return 0;
+            }
+            // Where nothing is ever lent a purse has no account that could outlive it: it is done by an ask.
+            (Side::Purse(_), Known::Counter { .. }) if spends || !self.options.lend_ahead => {
+                return charge.cost;
+            }
+            (Side::Purse(purse), Known::Counter { .. }) => {
+                match action {
+                    Action::Refund => purse.give(charge.cost),
+                    Action::Debit => purse.owe(charge.cost),
+                    Action::Count => purse.refuse(charge.cost),
+                    Action::Spend { .. } | Action::Peek => {}
+                }
+                0
+            }
+            (Side::Purse(purse), Known::Rights { .. }) => {
+                let can = u64::try_from(purse.unspent()).unwrap_or(0);
+                match action {
+                    Action::Spend { .. } if spends => {
+                        let beyond = charge.cost.saturating_sub(can);
+                        self.beyond_rights = self.beyond_rights.saturating_add(beyond);
+                        // A bucket has no end at which a debt would lapse.
+                        let is_bucket = matches!(charge.limit, Limit::TokenBucket(_));
+                        purse.spend(if is_bucket { charge.cost.min(can) } else { charge.cost });
+                        0
+                    }
+                    Action::Debit => {
+                        purse.spend(charge.cost.min(can));
+                        purse.owe(charge.cost.saturating_sub(can));
+                        0
+                    }
+                    // A bucket's tokens that come back need room, and only its owner knows of that.
+                    Action::Refund if matches!(charge.limit, Limit::TokenBucket(_)) => {
+                        purse.give(charge.cost);
+                        0
+                    }
+                    Action::Refund => {
+                        let own = purse.give_back(charge.cost);
+                        purse.give(charge.cost - own);
+                        0
+                    }
+                    Action::Spend { .. } | Action::Count => {
+                        purse.refuse(charge.cost);
+                        0
+                    }
+                    Action::Peek => 0,
+                }
+            }
+        };
+        book.set_listed(true);
+        drop(book);
+        if matches!(action, Action::Refund | Action::Debit) || decides && action == Action::Count {
+            self.report_now(charge.key, tag, now);
+        }
+        rest
+    }
+
+    /// Tells a counter's owner at once what is for it to do. It is told again until it says that it knows.
+    pub(super) fn report_now(&mut self, key: Key, tag: u64, now: Timestamp) {
+        let Some(mut book) = self.shelf.books.get_mut(&key) else { return };
+        let limit = book.limit;
+        let Some(page) = book.page(tag) else { return };
+        let Side::Purse(purse) = &mut page.side else { return };
+        if !purse.is_unconfirmed() {
+            return;
+        }
+        let Some(owner) = page.view.owner(key).map(|owner| owner.id.clone()) else { return };
+        let place = Place { subject: Subject { key, limit }, view: page.view.id(), tag };
+        purse.told(now);
+        let item = Item::Report(place, purse.report());
+        drop(book);
+        self.urge(&owner, item);
+    }
+
+    /// An `eventual` limit was spent: all that spend of it are to hear of that.
+    fn count_eventual(&mut self, charge: &Owed, tag: u64) {
+        let mut page = self.shelf.books.page(&charge.key, tag);
+        match page.as_mut().map(|page| &mut page.side) {
+            Some(Side::Till(till)) => {
+                till.note_spent(charge.cost);
+                till.spread_news();
+            }
+            Some(Side::Purse(purse)) => purse.spend(charge.cost),
+            None => {}
+        }
+        drop(page);
+        self.list(charge.key);
+    }
+}

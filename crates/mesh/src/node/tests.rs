@@ -1,0 +1,193 @@
+//! Schedules that once made or lost rights, played by hand: a few nodes, and every frame in the hand of the test.
+
+mod asked;
+mod batches;
+mod hostile;
+mod resets;
+mod shares;
+mod tokens;
+
+use super::{Decided, Node, Output, Ticket};
+use crate::codec::Encoder;
+use crate::dictionary::{Spoken, Subject};
+use crate::frame::{Header, Item, Place};
+use crate::member::{Generation, Member};
+use crate::options::{MeshOptions, OnUnreachable};
+use crate::owner::NodeId;
+use hivemind_core::store::{Charge, Context, Key, OnRefusal, Op, Parts, Sharing, Verdicts};
+use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
+use std::collections::BTreeMap;
+
+const SECRET: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A frame on its way.
+#[derive(Clone)]
+struct Letter {
+    from: usize,
+    to: usize,
+    frame: Vec<u8>,
+}
+
+/// Nodes of one view, whose frames lie here until they are delivered.
+struct Mesh {
+    nodes: Vec<Node>,
+    mail: Vec<Letter>,
+    decided: BTreeMap<(usize, Ticket), Verdicts>,
+    now: Timestamp,
+    /// Nodes whose frames are lost, and to whom none come.
+    cut: Vec<usize>,
+}
+
+fn bucket(rate: u32, burst: u32) -> Limit {
+    Limit::token_bucket(Rate::per_second(rate).expect("a rate"), burst).expect("a bucket")
+}
+
+fn strict() -> MeshOptions {
+    MeshOptions { on_unreachable: OnUnreachable::Refuse, ..MeshOptions::default() }
+}
+
+impl Mesh {
+    fn new(count: usize, options: &MeshOptions) -> Self {
+        let now = Timestamp::from_millis(1_700_006_400_000);
+        let nodes = crate::sim::seated(count, options, now);
+        Self { nodes, mail: Vec::new(), decided: BTreeMap::new(), now, cut: Vec::new() }
+    }
+
+    fn index(&self, name: &NodeId) -> Option<usize> {
+        self.nodes.iter().position(|node| node.member().id == *name)
+    }
+
+    /// Takes what nodes have to send.
+    fn collect(&mut self) {
+        let mut sent = Vec::new();
+        for (from, node) in self.nodes.iter_mut().enumerate() {
+            for output in node.outputs() {
+                match output {
+                    Output::Send { to, frame, .. } => sent.push((from, to, frame)),
+                    Output::Decided(ticket, verdicts) => {
+                        self.decided.insert((from, ticket), verdicts);
+                    }
+                }
+            }
+        }
+        for (from, to, frame) in sent {
+            let Some(to) = self.index(&to) else { continue };
+            if !self.cut.contains(&from) && !self.cut.contains(&to) {
+                self.mail.push(Letter { from, to, frame });
+            }
+        }
+    }
+
+    fn hand_over(&mut self, letter: &Letter) {
+        let from = self.nodes[letter.from].member().id.clone();
+        self.nodes[letter.to].on_frame(self.now, &from, &letter.frame);
+        self.collect();
+    }
+
+    /// Delivers everything, and what comes of it.
+    fn deliver(&mut self) {
+        self.collect();
+        while !self.mail.is_empty() {
+            let letter = self.mail.remove(0);
+            self.hand_over(&letter);
+        }
+    }
+
+    /// Lets time pass, ten milliseconds at once, with all frames delivered.
+    fn pass(&mut self, millis: u64) {
+        for _ in 0..millis.div_ceil(10) {
+            self.tick(10);
+            self.deliver();
+        }
+    }
+
+    /// Time passes; frames stay where they are.
+    fn tick(&mut self, millis: u64) {
+        self.now = self.now.saturating_add(std::time::Duration::from_millis(millis));
+        self.nodes.iter_mut().for_each(|node| node.on_tick(self.now));
+        self.collect();
+    }
+
+    /// A request, of which nothing is delivered yet.
+    fn ask(&mut self, node: usize, batch: &[Charge<'_>]) -> Result<Verdicts, Ticket> {
+        let context = Context { on_refusal: OnRefusal::CountNone, ..Context::at(self.now) };
+        let decided = self.nodes[node].decide(batch, context);
+        self.collect();
+        match decided {
+            Decided::Now(verdicts) => Ok(verdicts),
+            Decided::Later(ticket) => Err(ticket),
+        }
+    }
+
+    /// Whether a request passes, with everything delivered and all the time it needs.
+    fn passes(&mut self, node: usize, batch: &[Charge<'_>]) -> bool {
+        match self.ask(node, batch) {
+            Ok(verdicts) => {
+                self.deliver();
+                verdicts.committed
+            }
+            Err(ticket) => {
+                self.deliver();
+                for _ in 0..4 {
+                    if !self.decided.contains_key(&(node, ticket)) {
+                        self.pass(10);
+                    }
+                }
+                self.decided.remove(&(node, ticket)).expect("an answer").committed
+            }
+        }
+    }
+
+    /// Whether a request passes at once, with no frame delivered.
+    fn passes_now(&mut self, node: usize, batch: &[Charge<'_>]) -> bool {
+        self.ask(node, batch).is_ok_and(|verdicts| verdicts.committed)
+    }
+
+    /// How many of so many requests pass.
+    fn passed(&mut self, node: usize, times: usize, batch: &[Charge<'_>]) -> usize {
+        (0..times).filter(|_| self.passes(node, batch)).count()
+    }
+
+    /// A key that this node owns.
+    fn key(&self, owner: usize, number: u64) -> Key {
+        let view = self.nodes[0].view().expect("they are seated");
+        (0..1_000)
+            .map(|n| Key::from_bits(number, (number * 1_000 + n).wrapping_mul(SECRET)))
+            .find(|key| view.owner(*key) == Some(self.nodes[owner].member()))
+            .expect("one of them")
+    }
+
+    /// A frame of one node to another that says what it likes.
+    fn forge(&mut self, (from, to): (usize, usize), generation: Option<Generation>, items: &[Item]) {
+        let header = Header {
+            generation: generation.unwrap_or(self.nodes[from].member().generation),
+            time: self.now,
+            head: self.nodes[to].view().map(super::View::id),
+            leaving: false,
+            known: 0,
+            to: self.nodes[to].member().generation,
+            echo: None,
+            slew_us: 0,
+            rules: self.nodes[to].council.rules.here(),
+        };
+        let mut spoken = Spoken::default();
+        let mut encoder = Encoder::new(&header, &mut spoken);
+        for item in items {
+            encoder.push(item);
+        }
+        self.hand_over(&Letter { from, to, frame: encoder.finish() });
+    }
+
+    fn place(&self, key: Key, limit: &Limit) -> Place {
+        let view = self.nodes[0].view().expect("they are seated").id();
+        Place { subject: Subject { key, limit: *limit }, view, tag: crate::codec::tag_at(limit, self.now) }
+    }
+}
+
+fn charge(key: Key, limit: &Limit) -> Charge<'_> {
+    Charge::spend(key, Parts { domain: "", entries: &[] }, limit)
+}
+
+fn sharing(charge: Charge<'_>, on_unreachable: OnUnreachable) -> Charge<'_> {
+    Charge { sharing: Sharing { on_unreachable: Some(on_unreachable), ..Sharing::default() }, ..charge }
+}

@@ -1,0 +1,52 @@
+//! Asks and answers: who may answer, and what one that comes twice may do.
+
+use super::*;
+use crate::frame::{Reply, Word};
+use hivemind_core::store::{Outcome, Verdict};
+
+/// Seen failing on: an answer that is believed of any peer that names the ask.
+#[test]
+fn an_answer_counts_only_from_the_peer_that_was_asked() {
+    let limit = Limit::fixed_window(5, Period::HOUR);
+    let small = bucket(1, 3);
+    let mut mesh = Mesh::new(3, &strict());
+    let (window, key) = (mesh.key(0, 1), mesh.key(0, 2));
+    let lent = Word { granted: 5, left: 5, ..Word::default() };
+    let admitted = Verdict {
+        outcome: Outcome::Admitted,
+        available: 3,
+        remaining: 2,
+        reset_after: Period::SECOND.length(),
+    };
+    // Ids are guessed: they count up from one.
+    for (key, limit, reply) in [(window, limit, Reply::Lent), (key, small, Reply::Done(admitted))] {
+        let ticket = mesh.ask(1, &[charge(key, &limit)]).expect_err("it waits for the owner");
+        mesh.mail.clear();
+        let place = mesh.place(key, &limit);
+        let items: Vec<Item> = (1..20).map(|id| Item::Answer { id, place, word: lent, reply }).collect();
+        mesh.forge((2, 1), None, &items);
+        assert!(mesh.decided.get(&(1, ticket)).is_none_or(|verdicts| !verdicts.committed), "{limit}");
+        mesh.pass(100);
+        assert!(!mesh.decided[&(1, ticket)].committed, "{limit}");
+    }
+}
+
+/// Seen failing on: 32 asks that are remembered of each member, so that a refund that comes again later is done twice.
+#[test]
+fn what_is_to_be_done_is_done_once_however_late_the_network_repeats_it() {
+    let limit = bucket(1, 8);
+    let mut mesh = Mesh::new(3, &MeshOptions { lend_ahead: false, ..strict() });
+    let key = mesh.key(0, 1);
+    assert_eq!(mesh.passed(1, 10, &[charge(key, &limit)]), 8);
+    // Two are given back, and the network keeps the frame that says so.
+    let refund = Charge { op: Op::Refund, cost: Cost::new(2), ..charge(key, &limit) };
+    let _ = mesh.ask(1, &[refund]);
+    let kept: Vec<Letter> = mesh.mail.clone();
+    mesh.deliver();
+    assert_eq!(mesh.passed(1, 60, &[charge(key, &limit)]), 2);
+    for letter in &kept {
+        mesh.hand_over(letter);
+    }
+    mesh.deliver();
+    assert_eq!(mesh.passed(1, 5, &[charge(key, &limit)]), 0);
+}

@@ -1,0 +1,109 @@
+//! Requests that wait for an owner: tried again when it answers, and decided with what there is
+//! when their time is over.
+
+use super::decide::{Attempt, Try};
+use super::remote::Stage;
+use super::{Lane, Node, Output, Ticket};
+use crate::batch::{self, Known, Owed, Trial};
+use crate::book::Book;
+use crate::options::Consistency;
+use crate::owner::NodeId;
+use crate::page::Side;
+use hivemind_core::Timestamp;
+use hivemind_core::store::{OnRefusal, Op};
+
+impl Node {
+    /// Whether something of a batch is for an owner to do, so that it cannot be done without a word.
+    pub(super) fn needs_owner(&mut self, batch: &[Owed], trials: &[Trial]) -> bool {
+        let here = |charge: &Owed| {
+            let has_till = |book: &Book| book.pages.iter().any(|page| matches!(page.side, Side::Till(_)));
+            self.shelf.books.look(&charge.key, has_till).unwrap_or(false)
+        };
+        let is_counter = |trial: &Trial| matches!(trial.after, Known::Counter { .. });
+        let shared = |charge: &Owed| matches!(charge.consistency, Consistency::Exact | Consistency::Bounded);
+        let gives = |charge: &Owed| matches!(charge.op, Op::Refund | Op::Debit);
+        batch
+            .iter()
+            .zip(trials)
+            .any(|(charge, trial)| shared(charge) && !here(charge) && (is_counter(trial) || gives(charge)))
+    }
+
+    /// Tries a request that waits once more.
+    pub(super) fn retry(&mut self, ticket: Ticket, now: Timestamp) {
+        self.try_again(ticket, now, false);
+    }
+
+    /// Decides a request that waits with what there is.
+    pub(super) fn give_up(&mut self, ticket: Ticket, now: Timestamp) {
+        if self.waiting.get(&ticket).is_some_and(|waiting| matches!(waiting.stage, Stage::Doing { .. })) {
+            return self.finish_doing(ticket, now);
+        }
+        let waiting = self.waiting.get(&ticket);
+        let given = waiting.filter(|waiting| matches!(waiting.stage, Stage::Alone)).and_then(|waiting| {
+            let charge = waiting.batch.first()?;
+            (self.options.lend_ahead && matches!(charge.op, Op::Refund | Op::Debit)).then_some(*charge)
+        });
+        if let Some(charge) = given {
+            // It is told with every report until the owner has it; only what it says is not known.
+            let action = batch::action(charge.op, OnRefusal::CountNone);
+            let verdict = super::decide::nothing(&charge, now).attempt(&charge, action, now).verdict;
+            return self.finish_alone(ticket, verdict);
+        }
+        self.try_again(ticket, now, true);
+    }
+
+    fn try_again(&mut self, ticket: Ticket, now: Timestamp, last: bool) {
+        let Some(mut waiting) = self.waiting.remove(&ticket) else { return };
+        let (stage, how) = if last { (Stage::Fresh, Try::Last) } else { (waiting.stage.clone(), Try::Ask) };
+        // The moment of the decision is now: a window may have begun meanwhile.
+        waiting.context.now = waiting.context.now.max(now);
+        match self.attempt(ticket, &waiting.batch, waiting.context, &stage, how) {
+            Attempt::Done(verdicts) => self.outputs.push(Output::Decided(ticket, verdicts)),
+            Attempt::WouldWait => {}
+            Attempt::Wait(stage) => {
+                self.waiting.insert(ticket, super::Waiting { stage, ..waiting });
+            }
+        }
+    }
+
+    /// Ends what has waited for too long.
+    pub(super) fn expire(&mut self, now: Timestamp) {
+        let late: Vec<Ticket> = self
+            .waiting
+            .iter()
+            .filter(|(_, waiting)| waiting.until <= now)
+            .map(|(ticket, _)| *ticket)
+            .collect();
+        for ticket in late {
+            self.give_up(ticket, now);
+        }
+        let patience = self.options.ask_timeout * 4;
+        let Self { asks, shelf, .. } = self;
+        asks.retain(|id, ask| {
+            let open = now.since(ask.sent) <= patience;
+            if !open
+                && let Some(mut book) = shelf.books.get_mut(&ask.key)
+                && book.asked == Some(*id)
+            {
+                book.asked = None;
+            }
+            open
+        });
+        let (over, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.parked).into_iter().partition(|parked| parked.until <= now);
+        self.parked = rest;
+        for parked in over {
+            self.serve_one(now, parked, true);
+        }
+    }
+
+    pub(super) fn flush_urgent(&mut self, now: Timestamp) {
+        let peers: Vec<NodeId> =
+            self.links.iter().filter(|(_, link)| !link.urgent.is_empty()).map(|(id, _)| id.clone()).collect();
+        for peer in peers {
+            let items =
+                self.links.get_mut(&peer).map(|link| std::mem::take(&mut link.urgent)).unwrap_or_default();
+            self.send(&peer, Lane::Ask, &items, now);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The slips of a node in many small parts, each behind a lock of its own, as the memory store has
+//! its counters. A decision that holds its rights takes the lock of its part and no other. The node
+//! is behind a lock that is taken before a part's, and holds one part at a time; so nobody waits
+//! for two of them in two orders.
+
+use crate::clock::MeshClock;
+use crate::slip::{Epoch, Slip};
+use crate::sync::{AtomicI64, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use hashbrown::HashTable;
+use hivemind_core::store::Key;
+use hivemind_core::{Limit, Timestamp};
+
+/// How many parts: for a hundred thousand counters, tables that are three quarters full.
+#[cfg(not(loom))]
+const PARTS: usize = 64;
+#[cfg(loom)]
+const PARTS: usize = 2;
+
+/// All slips of one node, shared by it and by whoever decides beside it.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    all: [Aligned; PARTS],
+    /// Until when pages that were compared with the present views need not be compared again.
+    fresh_until: AtomicU64,
+    epoch: AtomicU32,
+    /// The node's mesh clock: how far it is ahead of the clock beneath it, and what it has reached.
+    slew: AtomicI64,
+    reached: AtomicU64,
+}
+
+/// Two parts on one cache line would slow each other down.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Aligned(Mutex<Part>);
+
+/// One part.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Part {
+    pub(crate) slips: HashTable<Slip>,
+    /// Counters that have something to tell. There is room for all of the part: a decision does not allocate.
+    pub(crate) listed: Vec<Key>,
+}
+
+impl Parts {
+    pub(crate) fn new() -> Self {
+        Self {
+            all: std::array::from_fn(|_| Aligned::default()),
+            fresh_until: AtomicU64::new(0),
+            epoch: AtomicU32::new(0),
+            slew: AtomicI64::new(0),
+            reached: AtomicU64::new(0),
+        }
+    }
+
+    /// All of it, with locks of its own.
+    pub(crate) fn copied(&self) -> Self {
+        let all = std::array::from_fn(|index| {
+            let part = self.all.get(index).map(|Aligned(part)| lock(part).clone());
+            Aligned(Mutex::new(part.unwrap_or_default()))
+        });
+        let (fresh_until, epoch) = (self.fresh_until.load(Ordering::Acquire), self.epoch());
+        let (slew, reached) = (self.slew.load(Ordering::Acquire), self.reached.load(Ordering::Acquire));
+        Self {
+            all,
+            fresh_until: AtomicU64::new(fresh_until),
+            epoch: AtomicU32::new(epoch),
+            slew: AtomicI64::new(slew),
+            reached: AtomicU64::new(reached),
+        }
+    }
+
+    /// What the mesh clock shows when the clock beneath it shows `local`.
+    #[inline]
+    pub(crate) fn mesh_time(&self, local: Timestamp) -> Timestamp {
+        let shown = local.as_nanos().saturating_add_signed(self.slew.load(Ordering::Acquire));
+        Timestamp::from_nanos(shown.max(self.reached.load(Ordering::Acquire)))
+    }
+
+    /// The mesh clock went on. Only the node says so.
+    pub(crate) fn set_clock(&self, clock: &MeshClock) {
+        self.slew.store(clock.slew, Ordering::Release);
+        self.reached.store(clock.reached.as_nanos(), Ordering::Release);
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "a remainder is below its divisor")]
+    #[inline]
+    pub(crate) fn part(&self, key: Key) -> MutexGuard<'_, Part> {
+        // Other bits of the hash than those that find the place in a part's table.
+        let bits = usize::try_from(key.bits().1 >> 32 & 0xffff).unwrap_or(0);
+        lock(&self.all[bits % PARTS].0)
+    }
+
+    pub(crate) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, Part>> {
+        self.all.iter().map(|Aligned(part)| lock(part))
+    }
+
+    #[inline]
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Whether the views that hold at `now` are those that pages of this epoch were compared with.
+    #[inline]
+    pub(crate) fn is_fresh(&self, now: Timestamp) -> bool {
+        now.as_nanos() < self.fresh_until.load(Ordering::Acquire)
+    }
+
+    /// A new epoch, for the views that stay until then. Only the node says so.
+    pub(crate) fn begin_epoch(&self, fresh_until: Timestamp) {
+        // Never 0, which is the epoch of what was never compared.
+        self.epoch.store(self.epoch().wrapping_add(1).max(1), Ordering::Release);
+        self.fresh_until.store(fresh_until.as_nanos(), Ordering::Release);
+    }
+
+    /// Views changed, so every page is to be compared anew.
+    pub(crate) fn views_changed(&self) {
+        self.fresh_until.store(0, Ordering::Release);
+    }
+}
+
+impl Part {
+    #[inline]
+    pub(crate) fn find(&mut self, key: Key) -> Option<&mut Slip> {
+        self.slips.find_mut(hash(key), |slip| slip.key == key)
+    }
+
+    /// The place of a counter, which is made if there is none and there may be one more.
+    pub(crate) fn place(&mut self, key: Key, new: Option<(&Limit, Timestamp, u64)>) -> Option<(usize, bool)> {
+        if let Some(place) = self.slips.find_bucket_index(hash(key), |slip| slip.key == key) {
+            return Some((place, false));
+        }
+        let (limit, now, gained) = new?;
+        let slip = Slip::new(key, *limit, now, gained);
+        let place = self.slips.insert_unique(hash(key), slip, |slip| hash(slip.key)).bucket_index();
+        self.listed.reserve(self.slips.len().saturating_sub(self.listed.len()));
+        Some((place, true))
+    }
+
+    /// Remembers that a counter has something to tell.
+    #[inline]
+    pub(crate) fn list(&mut self, key: Key) {
+        if let Some(slip) = self.slips.find_mut(hash(key), |slip| slip.key == key)
+            && !std::mem::replace(&mut slip.listed, true)
+        {
+            self.listed.push(key);
+        }
+    }
+}
+
+/// A key's low half is a hash already (docs/decisions/006).
+#[inline]
+fn hash(key: Key) -> u64 {
+    key.bits().1
+}

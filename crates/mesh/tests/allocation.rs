@@ -1,0 +1,60 @@
+//! A decision that holds its rights allocates nothing. In a test of its own, because all that a
+//! process allocates is counted.
+
+use hivemind_core::store::{Charge, Context, Key, Parts, Store};
+use hivemind_core::{Limit, Period, Rate, Timestamp};
+use hivemind_mesh::sim::seated;
+use hivemind_mesh::{Carrier, Lane, MeshOptions, MeshStore, NodeId};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::alloc::System;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+struct Nobody;
+
+impl Carrier for Nobody {
+    fn carry(&self, _: &NodeId, _: Lane, _: Vec<u8>) {}
+}
+
+// Seen failing on: what is to be told is taken with the room that its list had.
+#[test]
+fn a_decision_on_a_known_key_allocates_nothing() {
+    let now = Timestamp::from_millis(1_700_000_000_000);
+    let later = Timestamp::from_millis(1_700_000_000_060);
+    let bucket = Limit::token_bucket(Rate::per_second(1_000).unwrap(), 1_000_000).unwrap();
+    let limits =
+        [Limit::fixed_window(u32::MAX, Period::DAY), Limit::sliding_window(1_000_000, Period::DAY), bucket];
+    // Of three nodes, the first owns some of these counters and holds rights to others.
+    for node in seated(3, &MeshOptions::default(), now) {
+        let store = MeshStore::new(node, Nobody);
+        for (kind, limit) in (0_u64..).zip(limits) {
+            let charges: Vec<_> = (1 + 1_000 * kind..500 + 1_000 * kind)
+                .map(|index| {
+                    Charge::spend(
+                        Key::from_bits(kind, index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+                        Parts { domain: "", entries: &[] },
+                        &limit,
+                    )
+                })
+                .collect();
+            let held = |charge: &&Charge<'_>| {
+                let decided = store.try_decide(&[**charge], Context::at(now));
+                decided.is_some_and(|verdicts| verdicts.committed)
+            };
+            let held: Vec<_> = charges.iter().filter(held).copied().collect();
+            assert!(held.len() > 100, "{limit}: only {} are held", held.len());
+            // All is told, so the next decisions have to list it anew.
+            store.on_tick(later);
+            let region = Region::new(ALLOCATOR);
+            let passed = |charge: &Charge<'_>| {
+                let decided = store.try_decide(&[*charge], Context::at(later));
+                decided.is_some_and(|verdicts| verdicts.committed)
+            };
+            let all = held.iter().all(passed) && held.iter().all(passed);
+            let change = region.change();
+            assert!(all, "{limit}: what was held is held");
+            assert_eq!((change.allocations, change.reallocations), (0, 0), "{limit}");
+        }
+    }
+}

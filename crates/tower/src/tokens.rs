@@ -1,0 +1,33 @@
+//! Lists of words in headers, such as `Connection: keep-alive, Upgrade`. There is one reading of them for all:
+//! what is an upgrade to the limiter and none to whoever serves it would be a way around a limit.
+
+use http::header::{HeaderMap, HeaderName};
+
+/// Whether one of a header's lines has this word, in any letters.
+#[must_use]
+pub fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+    let lines = headers.get_all(name).iter();
+    let mut tokens = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    tokens.any(|of| of.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+    use http::header::CONNECTION;
+
+    #[test]
+    fn a_word_is_found_in_any_line_and_any_letters_and_only_whole() {
+        let has = |lines: &[&'static str]| {
+            let lines = lines.iter().map(|line| (CONNECTION, HeaderValue::from_static(line)));
+            has_token(&lines.collect(), &CONNECTION, "upgrade")
+        };
+        for lines in [&["upgrade"][..], &["keep-alive,\tUpGrade "], &["a", "b, upgrade,, c"]] {
+            assert!(has(lines), "{lines:?}");
+        }
+        for lines in [&[][..], &[""], &["upgrades"], &["x upgrade"], &["upgrade;q=1"], &["\"upgrade\""]] {
+            assert!(!has(lines), "{lines:?}");
+        }
+    }
+}
