@@ -19,6 +19,7 @@ struct Tried {
     failures: u32,
     next: Timestamp,
     is_under_way: bool,
+    is_own: bool,
 }
 
 /// What is known of each address that was called.
@@ -36,11 +37,8 @@ impl Dialer {
 
     /// Whether an address is to be called now; if so, it counts as being called until it is told how it went.
     pub(super) fn is_due(&mut self, address: SocketAddr, now: Timestamp) -> bool {
-        let tried = self.tried.entry(address).or_insert(Tried {
-            failures: 0,
-            next: Timestamp::EPOCH,
-            is_under_way: false,
-        });
+        let untried = Tried { failures: 0, next: Timestamp::EPOCH, is_under_way: false, is_own: false };
+        let tried = self.tried.entry(address).or_insert(untried);
         if tried.is_under_way || now < tried.next {
             return false;
         }
@@ -64,11 +62,17 @@ impl Dialer {
     }
 
     pub(super) fn is_itself(&mut self, address: SocketAddr, now: Timestamp) {
-        self.set(address, 0, now.saturating_add(ITSELF));
+        let next = now.saturating_add(ITSELF);
+        self.tried.insert(address, Tried { failures: 0, next, is_under_way: false, is_own: true });
+    }
+
+    /// Whether this node itself was found to answer there.
+    pub(super) fn is_own(&self, address: SocketAddr) -> bool {
+        self.tried.get(&address).is_some_and(|tried| tried.is_own)
     }
 
     fn set(&mut self, address: SocketAddr, failures: u32, next: Timestamp) {
-        self.tried.insert(address, Tried { failures, next, is_under_way: false });
+        self.tried.insert(address, Tried { failures, next, is_under_way: false, is_own: false });
     }
 
     /// Forgets addresses that nobody names any more.
@@ -87,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_dead_address_is_called_for_ever_and_never_later_than_the_longest_wait() {
-        let address = SocketAddr::from(([127, 0, 0, 1], 9));
+        let address = SocketAddr::from(([192, 0, 2, 1], 9));
         let mut dialer = Dialer::new(7);
         let mut now = at(0);
         for _ in 0..100 {
@@ -101,7 +105,7 @@ mod tests {
 
     #[test]
     fn nodes_that_fail_together_do_not_call_again_together() {
-        let address = SocketAddr::from(([127, 0, 0, 1], 9));
+        let address = SocketAddr::from(([192, 0, 2, 1], 9));
         let waits: std::collections::BTreeSet<_> = (0..20)
             .map(|seed| {
                 let mut dialer = Dialer::new(seed);

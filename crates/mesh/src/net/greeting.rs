@@ -10,8 +10,8 @@ use rustls::pki_types::CertificateDer;
 use std::io;
 use std::time::Duration;
 
-/// How long the other side may take for its first word.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the other side may take for its certificate and its first word.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a peer is not spoken to.
 #[derive(Debug, thiserror::Error)]
@@ -32,34 +32,33 @@ pub(super) enum Refusal {
     Lost(#[from] io::Error),
 }
 
+/// All that comes before the first frame has so long together.
+pub(super) async fn in_time<T>(meeting: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
+    tokio::time::timeout(PATIENCE, meeting).await.map_err(|_| Refusal::Late(PATIENCE))?
+}
+
 /// Greets a peer that this node called.
 pub(super) async fn call(
     (reads, writes): (&mut Reads, &mut Writes),
     mine: &Hello,
-    certificate: Option<&CertificateDer<'_>>,
+    chain: &[CertificateDer<'_>],
 ) -> Result<Hello, Refusal> {
-    let greeting = async {
-        message::write(writes, Kind::Hello, &mine.write()).await?;
-        let theirs = read(reads).await?;
-        check(mine, &theirs, certificate)?;
-        Ok(theirs)
-    };
-    tokio::time::timeout(PATIENCE, greeting).await.map_err(|_| Refusal::Late(PATIENCE))?
+    message::write(writes, Kind::Hello, &mine.write()).await?;
+    let theirs = read(reads).await?;
+    check(mine, &theirs, chain)?;
+    Ok(theirs)
 }
 
 /// Hears out a peer that called, and answers.
 pub(super) async fn answer(
     (reads, writes): (&mut Reads, &mut Writes),
     mine: &Hello,
-    certificate: Option<&CertificateDer<'_>>,
+    chain: &[CertificateDer<'_>],
 ) -> Result<Hello, Refusal> {
-    let greeting = async {
-        let theirs = read(reads).await?;
-        check(mine, &theirs, certificate)?;
-        message::write(writes, Kind::Hello, &mine.write()).await?;
-        Ok(theirs)
-    };
-    tokio::time::timeout(PATIENCE, greeting).await.map_err(|_| Refusal::Late(PATIENCE))?
+    let theirs = read(reads).await?;
+    check(mine, &theirs, chain)?;
+    message::write(writes, Kind::Hello, &mine.write()).await?;
+    Ok(theirs)
 }
 
 async fn read(reads: &mut Reads) -> Result<Hello, Refusal> {
@@ -71,8 +70,8 @@ async fn read(reads: &mut Reads) -> Result<Hello, Refusal> {
     }
 }
 
-fn check(mine: &Hello, theirs: &Hello, certificate: Option<&CertificateDer<'_>>) -> Result<(), Refusal> {
-    let certificate = certificate.ok_or(Refusal::NoCertificate)?;
+fn check(mine: &Hello, theirs: &Hello, chain: &[CertificateDer<'_>]) -> Result<(), Refusal> {
+    let certificate = chain.first().ok_or(Refusal::NoCertificate)?;
     if !is_for(certificate, &theirs.member.id) {
         return Err(Refusal::OtherName(theirs.member.id.clone()));
     }

@@ -6,25 +6,34 @@
 //! peer answers at an address is only known once it has answered. So the CA is checked in the
 //! handshake, and the name when the peer has said it (`hello`).
 
+mod error;
+mod trust;
+mod validity;
+
+pub use error::IdentityError;
+pub(super) use validity::Validity;
+
 use crate::owner::NodeId;
 use arc_swap::ArcSwap;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use hivemind_core::{Clock, Timestamp};
+use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{ResolvesClientCert, Resumption, verify_server_name};
-use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{
     ClientHello, NoServerSessionStorage, ParsedCertificate, ResolvesServerCert, WebPkiClientVerifier,
 };
 use rustls::sign::CertifiedKey;
+use rustls::time_provider::TimeProvider;
 use rustls::version::TLS13;
-use rustls::{
-    ClientConfig, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig,
-    SignatureScheme,
-};
+use rustls::{ClientConfig, RootCertStore, ServerConfig, SignatureScheme};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+use trust::{Trust, Verifier};
 
 /// What the two sides of a connection agree to speak.
 const PROTOCOL: &[u8] = b"hivemind-mesh/1";
@@ -42,120 +51,88 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// Why a node has no identity.
-#[derive(Debug, thiserror::Error)]
+/// Until when the certificates are good that a node goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum IdentityError {
-    /// A file is not there, or may not be read.
-    #[error("{}: cannot be read: {cause}; `hivemind certs` makes it", file.display())]
-    Unreadable {
-        /// Which file.
-        file: PathBuf,
-        /// Why.
-        cause: std::io::Error,
-    },
-    /// A file is far too large.
-    #[error("{}: has more than {LARGEST_FILE} bytes; give the PEM text alone", file.display())]
-    TooLarge {
-        /// Which file.
-        file: PathBuf,
-    },
-    /// A file has no such thing.
-    #[error("{}: has no {what} as PEM that can be used; `hivemind certs` makes one", file.display())]
-    Missing {
-        /// Which file.
-        file: PathBuf,
-        /// What.
-        what: &'static str,
-    },
-    /// The certificate and the key are not a pair.
-    #[error("{}: the key is not that of {}; give the two that were made together", key.display(), cert.display())]
-    Mismatch {
-        /// The certificate's file.
-        cert: PathBuf,
-        /// The key's file.
-        key: PathBuf,
-    },
-    /// Peers would not believe this node's name.
-    #[error("{}: the certificate is not for the name `{name}`; set `mesh.node_id` to the name it is for, or make one by `hivemind certs node --name {name}`", cert.display())]
-    OtherName {
-        /// The certificate's file.
-        cert: PathBuf,
-        /// This node's name.
-        name: NodeId,
-    },
-    /// The certificate is not of the CA, or has expired: no peer would believe it.
-    #[error("{}: peers would not accept this certificate: {cause}; make a new one by `hivemind certs node` with the CA in {}", cert.display(), ca.display())]
-    Refused {
-        /// The certificate's file.
-        cert: PathBuf,
-        /// The CA's file.
-        ca: PathBuf,
-        /// Why.
-        cause: Error,
-    },
-    /// TLS itself.
-    #[error("TLS cannot be set up: {0}")]
-    Tls(#[from] Error),
+pub struct Certificates {
+    /// Until when this node's own certificate is.
+    pub own_until: Timestamp,
+    /// Until when the CA is that it is of. Peers go on believing an expired CA, since it is theirs by choice;
+    /// other software may not.
+    pub ca_until: Timestamp,
+    /// From which moment on somebody should see to a new certificate: the last third of its time, or two weeks.
+    pub renew_from: Timestamp,
 }
 
 /// A node's certificate and the CA that it believes, as their files were last read.
-#[derive(Debug)]
-pub struct Identity {
+pub(super) struct Identity {
     files: TlsFiles,
     name: NodeId,
+    clock: Arc<dyn Clock>,
     trust: Arc<Trust>,
     own: Arc<Own>,
+    good: ArcSwap<Certificates>,
 }
-
-/// The CA in force.
-#[derive(Debug)]
-struct Trust(ArcSwap<Verifier>);
-
-#[derive(Debug)]
-struct Verifier(Arc<dyn ClientCertVerifier>, RootCertStore);
 
 /// The certificate in force.
 #[derive(Debug)]
 struct Own(ArcSwap<CertifiedKey>);
+
+/// What changed in the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reloaded {
+    pub(super) own: bool,
+    pub(super) ca: bool,
+}
 
 impl Identity {
     /// Reads the files of the node of this name.
     ///
     /// # Errors
     /// If one of them cannot be used, or no peer would believe them.
-    pub fn load(files: TlsFiles, name: NodeId, now: UnixTime) -> Result<Self, IdentityError> {
-        let (trust, own) = read(&files, &name, now)?;
+    pub(super) fn load(files: TlsFiles, name: NodeId, clock: Arc<dyn Clock>) -> Result<Self, IdentityError> {
+        let (trust, own, good) = read(&files, &name, clock.now())?;
         let trust = Arc::new(Trust(ArcSwap::from_pointee(trust)));
-        Ok(Self { files, name, trust, own: Arc::new(Own(ArcSwap::from_pointee(own))) })
+        let own = Arc::new(Own(ArcSwap::from_pointee(own)));
+        Ok(Self { files, name, clock, trust, own, good: ArcSwap::from_pointee(good) })
     }
 
-    /// Puts in force what the files are now; says whether they were others.
+    /// Puts in force what the files are now; says what has changed.
     ///
     /// # Errors
     /// As [`Identity::load`]; then everything stays as it was.
-    pub fn reload(&self, now: UnixTime) -> Result<bool, IdentityError> {
-        let (trust, own) = read(&self.files, &self.name, now)?;
-        let same_roots = self.trust.0.load().1.roots == trust.1.roots;
-        let same_cert = self.own.0.load().cert == own.cert;
-        if same_roots && same_cert {
-            return Ok(false);
+    pub(super) fn reload(&self) -> Result<Reloaded, IdentityError> {
+        let (trust, own, good) = read(&self.files, &self.name, self.clock.now())?;
+        let reloaded = Reloaded {
+            ca: self.trust.0.load().1.roots != trust.1.roots,
+            own: self.own.0.load().cert != own.cert,
+        };
+        if reloaded.ca {
+            self.trust.0.store(Arc::new(trust));
         }
-        self.trust.0.store(Arc::new(trust));
-        self.own.0.store(Arc::new(own));
-        Ok(true)
+        if reloaded.own {
+            self.own.0.store(Arc::new(own));
+        }
+        self.good.store(Arc::new(good));
+        Ok(reloaded)
     }
 
-    /// The files it is read from.
-    #[must_use]
-    pub fn files(&self) -> &TlsFiles {
-        &self.files
+    /// Until when the certificates are good.
+    pub(super) fn certificates(&self) -> Certificates {
+        **self.good.load()
+    }
+
+    /// Whether the CA in force is that of a chain which was good at that moment.
+    pub(super) fn believes(&self, chain: &[CertificateDer<'_>], at: Timestamp) -> bool {
+        let Some((first, rest)) = chain.split_first() else { return false };
+        self.trust.0.load().0.verify_client_cert(first, rest, unix(at)).is_ok()
     }
 
     /// How connections are taken. Nothing is resumed: every peer is checked anew.
     pub(super) fn server(&self) -> Result<ServerConfig, IdentityError> {
-        let mut config = ServerConfig::builder_with_provider(provider())
-            .with_protocol_versions(&[&TLS13])?
+        let mut config = ServerConfig::builder_with_details(provider(), self.time())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(tls)?
             .with_client_cert_verifier(Arc::clone(&self.trust) as Arc<dyn ClientCertVerifier>)
             .with_cert_resolver(Arc::clone(&self.own) as Arc<dyn ResolvesServerCert>);
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
@@ -166,8 +143,9 @@ impl Identity {
 
     /// How peers are called.
     pub(super) fn client(&self) -> Result<ClientConfig, IdentityError> {
-        let mut config = ClientConfig::builder_with_provider(provider())
-            .with_protocol_versions(&[&TLS13])?
+        let mut config = ClientConfig::builder_with_details(provider(), self.time())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(tls)?
             .dangerous()
             .with_custom_certificate_verifier(Arc::clone(&self.trust) as Arc<dyn ServerCertVerifier>)
             .with_client_cert_resolver(Arc::clone(&self.own) as Arc<dyn ResolvesClientCert>);
@@ -175,38 +153,91 @@ impl Identity {
         config.resumption = Resumption::disabled();
         Ok(config)
     }
+
+    fn time(&self) -> Arc<dyn TimeProvider> {
+        Arc::new(TlsTime(Arc::clone(&self.clock)))
+    }
 }
 
-/// Whether a certificate is for a name.
+/// Certificates are checked by the clock that everything else goes by.
+struct TlsTime(Arc<dyn Clock>);
+
+impl TimeProvider for TlsTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(unix(self.0.now()))
+    }
+}
+
+impl fmt::Debug for TlsTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TlsTime(..)")
+    }
+}
+
+fn unix(now: Timestamp) -> UnixTime {
+    UnixTime::since_unix_epoch(Duration::from_nanos(now.as_nanos()))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it stands where an error is mapped")]
+fn tls(cause: rustls::Error) -> IdentityError {
+    IdentityError::Tls(cause.to_string())
+}
+
+/// Whether a certificate is for a name. Certificates do not tell `Node` from `node`, nor `node.` from `node`, and
+/// the mesh does: one certificate must not be good for two names.
 pub(super) fn is_for(certificate: &CertificateDer<'_>, name: &NodeId) -> bool {
-    let Ok(wanted) = ServerName::try_from(name.as_str()) else { return false };
+    let name = name.as_str();
+    if name.bytes().any(|byte| byte.is_ascii_uppercase()) || name.ends_with('.') {
+        return false;
+    }
+    let Ok(wanted) = ServerName::try_from(name) else { return false };
     ParsedCertificate::try_from(certificate).is_ok_and(|parsed| verify_server_name(&parsed, &wanted).is_ok())
 }
 
-fn read(files: &TlsFiles, name: &NodeId, now: UnixTime) -> Result<(Verifier, CertifiedKey), IdentityError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(&files.ca)? {
-        let what = "CA certificate";
-        roots.add(certificate).map_err(|_| IdentityError::Missing { file: files.ca.clone(), what })?;
-    }
+fn read(
+    files: &TlsFiles,
+    name: &NodeId,
+    now: Timestamp,
+) -> Result<(Verifier, CertifiedKey, Certificates), IdentityError> {
+    let no_ca = || IdentityError::Missing { file: files.ca.clone(), what: "CA certificate" };
+    let authorities = certificates(&files.ca)?;
     let chain = certificates(&files.cert)?;
     let key = PrivateKeyDer::from_pem_slice(&bytes(&files.key)?)
         .map_err(|_| IdentityError::Missing { file: files.key.clone(), what: "private key" })?;
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots.clone()), provider())
-        .build()
-        .map_err(|_| IdentityError::Missing { file: files.ca.clone(), what: "CA certificate" })?;
+    let verifier = verifier(&authorities).ok_or_else(no_ca)?;
     let mismatch = || IdentityError::Mismatch { cert: files.cert.clone(), key: files.key.clone() };
     let own = CertifiedKey::from_der(chain, key, &provider()).map_err(|_| mismatch())?;
     let (first, rest) = own.cert.split_first().ok_or_else(mismatch)?;
     if !is_for(first, name) {
         return Err(IdentityError::OtherName { cert: files.cert.clone(), name: name.clone() });
     }
-    verifier.verify_client_cert(first, rest, now).map_err(|cause| IdentityError::Refused {
+    let is_good = |verifier: &Verifier| verifier.0.verify_client_cert(first, rest, unix(now));
+    is_good(&verifier).map_err(|cause| IdentityError::Refused {
         cert: files.cert.clone(),
         ca: files.ca.clone(),
-        cause,
+        cause: cause.to_string(),
     })?;
-    Ok((Verifier(verifier, roots), own))
+    // Of several CAs those count that this node's certificate is of.
+    let its = authorities.iter().filter(|authority| {
+        self::verifier(std::slice::from_ref(*authority)).is_some_and(|verifier| is_good(&verifier).is_ok())
+    });
+    let ca_until = its.filter_map(|authority| Validity::of(authority)).map(|good| good.until).max();
+    let validity = Validity::of(first).ok_or_else(mismatch)?;
+    let good = Certificates {
+        own_until: validity.until,
+        ca_until: ca_until.ok_or_else(no_ca)?,
+        renew_from: validity.renew_from(),
+    };
+    Ok((verifier, own, good))
+}
+
+fn verifier(authorities: &[CertificateDer<'static>]) -> Option<Verifier> {
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        roots.add(authority.clone()).ok()?;
+    }
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots.clone()), provider());
+    Some(Verifier(verifier.build().ok()?, roots))
 }
 
 fn bytes(file: &Path) -> Result<Vec<u8>, IdentityError> {
@@ -243,90 +274,5 @@ impl ResolvesClientCert for Own {
 
     fn has_certs(&self) -> bool {
         true
-    }
-}
-
-fn check_signature(
-    message: &[u8],
-    certificate: &CertificateDer<'_>,
-    signature: &DigitallySignedStruct,
-) -> Result<HandshakeSignatureValid, Error> {
-    verify_tls13_signature(message, certificate, signature, &provider().signature_verification_algorithms)
-}
-
-fn only_tls13() -> Error {
-    Error::General("the mesh speaks TLS 1.3".to_owned())
-}
-
-impl ClientCertVerifier for Trust {
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
-    }
-
-    fn verify_client_cert(
-        &self,
-        end: &CertificateDer<'_>,
-        chain: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        self.0.load().0.verify_client_cert(end, chain, now)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(only_tls13())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        check_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        provider().signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// A peer that is called is checked as one that calls.
-impl ServerCertVerifier for Trust {
-    fn verify_server_cert(
-        &self,
-        end: &CertificateDer<'_>,
-        chain: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        self.0.load().0.verify_client_cert(end, chain, now).map(|_| ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(only_tls13())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        check_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        provider().signature_verification_algorithms.supported_schemes()
     }
 }

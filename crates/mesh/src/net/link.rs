@@ -3,17 +3,25 @@
 //! machine tells its totals again, and an ask ends by its time.
 
 use super::message::{self, Kind};
+use super::traffic::Traffic;
 use crate::member::Member;
 use crate::node::Lane;
+use hivemind_core::Timestamp;
+use rustls::pki_types::CertificateDer;
+use std::fmt;
+use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 /// Frames that may wait for a slow connection, of each lane.
 const LONGEST_QUEUE: usize = 1_024;
+/// What waits is written together up to about so many bytes.
+const AT_ONCE: usize = 16 * 1_024;
 /// A peer speaks several times a second, if only to say that it is there.
 const SILENCE: Duration = Duration::from_secs(5);
 
@@ -22,11 +30,29 @@ pub(super) type Writes = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// How a peer is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Transport {
     /// The usual one.
     Quic,
     /// Where datagrams do not get through.
     Tcp,
+}
+
+impl Transport {
+    /// Its name, as the API and the metrics give it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Quic => "quic",
+            Self::Tcp => "tcp",
+        }
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// Who began a connection.
@@ -43,20 +69,32 @@ pub(super) struct Streams {
     pub(super) asks: Option<(Reads, Writes)>,
 }
 
+/// The other side of a connection.
+#[derive(Debug)]
+pub(super) struct Party {
+    pub(super) member: Member,
+    /// Where it can be called.
+    pub(super) address: SocketAddr,
+    pub(super) began: Began,
+    /// The certificates that it showed, and when.
+    pub(super) chain: Vec<CertificateDer<'static>>,
+    pub(super) since: Timestamp,
+    pub(super) quic: Option<quinn::Connection>,
+}
+
+impl Party {
+    pub(super) fn transport(&self) -> Transport {
+        if self.quic.is_some() { Transport::Quic } else { Transport::Tcp }
+    }
+}
+
 /// A connection to a peer.
 #[derive(Debug)]
 pub(super) struct Link {
-    pub(super) peer: Member,
-    /// Where it can be called.
-    pub(super) address: SocketAddr,
-    pub(super) transport: Transport,
-    pub(super) began: Began,
-    pub(super) quic: Option<quinn::Connection>,
+    pub(super) party: Party,
+    traffic: Arc<Traffic>,
     asks: Sender<Vec<u8>>,
     rest: Sender<Vec<u8>>,
-    pub(super) bytes_in: AtomicU64,
-    pub(super) bytes_out: AtomicU64,
-    pub(super) lost: AtomicU64,
     closed: watch::Sender<bool>,
 }
 
@@ -68,18 +106,10 @@ pub(super) struct Queues {
 }
 
 impl Link {
-    pub(super) fn new(
-        peer: Member,
-        address: SocketAddr,
-        transport: Transport,
-        began: Began,
-        quic: Option<quinn::Connection>,
-    ) -> (Self, Queues) {
+    pub(super) fn new(party: Party, traffic: Arc<Traffic>) -> (Self, Queues) {
         let ((asks, asked), (rest, told)) = (mpsc::channel(LONGEST_QUEUE), mpsc::channel(LONGEST_QUEUE));
         let (closed, is_closed) = watch::channel(false);
-        let (bytes_in, bytes_out, lost) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        let link =
-            Self { peer, address, transport, began, quic, asks, rest, bytes_in, bytes_out, lost, closed };
+        let link = Self { party, traffic, asks, rest, closed };
         (link, Queues { asks: asked, rest: told, closed: is_closed })
     }
 
@@ -89,7 +119,7 @@ impl Link {
             Lane::Sync => (&self.rest, Kind::Sync),
         };
         if queue.try_send(message::written(kind, frame)).is_err() {
-            self.lost.fetch_add(1, Relaxed);
+            self.traffic.lost();
         }
     }
 
@@ -108,52 +138,54 @@ impl Link {
         &self,
         streams: Streams,
         queues: Queues,
-        mut hear: impl FnMut(Kind, &[u8]),
-    ) -> std::io::Result<()> {
+        hear: impl Fn(Kind, &[u8]),
+    ) -> io::Result<()> {
         let Queues { asks, rest, mut closed } = queues;
-        let (heard, mut inbox) = mpsc::channel::<(Kind, Vec<u8>)>(LONGEST_QUEUE);
         let (main_in, main_out) = streams.main;
+        let hear = &hear;
         let running = async {
             match streams.asks {
-                Some((asks_in, asks_out)) => {
-                    let reading = [self.listen(main_in, heard.clone()), self.listen(asks_in, heard)];
-                    let [main, aside] = reading;
-                    tokio::try_join!(
-                        main,
-                        aside,
-                        self.tell(main_out, rest, None),
-                        self.tell(asks_out, asks, None)
-                    )
-                    .map(|_| ())
-                }
-                None => tokio::try_join!(self.listen(main_in, heard), self.tell(main_out, asks, Some(rest)))
-                    .map(|_| ()),
+                Some((asks_in, asks_out)) => tokio::try_join!(
+                    self.tell(asks_out, asks, None),
+                    self.listen(asks_in, hear, None),
+                    self.tell(main_out, rest, None),
+                    self.listen(main_in, hear, Some(SILENCE)),
+                )
+                .map(|_| ()),
+                None => tokio::try_join!(
+                    self.tell(main_out, asks, Some(rest)),
+                    self.listen(main_in, hear, Some(SILENCE)),
+                )
+                .map(|_| ()),
             }
         };
-        tokio::pin!(running);
-        loop {
-            tokio::select! {
-                biased;
-                _ = closed.wait_for(|closed| *closed) => return Ok(()),
-                next = tokio::time::timeout(SILENCE, inbox.recv()) => match next {
-                    Ok(Some((kind, body))) => hear(kind, &body),
-                    Ok(None) => return Ok(()),
-                    Err(_) => return Err(std::io::ErrorKind::TimedOut.into()),
-                },
-                ended = &mut running => return ended,
-            }
+        tokio::select! {
+            biased;
+            _ = closed.wait_for(|closed| *closed) => Ok(()),
+            ended = running => ended,
         }
     }
 
-    async fn listen(&self, mut stream: Reads, heard: Sender<(Kind, Vec<u8>)>) -> std::io::Result<()> {
+    /// Hears what comes, until nothing came for too long.
+    async fn listen(
+        &self,
+        mut stream: Reads,
+        hear: &impl Fn(Kind, &[u8]),
+        longest_silence: Option<Duration>,
+    ) -> io::Result<()> {
         let mut body = Vec::new();
-        while let Some(kind) = message::read(&mut stream, &mut body, usize::MAX).await? {
-            self.bytes_in.fetch_add(body.len() as u64 + 5, Relaxed);
-            if heard.send((kind, std::mem::take(&mut body))).await.is_err() {
-                break;
-            }
+        loop {
+            let next = message::read(&mut stream, &mut body, usize::MAX);
+            let kind = match longest_silence {
+                Some(longest) => timeout(longest, next).await.map_err(|_| io::ErrorKind::TimedOut)?,
+                None => next.await,
+            };
+            let Some(kind) = kind? else { return Err(io::ErrorKind::UnexpectedEof.into()) };
+            self.traffic.came(message::HEAD + body.len());
+            hear(kind, &body);
+            // However many frames have come, an ask beside them has its turn.
+            tokio::task::yield_now().await;
         }
-        Err(std::io::ErrorKind::UnexpectedEof.into())
     }
 
     /// Writes what waits in `first`, and of `second` when there is none.
@@ -161,9 +193,8 @@ impl Link {
         &self,
         mut stream: Writes,
         mut first: Receiver<Vec<u8>>,
-        second: Option<Receiver<Vec<u8>>>,
-    ) -> std::io::Result<()> {
-        let mut second = second;
+        mut second: Option<Receiver<Vec<u8>>>,
+    ) -> io::Result<()> {
         loop {
             let next = match &mut second {
                 None => first.recv().await,
@@ -173,10 +204,15 @@ impl Link {
                     next = second.recv() => next,
                 },
             };
-            let Some(bytes) = next else { return Ok(()) };
+            let Some(mut bytes) = next else { return Ok(()) };
+            while bytes.len() < AT_ONCE
+                && let Ok(more) = first.try_recv()
+            {
+                bytes.extend_from_slice(&more);
+            }
             stream.write_all(&bytes).await?;
             stream.flush().await?;
-            self.bytes_out.fetch_add(bytes.len() as u64, Relaxed);
+            self.traffic.went(bytes.len());
         }
     }
 }

@@ -3,12 +3,12 @@
 //! began, on both sides the same.
 
 use super::link::{Began, Link};
-use crate::member::Member;
+use super::traffic::Traffic;
 use crate::node::Lane;
 use crate::owner::NodeId;
 use crate::store::Carrier;
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// What became of a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,30 +24,45 @@ pub(super) enum Admission {
 /// All connections of a node.
 #[derive(Debug)]
 pub(super) struct Links {
-    me: Member,
+    me: NodeId,
     most: usize,
     all: RwLock<BTreeMap<NodeId, Arc<Link>>>,
+    /// Of each peer that was ever connected and is not forgotten.
+    traffic: Mutex<BTreeMap<NodeId, Arc<Traffic>>>,
 }
 
 impl Links {
-    pub(super) fn new(me: Member, most: usize) -> Self {
-        Self { me, most, all: RwLock::default() }
+    pub(super) fn new(me: NodeId, most: usize) -> Self {
+        Self { me, most, all: RwLock::default(), traffic: Mutex::default() }
+    }
+
+    /// The totals of a peer, which go on from one connection to the next.
+    pub(super) fn traffic(&self, peer: &NodeId) -> Arc<Traffic> {
+        let mut traffic = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(traffic.entry(peer.clone()).or_default())
+    }
+
+    /// Forgets the totals of peers that are forgotten.
+    pub(super) fn keep_only(&self, is_known: impl Fn(&NodeId) -> bool) {
+        let mut traffic = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
+        traffic.retain(|peer, _| is_known(peer));
     }
 
     /// Takes in a new connection, in the place of an older one of the same peer if it is better.
     pub(super) fn admit(&self, link: &Arc<Link>) -> Admission {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
-        let known = all.get(&link.peer.id);
+        let known = all.get(&link.party.member.id);
         if known.is_none() && all.len() >= self.most {
             return Admission::Full;
         }
         if let Some(known) = known {
-            let is_better = match known.peer.generation.cmp(&link.peer.generation) {
+            let is_better = match known.party.member.generation.cmp(&link.party.member.generation) {
                 std::cmp::Ordering::Less => true,
                 std::cmp::Ordering::Greater => false,
                 // One that the peer began anew says that it has lost the other.
                 std::cmp::Ordering::Equal => {
-                    known.began == link.began || link.began == self.preferred(&link.peer.id)
+                    known.party.began == link.party.began
+                        || link.party.began == self.preferred(&link.party.member.id)
                 }
             };
             if !is_better {
@@ -55,20 +70,20 @@ impl Links {
             }
             known.close();
         }
-        all.insert(link.peer.id.clone(), Arc::clone(link));
+        all.insert(link.party.member.id.clone(), Arc::clone(link));
         Admission::Admitted
     }
 
     fn preferred(&self, peer: &NodeId) -> Began {
-        if self.me.id < *peer { Began::Here } else { Began::There }
+        if self.me < *peer { Began::Here } else { Began::There }
     }
 
     /// A connection has ended. Says whether the peer has no other.
     pub(super) fn remove(&self, link: &Arc<Link>) -> bool {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
-        let is_last = all.get(&link.peer.id).is_some_and(|known| Arc::ptr_eq(known, link));
+        let is_last = all.get(&link.party.member.id).is_some_and(|known| Arc::ptr_eq(known, link));
         if is_last {
-            all.remove(&link.peer.id);
+            all.remove(&link.party.member.id);
         }
         is_last
     }
@@ -92,18 +107,21 @@ impl Carrier for Arc<Links> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::link::Transport;
+    use super::super::link::Party;
     use super::*;
+    use crate::member::Member;
+    use hivemind_core::Timestamp;
     use std::net::SocketAddr;
 
     fn link(peer: &str, generation: u64, began: Began) -> Arc<Link> {
-        let peer = Member::new(NodeId::new(peer), generation);
-        let anywhere = SocketAddr::from(([127, 0, 0, 1], 1));
-        Arc::new(Link::new(peer, anywhere, Transport::Tcp, began, None).0)
+        let member = Member::new(NodeId::new(peer), generation);
+        let address = SocketAddr::from(([192, 0, 2, 1], 1));
+        let party = Party { member, address, began, chain: Vec::new(), since: Timestamp::EPOCH, quic: None };
+        Arc::new(Link::new(party, Arc::default()).0)
     }
 
     fn links(me: &str) -> Links {
-        Links::new(Member::new(NodeId::new(me), 1), 2)
+        Links::new(NodeId::new(me), 2)
     }
 
     #[test]
@@ -116,8 +134,8 @@ mod tests {
                 a.admit(&at_a[turn]);
                 b.admit(&at_b[1 - turn]);
             }
-            assert_eq!(a.get(&NodeId::new("b")).unwrap().began, Began::Here);
-            assert_eq!(b.get(&NodeId::new("a")).unwrap().began, Began::There);
+            assert_eq!(a.get(&NodeId::new("b")).unwrap().party.began, Began::Here);
+            assert_eq!(b.get(&NodeId::new("a")).unwrap().party.began, Began::There);
         }
     }
 

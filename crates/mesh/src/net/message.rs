@@ -20,7 +20,7 @@ pub(super) enum Kind {
 const KINDS: [(u8, Kind); 4] = [(0, Kind::Hello), (1, Kind::Ask), (2, Kind::Sync), (3, Kind::Roster)];
 
 /// The bytes before a message.
-const HEAD: usize = 5;
+pub(super) const HEAD: usize = 5;
 
 /// A message as it goes over a stream.
 pub(super) fn written(kind: Kind, body: &[u8]) -> Vec<u8> {

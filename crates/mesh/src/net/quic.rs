@@ -1,7 +1,6 @@
 //! The usual way to a peer: one QUIC connection for each pair, with a stream for asks beside the
 //! one for all else, so that a lost packet of one holds up nothing of the other.
 
-use super::greeting::{PATIENCE, Refusal};
 use super::identity::{Identity, IdentityError};
 use super::link::Streams;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -65,8 +64,7 @@ fn transport() -> TransportConfig {
 pub(super) async fn dial(endpoint: &Endpoint, address: SocketAddr) -> io::Result<Connection> {
     // The name is checked once the peer has said it; what is dialled is an address.
     let connecting = endpoint.connect(address, "hivemind").map_err(io::Error::other)?;
-    let connected = tokio::time::timeout(PATIENCE, connecting).await.map_err(|_| io::ErrorKind::TimedOut)?;
-    connected.map_err(io::Error::other)
+    connecting.await.map_err(io::Error::other)
 }
 
 /// The first stream of a connection that this node began.
@@ -76,14 +74,13 @@ pub(super) async fn open(connection: &Connection) -> io::Result<Streams> {
 }
 
 /// The first stream of a connection that a peer began.
-pub(super) async fn accept(connection: &Connection) -> Result<Streams, Refusal> {
-    let accepted = tokio::time::timeout(PATIENCE, connection.accept_bi());
-    let (writes, reads) = accepted.await.map_err(|_| Refusal::Late(PATIENCE))?.map_err(io::Error::other)?;
+pub(super) async fn accept(connection: &Connection) -> io::Result<Streams> {
+    let (writes, reads) = connection.accept_bi().await.map_err(io::Error::other)?;
     Ok(Streams { main: (Box::new(reads), Box::new(writes)), asks: None })
 }
 
-/// The certificate that the peer has shown in the handshake.
-pub(super) fn certificate(connection: &Connection) -> Option<CertificateDer<'static>> {
-    let chain = connection.peer_identity()?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
-    chain.into_iter().next()
+/// The certificates that the peer has shown in the handshake.
+pub(super) fn chain(connection: &Connection) -> Vec<CertificateDer<'static>> {
+    let shown = connection.peer_identity().and_then(|shown| shown.downcast().ok());
+    shown.map(|chain: Box<Vec<CertificateDer<'static>>>| *chain).unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 use super::authority::Authority;
 use hivemind_core::SystemClock;
-use hivemind_mesh::net::{Mesh, MeshSettings};
+use hivemind_mesh::net::{Discovery, Mesh, MeshSettings};
 use hivemind_mesh::{MeshOptions, NodeId};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,7 +32,8 @@ impl Nodes {
                 cluster: "test".to_owned(),
                 bind: SocketAddr::from(([127, 0, 0, 1], 0)),
                 advertise: None,
-                peers,
+                advertise_port: None,
+                discovery: Discovery { peers, ..Discovery::default() },
                 max_peers: 100,
                 options: MeshOptions { ask_timeout: Duration::from_secs(5), ..MeshOptions::default() },
             };
