@@ -45,6 +45,11 @@ impl Host {
         for link in self.links.list() {
             targets.remove(&link.party.address);
         }
+        // A node may be known by other addresses than the one that it gives.
+        let dialer = lock(&self.dialer);
+        targets.retain(|address| {
+            dialer.answered(*address).is_none_or(|(_, name)| self.links.get(&name).is_none())
+        });
         targets
     }
 
@@ -53,8 +58,11 @@ impl Host {
         let called = self.reach(address).await;
         let now = self.clock.now();
         match &called {
-            Ok(_) => lock(&self.dialer).succeeded(address, now),
-            Err(Refusal::Itself) => lock(&self.dialer).is_itself(address, now),
+            Ok(session) => {
+                let name = session.theirs.member.id.clone();
+                lock(&self.dialer).answered_by(address, name, now, false);
+            }
+            Err(Refusal::Itself) => lock(&self.dialer).answered_by(address, self.name.clone(), now, true),
             Err(_) => lock(&self.dialer).failed(address, now),
         }
         match called {

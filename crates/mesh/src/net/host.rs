@@ -14,7 +14,7 @@ use crate::store::MeshStore;
 use hivemind_core::Clock;
 use quinn::Endpoint;
 use rustls::{ClientConfig, ServerConfig};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -102,11 +102,5 @@ impl Host {
                 link.send_roster(&told);
             }
         }
-    }
-
-    /// Whether an address is this node's own, as far as it knows.
-    pub(super) fn is_own(&self, address: SocketAddr) -> bool {
-        self.advertised.0.is_some_and(|own| SocketAddr::new(own, self.advertised.1) == address)
-            || lock(&self.dialer).is_own(address)
     }
 }

@@ -82,6 +82,9 @@ impl Mesh {
         tasks.spawn(Arc::clone(&host).accept_quic());
         tasks.spawn(Arc::clone(&host).accept_tcp(listener));
         tasks.spawn(Arc::clone(&host).look_out());
+        if host.lookout.discovery.mdns {
+            tasks.spawn(Arc::clone(&host).announce());
+        }
         tasks.spawn(Arc::clone(&host).dial_all());
         tasks.spawn(Arc::clone(&host).spread_roster());
         tasks.spawn(Arc::clone(&host).watch_peers());
