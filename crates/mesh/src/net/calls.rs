@@ -2,7 +2,7 @@
 
 use super::greeting::{self, Refusal};
 use super::host::{Host, every};
-use super::link::Began;
+use super::link::{Began, Transport};
 use super::lock;
 use super::message::{self, Kind};
 use super::quic;
@@ -17,8 +17,8 @@ use tokio::time::timeout;
 
 /// How often it is looked at whom to call.
 const DIAL: Duration = Duration::from_millis(100);
-/// How long datagrams have before TCP is tried as well.
-const HEAD_START: Duration = Duration::from_millis(700);
+/// How long a peer is reached by TCP before datagrams are tried again.
+const DATAGRAMS_AGAIN: Duration = Duration::from_secs(30);
 
 impl Host {
     /// Calls whoever is known and not connected, for ever.
@@ -34,6 +34,29 @@ impl Host {
                     calls.spawn(Arc::clone(&self).call(address));
                 }
             }
+            for link in self.links.list() {
+                let party = &link.party;
+                if party.transport() == Transport::Tcp && now.since(party.since) >= DATAGRAMS_AGAIN {
+                    // Not before it is due, and later and later: it may never work.
+                    if lock(&self.dialer).is_due(party.address, now) {
+                        calls.spawn(Arc::clone(&self).try_datagrams(party.address));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tries datagrams to a peer that is reached by TCP: a connection by them takes the other's place.
+    async fn try_datagrams(self: Arc<Self>, address: SocketAddr) {
+        let reached = greeting::in_time(self.reach_by_quic(address)).await;
+        let now = self.clock.now();
+        match reached {
+            Ok(session) => {
+                let name = session.theirs.member.id.clone();
+                lock(&self.dialer).answered_by(address, name, now, false);
+                self.serve(session).await;
+            }
+            Err(_) => lock(&self.dialer).wait(address, now.saturating_add(DATAGRAMS_AGAIN)),
         }
     }
 
@@ -60,7 +83,9 @@ impl Host {
         match &called {
             Ok(session) => {
                 let name = session.theirs.member.id.clone();
-                lock(&self.dialer).answered_by(address, name, now, false);
+                let mut dialer = lock(&self.dialer);
+                dialer.answered_by(address, name, now, false);
+                dialer.reached_by(address, session.transport());
             }
             Err(Refusal::Itself) => lock(&self.dialer).answered_by(address, self.name.clone(), now, true),
             Err(_) => lock(&self.dialer).failed(address, now),
@@ -78,7 +103,8 @@ impl Host {
     async fn reach(&self, address: SocketAddr) -> Result<Session, Refusal> {
         let by_quic = greeting::in_time(self.reach_by_quic(address));
         tokio::pin!(by_quic);
-        match timeout(HEAD_START, &mut by_quic).await {
+        let head_start = lock(&self.dialer).head_start(address);
+        match timeout(head_start, &mut by_quic).await {
             Ok(Err(Refusal::Lost(_))) => return greeting::in_time(self.reach_by_tcp(address)).await,
             Ok(ended) => return ended,
             Err(_) => {}

@@ -1,6 +1,7 @@
 //! Whom to call next. Every address that discovery or another peer names is called until it is
 //! connected, for ever: sooner at first, later and later, never all nodes at one moment.
 
+use super::link::Transport;
 use crate::owner::NodeId;
 use hivemind_core::Timestamp;
 use siphasher::sip::SipHasher13;
@@ -11,6 +12,9 @@ use std::time::Duration;
 
 const SOONEST: Duration = Duration::from_millis(100);
 const LATEST: Duration = Duration::from_secs(5);
+/// How long datagrams have before TCP is tried as well, and where they did not get through the last time.
+const HEAD_START: Duration = Duration::from_millis(700);
+const SHORT_START: Duration = Duration::from_millis(50);
 /// An address that turned out to be this node's own is tried again only after this.
 const ITSELF: Duration = Duration::from_secs(300);
 
@@ -22,6 +26,8 @@ struct Tried {
     is_under_way: bool,
     /// Who answered there, and when: the node may have another address for itself.
     answered: Option<(Timestamp, NodeId)>,
+    /// Whether only TCP got through.
+    by_tcp: bool,
 }
 
 /// What is known of each address that was called.
@@ -53,8 +59,17 @@ impl Dialer {
     pub(super) fn answered_by(&mut self, address: SocketAddr, name: NodeId, now: Timestamp, is_itself: bool) {
         // Should it break at once, it is not called at once.
         let next = now.saturating_add(if is_itself { ITSELF } else { SOONEST });
-        let answered = Some((now, name));
-        self.tried.insert(address, Tried { failures: 0, next, is_under_way: false, answered });
+        let tried = self.tried.entry(address).or_default();
+        *tried = Tried { next, answered: Some((now, name)), by_tcp: tried.by_tcp, ..Tried::default() };
+    }
+
+    /// By what an address was reached: where only TCP got through it has no long wait for datagrams the next time.
+    pub(super) fn reached_by(&mut self, address: SocketAddr, transport: Transport) {
+        self.tried.entry(address).or_default().by_tcp = transport == Transport::Tcp;
+    }
+
+    pub(super) fn head_start(&self, address: SocketAddr) -> Duration {
+        if self.tried.get(&address).is_some_and(|tried| tried.by_tcp) { SHORT_START } else { HEAD_START }
     }
 
     pub(super) fn failed(&mut self, address: SocketAddr, now: Timestamp) {
@@ -66,6 +81,12 @@ impl Dialer {
         // Between a half and the whole of it.
         let share = u32::try_from(hasher.finish() % 512).unwrap_or(0) + 512;
         (tried.next, tried.is_under_way) = (now.saturating_add(wait * share / 1_024), false);
+    }
+
+    /// It is not called before then.
+    pub(super) fn wait(&mut self, address: SocketAddr, until: Timestamp) {
+        let tried = self.tried.entry(address).or_default();
+        (tried.next, tried.is_under_way) = (until, false);
     }
 
     /// Who last answered there, and when.

@@ -2,6 +2,7 @@
 //! peers it knows of, and the state machine.
 
 use super::dialer::Dialer;
+use super::door::Door;
 use super::hello::Hello;
 use super::identity::Identity;
 use super::links::Links;
@@ -15,10 +16,8 @@ use hivemind_core::Clock;
 use quinn::Endpoint;
 use rustls::{ClientConfig, ServerConfig};
 use std::net::IpAddr;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// How often the state machine is told the time.
@@ -43,10 +42,7 @@ pub(super) struct Host {
     pub(super) lookout: Lookout,
     pub(super) store: Arc<MeshStore<Arc<Links>>>,
     pub(super) clock: Arc<dyn Clock>,
-    /// For strangers that are heard out.
-    pub(super) handshakes: Arc<Semaphore>,
-    /// Callers that were no peers.
-    pub(super) refused: AtomicU64,
+    pub(super) door: Door,
 }
 
 impl std::fmt::Debug for Host {

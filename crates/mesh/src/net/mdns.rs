@@ -41,7 +41,7 @@ impl Host {
     }
 
     async fn announce_for_ever(&self) -> Result<(), mdns_sd::Error> {
-        let announcer = Announcer(ServiceDaemon::new()?);
+        let daemon = Announcer(ServiceDaemon::new()?);
         let (address, port) = self.advertised;
         let addresses = address.map(|address| address.to_string()).unwrap_or_default();
         let host = format!("{}.local.", self.name);
@@ -49,8 +49,8 @@ impl Host {
         let properties = [(MESH, mesh.as_str())];
         let info =
             ServiceInfo::new(SERVICE, self.name.as_str(), &host, addresses.as_str(), port, &properties[..])?;
-        announcer.0.register(if address.is_none() { info.enable_addr_auto() } else { info })?;
-        let heard = announcer.0.browse(SERVICE)?;
+        daemon.0.register(if address.is_none() { info.enable_addr_auto() } else { info })?;
+        let heard = daemon.0.browse(SERVICE)?;
         while let Ok(event) = heard.recv_async().await {
             let mut announced = lock(&self.lookout.announced);
             match event {

@@ -2,7 +2,7 @@
 
 use super::hello::Hello;
 use super::host::Host;
-use super::link::{Began, Link, Party, Streams};
+use super::link::{Began, Link, Party, Streams, Transport};
 use super::links::Admission;
 use super::lock;
 use super::message::Kind;
@@ -20,6 +20,12 @@ pub(super) struct Session {
     pub(super) remote: SocketAddr,
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) quic: Option<Connection>,
+}
+
+impl Session {
+    pub(super) fn transport(&self) -> Transport {
+        if self.quic.is_some() { Transport::Quic } else { Transport::Tcp }
+    }
 }
 
 impl Host {
