@@ -15,6 +15,8 @@ const LATEST: Duration = Duration::from_secs(5);
 /// How long datagrams have before TCP is tried as well, and where they did not get through the last time.
 const HEAD_START: Duration = Duration::from_millis(700);
 const SHORT_START: Duration = Duration::from_millis(50);
+/// How long a peer is reached by TCP before datagrams are tried again, at first.
+pub(super) const DATAGRAMS_AGAIN: Duration = Duration::from_secs(10);
 /// An address that turned out to be this node's own is tried again only after this.
 const ITSELF: Duration = Duration::from_secs(300);
 
@@ -83,10 +85,12 @@ impl Dialer {
         (tried.next, tried.is_under_way) = (now.saturating_add(wait * share / 1_024), false);
     }
 
-    /// It is not called before then.
-    pub(super) fn wait(&mut self, address: SocketAddr, until: Timestamp) {
+    /// A peer that is reached by TCP is still not reached by datagrams. They are tried later and later.
+    pub(super) fn datagrams_failed(&mut self, address: SocketAddr, now: Timestamp) {
         let tried = self.tried.entry(address).or_default();
-        (tried.next, tried.is_under_way) = (until, false);
+        tried.failures = tried.failures.saturating_add(1);
+        let wait = DATAGRAMS_AGAIN.saturating_mul(1 << tried.failures.min(10)).min(ITSELF);
+        (tried.next, tried.is_under_way) = (now.saturating_add(wait), false);
     }
 
     /// Who last answered there, and when.

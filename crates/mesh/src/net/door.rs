@@ -147,8 +147,9 @@ impl Host {
         quic: Option<Connection>,
     ) -> Result<Session, Refusal> {
         let (reads, writes) = &mut streams.main;
-        let theirs = greeting::answer((reads, writes), &self.hello(), &chain).await?;
-        Ok(Session { theirs, streams, began: Began::There, remote, chain, quic })
+        let theirs = greeting::answer((reads, writes), &self.hello(false), &chain).await?;
+        let renews = theirs.renews;
+        Ok(Session { theirs, streams, began: Began::There, renews, remote, chain, quic })
     }
 
     async fn let_in(&self, heard: Result<Session, Refusal>, remote: SocketAddr) {

@@ -60,10 +60,10 @@ pub(super) fn every(period: Duration) -> Interval {
 
 impl Host {
     /// The first words of this node. The number of its run may change once (decision 012).
-    pub(super) fn hello(&self) -> Hello {
+    pub(super) fn hello(&self, renews: bool) -> Hello {
         let member = self.store.with(|node| node.member().clone());
         let (address, port) = self.advertised;
-        Hello { cluster: self.cluster.clone(), member, address, port }
+        Hello { cluster: self.cluster.clone(), member, address, port, renews }
     }
 
     pub(super) async fn tick(self: Arc<Self>) {

@@ -59,6 +59,7 @@ impl Links {
             let is_better = match known.party.member.generation.cmp(&link.party.member.generation) {
                 std::cmp::Ordering::Less => true,
                 std::cmp::Ordering::Greater => false,
+                std::cmp::Ordering::Equal if link.party.renews => true,
                 std::cmp::Ordering::Equal => self.is_better(&link.party, &known.party),
             };
             if !is_better {
@@ -123,7 +124,15 @@ mod tests {
     fn link(peer: &str, generation: u64, began: Began) -> Arc<Link> {
         let member = Member::new(NodeId::new(peer), generation);
         let address = SocketAddr::from(([192, 0, 2, 1], 1));
-        let party = Party { member, address, began, chain: Vec::new(), since: Timestamp::EPOCH, quic: None };
+        let party = Party {
+            member,
+            address,
+            began,
+            renews: false,
+            chain: Vec::new(),
+            since: Timestamp::EPOCH,
+            quic: None,
+        };
         Arc::new(Link::new(party, Arc::default()).0)
     }
 

@@ -17,6 +17,7 @@ pub(super) struct Session {
     pub(super) theirs: Hello,
     pub(super) streams: Streams,
     pub(super) began: Began,
+    pub(super) renews: bool,
     pub(super) remote: SocketAddr,
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) quic: Option<Connection>,
@@ -31,11 +32,12 @@ impl Session {
 impl Host {
     /// Serves a connection until it ends, unless there is a better one to the same peer.
     pub(super) async fn serve(&self, session: Session) {
-        let Session { theirs, streams, began, remote, chain, quic } = session;
+        let Session { theirs, streams, began, renews, remote, chain, quic } = session;
         let now = self.clock.now();
         let address = theirs.reachable_at(remote);
         let member = theirs.member;
-        let party = Party { member: member.clone(), address, began, chain, since: now, quic: quic.clone() };
+        let party =
+            Party { member: member.clone(), address, began, renews, chain, since: now, quic: quic.clone() };
         let transport = party.transport();
         let (link, queues) = Link::new(party, self.links.traffic(&member.id));
         let link = Arc::new(link);
