@@ -5,6 +5,7 @@
 
 mod alone;
 mod asks;
+mod budget;
 mod clocks;
 mod decide;
 mod doubt;
@@ -120,6 +121,7 @@ pub struct Node {
     waiting: BTreeMap<Ticket, Waiting>,
     parked: Vec<Parked>,
     outputs: Vec<Output>,
+    budget: budget::Budget,
     local: LocalCounters,
     next_number: u64,
     clock: MeshClock,
@@ -159,6 +161,7 @@ impl Node {
             waiting: BTreeMap::new(),
             parked: Vec::new(),
             outputs: Vec::new(),
+            budget: budget::Budget::new(options.bandwidth_limit),
             local: LocalCounters(local),
             next_number: 0,
             clock: MeshClock::default(),

@@ -2,6 +2,7 @@
 //! peers it knows of, and the state machine.
 
 use super::dialer::Dialer;
+use super::door::Door;
 use super::hello::Hello;
 use super::identity::Identity;
 use super::links::Links;
@@ -14,11 +15,9 @@ use crate::store::MeshStore;
 use hivemind_core::Clock;
 use quinn::Endpoint;
 use rustls::{ClientConfig, ServerConfig};
-use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::AtomicU64;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// How often the state machine is told the time.
@@ -43,10 +42,7 @@ pub(super) struct Host {
     pub(super) lookout: Lookout,
     pub(super) store: Arc<MeshStore<Arc<Links>>>,
     pub(super) clock: Arc<dyn Clock>,
-    /// For strangers that are heard out.
-    pub(super) handshakes: Arc<Semaphore>,
-    /// Callers that were no peers.
-    pub(super) refused: AtomicU64,
+    pub(super) door: Door,
 }
 
 impl std::fmt::Debug for Host {
@@ -64,10 +60,10 @@ pub(super) fn every(period: Duration) -> Interval {
 
 impl Host {
     /// The first words of this node. The number of its run may change once (decision 012).
-    pub(super) fn hello(&self) -> Hello {
+    pub(super) fn hello(&self, renews: bool) -> Hello {
         let member = self.store.with(|node| node.member().clone());
         let (address, port) = self.advertised;
-        Hello { cluster: self.cluster.clone(), member, address, port }
+        Hello { cluster: self.cluster.clone(), member, address, port, renews }
     }
 
     pub(super) async fn tick(self: Arc<Self>) {
@@ -102,11 +98,5 @@ impl Host {
                 link.send_roster(&told);
             }
         }
-    }
-
-    /// Whether an address is this node's own, as far as it knows.
-    pub(super) fn is_own(&self, address: SocketAddr) -> bool {
-        self.advertised.0.is_some_and(|own| SocketAddr::new(own, self.advertised.1) == address)
-            || lock(&self.dialer).is_own(address)
     }
 }

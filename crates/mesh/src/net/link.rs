@@ -11,7 +11,7 @@ use rustls::pki_types::CertificateDer;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::{self, Receiver, Sender};
@@ -76,6 +76,8 @@ pub(super) struct Party {
     /// Where it can be called.
     pub(super) address: SocketAddr,
     pub(super) began: Began,
+    /// Whether it says that this connection takes the place of any other.
+    pub(super) renews: bool,
     /// The certificates that it showed, and when.
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) since: Timestamp,
@@ -96,6 +98,8 @@ pub(super) struct Link {
     asks: Sender<Vec<u8>>,
     rest: Sender<Vec<u8>>,
     closed: watch::Sender<bool>,
+    /// Since when the CA it was made with is believed no longer.
+    distrusted: OnceLock<Timestamp>,
 }
 
 /// The other ends of a link's queues, for whoever runs it.
@@ -109,7 +113,8 @@ impl Link {
     pub(super) fn new(party: Party, traffic: Arc<Traffic>) -> (Self, Queues) {
         let ((asks, asked), (rest, told)) = (mpsc::channel(LONGEST_QUEUE), mpsc::channel(LONGEST_QUEUE));
         let (closed, is_closed) = watch::channel(false);
-        let link = Self { party, traffic, asks, rest, closed };
+        let distrusted = OnceLock::new();
+        let link = Self { party, traffic, asks, rest, closed, distrusted };
         (link, Queues { asks: asked, rest: told, closed: is_closed })
     }
 
@@ -128,6 +133,16 @@ impl Link {
         let _ = self.rest.try_send(message::written(Kind::Roster, roster));
     }
 
+    /// The CA it was made with is believed no longer.
+    pub(super) fn distrust(&self, now: Timestamp) {
+        let _ = self.distrusted.set(now);
+    }
+
+    /// For how long that is so.
+    pub(super) fn distrusted_for(&self, now: Timestamp) -> Option<Duration> {
+        self.distrusted.get().map(|since| now.since(*since))
+    }
+
     /// Ends it, whoever runs it.
     pub(super) fn close(&self) {
         self.closed.send_replace(true);
@@ -141,6 +156,7 @@ impl Link {
         hear: impl Fn(Kind, &[u8]),
     ) -> io::Result<()> {
         let Queues { asks, rest, mut closed } = queues;
+        self.traffic.connected();
         let (main_in, main_out) = streams.main;
         let hear = &hear;
         let running = async {

@@ -15,6 +15,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How often the files of the certificate and the CA are read: a rotation is in force that much later.
 const REREAD: Duration = Duration::from_secs(5);
 
+/// How long a peer has to show a certificate of the new CA.
+const GRACE: Duration = Duration::from_secs(10);
+
 /// A peer as it was when it was last told of.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
@@ -140,6 +143,13 @@ impl Host {
                     failed.saturating_add(1)
                 }
             };
+            for link in self.links.list() {
+                if link.distrusted_for(self.clock.now()).is_some_and(|span| span >= GRACE) {
+                    let peer = &link.party.member.id;
+                    tracing::warn!(%peer, "a peer has only a certificate of a CA that is believed no longer");
+                    link.close();
+                }
+            }
             let days = due(&self.identity.certificates(), self.clock.now());
             if let Some(days) = days.filter(|_| days != warned) {
                 let remedy =
@@ -150,8 +160,8 @@ impl Host {
         }
     }
 
-    /// Reads the certificate and the CA again. Connections stay as they are, but for those to peers whose CA is no
-    /// longer believed.
+    /// Reads the certificate and the CA again. Connections stay as they are. Those that were made with a CA that is
+    /// believed no longer are made anew, and then end; if a peer has no other certificate, it ends without.
     pub(super) fn reload_identity(&self) -> Result<bool, IdentityError> {
         let reloaded = self.identity.reload()?;
         if reloaded.own || reloaded.ca {
@@ -160,9 +170,7 @@ impl Host {
         if reloaded.ca {
             for link in self.links.list() {
                 if !self.identity.believes(&link.party.chain, link.party.since) {
-                    let peer = &link.party.member.id;
-                    tracing::warn!(%peer, "a peer's certificate is of a CA that is believed no longer");
-                    link.close();
+                    link.distrust(self.clock.now());
                 }
             }
         }
@@ -194,6 +202,7 @@ mod tests {
             bytes_in: 0,
             bytes_out: 0,
             frames_lost: 0,
+            connections: 1,
         }
     }
 

@@ -86,6 +86,8 @@ pub struct Peer {
     pub bytes_out: u64,
     /// Frames to it that were lost because too many waited already; the state machine tells their totals again.
     pub frames_lost: u64,
+    /// How often it was connected since this node started.
+    pub connections: u64,
 }
 
 #[cfg(test)]

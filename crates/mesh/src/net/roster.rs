@@ -8,7 +8,7 @@ use crate::owner::NodeId;
 use crate::wire::{Reader, Unreadable, Writer};
 use hivemind_core::Timestamp;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// How long a name is kept that nobody has spoken to.
@@ -71,6 +71,11 @@ impl Roster {
 
     pub(super) fn knows(&self, name: &NodeId) -> bool {
         self.contacts.contains_key(name)
+    }
+
+    /// Whether somebody is known to be at an address.
+    pub(super) fn has_at(&self, address: IpAddr) -> bool {
+        self.contacts.values().any(|contact| contact.address.ip() == address)
     }
 
     /// A run has left, and does not come back.

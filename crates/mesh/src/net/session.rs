@@ -2,7 +2,7 @@
 
 use super::hello::Hello;
 use super::host::Host;
-use super::link::{Began, Link, Party, Streams};
+use super::link::{Began, Link, Party, Streams, Transport};
 use super::links::Admission;
 use super::lock;
 use super::message::Kind;
@@ -17,19 +17,27 @@ pub(super) struct Session {
     pub(super) theirs: Hello,
     pub(super) streams: Streams,
     pub(super) began: Began,
+    pub(super) renews: bool,
     pub(super) remote: SocketAddr,
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) quic: Option<Connection>,
 }
 
+impl Session {
+    pub(super) fn transport(&self) -> Transport {
+        if self.quic.is_some() { Transport::Quic } else { Transport::Tcp }
+    }
+}
+
 impl Host {
     /// Serves a connection until it ends, unless there is a better one to the same peer.
     pub(super) async fn serve(&self, session: Session) {
-        let Session { theirs, streams, began, remote, chain, quic } = session;
+        let Session { theirs, streams, began, renews, remote, chain, quic } = session;
         let now = self.clock.now();
         let address = theirs.reachable_at(remote);
         let member = theirs.member;
-        let party = Party { member: member.clone(), address, began, chain, since: now, quic: quic.clone() };
+        let party =
+            Party { member: member.clone(), address, began, renews, chain, since: now, quic: quic.clone() };
         let transport = party.transport();
         let (link, queues) = Link::new(party, self.links.traffic(&member.id));
         let link = Arc::new(link);

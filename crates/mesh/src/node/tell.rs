@@ -116,7 +116,7 @@ impl Node {
 
     /// Tells what changed, to each peer what concerns it.
     fn tell_books(&mut self, now: Timestamp) {
-        for key in self.shelf.books.take_listed() {
+        for key in self.due(now) {
             self.tell_book(key, now);
         }
         let peers: Vec<NodeId> =
@@ -223,6 +223,7 @@ impl Node {
         let out = self.council.current(now).is_some_and(|view| !view.has(&self.council.me));
         // Where nobody stays there is nobody to give anything back to.
         let is_last = self.council.nobody_stays(now, &self.peers);
-        self.council.leaving && (is_last || out && self.shelf.books.nothing_is_listed())
+        self.council.leaving
+            && (is_last || out && self.shelf.books.nothing_is_listed() && self.budget.nothing_waits())
     }
 }
