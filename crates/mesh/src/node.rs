@@ -278,6 +278,7 @@ impl Node {
             keys: self.shelf.books.len(),
             unshared: self.shelf.unshared,
             beyond_rights: self.beyond_rights,
+            overadmission: self.shelf.overadmission,
             unreadable: self.unreadable,
             is_in_doubt: self.council.is_in_doubt(now),
             outdated_by: self.outdated_by,
@@ -339,6 +340,8 @@ pub struct Standing {
     pub unshared: u64,
     /// What was admitted past the rights held, because an owner could not be reached.
     pub beyond_rights: u64,
+    /// What was admitted above limits, of windows that are over and were this node's, as far as members told it.
+    pub overadmission: u64,
     /// Frames that could not be read.
     pub unreadable: u64,
     /// Whether it consented to a view whose fence has passed and cannot hear what became of it, so that it

@@ -132,7 +132,7 @@ impl RunningMesh {
             keys: standing.keys as u64,
             unshared: standing.unshared,
             beyond_rights: standing.beyond_rights,
-            overadmission: 0,
+            overadmission: standing.overadmission,
             overlaps: standing.overlaps,
             unreadable: standing.unreadable,
             callers_refused: self.mesh.callers_refused(),
@@ -203,7 +203,12 @@ fn settings(mesh: &MeshConfiguration, limiting: &RateLimiting, name: &str) -> Me
         bind: mesh.bind,
         advertise: mesh.advertise.ip,
         advertise_port: mesh.advertise.port,
-        discovery: Discovery { peers: mesh.bootstrap_peers.clone() },
+        discovery: Discovery {
+            peers: mesh.bootstrap_peers.clone(),
+            dns: mesh.dns.iter().cloned().collect(),
+            nameservers: Vec::new(),
+            mdns: mesh.mdns,
+        },
         max_peers: mesh.max_peers,
         tls: TlsFiles { ca, cert, key },
         options: MeshOptions {
@@ -211,6 +216,7 @@ fn settings(mesh: &MeshConfiguration, limiting: &RateLimiting, name: &str) -> Me
             sync_interval: mesh.sync_interval,
             ask_timeout: mesh.ask_timeout,
             max_keys: limiting.max_keys.get(),
+            bandwidth_limit: Some(mesh.bandwidth_limit),
             council,
             ..MeshOptions::default()
         },

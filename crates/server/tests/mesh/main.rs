@@ -17,3 +17,8 @@ mod proto;
 mod support;
 
 mod certs;
+mod demo;
+mod nodes;
+mod rolling;
+mod sharing;
+mod start;
