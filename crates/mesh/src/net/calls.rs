@@ -2,13 +2,16 @@
 
 use super::dialer;
 use super::greeting::{self, Refusal};
+use super::hello::Hello;
 use super::host::{Host, every};
+use super::identity;
 use super::link::{Began, Transport};
 use super::lock;
 use super::message::{self, Kind};
 use super::quic;
 use super::session::Session;
 use super::tcp;
+use crate::member::Member;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -128,11 +131,40 @@ impl Host {
         let mut streams = quic::open(&connection).await?;
         let (reads, writes) = &mut streams.main;
         let chain = quic::chain(&connection);
-        let theirs = greeting::call((reads, writes), &self.hello(renews), &chain).await?;
+        let expected = self.expected(address).filter(|hello| {
+            chain.first().is_some_and(|certificate| identity::is_for(certificate, &hello.member.id))
+        });
+        let is_greeted = expected.is_none();
+        let theirs = match expected {
+            // A connection to this very peer broke: what it says is heard when it comes.
+            Some(theirs) => {
+                message::write(writes, Kind::Hello, &self.hello(renews).write()).await?;
+                theirs
+            }
+            None => greeting::call((reads, writes), &self.hello(renews), &chain).await?,
+        };
         let (asks_in, mut asks_out) = quic::open(&connection).await?.main;
         // A stream is there for the other side once something was said on it.
         message::write(&mut asks_out, Kind::Ask, &[]).await?;
         streams.asks = Some((asks_in, asks_out));
+        let (remote, quic) = (address, Some(connection));
+        Ok(Session { theirs, streams, began: Began::Here, renews, remote, chain, quic, is_greeted })
+    }
+
+    /// Whom this node expects at an address: the peer that answered there last, if no call has failed since.
+    fn expected(&self, address: SocketAddr) -> Option<Hello> {
+        let name = lock(&self.dialer).expected(address)?;
+        let roster = lock(&self.roster);
+        let (_, contact) = roster.iter().find(|(known, _)| **known == name)?;
+        let (address, port) = (Some(contact.address.ip()), contact.address.port());
+        let member = Member { id: name, generation: contact.generation };
+        Some(Hello { cluster: self.cluster.clone(), member, address, port, renews: false })
+    }
+
+    async fn reach_by_tcp(&self, address: SocketAddr, renews: bool) -> Result<Session, Refusal> {
+        let tcp::Connected { mut streams, chain } = tcp::dial(Arc::clone(&self.tcp_client), address).await?;
+        let (reads, writes) = &mut streams.main;
+        let theirs = greeting::call((reads, writes), &self.hello(renews), &chain).await?;
         Ok(Session {
             theirs,
             streams,
@@ -140,14 +172,8 @@ impl Host {
             renews,
             remote: address,
             chain,
-            quic: Some(connection),
+            quic: None,
+            is_greeted: true,
         })
-    }
-
-    async fn reach_by_tcp(&self, address: SocketAddr, renews: bool) -> Result<Session, Refusal> {
-        let tcp::Connected { mut streams, chain } = tcp::dial(Arc::clone(&self.tcp_client), address).await?;
-        let (reads, writes) = &mut streams.main;
-        let theirs = greeting::call((reads, writes), &self.hello(renews), &chain).await?;
-        Ok(Session { theirs, streams, began: Began::Here, renews, remote: address, chain, quic: None })
     }
 }

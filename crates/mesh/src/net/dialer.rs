@@ -93,6 +93,12 @@ impl Dialer {
         (tried.next, tried.is_under_way) = (now.saturating_add(wait), false);
     }
 
+    /// Who answered there, if no call has failed since.
+    pub(super) fn expected(&self, address: SocketAddr) -> Option<NodeId> {
+        let tried = self.tried.get(&address).filter(|tried| tried.failures == 0)?;
+        tried.answered.as_ref().map(|(_, name)| name.clone())
+    }
+
     /// Who last answered there, and when.
     pub(super) fn answered(&self, address: SocketAddr) -> Option<(Timestamp, NodeId)> {
         self.tried.get(&address)?.answered.clone()

@@ -149,7 +149,7 @@ impl Host {
         let (reads, writes) = &mut streams.main;
         let theirs = greeting::answer((reads, writes), &self.hello(false), &chain).await?;
         let renews = theirs.renews;
-        Ok(Session { theirs, streams, began: Began::There, renews, remote, chain, quic })
+        Ok(Session { theirs, streams, began: Began::There, renews, remote, chain, quic, is_greeted: true })
     }
 
     async fn let_in(&self, heard: Result<Session, Refusal>, remote: SocketAddr) {

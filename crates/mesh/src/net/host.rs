@@ -22,8 +22,9 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// How often the state machine is told the time.
 pub(super) const TICK: Duration = Duration::from_millis(5);
-/// How often peers are told who else there is.
+/// How often peers are told what is new of who there is, and after how many such turns all of it.
 const ROSTER: Duration = Duration::from_secs(1);
+const WHOLE_ROSTER: u64 = 30;
 
 /// What all the tasks of a node share.
 pub(super) struct Host {
@@ -77,8 +78,12 @@ impl Host {
     /// Tells everybody who else there is, and forgets who is gone for long.
     pub(super) async fn spread_roster(self: Arc<Self>) {
         let mut again = every(ROSTER);
+        // Nodes that start together do not tell it together.
+        let mut turn = self.clock.now().as_nanos() / 1_000 % WHOLE_ROSTER;
         loop {
             again.tick().await;
+            turn += 1;
+            self.tell_names();
             let now = self.clock.now();
             let members = self.store.with(|node| node.view().map(|view| view.members().to_vec()));
             let is_member = |name: &NodeId| {
@@ -92,10 +97,11 @@ impl Host {
                 }
                 roster.forget_old(now, is_member);
                 self.links.keep_only(|name| roster.knows(name));
-                (links, roster.write(now))
+                let news = roster.write_news(now);
+                (links, if turn.is_multiple_of(WHOLE_ROSTER) { Some(roster.write(now)) } else { news })
             };
-            for link in links {
-                link.send_roster(&told);
+            for (link, told) in links.iter().zip(told.iter().cycle()) {
+                link.send_roster(told);
             }
         }
     }

@@ -18,8 +18,10 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Frames that may wait for a slow connection, of each lane.
-const LONGEST_QUEUE: usize = 1_024;
+/// Asks that may wait for a slow connection: they are short.
+const MOST_ASKS: usize = 1_024;
+/// Frames that may, up to 16 KB each.
+const MOST_FRAMES: usize = 128;
 /// What waits is written together up to about so many bytes.
 const AT_ONCE: usize = 16 * 1_024;
 /// A peer speaks several times a second, if only to say that it is there.
@@ -111,7 +113,7 @@ pub(super) struct Queues {
 
 impl Link {
     pub(super) fn new(party: Party, traffic: Arc<Traffic>) -> (Self, Queues) {
-        let ((asks, asked), (rest, told)) = (mpsc::channel(LONGEST_QUEUE), mpsc::channel(LONGEST_QUEUE));
+        let ((asks, asked), (rest, told)) = (mpsc::channel(MOST_ASKS), mpsc::channel(MOST_FRAMES));
         let (closed, is_closed) = watch::channel(false);
         let distrusted = OnceLock::new();
         let link = Self { party, traffic, asks, rest, closed, distrusted };

@@ -35,12 +35,14 @@ pub(super) struct Lookout {
     pub(super) discovery: Discovery,
     /// Behind each name, when it could last be looked up.
     found: Mutex<BTreeMap<String, Addresses>>,
+    /// All addresses of the last answers of DNS that were whole.
+    listed: Mutex<Addresses>,
     pub(super) announced: Mutex<Announced>,
 }
 
 impl Lookout {
     pub(super) fn new(discovery: Discovery) -> Self {
-        Self { discovery, found: Mutex::default(), announced: Mutex::default() }
+        Self { discovery, found: Mutex::default(), listed: Mutex::default(), announced: Mutex::default() }
     }
 
     /// Every address that was found.
@@ -103,9 +105,19 @@ impl Host {
             }
             // Half of an answer would withdraw the other half.
             if let Some(listed) = listed.filter(|listed| !listed.is_empty()) {
-                let names = self.names_of(&listed);
-                self.store.with(|node| node.discover(names));
+                *lock(&self.lookout.listed) = listed;
+                self.tell_names();
             }
+        }
+    }
+
+    /// Tells the state machine who is behind the addresses that DNS has: again and again, since who is there is known
+    /// only once it was met.
+    pub(super) fn tell_names(&self) {
+        let listed = lock(&self.lookout.listed).clone();
+        if !listed.is_empty() {
+            let names = self.names_of(&listed);
+            self.store.with(|node| node.discover(names));
         }
     }
 

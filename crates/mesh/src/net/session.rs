@@ -1,5 +1,6 @@
 //! A connection on which both sides have said who they are, from its first frame to its last.
 
+use super::greeting;
 use super::hello::Hello;
 use super::host::Host;
 use super::link::{Began, Link, Party, Streams, Transport};
@@ -11,6 +12,7 @@ use quinn::{Connection, VarInt};
 use rustls::pki_types::CertificateDer;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A connection on which both sides have said who they are.
 pub(super) struct Session {
@@ -21,6 +23,9 @@ pub(super) struct Session {
     pub(super) remote: SocketAddr,
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) quic: Option<Connection>,
+    /// Whether it has said its name. Where a connection to a peer broke, the next one does not wait for that: its
+    /// certificate is for the name that is expected there.
+    pub(super) is_greeted: bool,
 }
 
 impl Session {
@@ -32,7 +37,7 @@ impl Session {
 impl Host {
     /// Serves a connection until it ends, unless there is a better one to the same peer.
     pub(super) async fn serve(&self, session: Session) {
-        let Session { theirs, streams, began, renews, remote, chain, quic } = session;
+        let Session { theirs, streams, began, renews, remote, chain, quic, is_greeted } = session;
         let now = self.clock.now();
         let address = theirs.reachable_at(remote);
         let member = theirs.member;
@@ -56,8 +61,22 @@ impl Host {
         self.store.with(|node| node.meet(member.id.clone()));
         tracing::debug!(peer = %member.id, %address, %transport, "a connection to a peer has begun");
         link.send_roster(&lock(&self.roster).write(now));
-        let ended = link.run(streams, queues, |kind, body| self.hear(&member, kind, body)).await;
+        let is_greeted = AtomicBool::new(is_greeted);
+        let hear = |kind, body: &[u8]| {
+            if is_greeted.load(Relaxed) {
+                self.hear(&member, kind, body);
+            } else if kind == Kind::Hello {
+                match greeting::heard(&self.hello(false), body, &link.party.chain) {
+                    Ok(theirs) if theirs.member.id == member.id => is_greeted.store(true, Relaxed),
+                    _ => link.close(),
+                }
+            }
+        };
+        let ended = link.run(streams, queues, hear).await;
         close(quic.as_ref());
+        if !is_greeted.into_inner() {
+            lock(&self.dialer).failed(remote, self.clock.now());
+        }
         if self.links.remove(&link) {
             let why = ended.err().map(|error| error.to_string()).unwrap_or_default();
             tracing::debug!(peer = %member.id, %address, why, "the connection to a peer has ended");

@@ -220,7 +220,9 @@ impl Node {
     #[must_use]
     pub fn has_left(&self, now: Timestamp) -> bool {
         let now = self.mesh_time(now);
-        let out = self.council.current(now).is_some_and(|view| !view.has(&self.council.me));
+        let without = |view: &std::sync::Arc<crate::view::View>| !view.has(&self.council.me);
+        // One that has just joined is in the newest view before that holds.
+        let out = self.council.current(now).is_some_and(without) && self.council.head().is_some_and(without);
         // Where nobody stays there is nobody to give anything back to.
         let is_last = self.council.nobody_stays(now, &self.peers);
         self.council.leaving

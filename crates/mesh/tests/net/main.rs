@@ -10,6 +10,7 @@ mod discovery;
 mod floods;
 mod names;
 mod nodes;
+mod reconnection;
 mod rotation;
 mod stranger;
 mod strangers;
