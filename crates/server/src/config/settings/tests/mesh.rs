@@ -19,7 +19,6 @@ fn with_certificates_alone_everything_else_is_as_the_architecture_says() {
     assert_eq!(mesh.bind, "0.0.0.0:7946".parse().unwrap());
     assert_eq!((mesh.advertise.ip, mesh.advertise.port), (None, None));
     assert_eq!((mesh.bootstrap_peers, mesh.dns, mesh.mdns), (Vec::new(), None, false));
-    assert_eq!(mesh.gossip_interval, Duration::from_millis(100));
     assert_eq!(mesh.sync_interval, Duration::from_millis(50));
     assert_eq!(mesh.max_peers, 100);
     assert_eq!(mesh.ask_timeout, Duration::from_millis(15));
