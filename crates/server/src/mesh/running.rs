@@ -14,8 +14,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often the mesh is asked how it is.
+/// How often it is asked whether it may serve, and after how many times what is the matter.
 const LOOK: Duration = Duration::from_millis(50);
+const LOOKS: u32 = 20;
 /// The most names in a line.
 const MOST_NAMES: usize = 5;
 
@@ -23,6 +24,8 @@ const MOST_NAMES: usize = 5;
 pub(crate) struct RunningMesh {
     mesh: Mesh,
     name: String,
+    /// After which silence a peer is told of.
+    staleness: Duration,
     /// What the rules and the gateway's limits are, as peers are told.
     told: Mutex<(String, String)>,
 }
@@ -38,7 +41,8 @@ impl RunningMesh {
         let settings = settings(mesh, limiting, &name);
         let mesh = Mesh::start(settings, Arc::new(SystemClock)).await.context("the mesh")?;
         tracing::info!(node_id = %name, address = %mesh.address(), "a node of a mesh");
-        Ok(Arc::new(Self { mesh, name, told: Mutex::default() }))
+        let staleness = limiting.staleness_threshold;
+        Ok(Arc::new(Self { mesh, name, staleness, told: Mutex::default() }))
     }
 
     /// What this node is called.
@@ -54,11 +58,6 @@ impl RunningMesh {
     /// The counters that it shares.
     pub(crate) fn store(&self) -> PeerStore {
         self.mesh.store()
-    }
-
-    /// Whether it may serve.
-    pub(crate) fn is_ready(&self) -> bool {
-        self.mesh.is_ready()
     }
 
     /// Tells peers which rules are in force.
@@ -81,29 +80,30 @@ impl RunningMesh {
     pub(crate) async fn keep_health(self: Arc<Self>, health: Arc<Health>) {
         let mut ticks = tokio::time::interval(LOOK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
+        for look in 0_u32.. {
             ticks.tick().await;
-            self.look(&health);
+            health.mesh_is(self.mesh.is_ready());
+            if look % LOOKS == 0 {
+                self.look(&health);
+            }
         }
     }
 
     /// Tells the service's health how the mesh is now.
     pub(crate) fn look(&self, health: &Health) {
-        let is_ready = self.is_ready();
+        let is_ready = self.mesh.is_ready();
         health.mesh_is(is_ready);
-        let matters = if is_ready { matters(&self.mesh.standing(), &self.mesh.peers()) } else { Vec::new() };
+        let matters = if is_ready { matters(&self.mesh.standing(), self.staleness) } else { Vec::new() };
         if matters.is_empty() {
-            health.whole()
+            health.whole();
         } else {
-            health.degraded(matters.join("; "))
+            health.degraded(matters.join("; "));
         }
-        let ends = self.mesh.certificates().own_until;
-        let now = SystemClock.now();
-        health.mesh_certificate_is((self.mesh.certificates().renew_from <= now).then(|| {
-            format!(
-                "the mesh's certificate ends {}; make a new one by `hivemind certs node`",
-                crate::tls::at(ends)
-            )
+        let certificates = self.mesh.certificates();
+        let is_due = certificates.renew_from <= SystemClock.now();
+        health.mesh_certificate_is(is_due.then(|| {
+            let ends = crate::tls::at(certificates.own_until);
+            format!("the mesh's certificate ends {ends}; make a new one by `hivemind certs node`")
         }));
     }
 
@@ -154,7 +154,7 @@ fn of_peer(peer: &Peer) -> PeerFigures {
 }
 
 /// Everything about the mesh that an operator should know.
-fn matters(standing: &Standing, peers: &[Peer]) -> Vec<String> {
+fn matters(standing: &Standing, staleness: Duration) -> Vec<String> {
     let mut matters = Vec::new();
     if let Some(other) = standing.outdated_by {
         matters.push(format!(
@@ -171,13 +171,14 @@ fn matters(standing: &Standing, peers: &[Peer]) -> Vec<String> {
     if !standing.other_rules.is_empty() {
         matters.push(format!("peers that go by other rules: {}", list(&standing.other_rules)));
     }
-    let silent = |peer: &&Peer| peer.is_member && matches!(peer.state, PeerState::Suspect | PeerState::Dead);
-    let silent: Vec<NodeId> = peers.iter().filter(silent).map(|peer| peer.name.clone()).collect();
+    let is_member = |id: &NodeId| standing.members.iter().any(|member| member.id == *id);
+    let silent = standing.ages.iter().filter(|(id, age)| *age > staleness && is_member(id));
+    let silent: Vec<NodeId> = silent.map(|(id, _)| id.clone()).collect();
     if !silent.is_empty() {
         matters.push(format!("members that are silent, whose share is held for them: {}", list(&silent)));
     }
-    let is_off = |peer: &&Peer| peer.state == PeerState::Quarantined;
-    let off: Vec<NodeId> = peers.iter().filter(is_off).map(|peer| peer.name.clone()).collect();
+    let off = standing.clocks.iter().filter(|clock| clock.is_quarantined);
+    let off: Vec<NodeId> = off.map(|clock| clock.id.clone()).collect();
     if !off.is_empty() {
         matters.push(format!("peers whose clock is off: {}", list(&off)));
     }

@@ -18,6 +18,7 @@ mod support;
 
 mod certs;
 mod demo;
+mod gateway;
 mod nodes;
 mod rolling;
 mod sharing;
