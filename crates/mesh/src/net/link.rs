@@ -234,3 +234,6 @@ impl Link {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

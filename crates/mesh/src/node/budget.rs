@@ -112,7 +112,11 @@ impl Node {
             let page = book.pages.iter().find(|page| page.tag == tag)?;
             let left = match &page.side {
                 Side::Till(till) => till.left(&book.limit, Page::moment(tag, &book.limit, now)),
-                Side::Purse(purse) => u64::try_from(purse.left.max(0)).unwrap_or(0),
+                // What it holds and what its owner said was left.
+                Side::Purse(purse) => {
+                    let left = purse.unspent().max(0).saturating_add(purse.left.max(0));
+                    u64::try_from(left).unwrap_or(0)
+                }
             };
             Some(left.saturating_mul(1_000) / u64::from(book.limit.burst()).max(1))
         });

@@ -1,6 +1,6 @@
 //! Nodes that come, leave, die and start anew.
 
-use super::nodes::{Nodes, passes, peer, settings, start, until};
+use super::nodes::{Nodes, passes, peer, settings, start, start_when_free, until};
 use hivemind_core::{Limit, Period};
 use hivemind_mesh::net::{PeerState, Transport};
 use std::time::Duration;
@@ -38,14 +38,17 @@ async fn a_node_that_dies_is_seen_dead_and_is_welcome_when_it_starts_anew() {
     let mut nodes = Nodes::started(3).await;
     let died = nodes.list.remove(2);
     let before = peer(&nodes.list[0], "node-2").unwrap();
+    let address = died.address();
     drop(died);
     until("it counts as dead", || {
         nodes.list.iter().all(|node| peer(node, "node-2").is_some_and(|peer| peer.state == PeerState::Dead))
     })
     .await;
     assert!(nodes.list.iter().all(|node| node.standing().members.len() == 3), "silence only holds a share");
-    let again = settings(nodes.authority.node("node-2"), "node-2", Some(nodes.list[0].address()));
-    nodes.list.push(start(again).await);
+    // It knows nobody: the others find it where it was.
+    let mut again = settings(nodes.authority.node("node-2"), "node-2", None);
+    again.bind = address;
+    nodes.list.push(start_when_free(again).await);
     nodes.all_are_members().await;
     let after = peer(&nodes.list[0], "node-2").unwrap();
     assert!(after.state == PeerState::Alive && after.generation > before.generation, "{after:?}");

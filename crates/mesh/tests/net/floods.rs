@@ -5,7 +5,10 @@ use hivemind_core::{Limit, Period};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
+use tokio::time::interval;
 
 /// Sends datagrams as fast as it can until it is told to stop: bytes without sense, and such as begin like a
 /// connection of QUIC.
@@ -32,6 +35,17 @@ fn garbage(node: SocketAddr, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<u
     })
 }
 
+/// Opens a connection and says nothing, again and again.
+async fn half_open(node: SocketAddr) {
+    let mut ticks = interval(Duration::from_millis(50));
+    loop {
+        ticks.tick().await;
+        if let Ok(mut stream) = TcpStream::connect(node).await {
+            let _ = stream.read(&mut [0]).await;
+        }
+    }
+}
+
 // Seen failing on: one number of places for all callers; callers that may take as long as they like.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn floods_of_garbage_and_of_half_open_connections_change_no_decision_and_keep_nobody_out() {
@@ -39,11 +53,8 @@ async fn floods_of_garbage_and_of_half_open_connections_change_no_decision_and_k
     let target = nodes.list[0].address();
     let stop = Arc::new(AtomicBool::new(false));
     let flood = garbage(target, Arc::clone(&stop));
-    // Twice as many as there are places, and none of them says a word.
-    let mut half_open = Vec::new();
-    for _ in 0..256 {
-        half_open.extend(TcpStream::connect(target).await);
-    }
+    // More than there are places, none of them says a word, and who is shown out comes again.
+    let half_open: Vec<_> = (0..256).map(|_| tokio::spawn(half_open(target))).collect();
     let limit = Limit::fixed_window(5, Period::DAY);
     assert_eq!(nodes.admitted(20, 1, &limit).await, 5);
     let late = settings(nodes.authority.node("late"), "late", Some(target));
@@ -54,6 +65,6 @@ async fn floods_of_garbage_and_of_half_open_connections_change_no_decision_and_k
     assert!(flood.join().unwrap() > 1_000);
     until("they are shown out", || nodes.list[0].callers_refused() >= 256).await;
     assert_eq!(nodes.list[0].standing().unreadable, 0);
-    drop(half_open);
+    half_open.iter().for_each(tokio::task::JoinHandle::abort);
     nodes.leave().await;
 }

@@ -33,6 +33,20 @@ pub(crate) async fn start(settings: MeshSettings) -> Mesh {
     Mesh::start(settings, Arc::new(SystemClock)).await.unwrap()
 }
 
+/// The same at an address that another has just left.
+pub(crate) async fn start_when_free(settings: MeshSettings) -> Mesh {
+    let starting = async {
+        let mut ticks = interval(Duration::from_millis(50));
+        loop {
+            ticks.tick().await;
+            if let Ok(mesh) = Mesh::start(settings.clone(), Arc::new(SystemClock)).await {
+                return mesh;
+            }
+        }
+    };
+    timeout(PATIENCE, starting).await.expect("the address is free one day")
+}
+
 /// Waits until something is so.
 pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let waiting = async {
