@@ -41,6 +41,8 @@ impl Host {
                 rights_held: 0,
                 bytes_in: traffic.bytes_in,
                 bytes_out: traffic.bytes_out,
+                frames_in: traffic.frames_in,
+                frames_out: traffic.frames_out,
                 frames_lost: traffic.frames_lost,
                 connections: traffic.connections,
                 name,

@@ -223,14 +223,16 @@ impl Link {
                 },
             };
             let Some(mut bytes) = next else { return Ok(()) };
+            let mut frames = 1;
             while bytes.len() < AT_ONCE
                 && let Ok(more) = first.try_recv()
             {
                 bytes.extend_from_slice(&more);
+                frames += 1;
             }
             stream.write_all(&bytes).await?;
             stream.flush().await?;
-            self.traffic.went(bytes.len());
+            self.traffic.went(bytes.len(), frames);
         }
     }
 }

@@ -125,6 +125,12 @@ impl Mesh {
         peers
     }
 
+    /// The same without what they hold, for which every counter would be looked at.
+    #[must_use]
+    pub fn contacts(&self) -> Vec<Peer> {
+        self.host.peers()
+    }
+
     /// Callers that were refused: without a certificate, with one of another CA, of another mesh, or too slow.
     #[must_use]
     pub fn callers_refused(&self) -> u64 {

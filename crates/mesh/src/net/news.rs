@@ -201,6 +201,8 @@ mod tests {
             rights_held: 0,
             bytes_in: 0,
             bytes_out: 0,
+            frames_in: 0,
+            frames_out: 0,
             frames_lost: 0,
             connections: 1,
         }

@@ -1,7 +1,7 @@
 //! A node of the mesh that runs within this service: started as it is configured, told which rules are in
 //! force, asked how it is, and taken out of its mesh before the service ends.
 
-use super::figures::{MeshFigures, PeerFigures};
+use super::figures::{Latencies, MeshFigures, PeerFigures};
 use super::{fingerprint, own_name, peers};
 use crate::config::gateway::Routing;
 use crate::config::{Mesh as MeshConfiguration, MeshFiles, RateLimiting};
@@ -10,6 +10,7 @@ use anyhow::Context;
 use hivemind_core::{Clock, Rules, SystemClock};
 use hivemind_mesh::net::{Discovery, Mesh, MeshSettings, Peer, PeerState, PeerStore, TlsFiles};
 use hivemind_mesh::{CouncilOptions, MeshOptions, NodeId, Standing};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub(crate) struct RunningMesh {
     staleness: Duration,
     /// What the rules and the gateway's limits are, as peers are told.
     told: Mutex<(String, String)>,
+    /// Round trips to each peer, looked at once a second.
+    latencies: Mutex<BTreeMap<NodeId, Latencies>>,
 }
 
 impl RunningMesh {
@@ -42,7 +45,7 @@ impl RunningMesh {
         let mesh = Mesh::start(settings, Arc::new(SystemClock)).await.context("the mesh")?;
         tracing::info!(node_id = %name, address = %mesh.address(), "a node of a mesh");
         let staleness = limiting.staleness_threshold;
-        Ok(Arc::new(Self { mesh, name, staleness, told: Mutex::default() }))
+        Ok(Arc::new(Self { mesh, name, staleness, told: Mutex::default(), latencies: Mutex::default() }))
     }
 
     /// What this node is called.
@@ -85,6 +88,19 @@ impl RunningMesh {
             health.mesh_is(self.mesh.is_ready());
             if look % LOOKS == 0 {
                 self.look(&health);
+                self.measure();
+            }
+        }
+    }
+
+    /// Writes down how long a packet takes to each peer and back.
+    fn measure(&self) {
+        let contacts = self.mesh.contacts();
+        let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        latencies.retain(|name, _| contacts.iter().any(|peer| peer.name == *name));
+        for peer in &contacts {
+            if let Some(micros) = micros(peer.round_trip) {
+                latencies.entry(peer.name.clone()).or_default().observe(micros);
             }
         }
     }
@@ -125,9 +141,10 @@ impl RunningMesh {
     /// What is counted.
     pub(crate) fn figures(&self) -> MeshFigures {
         let standing = self.mesh.standing();
-        let peers = self.mesh.peers();
+        let latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_peer = |peer: &Peer| of_peer(peer, latencies.get(&peer.name).copied().unwrap_or_default());
         MeshFigures {
-            peers: peers.iter().map(of_peer).collect(),
+            peers: self.mesh.contacts().iter().map(of_peer).collect(),
             members: standing.members.len() as u64,
             keys: standing.keys as u64,
             unshared: standing.unshared,
@@ -141,14 +158,21 @@ impl RunningMesh {
     }
 }
 
-fn of_peer(peer: &Peer) -> PeerFigures {
+fn micros(trip: Option<Duration>) -> Option<u64> {
+    trip.map(|trip| u64::try_from(trip.as_micros()).unwrap_or(u64::MAX))
+}
+
+fn of_peer(peer: &Peer, latencies: Latencies) -> PeerFigures {
     PeerFigures {
         name: peer.name.to_string(),
         is_active: peer.state == PeerState::Alive,
         bytes_sent: peer.bytes_out,
         bytes_received: peer.bytes_in,
         frames_lost: peer.frames_lost,
-        round_trip_us: peer.round_trip.map(|trip| u64::try_from(trip.as_micros()).unwrap_or(u64::MAX)),
+        updates_sent: peer.frames_out,
+        updates_received: peer.frames_in,
+        round_trip_us: micros(peer.round_trip),
+        latencies,
         clock_offset_us: peer.clock_offset_us,
     }
 }

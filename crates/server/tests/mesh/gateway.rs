@@ -101,6 +101,9 @@ async fn three_gateways_admit_exactly_the_limit_together() {
     }
     // An hour that ends meanwhile has a limit of its own.
     let passed = codes.iter().filter(|code| **code == 200).count();
-    assert!(passed == 10 || passed == 20 && codes.iter().rev().take(10).any(|code| *code == 200), "{codes:?}");
+    assert!(
+        passed == 10 || passed == 20 && codes.iter().rev().take(10).any(|code| *code == 200),
+        "{codes:?}"
+    );
     assert!(codes.iter().all(|code| [200, 429].contains(code)), "{codes:?}");
 }

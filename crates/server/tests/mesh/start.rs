@@ -73,7 +73,9 @@ async fn it_is_ready_once_it_is_in_a_mesh_and_alive_from_the_start() {
 async fn a_certificate_that_ends_soon_is_told_in_the_log_and_by_readyz_and_a_new_one_is_taken() {
     let authority = Authority::new();
     let files = authority.certified("a", &["--days", "1"]);
-    let mut node = with_files(Setup::rules(RULES), &files, &[]).start().await;
+    // In the last third of its time.
+    let late = with_files(Setup::rules(RULES), &files, &[]).with("HIVEMIND_TEST_CLOCK_OFFSET_MS", "72000000");
+    let mut node = late.start().await;
     node.log.next("expires soon").await;
     let told =
         |body: &str| body.contains("the mesh's certificate ends") && body.contains("hivemind certs node");
