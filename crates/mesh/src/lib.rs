@@ -41,6 +41,8 @@ mod lately;
 mod limits;
 mod member;
 mod motion;
+#[cfg(feature = "net")]
+pub mod net;
 mod node;
 mod options;
 mod owner;

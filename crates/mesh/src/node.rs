@@ -5,6 +5,7 @@
 
 mod alone;
 mod asks;
+mod budget;
 mod clocks;
 mod decide;
 mod doubt;
@@ -142,6 +143,7 @@ pub struct Node {
     waiting: BTreeMap<Ticket, Waiting>,
     parked: Vec<Parked>,
     outputs: Vec<Output>,
+    budget: budget::Budget,
     local: LocalCounters,
     next_number: u64,
     /// How many dictionaries this run has begun.
@@ -184,6 +186,7 @@ impl Node {
             waiting: BTreeMap::new(),
             parked: Vec::new(),
             outputs: Vec::new(),
+            budget: budget::Budget::new(options.bandwidth_limit),
             local: LocalCounters(local),
             next_number: 0,
             dictionaries: 0,
@@ -244,6 +247,12 @@ impl Node {
         self.council.leaving = true;
     }
 
+    /// Whether a peer has said that it leaves.
+    #[must_use]
+    pub fn is_leaving(&self, peer: &NodeId) -> bool {
+        self.peers.get(peer).is_some_and(|peer| peer.leaving)
+    }
+
     /// The rules were reloaded: equal rules have equal fingerprints on all nodes. It is told at once, since
     /// nodes that go by different rules share limits with more care. What it is told before its first reload
     /// matters too: nodes that start with other rules must not be taken for equals.
@@ -297,6 +306,7 @@ impl Node {
             keys: self.shelf.books.len(),
             unshared: self.shelf.unshared,
             beyond_rights: self.beyond_rights,
+            overadmission: self.shelf.overadmission,
             unreadable: self.unreadable,
             is_in_doubt: self.council.is_in_doubt(now),
             outdated_by: self.outdated_by,
@@ -363,6 +373,8 @@ pub struct Standing {
     pub unshared: u64,
     /// What was admitted past the rights held, because an owner could not be reached.
     pub beyond_rights: u64,
+    /// What was admitted above limits, of windows that are over and were this node's, as far as members told it.
+    pub overadmission: u64,
     /// Frames that could not be read.
     pub unreadable: u64,
     /// Whether it consented to a view whose fence has passed and cannot hear what became of it, so that it

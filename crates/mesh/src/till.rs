@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod account;
+mod audit;
 mod lending;
 mod reset;
 mod rights;
@@ -50,6 +51,8 @@ pub(crate) struct Till {
     inherited: bool,
     /// Of a sliding window: what it knows the last one to have counted.
     carried: u32,
+    /// The largest limit that the page had.
+    most: u32,
     aside: Seldom<Aside>,
 }
 
@@ -59,6 +62,8 @@ struct Aside {
     /// What this node gave back of what it and members spent, and what it refused.
     refunded: u64,
     refused: u64,
+    /// What of that was debited, here or by members: that is no admission, however much it is.
+    debited: u64,
     /// What had been refused when the counter was last reset.
     refused_before: u64,
     /// The refunds of members that were heard of.
@@ -78,6 +83,7 @@ impl Till {
     pub(crate) fn begun(limit: &Limit, share: u64, view: &Arc<View>, now: Timestamp) -> Self {
         let shares = u32::try_from(view.members().len()).unwrap_or(u32::MAX).saturating_sub(1);
         let mut till = Self { share, shares, began: Some(Arc::clone(view)), ..Self::default() };
+        till.may_reach(limit);
         let lent = share.saturating_mul(u64::from(shares));
         if lent > 0 {
             till.apply(limit, Action::Debit, lent, now);
@@ -91,6 +97,7 @@ impl Till {
         let mut till = Self { inherited: true, ..Self::default() };
         let missing = u64::from(limit.burst()).saturating_sub(held);
         till.aside.change(|aside| aside.missing = missing);
+        till.may_reach(limit);
         till.apply(limit, Action::Debit, missing, now);
         till
     }
@@ -98,6 +105,7 @@ impl Till {
     /// A reload: members that begin with more from now on hold more. Those that held more keep it
     /// until their window is over, so nothing comes back.
     pub(crate) fn change_share(&mut self, limit: &Limit, share: u64, now: Timestamp) {
+        self.may_reach(limit);
         let more = share.saturating_sub(self.share);
         if more > 0 && !self.inherited {
             self.apply(limit, Action::Debit, more.saturating_mul(u64::from(self.shares)), now);
@@ -240,6 +248,7 @@ impl Till {
         if owed > 0 {
             self.apply(limit, Action::Debit, whole(owed), now);
             self.note_spent(owed);
+            self.note_debited(owed);
         }
         if refused > 0 && decides {
             self.apply(limit, Action::Count, whole(refused), now);

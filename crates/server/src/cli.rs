@@ -1,7 +1,9 @@
 //! The command line. What a command does is elsewhere; here is how it is called,
 //! what it prints and how it exits.
 
+mod certs;
 mod check;
+mod demo;
 mod explain;
 mod gateway;
 mod import;
@@ -30,6 +32,8 @@ enum Command {
     Explain(explain::Explain),
     Replay(replay::Replay),
     Import(import::Import),
+    Certs(certs::Certs),
+    Demo(demo::Demo),
 }
 
 pub(crate) fn run() -> ExitCode {
@@ -40,6 +44,8 @@ pub(crate) fn run() -> ExitCode {
         Command::Explain(explain) => explain.run(),
         Command::Replay(replay) => replay.run(),
         Command::Import(import) => import.run(),
+        Command::Certs(certs) => certs.run(),
+        Command::Demo(demo) => demo.run(),
     };
     match result {
         Ok(code) => code,

@@ -6,12 +6,14 @@ mod app;
 mod authority;
 mod cli;
 mod config;
+mod demo;
 mod front;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod health;
 mod import;
 mod logging;
+mod mesh;
 mod proto;
 mod reload;
 mod replay;

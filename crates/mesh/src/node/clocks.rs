@@ -75,6 +75,7 @@ impl Node {
             true
         });
         self.council.set_back(earlier);
+        self.budget.set_back(earlier);
         self.peers.set_back(earlier);
     }
 

@@ -57,6 +57,7 @@ impl Node {
                     till.note_spent(charge.cost);
                 }
                 match action {
+                    Action::Debit => till.note_debited(charge.cost),
                     Action::Refund => {
                         till.note_refunded(charge.cost.min(till.refundable(&charge.limit, decides)));
                     }

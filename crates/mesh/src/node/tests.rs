@@ -3,6 +3,7 @@
 mod asked;
 mod batches;
 mod bounded;
+mod capped;
 mod hostile;
 mod links;
 mod resets;
