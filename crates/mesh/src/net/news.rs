@@ -222,6 +222,9 @@ mod tests {
             (peer("b", 1, Dead, None), vec![]),
             (peer("b", 1, Alive, quic), vec![Change::Back]),
             (peer("b", 1, Alive, tcp), vec![Change::Switched(Transport::Tcp)]),
+            (peer("b", 1, Suspect, None), vec![Change::Suspect]),
+            (peer("b", 1, Alive, quic), vec![Change::Back, Change::Switched(Transport::Quic)]),
+            (peer("b", 1, Alive, tcp), vec![Change::Switched(Transport::Tcp)]),
             (peer("b", 1, Quarantined, tcp), vec![Change::Quarantined]),
             (peer("b", 2, Alive, quic), vec![Change::NewRun, Change::Switched(Transport::Quic)]),
         ] {

@@ -61,7 +61,8 @@ async fn two_meshes_of_one_ca_that_know_each_other_s_addresses_never_merge() {
     until("it has called and was refused", || nodes.list[0].callers_refused() > 0).await;
     until("it is a mesh of its own", || other.standing().is_member).await;
     let limit = Limit::fixed_window(5, Period::DAY);
-    assert_eq!(nodes.admitted(20, 1, &limit).await, 5);
+    // Few: what is refused waits for the owner to recall what others may hold.
+    assert_eq!(nodes.admitted(7, 1, &limit).await, 5);
     let mut alone = 0;
     for _ in 0..10 {
         alone += u32::from(passes(&other, 1, &limit).await);
