@@ -60,7 +60,7 @@ impl Door {
         self.refused.load(Relaxed)
     }
 
-    fn refuse(&self) {
+    pub(super) fn refuse(&self) {
         self.refused.fetch_add(1, Relaxed);
     }
 }

@@ -206,8 +206,8 @@ mod tests {
         }
     }
 
-    // Seen failing on: changes told at every look; names that were never reached told as dead; a lost connection
-    // told as another transport.
+    // Seen failing on: changes told at every look; names that were never reached told as peers; a transport that is
+    // forgotten when a connection is lost.
     #[test]
     fn every_change_of_a_peer_is_told_once() {
         use PeerState::{Alive, Dead, Quarantined, Suspect};

@@ -54,6 +54,7 @@ impl Host {
             Admission::Admitted => {}
             Admission::Redundant => return close(quic.as_ref()),
             Admission::Full => {
+                self.door.refuse();
                 if lock(&self.dialer).failed(remote, now) == 1 {
                     tracing::warn!(
                         peer = %member.id, %address,

@@ -135,7 +135,7 @@ mod tests {
         Timestamp::from_millis(1_000_000 + millis)
     }
 
-    // Seen failing on: bytes earned for the time before the first frame; what was sent ahead never paid back.
+    // Seen failing on: bytes saved up for longer; what was sent ahead never paid back.
     #[test]
     fn over_any_second_no_more_is_told_than_the_limit_and_what_was_saved() {
         let mut budget = Budget::new(Some(10_000));

@@ -15,7 +15,6 @@ impl Clock for Ahead {
     }
 }
 
-// Seen failing on: a state that goes by silence alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_clock_is_an_hour_off_is_seen_in_quarantine_and_knows_that_it_is_the_one() {
     let mut nodes = Nodes::started(2).await;

@@ -46,7 +46,7 @@ async fn called(peer: &Endpoint) -> Connection {
     timeout(PATIENCE, waiting).await.expect("the node calls")
 }
 
-// Seen failing on: frames that wait for the greeting, and frames before the first greeting.
+// Seen failing on: frames that wait for the greeting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn frames_to_a_known_peer_follow_the_handshake_at_once_and_never_before_the_first_greeting() {
     let mut nodes = Nodes::started(1).await;
