@@ -1,0 +1,28 @@
+//! Fleets of real nodes that share limits with no store: real processes, real certificates, real
+//! networks that are cut, lose and delay. Every test waits for events, or for a window's edge,
+//! under a deadline.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails, and one that measures says what it measured"
+)]
+
+#[expect(dead_code, reason = "nothing here reads descriptions of messages")]
+#[path = "../../src/proto.rs"]
+mod proto;
+#[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
+#[path = "../serve/support/mod.rs"]
+mod support;
+
+mod authority;
+mod delay;
+mod fleet;
+mod load;
+mod moment;
+mod network;
+mod node;
+mod tally;
