@@ -152,6 +152,15 @@ pub(crate) fn write_settings(folder: &Path, mesh: &Value, rules: &str) {
     std::fs::write(folder.join("rules.yaml"), rules).unwrap();
 }
 
+/// Has a node keep its counters to itself, for comparison.
+pub(crate) fn keep_in_memory(folder: &Path) {
+    let file = folder.join("config.yaml");
+    let mut settings: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    settings["storage"] = json!({"kind": "memory"});
+    settings.as_object_mut().unwrap().remove("mesh");
+    std::fs::write(file, settings.to_string()).unwrap();
+}
+
 pub(crate) struct Fleet {
     pub(crate) nodes: Vec<Node>,
     pub(crate) network: Option<Network>,

@@ -1,5 +1,8 @@
 //! Requests without regard to the answers: so many a second, dealt to the nodes in a way that is
 //! chosen, within the middle of each window (see `tally`).
+//!
+//! A machine that cannot keep up is offered less: so many requests are open at a time and no more,
+//! and a window in which answers to the last one come is left out.
 
 use crate::fleet::Fleet;
 use crate::moment::{SECOND, begin, now, phase, until, window};
@@ -8,6 +11,7 @@ use crate::tally::{Answer, Outcome, Tally};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
@@ -19,6 +23,8 @@ const FROM: Duration = Duration::from_millis(30);
 const TO: Duration = Duration::from_millis(950);
 /// Whoever has heard nothing by then hears nothing.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// Requests that are open at a time.
+const OPEN: usize = 128;
 
 /// Which node gets the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +80,7 @@ impl Load {
             text: text.to_owned(),
             tally: Arc::default(),
             sent: 0,
+            open: Arc::new(Semaphore::new(OPEN)),
         };
         let driver = tokio::spawn(driver.run(Arc::clone(&stop), Arc::clone(&windows)));
         Self { stop, windows, driver }
@@ -109,6 +116,7 @@ struct Driver {
     text: String,
     tally: Arc<Mutex<Tally>>,
     sent: usize,
+    open: Arc<Semaphore>,
 }
 
 impl Driver {
@@ -117,14 +125,10 @@ impl Driver {
             let next = begin(window(now(), SECOND) + 1, SECOND);
             until(next.saturating_add(FROM)).await;
             self.one_window().await;
+            let all = u32::try_from(OPEN).unwrap();
+            let _answered = crate::support::within("answers", self.open.acquire_many(all)).await.unwrap();
             windows.fetch_add(1, Ordering::Relaxed);
         }
-        crate::support::within("answers", async {
-            while self.tally.lock().unwrap().answers.len() < self.sent {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
         std::mem::take(&mut *self.tally.lock().unwrap())
     }
 
@@ -143,13 +147,14 @@ impl Driver {
             let share = (phase(at, SECOND).saturating_sub(FROM) + TICK).as_secs_f64() / (TO - FROM).as_secs_f64();
             let due = (f64::from(self.rate) * share.min(1.0)).round();
             while f64::from(sent) < due {
-                self.send();
+                let Ok(place) = Arc::clone(&self.open).try_acquire_owned() else { break };
+                self.send(place);
                 sent += 1;
             }
         }
     }
 
-    fn send(&mut self) {
+    fn send(&mut self, place: OwnedSemaphorePermit) {
         let node = self.round[self.sent % self.round.len()];
         self.sent += 1;
         let (client, tally) = (self.clients[node].clone(), Arc::clone(&self.tally));
@@ -157,6 +162,7 @@ impl Driver {
         tokio::spawn(async move {
             let answer = ask(client, node, request).await;
             tally.lock().unwrap().answers.push(answer);
+            drop(place);
         });
     }
 }

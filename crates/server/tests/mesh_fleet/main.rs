@@ -21,6 +21,7 @@ mod support;
 mod authority;
 mod delay;
 mod fleet;
+mod harness;
 mod load;
 mod moment;
 mod network;

@@ -2,7 +2,8 @@
 //!
 //! An answer is of a window for certain if it was asked for and given within it. So whoever drives
 //! load asks only from 30 ms after an edge until 50 ms before the next; what is answered later than
-//! the edge all the same is counted apart, and belongs to either of two windows.
+//! the edge all the same is counted apart, and belongs to either of two windows; the second of
+//! them is then left out by the driver.
 
 use crate::moment::{SECOND, window};
 use hivemind_core::Timestamp;
