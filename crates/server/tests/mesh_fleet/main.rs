@@ -18,7 +18,11 @@ mod proto;
 #[path = "../serve/support/mod.rs"]
 mod support;
 
+mod agreement;
 mod authority;
+mod clocks;
+mod crashes;
+mod cuts;
 mod delay;
 mod fleet;
 mod harness;
@@ -26,4 +30,7 @@ mod load;
 mod moment;
 mod network;
 mod node;
+mod owners;
+mod rules;
+mod small_limits;
 mod tally;
