@@ -23,9 +23,18 @@ impl Way {
         let mut tasks = JoinSet::new();
         let datagrams = UdpSocket::bind(front).await.unwrap();
         let streams = TcpListener::bind(front).await.unwrap();
-        tasks.spawn(pass_datagrams(Arc::new(datagrams), target, takes));
+        tasks.spawn(pass_datagrams(Arc::new(datagrams), target, takes, true));
         tasks.spawn(pass_streams(streams, target, takes));
         Self { _tasks: tasks }
+    }
+
+    /// Passes datagrams on to `target` at once, and nothing back; says where they have to be sent.
+    pub(crate) async fn without_return(target: SocketAddr) -> (Self, SocketAddr) {
+        let datagrams = UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let front = datagrams.local_addr().unwrap();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(pass_datagrams(Arc::new(datagrams), target, Duration::ZERO, false));
+        (Self { _tasks: tasks }, front)
     }
 }
 
@@ -34,7 +43,7 @@ fn line<T>() -> (UnboundedSender<(Timestamp, T)>, UnboundedReceiver<(Timestamp, 
     unbounded_channel()
 }
 
-async fn pass_datagrams(front: Arc<UdpSocket>, target: SocketAddr, takes: Duration) {
+async fn pass_datagrams(front: Arc<UdpSocket>, target: SocketAddr, takes: Duration, returns: bool) {
     let mut flows: HashMap<SocketAddr, UnboundedSender<(Timestamp, Vec<u8>)>> = HashMap::new();
     let mut tasks = JoinSet::new();
     let mut datagram = vec![0; 65_536];
@@ -46,7 +55,9 @@ async fn pass_datagrams(front: Arc<UdpSocket>, target: SocketAddr, takes: Durati
             back.connect(target).await.unwrap();
             let (there, due) = line();
             tasks.spawn(deliver(due, Arc::clone(&back), None));
-            tasks.spawn(return_datagrams(back, Arc::clone(&front), from, takes));
+            if returns {
+                tasks.spawn(return_datagrams(back, Arc::clone(&front), from, takes));
+            }
             flows.insert(from, there);
         }
         let _ = flows[&from].send((now().saturating_add(takes), datagram[..length].to_vec()));

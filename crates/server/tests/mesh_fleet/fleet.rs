@@ -2,6 +2,7 @@
 
 use crate::authority::Authority;
 use crate::delay::Way;
+use crate::moment::{SECOND, begin, now, until, window};
 use crate::network::Network;
 use crate::node::Node;
 use crate::support::within;
@@ -30,9 +31,15 @@ pub(crate) struct Plan {
 impl Plan {
     /// So many nodes on loopback, with these rules of the domain `d`.
     pub(crate) fn new(count: usize, descriptors: &str) -> Self {
-        let rules = format!("domain: d\ndescriptors:\n{descriptors}");
         let mesh = json!({"cluster_id": "fleet"});
+        let rules = format!("domain: d\ndescriptors:\n{descriptors}");
         Self { count, rules, mesh, in_namespaces: false, way: None, clocks: Vec::new() }
+    }
+
+    /// The rules are of another domain.
+    pub(crate) fn for_domain(self, domain: &str) -> Self {
+        let rules = self.rules.replacen("domain: d\n", &format!("domain: {domain}\n"), 1);
+        Self { rules, ..self }
     }
 
     /// Each in a namespace of its own.
@@ -199,8 +206,15 @@ impl Fleet {
         sum
     }
 
-    /// Waits until all nodes that run see each other and decide in one view.
+    /// Waits until all nodes that run see each other and decide in one view: it is agreed on some two seconds before
+    /// windows begin in it.
     pub(crate) async fn settled(&self) {
+        self.agreed().await;
+        let next = begin(window(now(), SECOND) + 4, SECOND);
+        until(next).await;
+    }
+
+    async fn agreed(&self) {
         let running: Vec<usize> = (0..self.nodes.len()).filter(|&index| self.nodes[index].runs()).collect();
         for &index in &running {
             within(&format!("peers of node {index}"), async {
@@ -213,6 +227,10 @@ impl Fleet {
     }
 
     async fn is_settled(&self, index: usize, members: usize) -> bool {
-        self.nodes[index].peers_that_are("alive").await >= members - 1
+        let (node, there) = (&self.nodes[index], "alive");
+        #[expect(clippy::cast_precision_loss, reason = "some nodes")]
+        let members_seen = self.metric(index, "hivemind_mesh_members").await - members as f64;
+        members_seen.abs() < 0.5
+            && node.peers_that_are(there).await + node.peers_that_are("quarantined").await == members - 1
     }
 }

@@ -18,13 +18,32 @@ mod proto;
 #[path = "../serve/support/mod.rs"]
 mod support;
 
+// The Envoy of tests/envoy, and the little HTTP that it is asked with.
+#[path = "../envoy/bootstrap.rs"]
+mod bootstrap;
+#[path = "../envoy/deadline.rs"]
+mod deadline;
+#[expect(dead_code, reason = "as of tests/envoy")]
+#[path = "../envoy/http.rs"]
+mod http;
+#[path = "../envoy/process.rs"]
+mod process;
+#[expect(dead_code, reason = "as of tests/envoy")]
+#[path = "../envoy/proxy.rs"]
+mod proxy;
+#[path = "../envoy/upstream.rs"]
+mod upstream;
+
 mod agreement;
 mod authority;
+mod callers;
 mod clocks;
 mod crashes;
 mod cuts;
 mod delay;
+mod envoys;
 mod fleet;
+mod floods;
 mod harness;
 mod load;
 mod moment;
@@ -33,4 +52,5 @@ mod node;
 mod owners;
 mod rules;
 mod small_limits;
+mod strangers;
 mod tally;
