@@ -31,6 +31,8 @@ mod guard;
 mod interleavings;
 mod member;
 mod motion;
+#[cfg(feature = "net")]
+pub mod net;
 mod node;
 mod options;
 mod owner;

@@ -221,6 +221,12 @@ impl Node {
         self.council.leaving = true;
     }
 
+    /// Whether a peer has said that it leaves.
+    #[must_use]
+    pub fn is_leaving(&self, peer: &NodeId) -> bool {
+        self.peers.get(peer).is_some_and(|peer| peer.leaving)
+    }
+
     /// The rules were reloaded: equal rules have equal fingerprints on all nodes. It is told at once, since
     /// nodes that go by different rules share limits with more care. What it is told before its first reload
     /// matters too: nodes that start with other rules must not be taken for equals.

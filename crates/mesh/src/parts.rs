@@ -4,11 +4,15 @@
 //! for two of them in two orders.
 
 use crate::clock::MeshClock;
+use crate::codec::tag_at;
+use crate::owner::NodeId;
+use crate::page::{Page, Side};
 use crate::slip::{Epoch, Slip};
 use crate::sync::{AtomicI64, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use hashbrown::HashTable;
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};
+use std::collections::BTreeMap;
 
 /// How many parts: for a hundred thousand counters, tables that are three quarters full.
 #[cfg(not(loom))]
@@ -92,6 +96,25 @@ impl Parts {
 
     pub(crate) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, Part>> {
         self.all.iter().map(|Aligned(part)| lock(part))
+    }
+
+    /// What peers hold of the windows that run and of the buckets, as far as this node owns them: one part after the other, so
+    /// that no decision waits for all of it.
+    pub(crate) fn rights_held(&self, local: Timestamp) -> BTreeMap<NodeId, u64> {
+        let now = self.mesh_time(local);
+        let mut held: BTreeMap<NodeId, u64> = BTreeMap::new();
+        for part in self.each() {
+            for slip in &part.slips {
+                let tag = tag_at(&slip.book.limit, now);
+                let page = slip.book.pages.iter().find(|page| page.tag == tag);
+                let Some(Page { side: Side::Till(till), view, .. }) = page else { continue };
+                till.lent(view.owner(slip.key), |peer, lent| {
+                    let sum = held.entry(peer.clone()).or_default();
+                    *sum = sum.saturating_add(lent);
+                });
+            }
+        }
+        held
     }
 
     #[inline]

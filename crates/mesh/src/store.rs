@@ -77,6 +77,11 @@ impl<C: Carrier> MeshStore<C> {
         done
     }
 
+    /// What each peer holds of the counters that this node owns, and has not said to be spent.
+    pub fn rights_held(&self, now: Timestamp) -> BTreeMap<NodeId, u64> {
+        self.parts.rights_held(now)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inside> {
         lock(&self.inside)
     }

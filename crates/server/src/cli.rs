@@ -1,6 +1,7 @@
 //! The command line. What a command does is elsewhere; here is how it is called,
 //! what it prints and how it exits.
 
+mod certs;
 mod check;
 mod explain;
 mod gateway;
@@ -30,6 +31,7 @@ enum Command {
     Explain(explain::Explain),
     Replay(replay::Replay),
     Import(import::Import),
+    Certs(certs::Certs),
 }
 
 pub(crate) fn run() -> ExitCode {
@@ -40,6 +42,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Explain(explain) => explain.run(),
         Command::Replay(replay) => replay.run(),
         Command::Import(import) => import.run(),
+        Command::Certs(certs) => certs.run(),
     };
     match result {
         Ok(code) => code,

@@ -12,6 +12,7 @@ pub mod fuzzing;
 mod health;
 mod import;
 mod logging;
+mod mesh;
 mod proto;
 mod reload;
 mod replay;

@@ -17,8 +17,9 @@ mod validity;
 
 pub(crate) use certificate::{CertificateFiles, Warning};
 pub(crate) use certificates::{Certificates, Renewal};
-pub(crate) use error::{HandshakeError, TlsError};
+pub(crate) use error::{HandshakeError, TlsError, at};
 pub(crate) use trust::{Trust, Trusted};
+pub(crate) use validity::Validity;
 
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};

@@ -3,6 +3,7 @@
 
 use super::{Account, MOST_ACCOUNTS, Till};
 use crate::member::Member;
+use crate::owner::NodeId;
 use crate::view::View;
 use hivemind_core::{Limit, Timestamp};
 
@@ -29,6 +30,17 @@ impl Till {
     /// Whether a run began with a share of the window.
     pub(super) fn has_share(&self, member: &Member) -> bool {
         self.share > 0 && self.began.as_ref().is_some_and(|view| view.has(member))
+    }
+
+    /// What each member holds, as far as is known: those that never spoke have their share.
+    pub(crate) fn lent(&self, owner: Option<&Member>, mut tell: impl FnMut(&NodeId, u64)) {
+        for account in &self.accounts {
+            tell(&account.member.id, account.held(self.share));
+        }
+        if let Some(view) = self.began.as_ref().filter(|_| self.share > 0) {
+            let silent = view.members().iter().filter(|member| Some(*member) != owner && !self.knows(member));
+            silent.for_each(|member| tell(&member.id, self.share));
+        }
     }
 
     /// What comes back of what a member says that it has returned in all. What it brought along from an earlier view

@@ -48,7 +48,7 @@ pub(crate) enum HandshakeError {
 }
 
 /// A moment for people: `on 2026-11-16 at 04:12 UTC`.
-pub(super) fn at(moment: Timestamp) -> String {
+pub(crate) fn at(moment: Timestamp) -> String {
     let seconds = i64::try_from(moment.as_nanos() / 1_000_000_000).unwrap_or(i64::MAX);
     jiff::Timestamp::from_second(seconds).map_or_else(
         |_| "at no time that can be told".to_owned(),

@@ -12,14 +12,14 @@ const GENERALIZED_TIME: u8 = 0x18;
 
 /// The span in which a certificate counts, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Validity {
-    pub(super) not_before: Timestamp,
-    pub(super) not_after: Timestamp,
+pub(crate) struct Validity {
+    pub(crate) not_before: Timestamp,
+    pub(crate) not_after: Timestamp,
 }
 
 impl Validity {
     /// What a certificate in DER says; none if it is none.
-    pub(super) fn of(certificate: &[u8]) -> Option<Self> {
+    pub(crate) fn of(certificate: &[u8]) -> Option<Self> {
         let (certificate, _) = element(certificate, SEQUENCE)?;
         let (signed, _) = element(certificate, SEQUENCE)?;
         let rest = element(signed, VERSION).map_or(signed, |(_, rest)| rest);

@@ -1,0 +1,38 @@
+//! Real peers: the state machine on the wire. Connections, who is called, and what time brings;
+//! every decision is the state machine's.
+
+mod calls;
+mod census;
+mod dialer;
+mod door;
+mod greeting;
+mod hello;
+mod host;
+mod identity;
+mod link;
+mod links;
+mod lookout;
+mod mesh;
+mod message;
+mod news;
+mod peer;
+mod quic;
+mod roster;
+mod session;
+mod settings;
+mod tcp;
+mod traffic;
+
+pub use identity::{Certificates, IdentityError, TlsFiles};
+pub use link::Transport;
+pub use mesh::{Mesh, PeerStore};
+pub use peer::{Peer, PeerState};
+pub use quic::EndpointError;
+pub use settings::{Discovery, MeshSettings, StartError};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks, whatever happened to an earlier holder: what a panicking task held is still good.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,50 @@
+//! Every peer that this node knows of, put together from the roster, the connections and the
+//! state machine.
+
+use super::host::Host;
+use super::lock;
+use super::peer::{Peer, PeerState};
+use crate::member::Generation;
+use crate::owner::NodeId;
+use quinn::Connection;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+impl Host {
+    /// Every peer that this node knows of, without what they hold.
+    pub(super) fn peers(&self) -> Vec<Peer> {
+        let now = self.clock.now();
+        let standing = self.store.with(|node| node.standing(now));
+        let silences: BTreeMap<_, _> = standing.ages.into_iter().collect();
+        let clocks: BTreeMap<_, _> = standing.clocks.iter().map(|clock| (&clock.id, clock)).collect();
+        let council = &self.options.council;
+        let contacts: Vec<_> = lock(&self.roster)
+            .iter()
+            .map(|(name, contact)| (name.clone(), contact.address, contact.generation))
+            .collect();
+        let describe = |(name, address, generation): (NodeId, SocketAddr, Generation)| {
+            let link = self.links.get(&name);
+            let (clock, silence) = (clocks.get(&name).copied(), silences.get(&name).copied());
+            let by_quic = link.as_ref().and_then(|link| link.party.quic.as_ref()).map(Connection::rtt);
+            let (bytes_in, bytes_out, frames_lost) = self.links.traffic(&name).totals();
+            let after = (council.staleness, council.dead_after);
+            Peer {
+                address,
+                generation: generation.0,
+                state: PeerState::of(silence, clock, link.is_some(), after),
+                is_member: standing.members.iter().any(|member| member.id == name),
+                transport: link.as_ref().map(|link| link.party.transport()),
+                // Over TCP, by the exchanges that clocks are compared by.
+                round_trip: by_quic.or(link.and(clock).map(|clock| clock.within * 2)),
+                clock_offset_us: clock.map(|clock| clock.offset_us),
+                silence,
+                rights_held: 0,
+                bytes_in,
+                bytes_out,
+                frames_lost,
+                name,
+            }
+        };
+        contacts.into_iter().map(describe).collect()
+    }
+}

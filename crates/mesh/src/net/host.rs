@@ -1,0 +1,112 @@
+//! What all the tasks of a node share: its name and certificate, its sockets and connections, the
+//! peers it knows of, and the state machine.
+
+use super::dialer::Dialer;
+use super::hello::Hello;
+use super::identity::Identity;
+use super::links::Links;
+use super::lock;
+use super::lookout::Lookout;
+use super::roster::Roster;
+use crate::options::MeshOptions;
+use crate::owner::NodeId;
+use crate::store::MeshStore;
+use hivemind_core::Clock;
+use quinn::Endpoint;
+use rustls::{ClientConfig, ServerConfig};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+/// How often the state machine is told the time.
+pub(super) const TICK: Duration = Duration::from_millis(5);
+/// How often peers are told who else there is.
+const ROSTER: Duration = Duration::from_secs(1);
+
+/// What all the tasks of a node share.
+pub(super) struct Host {
+    pub(super) name: NodeId,
+    pub(super) cluster: String,
+    /// Where peers can call it; without an address, where they see it call from.
+    pub(super) advertised: (Option<IpAddr>, u16),
+    pub(super) options: MeshOptions,
+    pub(super) identity: Identity,
+    pub(super) endpoint: Endpoint,
+    pub(super) tcp_server: Arc<ServerConfig>,
+    pub(super) tcp_client: Arc<ClientConfig>,
+    pub(super) links: Arc<Links>,
+    pub(super) roster: Mutex<Roster>,
+    pub(super) dialer: Mutex<Dialer>,
+    pub(super) lookout: Lookout,
+    pub(super) store: Arc<MeshStore<Arc<Links>>>,
+    pub(super) clock: Arc<dyn Clock>,
+    /// For strangers that are heard out.
+    pub(super) handshakes: Arc<Semaphore>,
+    /// Callers that were no peers.
+    pub(super) refused: AtomicU64,
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Host").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Something that happens again and again, and not twice at once after a delay.
+pub(super) fn every(period: Duration) -> Interval {
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+impl Host {
+    /// The first words of this node. The number of its run may change once (decision 012).
+    pub(super) fn hello(&self) -> Hello {
+        let member = self.store.with(|node| node.member().clone());
+        let (address, port) = self.advertised;
+        Hello { cluster: self.cluster.clone(), member, address, port }
+    }
+
+    pub(super) async fn tick(self: Arc<Self>) {
+        let mut ticks = every(TICK);
+        loop {
+            ticks.tick().await;
+            self.store.on_tick(self.clock.now());
+        }
+    }
+
+    /// Tells everybody who else there is, and forgets who is gone for long.
+    pub(super) async fn spread_roster(self: Arc<Self>) {
+        let mut again = every(ROSTER);
+        loop {
+            again.tick().await;
+            let now = self.clock.now();
+            let members = self.store.with(|node| node.view().map(|view| view.members().to_vec()));
+            let is_member = |name: &NodeId| {
+                members.as_ref().is_some_and(|list| list.iter().any(|known| known.id == *name))
+            };
+            let (links, told) = {
+                let mut roster = lock(&self.roster);
+                let links = self.links.list();
+                for link in &links {
+                    roster.learn(&link.party.member, link.party.address, now);
+                }
+                roster.forget_old(now, is_member);
+                self.links.keep_only(|name| roster.knows(name));
+                (links, roster.write(now))
+            };
+            for link in links {
+                link.send_roster(&told);
+            }
+        }
+    }
+
+    /// Whether an address is this node's own, as far as it knows.
+    pub(super) fn is_own(&self, address: SocketAddr) -> bool {
+        self.advertised.0.is_some_and(|own| SocketAddr::new(own, self.advertised.1) == address)
+            || lock(&self.dialer).is_own(address)
+    }
+}

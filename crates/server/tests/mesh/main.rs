@@ -1,0 +1,19 @@
+//! Nodes that share their limits as a mesh: real processes on loopback, on ports that the kernel chooses.
+//! Every test waits for events under a deadline.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
+#[expect(dead_code, reason = "nothing here reads descriptions of messages")]
+#[path = "../../src/proto.rs"]
+mod proto;
+#[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
+#[path = "../serve/support/mod.rs"]
+mod support;
+
+mod certs;
