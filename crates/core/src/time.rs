@@ -6,7 +6,7 @@
 //! day. The algorithms bear a wall clock that steps (see [`STEP_BACK`]).
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -149,7 +149,21 @@ fn read_anew(before: u64) -> Timestamp {
 #[expect(clippy::disallowed_methods, reason = "the one place that reads a clock")]
 fn wall_clock() -> Timestamp {
     let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default(); // A clock before 1970 reads as the epoch.
-    Timestamp::EPOCH.saturating_add(since_epoch)
+    let wall = Timestamp::EPOCH.saturating_add(since_epoch);
+    Timestamp(wall.0.saturating_add_signed(WRONG_BY.load(Ordering::Relaxed)))
+}
+
+/// By how many nanoseconds the wall clock is read wrongly.
+static WRONG_BY: AtomicI64 = AtomicI64::new(0);
+
+impl SystemClock {
+    /// Reads the wall clock wrongly by so many milliseconds from now on, in all of this process: for tests of nodes
+    /// whose clocks differ, and for nothing else.
+    #[doc(hidden)]
+    pub fn be_wrong_by(millis: i64) {
+        WRONG_BY.store(millis.saturating_mul(1_000_000), Ordering::Relaxed);
+        LAST.set(None);
+    }
 }
 
 /// A clock that only ever goes on: nobody sets it, and it is worth nothing beyond this process.

@@ -9,6 +9,7 @@ pub(crate) use json::request as request_of_json;
 
 use crate::front::rls::RateLimitService;
 use crate::health::Health;
+use crate::mesh::RunningMesh;
 use crate::reload::Reloads;
 use axum::Router;
 use axum::body::Bytes;
@@ -30,6 +31,8 @@ pub(crate) struct Admin {
     pub(crate) service: RateLimitService,
     pub(crate) health: Arc<Health>,
     pub(crate) reloads: Reloads,
+    /// None: limits are not shared by a mesh.
+    pub(crate) mesh: Option<Arc<RunningMesh>>,
 }
 
 /// Everything that the admin port serves.
@@ -41,6 +44,7 @@ pub(crate) fn router(admin: Admin) -> Router {
         .route("/json", any(json))
         .route("/rlconfig", get(rlconfig))
         .route("/api/v1/reload", post(reload))
+        .route("/api/v1/peers", get(peers))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(admin)
 }
@@ -89,6 +93,12 @@ fn bad_request(reason: &str) -> Response {
 
 async fn reload(State(admin): State<Admin>) -> Response {
     reload::answer(admin.reloads.all().await)
+}
+
+/// Every peer of the mesh, without this node itself; none where there is no mesh.
+async fn peers(State(admin): State<Admin>) -> Response {
+    let peers = admin.mesh.map_or_else(|| serde_json::json!({"peers": []}), |mesh| mesh.peers());
+    ([(header::CONTENT_TYPE, "application/json")], peers.to_string() + "\n").into_response()
 }
 
 async fn rlconfig(State(admin): State<Admin>) -> String {

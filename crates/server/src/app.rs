@@ -13,11 +13,12 @@ use crate::config::{Loaded, RuleTexts, Settings, demo_rules};
 use crate::front;
 use crate::front::rls::RateLimitService;
 use crate::health::Health;
+use crate::mesh::RunningMesh;
 use crate::reload::{Configuration, accepted, refused};
 use crate::ruleset::Ruleset;
 use crate::secrets;
 use crate::service::{HeaderNames, Options, Service};
-use crate::storage::{self, Storage};
+use crate::storage::{self, Opened, Storage};
 use crate::telemetry::{Stats, exposition};
 use crate::tls::Certificates;
 use anyhow::Context;
@@ -26,7 +27,7 @@ use axum::routing::get;
 use axum::serve::Listener;
 use bounded::Bounded;
 use hivemind_core::store::KeySeed;
-use hivemind_core::{Clock, SystemClock};
+use hivemind_core::{Clock, MonotonicClock, SystemClock};
 use listeners::{Listeners, Tcp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +48,7 @@ pub(crate) struct Origin {
 struct Shared {
     service: Arc<Service>,
     storage: Arc<Storage>,
+    mesh: Option<Arc<RunningMesh>>,
     seed: KeySeed,
     health: Arc<Health>,
     /// The fingerprint of the rules that were loaded first.
@@ -60,19 +62,25 @@ pub(crate) async fn run(settings: &Settings, origin: Origin) -> anyhow::Result<(
     let stats = Arc::new(Stats::default());
     let health = Arc::new(Health::default());
     let limiting = &settings.rate_limiting;
-    let seed = match &settings.security.key_seed_file {
-        Some(path) => secrets::key_seed(path)?,
-        None => KeySeed::random(),
+    let seed = match (&settings.security.key_seed_file, &settings.mesh) {
+        (Some(path), _) => secrets::key_seed(path)?,
+        // All nodes of a mesh give one counter one key.
+        (None, Some(mesh)) => secrets::seed_of_cluster(&mesh.cluster_id),
+        (None, None) => KeySeed::random(),
     };
-    let storage = storage::open(settings, &health).await?;
+    let Opened { storage, mesh } = storage::open(settings, &health).await?;
     let service = Service::new(Ruleset::default(), Arc::clone(&storage), seed, options(settings), stats);
     let service = Arc::new(service);
     let rules = load_first(settings, &service, &health)?;
+    if let Some(mesh) = &mesh {
+        service.with_rules(|rules| mesh.rules_are(rules));
+        settings.gateway.iter().for_each(|gateway| mesh.gateway_is(&gateway.routing));
+    }
     descriptors::provide(settings);
     let listeners = Listeners::bind(settings).await?;
     tokio::spawn(sweep(Arc::clone(&storage), limiting.sweep_interval));
-    screen::show(&listeners, settings);
-    serve(settings, origin, listeners, Shared { service, storage, seed, health, rules }, signals).await
+    screen::show(&listeners, settings, mesh.as_deref());
+    serve(settings, origin, listeners, Shared { service, storage, mesh, seed, health, rules }, signals).await
 }
 
 /// The signals that the service knows. From here on none of them ends the process by itself, SIGHUP
@@ -160,8 +168,10 @@ async fn serve(
     let gateway = start_gateway(settings, &shared, gateway, redirect, &stopped, &mut accepting).await?;
     let logs = gateway.as_ref().map(|of| Arc::clone(&of.gateway));
     let reloads = follow::follow(settings, origin, &shared, gateway, hangups);
-    let admin = admin::router(Admin { service: rls, health: Arc::clone(&health), reloads });
-    let metrics = metrics(settings, shared.service, shared.storage);
+    let mesh = shared.mesh.clone();
+    let admin =
+        admin::router(Admin { service: rls, health: Arc::clone(&health), reloads, mesh: mesh.clone() });
+    let metrics = metrics(settings, shared);
     let mut pages = JoinSet::new();
     let closing = || until(closed.clone());
     if let Some(socket) = admin_tcp {
@@ -178,6 +188,8 @@ async fn serve(
     if let Some(calls) = &calls {
         calls.report(&health).await;
     }
+    let ends = MonotonicClock.now().saturating_add(settings.server.shutdown_grace);
+    leave(mesh.as_deref(), settings.server.shutdown_grace).await;
     tracing::info!("stopping: calls in flight are answered, no new connections are taken");
     let _ = stop.send(true); // Nobody listens any more only if everything has ended already.
     let all = async {
@@ -189,7 +201,7 @@ async fn serve(
         let _ = close.send(true);
         while pages.join_next().await.is_some() {}
     };
-    if tokio::time::timeout(settings.server.shutdown_grace, all).await.is_err() {
+    if tokio::time::timeout(ends.since(MonotonicClock.now()), all).await.is_err() {
         tracing::warn!("some connections were still open after the grace period");
     }
     if let Some(gateway) = logs {
@@ -199,7 +211,20 @@ async fn serve(
         let _ = tokio::time::timeout(CUT_WITHIN, cut).await;
         gateway.flush().await;
     }
+    if let Some(mesh) = mesh {
+        mesh.close().await;
+    }
     Ok(())
+}
+
+/// Leaves the mesh, while everything is served as before: rights go back to those who stay, and what comes until
+/// the last connection is closed is asked of them. Some of the time is left for that.
+async fn leave(mesh: Option<&RunningMesh>, grace: Duration) {
+    let Some(mesh) = mesh else { return };
+    tracing::info!("leaving the mesh; calls are answered until then");
+    if mesh.withdraw(grace * 4 / 5).await {
+        tracing::info!("left the mesh");
+    }
 }
 
 /// What of a gateway follows files.
@@ -217,25 +242,27 @@ async fn start_gateway(
     stopped: &watch::Receiver<bool>,
     accepting: &mut JoinSet<()>,
 ) -> anyhow::Result<Option<Followed>> {
-    let (redis, workers) = (settings.storage.redis.as_ref(), settings.server.calls.workers);
+    let (all, workers) = (settings, settings.server.calls.workers);
     let (Some(settings), Some(listener)) = (&settings.gateway, listener) else { return Ok(None) };
     if let Some(redirect) = redirect {
         let https_port = listener.local_addr()?.port();
         accepting.spawn(gateway::redirect(redirect, https_port, stopped.clone()));
     }
-    let limiting = front::gateway::limiter(settings, &shared.storage, redis, shared.seed)?;
+    let limiting = front::gateway::limiter(settings, &shared.storage, all, shared.seed)?;
     let mut running = gateway::Running::start(settings, workers, listener, limiting, stopped).await?;
     let (gateway, certificates) = (Arc::clone(&running.gateway), running.certificates.take());
     accepting.spawn(running.serve(stopped.clone()));
     Ok(Some(Followed { gateway, certificates }))
 }
 
-fn metrics(settings: &Settings, service: Arc<Service>, storage: Arc<Storage>) -> axum::Router {
+fn metrics(settings: &Settings, shared: Shared) -> axum::Router {
     let Some(path) = &settings.observability.prometheus_path else { return axum::Router::new() };
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    let Shared { service, storage, mesh, .. } = shared;
     let page = async move || {
         let occupancy = storage.memory().occupancy();
-        (kind, exposition(service.stats(), occupancy, &storage::figures(&storage)))
+        let of_mesh = mesh.as_ref().map(|mesh| mesh.figures()).unwrap_or_default();
+        (kind, exposition(service.stats(), occupancy, &storage::figures(&storage), &of_mesh))
     };
     axum::Router::new().route(path.as_str(), get(page))
 }

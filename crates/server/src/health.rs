@@ -9,6 +9,8 @@ use tokio::sync::watch;
 pub(crate) struct Health {
     has_rules: AtomicBool,
     stopping: AtomicBool,
+    /// Whether the mesh has no place for this node yet.
+    awaits_mesh: AtomicBool,
     ready: watch::Sender<bool>,
     /// Why the rules on disk are not the rules in force.
     last_load_error: Mutex<Option<String>>,
@@ -18,6 +20,8 @@ pub(crate) struct Health {
     restart: Mutex<Vec<String>>,
     /// Certificates that are not in force, or that clients do not accept any more, soon or yet.
     certificates: Mutex<Vec<String>>,
+    /// What is the matter with the certificate that peers see.
+    mesh_certificate: Mutex<Option<String>>,
     /// Why limits hold for this node alone, or not at all, though they are to be shared.
     degraded: Mutex<Option<String>>,
 }
@@ -58,6 +62,17 @@ impl Health {
         *self.degraded.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
+    /// Whether the mesh has a place for this node: it is in a view, or a guest of one.
+    pub(crate) fn mesh_is(&self, ready: bool) {
+        if self.awaits_mesh.swap(!ready, Ordering::Relaxed) == ready {
+            self.ready.send_replace(self.is_ready());
+        }
+    }
+
+    pub(crate) fn mesh_certificate_is(&self, matter: Option<String>) {
+        *self.mesh_certificate.lock().unwrap_or_else(PoisonError::into_inner) = matter;
+    }
+
     pub(crate) fn stopping(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.ready.send_replace(false);
@@ -69,7 +84,8 @@ impl Health {
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        self.has_rules.load(Ordering::Relaxed) && !self.stopping.load(Ordering::Relaxed)
+        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        is(&self.has_rules) && !is(&self.stopping) && !is(&self.awaits_mesh)
     }
 
     /// A line for each thing that an operator should know.
@@ -80,6 +96,10 @@ impl Health {
         }
         if !self.has_rules.load(Ordering::Relaxed) {
             lines.push("no rules have been loaded yet: every request is answered with an error".into());
+        }
+        if self.awaits_mesh.load(Ordering::Relaxed) {
+            lines
+                .push("not in the mesh yet: no peer has let this node in; see `mesh.bootstrap_peers`".into());
         }
         let degraded = self.degraded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(why) = &*degraded {
@@ -99,7 +119,9 @@ impl Health {
             lines.push(format!("{text}:\n{error}"));
         }
         let certificates = self.certificates.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.extend(certificates.iter().map(|line| format!("certificates: {line}")));
+        let mesh_certificate = self.mesh_certificate.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = certificates.iter().chain(&*mesh_certificate);
+        lines.extend(all.map(|line| format!("certificates: {line}")));
         lines.join("\n") + "\n"
     }
 }

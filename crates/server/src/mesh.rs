@@ -1,4 +1,13 @@
-//! The mesh as this binary runs it: how nodes are named, and the certificates that vouch for their names.
+//! The mesh as this binary runs it: how nodes are named, the certificates that vouch for their names, and a
+//! node that runs. What is shared, and how, is `hivemind-mesh`'s.
 
 pub(crate) mod certs;
+mod figures;
+mod fingerprint;
 pub(crate) mod name;
+mod own_name;
+mod peers;
+mod running;
+
+pub(crate) use figures::{MeshFigures, PeerFigures};
+pub(crate) use running::RunningMesh;

@@ -48,12 +48,21 @@ pub(crate) fn key_seed(path: &Path) -> anyhow::Result<KeySeed> {
         "`{key}`: {} has fewer than {SHORTEST_SEED} bytes; fill it with `openssl rand -hex 32`",
         path.display()
     );
-    let digest = Sha256::digest(secret);
+    Ok(hashed(&[secret]))
+}
+
+/// The seed that all nodes of a mesh have that were given none: no secret, but the same everywhere.
+pub(crate) fn seed_of_cluster(cluster_id: &str) -> KeySeed {
+    hashed(&[b"hivemind cluster\0", cluster_id.as_bytes()])
+}
+
+fn hashed(parts: &[&[u8]]) -> KeySeed {
+    let digest = parts.iter().fold(Sha256::new(), |digest, part| digest.chain_update(part)).finalize();
     let mut seed = [0; 16];
     for (byte, of_digest) in seed.iter_mut().zip(digest) {
         *byte = of_digest;
     }
-    Ok(KeySeed::new(seed))
+    KeySeed::new(seed)
 }
 
 /// Who may read a file.

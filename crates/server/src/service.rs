@@ -8,14 +8,13 @@ mod in_force;
 pub(crate) use answer::{Answer, Code, CurrentLimit, Grant, Status};
 
 use crate::ruleset::{Extras, Ruleset};
-use crate::storage::Storage;
+use crate::storage::{SharedStore, Storage};
 use crate::telemetry::{Charged, RuleCounters, StatName, Stats};
 use arc_swap::ArcSwap;
 use decided::{Decided, only_watches, status_of};
 use hivemind_core::rules::{Resolved, Ruling};
 use hivemind_core::store::{Charge, Context, KeySeed, Mode, OnRefusal, Op, Store, Verdict};
 use hivemind_core::{Clock, Descriptor, Rules, SystemClock, Timestamp};
-use hivemind_redis::RedisStore;
 use in_force::InForce;
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
@@ -60,7 +59,7 @@ pub(crate) struct Asked<'a> {
 const KEPT_BACK: Duration = Duration::from_millis(100);
 
 /// Decides by rules. `R` is the store that nodes share, where they share one.
-pub(crate) struct Service<R = RedisStore> {
+pub(crate) struct Service<R = SharedStore> {
     in_force: ArcSwap<InForce>,
     storage: Arc<Storage<R>>,
     seed: KeySeed,

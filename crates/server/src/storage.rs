@@ -11,23 +11,24 @@ mod for_http;
 mod on_error;
 mod open;
 mod outage;
+mod shared_store;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use for_http::counting;
 pub(crate) use on_error::OnError;
-pub(crate) use open::{figures, open};
+pub(crate) use open::{Opened, figures, open};
 pub(crate) use outage::Fallbacks;
+pub(crate) use shared_store::SharedStore;
 
 use arc_swap::ArcSwapOption;
 use hivemind_core::store::{Charge, Context, LocalStore, MemoryStore, Store, StoreError, Verdicts};
-use hivemind_redis::RedisStore;
 use outage::Outage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Where counters are kept.
-pub(crate) struct Storage<R = RedisStore> {
+pub(crate) struct Storage<R = SharedStore> {
     memory: Arc<MemoryStore>,
     shared: Option<Shared<R>>,
 }

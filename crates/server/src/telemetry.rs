@@ -1,6 +1,7 @@
 //! What the service tells about itself: the reference service's counters.
 
 mod exposition;
+mod mesh_figures;
 mod rule_stats;
 mod store_figures;
 

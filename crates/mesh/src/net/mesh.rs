@@ -152,9 +152,9 @@ impl Mesh {
         self.host.store.with(|node| node.reload(fingerprint, now));
     }
 
-    /// Leaves: the next view is without this node. Serves on until what it held is given back, or until
-    /// `patience` is over; then its connections end.
-    pub async fn leave(&self, patience: Duration) {
+    /// Leaves, and serves on: the next view is without this node. Returns once what it held is given back, or
+    /// when `patience` is over; says which. From then on it is a guest of those who stay, and asks them.
+    pub async fn withdraw(&self, patience: Duration) -> bool {
         self.host.store.with(Node::leave);
         let gone = async {
             let mut ticks = every(TICK);
@@ -162,9 +162,16 @@ impl Mesh {
                 ticks.tick().await;
             }
         };
-        if timeout(patience, gone).await.is_err() && !patience.is_zero() {
+        let has_left = timeout(patience, gone).await.is_ok();
+        if !has_left && !patience.is_zero() {
             tracing::warn!("this node leaves the mesh before its peers have agreed to it");
         }
+        has_left
+    }
+
+    /// Leaves: as [`Mesh::withdraw`], and then its connections end.
+    pub async fn leave(&self, patience: Duration) {
+        self.withdraw(patience).await;
         self.host.links.list().iter().for_each(|link| link.close());
         self.host.endpoint.close(VarInt::from_u32(0), b"");
         let _ = timeout(LAST_WORDS, self.host.endpoint.wait_idle()).await;

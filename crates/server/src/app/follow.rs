@@ -29,6 +29,7 @@ pub(super) fn follow(
         let followed = RuleFiles {
             path,
             merge_domains: limiting.merge_domains,
+            mesh: shared.mesh.clone(),
             service: Arc::clone(service),
             health: Arc::clone(health),
         };
@@ -42,8 +43,14 @@ pub(super) fn follow(
         tokio::spawn(following.run());
     }
     if origin.configuration.path.is_some() {
-        let put_in_force =
-            |gateway: Arc<Gateway>| -> PutInForce { Box::new(move |routing| gateway.put_in_force(routing)) };
+        let mesh = shared.mesh.clone();
+        let put_in_force = |gateway: Arc<Gateway>| -> PutInForce {
+            Box::new(move |routing| {
+                gateway.put_in_force(routing)?;
+                mesh.iter().for_each(|mesh| mesh.gateway_is(routing));
+                Ok(())
+            })
+        };
         let loaded = Some(origin.loaded.fingerprint);
         let followed = ConfigurationFile {
             configuration: origin.configuration,

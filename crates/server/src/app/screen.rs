@@ -3,6 +3,7 @@
 use super::listeners::Listeners;
 use crate::config::Settings;
 use crate::config::gateway::Gateway;
+use crate::mesh::RunningMesh;
 use axum::serve::Listener;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -14,12 +15,12 @@ const TRY: &str =
     r#"{"domain":"demo","descriptors":[{"entries":[{"key":"remote_address","value":"203.0.113.9"}]}]}"#;
 const ANSWER: &str = r#"{"overallCode":"OK","statuses":[{"code":"OK","currentLimit":{"requestsPerUnit":10,"unit":"SECOND"},"limitRemaining":19,"durationUntilReset":"1s"}]}"#;
 
-pub(super) fn show(listeners: &Listeners, settings: &Settings) {
+pub(super) fn show(listeners: &Listeners, settings: &Settings, mesh: Option<&RunningMesh>) {
     // Nobody may be looking; the service runs all the same.
-    let _ = write(listeners, settings);
+    let _ = write(listeners, settings, mesh);
 }
 
-fn write(listeners: &Listeners, settings: &Settings) -> std::io::Result<()> {
+fn write(listeners: &Listeners, settings: &Settings, mesh: Option<&RunningMesh>) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "hivemind {}", env!("CARGO_PKG_VERSION"))?;
     if let Some(grpc) = &listeners.grpc {
@@ -33,6 +34,9 @@ fn write(listeners: &Listeners, settings: &Settings) -> std::io::Result<()> {
     }
     if let Some(redirect) = &listeners.redirect {
         writeln!(out, "  redirect to https   http://{}", redirect.local_addr()?)?;
+    }
+    if let Some(mesh) = mesh {
+        writeln!(out, "  mesh                {} as {}", mesh.address(), mesh.name())?;
     }
     let admin = listeners.admin.as_ref().map(Listener::local_addr).transpose()?;
     if let Some(admin) = admin {

@@ -4,7 +4,9 @@ use crate::app::{self, Origin};
 use crate::config::Settings;
 use crate::logging;
 use crate::reload::Configuration;
+use anyhow::Context;
 use clap::Args;
+use hivemind_core::SystemClock;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -41,6 +43,22 @@ impl Serve {
     }
 }
 
+/// By how many milliseconds this process shall read the clock wrongly: for tests of nodes whose clocks differ, and for
+/// nothing else.
+const WRONG_CLOCK: &str = "HIVEMIND_TEST_CLOCK_OFFSET_MS";
+
+fn be_wrong_by(offset: Option<&str>) -> anyhow::Result<()> {
+    let Some(offset) = offset.filter(|offset| !offset.is_empty()) else { return Ok(()) };
+    let millis: i64 = offset
+        .parse()
+        .with_context(|| format!("{WRONG_CLOCK} is a whole number of milliseconds, for tests"))?;
+    SystemClock::be_wrong_by(millis);
+    tracing::warn!(
+        "{WRONG_CLOCK} is set: this process reads the clock wrongly by {millis} ms, as tests want it"
+    );
+    Ok(())
+}
+
 /// Runs what is configured until it is told to stop.
 pub(super) fn run(settings: &Settings, origin: Origin) -> anyhow::Result<ExitCode> {
     // The gateway has a log of its own for refusals, and each is told once.
@@ -48,6 +66,7 @@ pub(super) fn run(settings: &Settings, origin: Origin) -> anyhow::Result<ExitCod
     for warning in &origin.loaded.warnings {
         tracing::warn!("{warning}");
     }
+    be_wrong_by(std::env::var(WRONG_CLOCK).ok().as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(app::run(settings, origin));
     // Whoever is still connected after the grace period is not waited for.

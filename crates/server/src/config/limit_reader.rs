@@ -118,8 +118,6 @@ fn shared<T: Copy + PartialEq>(
         return false;
     }
     *whole = Some(*chosen);
-    let cause = format!("`{key}` has no effect without a mesh");
-    reader.warning(node.span.clone(), cause, "it is for the mesh, which is not there yet");
     true
 }
 

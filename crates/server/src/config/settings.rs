@@ -8,6 +8,7 @@ pub(crate) mod gateway;
 mod kind;
 mod later;
 mod leaves;
+mod mesh;
 mod observability;
 mod places;
 mod rate_limiting;
@@ -32,6 +33,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
+pub(crate) use mesh::{Mesh, MeshFiles};
 pub(crate) use observability::{LogFormat, LogLevel, Observability};
 pub(crate) use rate_limiting::RateLimiting;
 pub(crate) use security::Security;
@@ -51,6 +53,8 @@ pub(crate) struct Settings {
     pub(crate) server: Server,
     pub(crate) rate_limiting: RateLimiting,
     pub(crate) storage: Storage,
+    /// None: limits are not shared by a mesh.
+    pub(crate) mesh: Option<Mesh>,
     pub(crate) security: Security,
     pub(crate) observability: Observability,
     /// None: no gateway runs.
@@ -185,15 +189,16 @@ fn read<'n>(reading: &mut Reading<'n>, node: &'n Node) -> Settings {
         let cause = "`server.grpc_port` is off and there is no `gateway`, so there is nothing to run";
         root.section("server").refuse("grpc_port", cause.to_owned(), "leave it out, or add a `gateway`");
     }
+    let (storage, is_mesh) = storage::read(root.section("storage"));
     let settings = Settings {
         rate_limiting: rate_limiting::read(root.section("rate_limiting")),
-        storage: storage::read(root.section("storage")),
+        storage,
+        mesh: mesh::read(&mut root, is_mesh, &server),
         security: security::read(root.section("security")),
         observability,
         gateway: gateway::read(&mut root, &server),
         server,
     };
-    later::mesh(&mut root);
     reading.report_unknown(node, "");
     settings
 }

@@ -12,9 +12,9 @@ mod tests;
 pub(crate) use request::Request as ReadRequest;
 
 use crate::service::{Asked, Service};
+use crate::storage::SharedStore;
 use hivemind_core::store::Store;
 use hivemind_core::{Clock, SystemClock, Timestamp};
-use hivemind_redis::RedisStore;
 use request::{Descriptors, MOST_DESCRIPTORS, Request};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -39,7 +39,7 @@ pub(crate) enum CallError {
 }
 
 /// The service behind its messages.
-pub(crate) struct RateLimitService<R = RedisStore>(pub(crate) Arc<Service<R>>);
+pub(crate) struct RateLimitService<R = SharedStore>(pub(crate) Arc<Service<R>>);
 
 impl<R> Clone for RateLimitService<R> {
     fn clone(&self) -> Self {

@@ -3,6 +3,7 @@
 use super::Followed;
 use crate::config::{LoadedRules, Problems, RuleTexts};
 use crate::health::Health;
+use crate::mesh::RunningMesh;
 use crate::service::Service;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,6 +13,8 @@ use std::sync::atomic::Ordering;
 pub(crate) struct RuleFiles {
     pub(crate) path: PathBuf,
     pub(crate) merge_domains: bool,
+    /// Whom to tell which rules are in force.
+    pub(crate) mesh: Option<Arc<RunningMesh>>,
     pub(crate) service: Arc<Service>,
     pub(crate) health: Arc<Health>,
 }
@@ -32,6 +35,9 @@ impl Followed for RuleFiles {
         let loaded = texts.parse(self.merge_domains)?;
         let notes = loaded.warnings.iter().map(ToString::to_string).collect();
         accepted(&self.service, &self.health, loaded);
+        if let Some(mesh) = &self.mesh {
+            self.service.with_rules(|rules| mesh.rules_are(rules));
+        }
         tracing::info!(path = %self.path.display(), "rules loaded");
         Ok(notes)
     }

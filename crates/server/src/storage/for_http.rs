@@ -1,20 +1,28 @@
 //! The same counters for the HTTP layer, which knows no rules: what is said for all holds there.
 
 use super::{OnError, Storage};
-use crate::config::Redis;
+use crate::config::Settings;
 use hivemind_core::store::KeySeed;
 use hivemind_tower::RateLimiterBuilder;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How late a mesh may notice that a time is over, on a machine that is busy.
+const SLOW_TICK: Duration = Duration::from_secs(1);
 
 /// A limiter that counts where everything else counts, and fails as everything else does.
 pub(crate) fn counting(
     builder: RateLimiterBuilder,
     storage: &Arc<Storage>,
-    redis: Option<&Redis>,
+    settings: &Settings,
     seed: KeySeed,
 ) -> RateLimiterBuilder {
-    let Some(redis) = redis else { return builder.memory_store(Arc::clone(storage.memory()), seed) };
-    // Longer than Redis may take, or the layer would give up before the storage has fallen back.
-    let builder = builder.store(Arc::clone(storage), seed).store_timeout(redis.timeout * 2);
+    // Longer than the store may take, or the layer would give up before the storage has decided otherwise.
+    let patience = match (&settings.storage.redis, &settings.mesh) {
+        (Some(redis), _) => redis.timeout * 2,
+        (None, Some(mesh)) => mesh.ask_timeout * 10 + SLOW_TICK,
+        (None, None) => return builder.memory_store(Arc::clone(storage.memory()), seed),
+    };
+    let builder = builder.store(Arc::clone(storage), seed).store_timeout(patience);
     if storage.on_error() == OnError::Closed { builder.fail_closed() } else { builder }
 }

@@ -1,9 +1,10 @@
 //! The storage that is configured: opened, waited for a moment, and followed from then on.
 
-use super::Storage;
 use super::changes::{Change, Changes};
+use super::{SharedStore, Storage};
 use crate::config::{Redis, Settings, Topology};
 use crate::health::Health;
+use crate::mesh::RunningMesh;
 use crate::secrets;
 use crate::telemetry::StoreFigures;
 use anyhow::Context;
@@ -19,15 +20,44 @@ use tokio::sync::watch;
 /// shall be counted where all others are. A server that is down says so at once.
 const WAITED_FOR: Duration = Duration::from_secs(2);
 
+/// A storage, and the node of a mesh that it is in, if it is.
+pub(crate) struct Opened {
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) mesh: Option<Arc<RunningMesh>>,
+}
+
 /// Opens what is configured.
-pub(crate) async fn open(settings: &Settings, health: &Arc<Health>) -> anyhow::Result<Arc<Storage>> {
+pub(crate) async fn open(settings: &Settings, health: &Arc<Health>) -> anyhow::Result<Opened> {
     let limiting = &settings.rate_limiting;
     let memory =
         MemoryStore::new(StoreOptions { max_keys: limiting.max_keys.get(), idle_ttl: limiting.idle_ttl });
-    let Some(redis) = &settings.storage.redis else { return Ok(Arc::new(Storage::in_memory(memory))) };
+    if let Some(mesh) = &settings.mesh {
+        let mesh = RunningMesh::start(mesh, limiting).await?;
+        // What a mesh cannot reach is decided by itself, so it is asked from the first moment on.
+        let store = Arc::new(SharedStore::Mesh(mesh.store()));
+        let storage = Arc::new(Storage::shared(store, memory, settings.storage.on_error));
+        storage.meet();
+        mesh.look(health);
+        tokio::spawn(Arc::clone(&mesh).keep_health(Arc::clone(health)));
+        return Ok(Opened { storage, mesh: Some(mesh) });
+    }
+    let storage = match &settings.storage.redis {
+        Some(redis) => open_redis(redis, memory, settings, health).await?,
+        None => Arc::new(Storage::in_memory(memory)),
+    };
+    Ok(Opened { storage, mesh: None })
+}
+
+async fn open_redis(
+    redis: &Redis,
+    memory: MemoryStore,
+    settings: &Settings,
+    health: &Arc<Health>,
+) -> anyhow::Result<Arc<Storage>> {
     let store = RedisStore::start(options(redis)?, &tokio::runtime::Handle::current());
-    let store = Arc::new(store.context("`storage.redis`")?);
+    let store = Box::new(store.context("`storage.redis`")?);
     let mut availability = store.availability();
+    let store = Arc::new(SharedStore::Redis(store));
     let storage = Arc::new(Storage::shared(store, memory, settings.storage.on_error));
     let known = availability.wait_for(|availability| *availability != Availability::Connecting);
     let _ = tokio::time::timeout(WAITED_FOR, known).await; // Whatever it is by then is told below.
@@ -172,8 +202,12 @@ impl Seen {
 /// What is counted of the shared store.
 pub(crate) fn figures(storage: &Storage) -> StoreFigures {
     let fallbacks = storage.fallbacks();
-    let Some(store) = storage.shared_store() else {
-        return StoreFigures { is_up: true, fallbacks, ..StoreFigures::default() };
+    let store = match storage.shared_store().map(AsRef::as_ref) {
+        Some(SharedStore::Redis(store)) => store,
+        // A mesh is counted apart.
+        Some(SharedStore::Mesh(_)) | None => {
+            return StoreFigures { is_up: true, fallbacks, ..StoreFigures::default() };
+        }
     };
     let figures = store.figures();
     StoreFigures {

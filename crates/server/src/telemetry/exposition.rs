@@ -3,6 +3,7 @@
 
 use super::rule_stats::{BUCKETS_US, RuleCounters, StatName, Stats};
 use super::store_figures::StoreFigures;
+use crate::mesh::MeshFigures;
 use hivemind_core::store::Occupancy;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,11 +20,17 @@ const BY_RULE: [(&str, &str, Field); 6] = [
 ];
 
 /// The whole page.
-pub(crate) fn exposition(stats: &Stats, occupancy: Occupancy, store: &StoreFigures) -> String {
+pub(crate) fn exposition(
+    stats: &Stats,
+    occupancy: Occupancy,
+    store: &StoreFigures,
+    mesh: &MeshFigures,
+) -> String {
     let mut page = String::new();
     // Writing to a string cannot fail.
     let _ = write(&mut page, stats, occupancy);
     let _ = store.write(&mut page);
+    let _ = mesh.write(&mut page);
     page
 }
 
@@ -144,13 +151,13 @@ fn labels(stat: &StatName) -> String {
     }
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Stats, StoreFigures, exposition};
+    use super::{MeshFigures, Stats, StoreFigures, exposition};
     use hivemind_core::store::{MemoryStore, StoreOptions};
     use std::collections::BTreeSet;
 
@@ -160,7 +167,8 @@ mod tests {
     #[test]
     fn every_metric_is_on_the_operators_page_with_its_type_and_no_other() {
         let occupancy = MemoryStore::new(StoreOptions::default()).occupancy();
-        let exposed = exposition(&Stats::default(), occupancy, &StoreFigures::default());
+        let exposed =
+            exposition(&Stats::default(), occupancy, &StoreFigures::default(), &MeshFigures::default());
         let types = exposed.lines().filter_map(|line| line.strip_prefix("# TYPE "));
         let exposed: BTreeSet<String> = types.map(str::to_owned).collect();
         let rows = PAGE.lines().filter_map(|line| line.strip_prefix("| `")).map(|row| row.replace('`', ""));

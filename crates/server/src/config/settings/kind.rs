@@ -110,11 +110,13 @@ pub(super) const IP: Kind<IpAddr> =
 pub(super) const LISTEN: Kind<SocketAddr> =
     Kind::text("an IP address and a port", "192.0.2.1:7946", |text| text.parse().ok());
 /// Not resolved here: a name may be there only once the pod is.
-pub(super) const HOST_PORT: Kind<()> = Kind::text("a host and a port", "peer1.example.com:7946", |text| {
-    let (host, port) = text.rsplit_once(':')?;
-    let sound = !host.is_empty() && !host.contains(char::is_whitespace);
-    (sound && port.parse::<u16>().is_ok()).then_some(())
-});
+pub(super) const HOST_PORT: Kind<String> =
+    Kind::text("a host and a port", "peer1.example.com:7946", |text| {
+        let (host, port) = text.rsplit_once(':')?;
+        let sound = !host.is_empty() && host.len() <= 255 && !host.contains(char::is_whitespace);
+        let port = port.parse::<u16>().ok().filter(|port| *port != 0);
+        (sound && port.is_some()).then(|| text.to_owned())
+    });
 pub(super) const NETWORK: Kind<String> = Kind::text("an IP network", "10.0.0.0/8", |text| {
     let (address, length) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
     let longest: u8 = if address.parse::<IpAddr>().ok()?.is_ipv4() { 32 } else { 128 };

@@ -82,29 +82,26 @@ const LONGEST_PREFIX: usize = 128;
 /// More nodes than this are found by asking one of them.
 const MOST_URLS: usize = 64;
 
-pub(super) fn read(mut section: Section<'_, '_>) -> Storage {
+/// With whether limits are shared by a mesh, which has a section of its own.
+pub(super) fn read(mut section: Section<'_, '_>) -> (Storage, bool) {
     let kind = section.choice("kind", KINDS).unwrap_or(Kind::Memory);
     let on_error = section.choice("on_error", OnError::CHOICES).unwrap_or_default();
     let redis = redis(section.section("redis"));
-    match kind {
-        Kind::Memory => {
-            if section.has("redis") {
-                let cause = "`storage.redis` has no effect while `storage.kind` is `memory`".to_owned();
-                section.warn("redis", cause, "write `kind: redis` beside it, or leave it out");
-            }
-        }
-        Kind::Mesh => {
-            let cause = "`storage.kind: mesh` is not there yet in this version".to_owned();
-            let remedy = "write `memory`: each node then counts for itself, so a limit holds per node";
-            section.refuse("kind", cause, remedy);
-        }
-        Kind::Redis if redis.urls.is_empty() && !section.section("redis").has("url") => {
-            let cause = "`storage.kind: redis` needs to know where Redis is".to_owned();
-            section.refuse("kind", cause, "add `redis: {url: redis://127.0.0.1:6379}` beside it");
-        }
-        Kind::Redis => {}
+    if kind != Kind::Redis && section.has("redis") {
+        let kind = if kind == Kind::Mesh { "mesh" } else { "memory" };
+        let cause = format!("`storage.redis` has no effect while `storage.kind` is `{kind}`");
+        section.warn("redis", cause, "write `kind: redis` beside it, or leave it out");
     }
-    Storage { redis: (kind == Kind::Redis).then_some(redis), on_error }
+    if kind == Kind::Mesh && section.has("on_error") {
+        let cause =
+            "`storage.on_error` has no effect with a mesh: there is no store that could be lost".to_owned();
+        section.warn("on_error", cause, "see `mesh.on_unreachable`, and leave it out");
+    }
+    if kind == Kind::Redis && redis.urls.is_empty() && !section.section("redis").has("url") {
+        let cause = "`storage.kind: redis` needs to know where Redis is".to_owned();
+        section.refuse("kind", cause, "add `redis: {url: redis://127.0.0.1:6379}` beside it");
+    }
+    (Storage { redis: (kind == Kind::Redis).then_some(redis), on_error }, kind == Kind::Mesh)
 }
 
 fn redis(mut section: Section<'_, '_>) -> Redis {

@@ -4,6 +4,7 @@ mod environment;
 mod errors;
 mod gateway;
 mod gateway_errors;
+mod mesh;
 mod page;
 mod properties;
 mod storage;
@@ -94,8 +95,8 @@ fn warnings(loaded: &Loaded) -> Vec<String> {
 
 #[test]
 fn without_a_file_everything_is_as_the_architecture_says() {
-    let Settings { server, rate_limiting, storage, security, observability, gateway } = defaults();
-    assert_eq!(gateway, None);
+    let Settings { server, rate_limiting, storage, mesh, security, observability, gateway } = defaults();
+    assert_eq!((gateway, mesh), (None, None));
     assert_eq!(server.grpc.unwrap().to_string(), "127.0.0.1:8081");
     assert_eq!(server.admin.unwrap().to_string(), "127.0.0.1:8080");
     assert_eq!(server.metrics.unwrap().to_string(), "127.0.0.1:9090");
@@ -128,7 +129,7 @@ fn the_sample_of_the_seed_loads_and_each_older_key_is_named_once() {
     expected.rate_limiting.max_keys = 10_000.try_into().unwrap();
     assert_eq!(loaded.settings, expected);
     let warned = [
-        ("seed:5:1", "the mesh, by which nodes share their limits, is not there yet in this version"),
+        ("seed:5:1", "`mesh` has no effect unless `storage.kind` is `mesh`"),
         ("seed:13:3", "`mesh.cache_ttl_ms` has no effect"),
         ("seed:17:3", "`rate_limiting.local_cache_size` is now `rate_limiting.max_keys`"),
         ("seed:20:3", "`observability.metrics_enabled` is now `observability.prometheus.enabled`"),
@@ -231,15 +232,10 @@ fn an_empty_file_and_empty_sections_are_the_defaults() {
 
 #[test]
 fn what_is_not_there_yet_and_does_no_harm_is_one_warning_and_changes_nothing() {
-    let mesh = "mesh: {node_id: auto, cluster_id: default, bind: 0.0.0.0:7946, advertise: auto,
-  bootstrap_peers: [peer:7946], dns: peers.local, mdns: false, gossip_interval_ms: 100, sync_interval_ms: 50,
-  max_peers: 100, ask_timeout_ms: 15, on_unreachable: share, bandwidth_limit: 10MB,
-  tls: {ca: ca.crt, cert: node.crt, key: node.key}}
-";
     let otel =
         "observability: {otel: {metrics: {exporter: both, endpoint: 'http://c:4317', protocol: http}}}";
     let decisions = "observability: {log_decisions: true}";
-    for text in [mesh, otel, decisions] {
+    for text in [otel, decisions] {
         let loaded = yaml(text).unwrap();
         assert_eq!(loaded.settings, defaults(), "{text}");
         let warnings = warnings(&loaded);

@@ -1,6 +1,6 @@
 //! The limiter of a gateway, made of its settings.
 
-use crate::config::Redis;
+use crate::config::Settings;
 use crate::config::gateway::{Clients, Forwarding, Front, Gateway, IdentityStep, LimitHeaders, LogTarget};
 use crate::storage::{Storage, counting};
 use hivemind_core::Ipv6Prefix;
@@ -32,15 +32,15 @@ pub(crate) struct Limiting {
     pub(crate) refusals: Arc<RefusalLog>,
 }
 
-/// A limiter that counts in `storage`, which others use too and sweep. `redis` is where it is shared, if it is.
+/// A limiter that counts in `storage`, which others use too and sweep.
 pub(crate) fn limiter(
     gateway: &Gateway,
     storage: &Arc<Storage>,
-    redis: Option<&Redis>,
+    settings: &Settings,
     seed: KeySeed,
 ) -> Result<Limiting, GatewayLimitsError> {
     let (builder, refusals) = builder(gateway)?;
-    Ok(Limiting { limiter: counting(builder, storage, redis, seed).build()?, refusals })
+    Ok(Limiting { limiter: counting(builder, storage, settings, seed).build()?, refusals })
 }
 
 fn builder(gateway: &Gateway) -> Result<(RateLimiterBuilder, Arc<RefusalLog>), GatewayLimitsError> {

@@ -91,7 +91,7 @@ fn a_problem_in_a_variable_names_the_variable() {
             "this key belongs elsewhere: `HIVEMIND_RATE_LIMITING__IDLE_TTL`",
         ),
         ("HIVEMIND_SERVER__HOST__X", "1", "and this is a map", "HIVEMIND_SERVER__HOST=127.0.0.1"),
-        ("HIVEMIND_STORAGE__KIND", "mesh", "`storage.kind: mesh` is not there yet", "write `memory`"),
+        ("HIVEMIND_STORAGE__KIND", "mesh", "a mesh needs certificates", "hivemind certs ca --out ca"),
         ("HIVEMIND_STORAGE__KIND", "redis", "needs to know where Redis is", "add `redis: {url: "),
         ("HIVEMIND_MESH__BOOTSTRAP_PEERS", "a:1,b", "and `b` is not", "peer1.example.com:7946"),
         ("HIVEMIND_SECURITY__GRPC_TLS__CERT", "c.pem", "TLS on the gRPC port", "leave it out"),

@@ -1,0 +1,178 @@
+//! `mesh`: nodes that share their limits with no store between them.
+
+use super::kind::{AMOUNT, BYTES, FLAG, HOST_PORT, Kind, LISTEN, MILLIS, NUMBER, PATH};
+use super::reading::Section;
+use super::server::{Server, clash};
+use crate::mesh::name::NodeName;
+use hivemind_core::OnUnreachable;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The most peers that a node can have: with itself, the members of the largest view.
+const MOST_PEERS: u32 = 127;
+/// The most peers to begin with: the others are found by asking one of them.
+const MOST_BOOTSTRAP_PEERS: usize = 256;
+/// The longest name of a mesh: it is in every first message of a connection.
+const LONGEST_CLUSTER: usize = 128;
+/// Below this, nothing but the words that hold the mesh together would go through.
+const LEAST_BANDWIDTH: u64 = 10_000;
+/// Whoever waits longer for an owner waits for a request that its caller has given up.
+const LONGEST_ASK: Duration = Duration::from_secs(10);
+/// How the files come about, in the remedy of every mistake with them.
+const TWO_LINES: &str = "make them by `hivemind certs ca --out ca` once and `hivemind certs node --ca ca --name NAME \
+                         --out NAME` for each node, and add `mesh: {tls: {ca: NAME/ca.crt, cert: NAME/node.crt, key: \
+                         NAME/node.key}}`";
+
+/// A node of a mesh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mesh {
+    /// None: found out at the start.
+    pub(crate) node_id: Option<NodeName>,
+    pub(crate) cluster_id: String,
+    pub(crate) bind: SocketAddr,
+    pub(crate) advertise: Advertise,
+    /// A host and its port each.
+    pub(crate) bootstrap_peers: Vec<String>,
+    /// A name that is looked up, with the port of those behind it where it has one.
+    pub(crate) dns: Option<String>,
+    pub(crate) mdns: bool,
+    pub(crate) gossip_interval: Duration,
+    pub(crate) sync_interval: Duration,
+    pub(crate) max_peers: usize,
+    pub(crate) ask_timeout: Duration,
+    pub(crate) on_unreachable: OnUnreachable,
+    /// Bytes in a second.
+    pub(crate) bandwidth_limit: u64,
+    pub(crate) tls: MeshFiles,
+}
+
+/// Where peers are told to call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Advertise {
+    /// None: where they see it call from.
+    pub(crate) ip: Option<IpAddr>,
+    /// None: the port that it listens at.
+    pub(crate) port: Option<u16>,
+}
+
+/// A certificate, its key, and whom it believes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MeshFiles {
+    pub(crate) ca: PathBuf,
+    pub(crate) cert: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+const NODE_ID: Kind<Option<NodeName>> = Kind::text(
+    "auto, or a name that a certificate can be for: letters, digits, `-`, `_` and `.`",
+    "node-1",
+    |text| if text == "auto" { Some(None) } else { NodeName::parse(text).ok().map(Some) },
+);
+const ADVERTISE: Kind<Advertise> =
+    Kind::text("auto, an IP address, or one with a port", "192.0.2.1:7946", |text| {
+        let is_somewhere = |ip: &IpAddr| !ip.is_unspecified();
+        match (text, text.parse::<IpAddr>(), text.parse::<SocketAddr>()) {
+            ("auto", ..) => Some(Advertise::default()),
+            (_, Ok(ip), _) => Some(Advertise { ip: Some(ip), port: None }).filter(|_| is_somewhere(&ip)),
+            (_, _, Ok(at)) if is_somewhere(&at.ip()) && at.port() != 0 => {
+                Some(Advertise { ip: Some(at.ip()), port: Some(at.port()) })
+            }
+            _ => None,
+        }
+    });
+const CLUSTER: Kind<String> = Kind::text("a text of at most 128 bytes", "shop", |text| {
+    let is_sound = !text.is_empty() && text.len() <= LONGEST_CLUSTER && !text.contains(char::is_control);
+    is_sound.then(|| text.to_owned())
+});
+/// A name alone, or with a port.
+const DNS: Kind<String> =
+    Kind::text("a DNS name, with a port or without", "hivemind-mesh.shop.svc.cluster.local:7946", |text| {
+        let (host, port) = text.rsplit_once(':').map_or((text, None), |(host, port)| (host, Some(port)));
+        let is_host = !host.is_empty() && host.len() <= 253 && !host.contains([':', '/', ' ', '\t']);
+        let is_port = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port != 0));
+        (is_host && is_port).then(|| text.to_owned())
+    });
+
+/// What is written in `mesh`; none unless limits are to be shared by one.
+pub(super) fn read(root: &mut Section<'_, '_>, is_used: bool, server: &Server) -> Option<Mesh> {
+    let mut section = root.section("mesh");
+    let why =
+        "counters are not cached; how old a peer's count may be is `rate_limiting.staleness_threshold_ms`";
+    section.superseded("cache_ttl_ms", &NUMBER, Err(why));
+    let millis = |section: &mut Section<'_, '_>, key: &str, default: u64| {
+        section.read(key, &MILLIS).unwrap_or(Duration::from_millis(default))
+    };
+    let mesh = Mesh {
+        node_id: section.read("node_id", &NODE_ID).flatten(),
+        cluster_id: section.read("cluster_id", &CLUSTER).unwrap_or_else(|| "default".to_owned()),
+        bind: section.read("bind", &LISTEN).unwrap_or((Ipv4Addr::UNSPECIFIED, 7946).into()),
+        advertise: section.read("advertise", &ADVERTISE).unwrap_or_default(),
+        bootstrap_peers: section.list("bootstrap_peers", &HOST_PORT),
+        dns: section.read("dns", &DNS),
+        mdns: section.read("mdns", &FLAG).unwrap_or(false),
+        gossip_interval: millis(&mut section, "gossip_interval_ms", 100),
+        sync_interval: millis(&mut section, "sync_interval_ms", 50),
+        max_peers: max_peers(&mut section),
+        ask_timeout: millis(&mut section, "ask_timeout_ms", 15),
+        on_unreachable: section.choice("on_unreachable", &OnUnreachable::NAMED).unwrap_or_default(),
+        bandwidth_limit: section.read("bandwidth_limit", &BYTES).unwrap_or(10_000_000),
+        tls: files(section.section("tls")),
+    };
+    if !is_used {
+        if root.has("mesh") {
+            let cause = "`mesh` has no effect unless `storage.kind` is `mesh`".to_owned();
+            root.warn("mesh", cause, "write `storage: {kind: mesh}` beside it, or leave it out");
+        }
+        return None;
+    }
+    check(root, &mesh, server);
+    Some(mesh)
+}
+
+fn max_peers(section: &mut Section<'_, '_>) -> usize {
+    let most = section.read("max_peers", &AMOUNT).map_or(100, std::num::NonZeroU32::get);
+    if most > MOST_PEERS {
+        let cause = format!("`mesh.max_peers` is at most {MOST_PEERS}");
+        section.refuse("max_peers", cause, "leave it out: it is 100 then");
+    }
+    usize::try_from(most).unwrap_or(usize::MAX)
+}
+
+fn files(mut section: Section<'_, '_>) -> MeshFiles {
+    let mut file = |key: &str| section.read(key, &PATH).unwrap_or_default();
+    MeshFiles { ca: file("ca"), cert: file("cert"), key: file("key") }
+}
+
+/// What belongs together, where the mesh is used.
+fn check(root: &mut Section<'_, '_>, mesh: &Mesh, server: &Server) {
+    let MeshFiles { ca, cert, key } = &mesh.tls;
+    let named = [("ca", ca), ("cert", cert), ("key", key)];
+    let missing: Vec<&str> =
+        named.iter().filter(|(_, path)| path.as_os_str().is_empty()).map(|(name, _)| *name).collect();
+    if !missing.is_empty() {
+        let cause = format!(
+            "a mesh needs certificates, since peers believe nobody without; missing: `mesh.tls.{}`",
+            missing.join("`, `mesh.tls.")
+        );
+        root.section("storage").refuse("kind", cause, TWO_LINES);
+    }
+    let taken = server.listeners().into_iter().find(|(_, address)| clash(*address, mesh.bind));
+    let mut section = root.section("mesh");
+    if let Some((port, _)) = taken {
+        let cause = format!("`mesh.bind` and `server.{port}` are both at port {}", mesh.bind.port());
+        section.refuse("bind", cause, "give each a port of its own");
+    }
+    if mesh.bootstrap_peers.len() > MOST_BOOTSTRAP_PEERS {
+        let cause = format!("`mesh.bootstrap_peers` has more than {MOST_BOOTSTRAP_PEERS} peers");
+        section.refuse("bootstrap_peers", cause, "a few are enough: the others are found by asking them");
+    }
+    if mesh.bandwidth_limit < LEAST_BANDWIDTH {
+        let cause = format!("`mesh.bandwidth_limit` is at least {LEAST_BANDWIDTH} B, in a second");
+        section.refuse("bandwidth_limit", cause, "leave it out: it is 10MB then");
+    }
+    if mesh.ask_timeout > LONGEST_ASK {
+        let cause = format!("`mesh.ask_timeout_ms` is at most {}", LONGEST_ASK.as_millis());
+        section.refuse("ask_timeout_ms", cause, "leave it out: it is 15 then");
+    }
+}

@@ -1,0 +1,115 @@
+//! `mesh`: what is read, what is by default, and what is warned of.
+
+use super::{SEED, toml, warnings, with_variables, yaml};
+use crate::config::Mesh;
+use hivemind_core::OnUnreachable;
+use std::time::Duration;
+
+const LEAST: &str = "{storage: {kind: mesh}, mesh: {tls: {ca: ca.crt, cert: node.crt, key: node.key}}}";
+
+fn mesh(text: &str) -> Mesh {
+    yaml(text).unwrap().settings.mesh.unwrap()
+}
+
+#[test]
+fn with_certificates_alone_everything_else_is_as_the_architecture_says() {
+    let mesh = mesh(LEAST);
+    assert_eq!(mesh.node_id, None);
+    assert_eq!(mesh.cluster_id, "default");
+    assert_eq!(mesh.bind, "0.0.0.0:7946".parse().unwrap());
+    assert_eq!((mesh.advertise.ip, mesh.advertise.port), (None, None));
+    assert_eq!((mesh.bootstrap_peers, mesh.dns, mesh.mdns), (Vec::new(), None, false));
+    assert_eq!(mesh.gossip_interval, Duration::from_millis(100));
+    assert_eq!(mesh.sync_interval, Duration::from_millis(50));
+    assert_eq!(mesh.max_peers, 100);
+    assert_eq!(mesh.ask_timeout, Duration::from_millis(15));
+    assert_eq!(mesh.on_unreachable, OnUnreachable::Share);
+    assert_eq!(mesh.bandwidth_limit, 10_000_000);
+    assert_eq!(mesh.tls.ca.to_str(), Some("ca.crt"));
+}
+
+#[test]
+fn yaml_toml_and_the_environment_say_the_same() {
+    let in_yaml = "
+storage: {kind: mesh}
+mesh:
+  node_id: shop/API-0
+  cluster_id: shop
+  bind: '[::]:7000'
+  advertise: 192.0.2.7:7001
+  bootstrap_peers: [a:7946, 'b.example.org:7946']
+  dns: mesh.shop.svc
+  mdns: true
+  sync_interval_ms: 20
+  on_unreachable: refuse
+  bandwidth_limit: 1MB
+  tls: {ca: ca.crt, cert: node.crt, key: node.key}
+";
+    let in_toml = r#"
+[storage]
+kind = "mesh"
+[mesh]
+node_id = "shop/API-0"
+cluster_id = "shop"
+bind = "[::]:7000"
+advertise = "192.0.2.7:7001"
+bootstrap_peers = ["a:7946", "b.example.org:7946"]
+dns = "mesh.shop.svc"
+mdns = true
+sync_interval_ms = 20
+on_unreachable = "refuse"
+bandwidth_limit = "1MB"
+tls = { ca = "ca.crt", cert = "node.crt", key = "node.key" }
+"#;
+    let variables = [
+        ("HIVEMIND_STORAGE__KIND", "mesh"),
+        ("HIVEMIND_MESH__NODE_ID", "shop/API-0"),
+        ("HIVEMIND_MESH__CLUSTER_ID", "shop"),
+        ("HIVEMIND_MESH__BIND", "[::]:7000"),
+        ("HIVEMIND_MESH__ADVERTISE", "192.0.2.7:7001"),
+        ("HIVEMIND_MESH__BOOTSTRAP_PEERS", "a:7946, b.example.org:7946"),
+        ("HIVEMIND_MESH__DNS", "mesh.shop.svc"),
+        ("HIVEMIND_MESH__MDNS", "true"),
+        ("HIVEMIND_MESH__SYNC_INTERVAL_MS", "20"),
+        ("HIVEMIND_MESH__ON_UNREACHABLE", "refuse"),
+        ("HIVEMIND_MESH__BANDWIDTH_LIMIT", "1MB"),
+        ("HIVEMIND_MESH__TLS__CA", "ca.crt"),
+        ("HIVEMIND_MESH__TLS__CERT", "node.crt"),
+        ("HIVEMIND_MESH__TLS__KEY", "node.key"),
+    ];
+    let settings = yaml(in_yaml).unwrap().settings;
+    assert_eq!(settings, toml(in_toml).unwrap().settings);
+    assert_eq!(settings, with_variables("", &variables).unwrap().settings);
+    let mesh = settings.mesh.unwrap();
+    assert_eq!(mesh.node_id.unwrap().as_str(), "api-0.shop.pod");
+    assert_eq!(
+        (mesh.advertise.ip.unwrap().to_string().as_str(), mesh.advertise.port),
+        ("192.0.2.7", Some(7001))
+    );
+    assert_eq!(mesh.bootstrap_peers, ["a:7946", "b.example.org:7946"]);
+}
+
+#[test]
+fn a_mesh_that_is_not_used_is_one_warning_and_no_mesh() {
+    let unused = yaml("mesh: {cluster_id: shop}").unwrap();
+    assert_eq!(unused.settings.mesh, None);
+    let told = warnings(&unused);
+    assert!(told.len() == 1 && told[0].contains("write `storage: {kind: mesh}` beside it"), "{told:?}");
+    let also = yaml(&LEAST.replace("kind: mesh", "kind: mesh, on_error: closed, redis: {url: 'redis://a'}"))
+        .unwrap();
+    let told = warnings(&also);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(
+        told[0].contains("`mesh.on_unreachable`") && told[1].contains("`storage.redis` has no effect"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn the_sample_of_the_seed_is_a_mesh_with_a_kind_and_certificates_beside_it() {
+    let files = "mesh:\n  tls: {ca: a, cert: b, key: c}";
+    let text = format!("storage: {{kind: mesh}}\n{}", SEED.replace("mesh:", files));
+    let mesh = mesh(&text);
+    assert_eq!(mesh.bootstrap_peers, ["peer1.example.com:7946", "peer2.example.com:7946"]);
+    assert_eq!((mesh.sync_interval.as_millis(), mesh.max_peers, mesh.node_id), (1_000, 100, None));
+}

@@ -1,0 +1,38 @@
+//! Peers as the API shows them.
+
+use hivemind_mesh::net::{Peer, Transport};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// All of them, in the order of their names.
+pub(super) fn shown(peers: &[Peer]) -> Value {
+    json!({"peers": peers.iter().map(shown_one).collect::<Vec<_>>()})
+}
+
+fn shown_one(peer: &Peer) -> Value {
+    json!({
+        "name": peer.name.as_str(),
+        "address": peer.address.to_string(),
+        "generation": peer.generation,
+        "state": peer.state.as_str(),
+        "member": peer.is_member,
+        "transport": peer.transport.map(Transport::as_str),
+        "rtt_ms": peer.round_trip.map(millis),
+        "clock_offset_ms": peer.clock_offset_us.map(offset),
+        "staleness_ms": peer.silence.map(millis),
+        "rights_held": peer.rights_held,
+        "bytes_in": peer.bytes_in,
+        "bytes_out": peer.bytes_out,
+        "frames_lost": peer.frames_lost,
+    })
+}
+
+fn offset(micros: i64) -> f64 {
+    let millis = millis(Duration::from_micros(micros.unsigned_abs()));
+    if micros < 0 { -millis } else { millis }
+}
+
+/// In milliseconds, to the microsecond.
+fn millis(span: Duration) -> f64 {
+    (span.as_secs_f64() * 1_000_000.0).round() / 1_000.0
+}

@@ -1,0 +1,35 @@
+//! The stores that nodes can share, behind one type: which one it is, is a branch and no allocation.
+
+use hivemind_core::store::{Charge, Context, Store, StoreError, Verdicts};
+use hivemind_mesh::net::PeerStore;
+use hivemind_redis::RedisStore;
+
+/// A store that nodes share.
+pub(crate) enum SharedStore {
+    Redis(Box<RedisStore>),
+    Mesh(PeerStore),
+}
+
+impl Store for SharedStore {
+    async fn decide(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
+        match self {
+            Self::Redis(store) => store.decide(batch, context).await,
+            Self::Mesh(store) => store.decide(batch, context).await,
+        }
+    }
+
+    #[inline]
+    fn try_decide(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+        match self {
+            Self::Redis(store) => store.try_decide(batch, context),
+            Self::Mesh(store) => store.try_decide(batch, context),
+        }
+    }
+
+    async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        match self {
+            Self::Redis(store) => store.forget(charge).await,
+            Self::Mesh(store) => store.forget(charge).await,
+        }
+    }
+}

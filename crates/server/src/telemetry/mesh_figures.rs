@@ -1,0 +1,97 @@
+//! What is counted of the mesh, as Prometheus reads it. The first names are those of the design that the
+//! mesh comes from, with `_` for its dots; a peer's label is its name, and there are as many as `max_peers`.
+
+use super::exposition::{escaped, head};
+use crate::mesh::{MeshFigures, PeerFigures};
+use std::fmt::{self, Write};
+
+type OfPeer = fn(&PeerFigures) -> Option<String>;
+
+const BY_PEER: [(&str, &str, &str, OfPeer); 5] = [
+    ("ratelimit_mesh_bytes_sent_total", "counter", "Bytes sent to a peer.", |peer| {
+        Some(peer.bytes_sent.to_string())
+    }),
+    ("ratelimit_mesh_bytes_received_total", "counter", "Bytes received from a peer.", |peer| {
+        Some(peer.bytes_received.to_string())
+    }),
+    ("hivemind_mesh_frames_lost_total", "counter", "Frames to a peer for which there was no room.", |peer| {
+        Some(peer.frames_lost.to_string())
+    }),
+    ("hivemind_mesh_round_trip_seconds", "gauge", "How long a packet takes to a peer and back.", |peer| {
+        peer.round_trip_us.map(|micros| format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000))
+    }),
+    (
+        "hivemind_mesh_clock_offset_seconds",
+        "gauge",
+        "How far a peer's clock is ahead of this node's.",
+        |peer| {
+            let seconds = |micros: i64| {
+                let (whole, part) = (micros.unsigned_abs() / 1_000_000, micros.unsigned_abs() % 1_000_000);
+                format!("{}{whole}.{part:06}", if micros < 0 { "-" } else { "" })
+            };
+            peer.clock_offset_us.map(seconds)
+        },
+    ),
+];
+
+impl MeshFigures {
+    pub(super) fn write(&self, page: &mut String) -> fmt::Result {
+        let active = self.peers.iter().filter(|peer| peer.is_active).count() as u64;
+        for (name, kind, help, value) in [
+            ("ratelimit_mesh_peers_active", "gauge", "Peers that are alive.", active),
+            (
+                "hivemind_mesh_members",
+                "gauge",
+                "Members of the newest view, this node included.",
+                self.members,
+            ),
+            ("hivemind_mesh_keys", "gauge", "Counters that are shared.", self.keys),
+            (
+                "hivemind_mesh_overadmission_total",
+                "counter",
+                "Admitted above a limit, reckoned from merged counters when its window was over.",
+                self.overadmission,
+            ),
+            (
+                "hivemind_mesh_beyond_rights_total",
+                "counter",
+                "Admitted past the rights held, because an owner could not be reached.",
+                self.beyond_rights,
+            ),
+            (
+                "hivemind_mesh_overlaps_total",
+                "counter",
+                "Times that two views were found for the same windows.",
+                self.overlaps,
+            ),
+            (
+                "hivemind_mesh_unshared_total",
+                "counter",
+                "Decisions made alone because too many counters were shared.",
+                self.unshared,
+            ),
+            ("hivemind_mesh_unreadable_total", "counter", "Frames that could not be read.", self.unreadable),
+            (
+                "hivemind_mesh_callers_refused_total",
+                "counter",
+                "Callers at the mesh port that were no peers.",
+                self.callers_refused,
+            ),
+        ] {
+            head(page, name, kind, help)?;
+            writeln!(page, "{name} {value}")?;
+        }
+        for (name, kind, help, value) in BY_PEER {
+            head(page, name, kind, help)?;
+            for peer in &self.peers {
+                if let Some(value) = value(peer) {
+                    writeln!(page, "{name}{{peer_id=\"{}\"}} {value}", escaped(&peer.name))?;
+                }
+            }
+        }
+        let (expiry, help) =
+            ("hivemind_mesh_certificate_expiry_seconds", "When this node's certificate ends.");
+        head(page, expiry, "gauge", help)?;
+        self.certificate_expiry.map_or(Ok(()), |moment| writeln!(page, "{expiry} {moment}"))
+    }
+}
