@@ -6,7 +6,7 @@ use crate::load::{Deal, Load};
 use crate::moment::{SECOND, now, window};
 use crate::owners::owner;
 use crate::rules::{FAST, OFFERED, RULES, most_of_a_small_limit, no_window_is_above_the_limit};
-use crate::small_limits::{admitted_of_each, exactly_the_first_pass};
+use crate::small_limits::{admitted_of_each, next_minute, no_more_than_the_first_pass};
 use crate::tally::{Tally, Window};
 
 /// Whole windows after one moment and before another.
@@ -24,6 +24,8 @@ pub(crate) fn until_whole(tally: &Tally, from: u64) -> Option<u64> {
 }
 
 async fn nodes_die_and_come_back(count: usize, dead: &[usize], fleet: &mut Fleet, what: &str) {
+    // A minute that began before the nodes had a view together is the founder's.
+    next_minute().await;
     let load = Load::start(fleet, Deal::Uniform, OFFERED, "fast=v");
     load.windows(3).await;
     let died = window(now(), SECOND);
@@ -52,7 +54,7 @@ async fn nodes_die_and_come_back(count: usize, dead: &[usize], fleet: &mut Fleet
     assert!(recovered.is_some_and(|windows| windows <= 12), "{}", tally.shown());
     let most = most_of_a_small_limit(5, count as u64);
     assert!(small.iter().all(|&admitted| admitted >= 1 && admitted <= most), "{small:?}, at most {most}");
-    exactly_the_first_pass(fleet, &format!("after-{what}")).await;
+    no_more_than_the_first_pass(fleet, &format!("after-{what}")).await;
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use crate::load::{Deal, Load};
 use crate::moment::{SECOND, now, window};
 use crate::network::Drop;
 use crate::rules::{FAST, OFFERED, RULES, most_of_a_small_limit, no_window_is_above_the_limit, percent_admitted};
-use crate::small_limits::{admitted_of_each, exactly_the_first_pass};
+use crate::small_limits::{admitted_of_each, exactly_the_first_pass, next_minute};
 use crate::support::within;
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ async fn until_alive(fleet: &Fleet, index: usize, count: usize) {
 /// What is dropped, for a while, under load.
 async fn dropping(fleet: &Fleet, what: &str, drops: &[Drop], loses: Option<(usize, usize)>) {
     let count = fleet.nodes.len() as u64;
+    next_minute().await;
     let load = Load::start(fleet, Deal::Uniform, OFFERED, "fast=v");
     load.windows(2).await;
     fleet.network().only(drops).await;
@@ -54,7 +55,7 @@ async fn dropping(fleet: &Fleet, what: &str, drops: &[Drop], loses: Option<(usiz
 
 #[tokio::test]
 async fn a_network_cut_in_half_and_healed_multiplies_nothing() {
-    let Some(fleet) = Plan::new(4, RULES).in_namespaces().start().await else { return };
+    let Some(fleet) = Plan::new(4, RULES).patient().in_namespaces().start().await else { return };
     let (ones, others) = (vec![0, 1], vec![2, 3]);
     let drops = [Drop::OneWay(ones.clone(), others.clone()), Drop::OneWay(others, ones)];
     dropping(&fleet, "cut", &drops, Some((0, 1))).await;
@@ -62,13 +63,13 @@ async fn a_network_cut_in_half_and_healed_multiplies_nothing() {
 
 #[tokio::test]
 async fn a_node_that_hears_and_is_not_heard_keeps_its_share_and_no_more() {
-    let Some(fleet) = Plan::new(3, RULES).in_namespaces().start().await else { return };
+    let Some(fleet) = Plan::new(3, RULES).patient().in_namespaces().start().await else { return };
     dropping(&fleet, "one-way", &[Drop::OneWay(vec![0], vec![1, 2])], Some((1, 1))).await;
 }
 
 #[tokio::test]
 async fn a_fifth_of_all_packets_is_lost_and_no_window_is_above_the_limit() {
-    let Some(fleet) = Plan::new(3, RULES).in_namespaces().start().await else { return };
+    let Some(fleet) = Plan::new(3, RULES).patient().in_namespaces().start().await else { return };
     dropping(&fleet, "loss", &[Drop::Percent(20)], None).await;
 }
 
@@ -90,7 +91,7 @@ async fn nodes_that_are_100_ms_apart_share_a_limit_without_exceeding_it() {
 
 #[tokio::test]
 async fn where_datagrams_are_blocked_the_mesh_speaks_tcp_and_holds_the_same() {
-    let plan = Plan::new(3, RULES).in_namespaces();
+    let plan = Plan::new(3, RULES).patient().in_namespaces();
     let Some(mut fleet) = plan.prepare().await else { return };
     fleet.network().only(&[Drop::Udp]).await;
     for index in 0..3 {

@@ -58,6 +58,12 @@ impl Plan {
         self
     }
 
+    /// An owner is waited for longer than by default, because many tests share the machine: for those of what is exact,
+    /// where nothing shall be decided by a time-out.
+    pub(crate) fn patient(self) -> Self {
+        self.with("ask_timeout_ms", json!(400))
+    }
+
     /// With a setting below `mesh`.
     pub(crate) fn with(mut self, key: &str, value: Value) -> Self {
         self.mesh[key] = value;

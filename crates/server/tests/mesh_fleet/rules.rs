@@ -35,14 +35,14 @@ pub(crate) fn no_window_is_above_the_limit(tally: &Tally) {
     }
 }
 
-/// What could have been admitted in these windows: what was offered, at most the limit.
-pub(crate) fn admissible(tally: &Tally) -> u64 {
-    tally.windows().values().map(|window| (window.offered - window.failed).min(FAST)).sum()
-}
-
-/// The share of that which was admitted, of a hundred.
+/// The share that was admitted of what could have been: in each window what was offered, at most the limit. Of a
+/// hundred.
 pub(crate) fn percent_admitted(tally: &Tally) -> f64 {
-    let (admitted, admissible) = (tally.admitted(), admissible(tally));
+    let (mut admitted, mut admissible) = (0, 0);
+    for window in tally.windows().values() {
+        admitted += (window.admitted + window.late).min(FAST);
+        admissible += (window.offered - window.failed).min(FAST);
+    }
     #[expect(clippy::cast_precision_loss, reason = "some thousands")]
     let share = admitted as f64 / admissible as f64;
     share * 100.0

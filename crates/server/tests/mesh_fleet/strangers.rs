@@ -36,7 +36,7 @@ async fn is_undisturbed(fleet: &Fleet, tail: &str) {
 // Seen failing on: a node that asks its callers for no certificate.
 #[tokio::test]
 async fn whoever_has_no_certificate_a_foreign_one_or_an_expired_one_is_told_nothing() {
-    let fleet = Plan::new(3, RULES).start().await.unwrap();
+    let fleet = Plan::new(3, RULES).patient().start().await.unwrap();
     let (node, name) = (fleet.nodes[0].mesh, "node-0");
     let foreign = Authority::new("The CA of a fleet"); // Even if it calls itself the same.
     let callers = [
@@ -92,14 +92,14 @@ async fn shares_nothing(fleet: &Fleet, mut stranger: Node, tail: &str) {
 
 #[tokio::test]
 async fn a_node_of_the_right_ca_and_another_mesh_shares_nothing() {
-    let fleet = Plan::new(3, RULES).start().await.unwrap();
+    let fleet = Plan::new(3, RULES).patient().start().await.unwrap();
     let stranger = stranger(&fleet, "stranger", "node-9", "another", &fleet.authority);
     shares_nothing(&fleet, stranger, "another").await;
 }
 
 #[tokio::test]
 async fn a_node_of_a_foreign_ca_shares_nothing_even_under_a_members_name() {
-    let fleet = Plan::new(3, RULES).start().await.unwrap();
+    let fleet = Plan::new(3, RULES).patient().start().await.unwrap();
     let foreign = Authority::new("The CA of a fleet");
     let stranger = stranger(&fleet, "stranger", "node-1", "fleet", &foreign);
     shares_nothing(&fleet, stranger, "foreign").await;
