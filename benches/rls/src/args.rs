@@ -13,6 +13,7 @@ latency in microseconds. Ends after --n requests or --seconds, whichever is firs
 
   --conns 4 --streams 32   connections, and calls at a time on each (http: always 1)
   --keys 1                 distinct values of the key, sent in turn
+  --values FILE            these values in their place, one a line, sent in turn
   --n 100000               the most requests
   --seconds 60             the most seconds
   --threads 1              threads, each with its share of connections, requests and rate
@@ -42,6 +43,8 @@ pub struct Args {
     pub streams: usize,
     /// Distinct values of the key.
     pub keys: u64,
+    /// The values themselves, where they are given.
+    pub values: Vec<String>,
     /// The most requests of this thread.
     pub n: u64,
     /// The most time.
@@ -79,6 +82,7 @@ impl Args {
             conns: number("conns", &text("conns", "4"))?,
             streams: if protocol == "http" { 1 } else { number("streams", &streams)? },
             keys: number("keys", &text("keys", "1"))?,
+            values: lines(&text("values", ""))?,
             n: number("n", &text("n", "100000"))?,
             time: Duration::from_secs(number("seconds", &text("seconds", "60"))?),
             rate: if rate.is_empty() { None } else { Some(number::<f64>("rate", &rate)?) },
@@ -114,8 +118,21 @@ impl Args {
     #[must_use]
     pub fn value(&self, index: u64) -> String {
         let index = index * self.threads as u64 + self.thread as u64;
+        let given = usize::try_from(index).ok().and_then(|index| index.checked_rem(self.values.len()));
+        if let Some(value) = given.and_then(|index| self.values.get(index)) {
+            return value.clone();
+        }
         format!("{:016x}", (index % self.keys).wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
+}
+
+/// The lines of a file; none if none is named.
+fn lines(file: &str) -> Result<Vec<String>, String> {
+    if file.is_empty() {
+        return Ok(Vec::new());
+    }
+    let text = std::fs::read_to_string(file).map_err(|why| format!("--values: {file}: {why}"))?;
+    Ok(text.lines().map(str::to_owned).collect())
 }
 
 fn number<T: FromStr>(name: &str, text: &str) -> Result<T, String> {

@@ -155,6 +155,9 @@ pub struct Node {
     version: u64,
     /// What was admitted past the rights held, as `on_unreachable` allows.
     beyond_rights: u64,
+    /// Asks that were sent to owners, and decisions that waited.
+    asked: u64,
+    waited: u64,
     unreadable: u64,
     /// A larger number than this run's that peers know under its name.
     outdated_by: Option<Generation>,
@@ -196,6 +199,8 @@ impl Node {
             upheavals: 0,
             version: 0,
             beyond_rights: 0,
+            asked: 0,
+            waited: 0,
             unreadable: 0,
             outdated_by: None,
             renewed: false,
@@ -307,6 +312,8 @@ impl Node {
             unshared: self.shelf.unshared,
             beyond_rights: self.beyond_rights,
             overadmission: self.shelf.overadmission,
+            asked: self.asked,
+            waited: self.waited,
             unreadable: self.unreadable,
             is_in_doubt: self.council.is_in_doubt(now),
             outdated_by: self.outdated_by,
@@ -375,6 +382,10 @@ pub struct Standing {
     pub beyond_rights: u64,
     /// What was admitted above limits, of windows that are over and were this node's, as far as members told it.
     pub overadmission: u64,
+    /// Asks that this node sent to owners of counters.
+    pub asked: u64,
+    /// Decisions that had to wait: for an owner that was asked, or for rights that this owner recalled.
+    pub waited: u64,
     /// Frames that could not be read.
     pub unreadable: u64,
     /// Whether it consented to a view whose fence has passed and cannot hear what became of it, so that it

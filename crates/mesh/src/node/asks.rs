@@ -105,6 +105,7 @@ impl Node {
         let (key, tag) = (counter.key, counter.tag);
         let ask = Ask { id, key, tag, kind, least, spends, serial, to, sent: now, tickets };
         self.asks.insert(id, ask);
+        self.asked = self.asked.saturating_add(1);
         Some(id)
     }
 

@@ -61,6 +61,7 @@ impl Node {
         match self.attempt(ticket, &owed, context, &Stage::Fresh, Try::Ask) {
             Attempt::Done(verdicts) => Decided::Now(verdicts),
             Attempt::Wait(stage) => {
+                self.waited = self.waited.saturating_add(1);
                 let timeout = context.now.saturating_add(self.options.ask_timeout);
                 let until = context.deadline.map_or(timeout, |deadline| deadline.min(timeout));
                 self.waiting.insert(ticket, Waiting { batch: owed.into_vec(), context, until, stage });

@@ -9,6 +9,9 @@ pub(crate) struct MeshFigures {
     pub(crate) keys: u64,
     pub(crate) unshared: u64,
     pub(crate) beyond_rights: u64,
+    /// Asks that were sent to owners, and decisions that waited.
+    pub(crate) asks: u64,
+    pub(crate) waited: u64,
     pub(crate) overadmission: u64,
     pub(crate) overlaps: u64,
     pub(crate) unreadable: u64,

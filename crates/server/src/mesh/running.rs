@@ -149,6 +149,8 @@ impl RunningMesh {
             keys: standing.keys as u64,
             unshared: standing.unshared,
             beyond_rights: standing.beyond_rights,
+            asks: standing.asked,
+            waited: standing.waited,
             overadmission: standing.overadmission,
             overlaps: standing.overlaps,
             unreadable: standing.unreadable,

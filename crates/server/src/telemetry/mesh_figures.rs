@@ -63,6 +63,13 @@ impl MeshFigures {
                 "Admitted past the rights held, because an owner could not be reached.",
                 self.beyond_rights,
             ),
+            ("hivemind_mesh_asks_total", "counter", "Asks sent to owners of counters.", self.asks),
+            (
+                "hivemind_mesh_waited_total",
+                "counter",
+                "Decisions that waited for an owner, or for rights that were recalled.",
+                self.waited,
+            ),
             (
                 "hivemind_mesh_overlaps_total",
                 "counter",

@@ -1,0 +1,104 @@
+"""How long the answers of a mesh take, and what a call costs one node of it."""
+import re
+import subprocess
+import sys
+import threading
+import time
+
+from bench.process import Broken
+
+from .fleet import Fleet
+from .loads import loads
+
+RATE = 10_000
+# Requests that ask an owner, at the first node.
+ASKS = 200
+BOUNDS = {"p50": 1, "p95": 5, "p99": 10}
+
+
+def strangers(fleet, node, count):
+    """Values of the rule `few` that this node does not own: it asks for the first request of a second."""
+    found, number = [], 0
+    while len(found) < count:
+        value = f"v{number}"
+        number += 1
+        before = fleet.metric(node, "hivemind_mesh_asks_total")
+        fleet.ask(node, "few", value)
+        if fleet.metric(node, "hivemind_mesh_asks_total") > before:
+            found.append(value)
+        if number > 10 * count:
+            raise Broken("the node never asks")
+    return found
+
+
+def open_loop(run):
+    rows = []
+    with Fleet(run, "open", 3) as fleet:
+        time.sleep(3)
+        # Each comes again after more than a second, so that nothing of the last one is held.
+        asked = strangers(fleet, fleet.nodes[0], ASKS * 2)
+        values = fleet.folder / "values"
+        values.write_text("\n".join(asked))
+        loads(fleet.nodes, rate=RATE / 3, n=RATE, seconds=5, key="hot", keys=10_000)  # To warm up.
+        before = fleet.metric(fleet.nodes[0], "hivemind_mesh_asks_total")
+        asking = []
+        client = threading.Thread(target=lambda: asking.extend(loads(
+            fleet.nodes[:1], rate=ASKS, n=ASKS * run.seconds, seconds=run.seconds, key="few", values=values, conns=1,
+            streams=32)))
+        client.start()
+        held = loads(fleet.nodes, rate=(RATE - ASKS) / 3, n=RATE * run.seconds // 3, seconds=run.seconds, key="hot",
+                     keys=10_000)
+        client.join()
+        asks = fleet.metric(fleet.nodes[0], "hivemind_mesh_asks_total") - before
+    if not asking:
+        raise Broken("the client that asks did not work")
+    worst = {field: max(result[field] for result in held) for field in ("rps", "p50", "p95", "p99", "p999")}
+    done = sum(result["rps"] for result in held)
+    rows.append(("those that hold their rights, the slowest of three nodes", f"{done:,.0f}", *shown(worst)))
+    rows.append((f"those that asked an owner ({asks:.0f} asks for {asking[0]['n']} requests)", f"{asking[0]['rps']:,.0f}",
+                 *shown(asking[0])))
+    run.report.table("Open loop at three nodes", ("what", "requests/s", "p50 ms", "p95 ms", "p99 ms", "p99.9 ms"), rows,
+                     f"{RATE:,} requests/s in all for {run.seconds} s, latency from when a request was due; four clients and "
+                     "three nodes share the cores.")
+    for what, result in (("held", worst), ("asked", asking[0])):
+        values = {field: result[field] / 1e3 for field in BOUNDS}
+        run.report.target("mesh", f"open loop, {RATE:,}/s, {what}: p50 / p95 / p99", "<= 1 / 5 / 10 ms",
+                          " / ".join(f"{value:.2f}" for value in values.values()) + " ms",
+                          all(values[field] <= bound for field, bound in BOUNDS.items()))
+
+
+def shown(result):
+    return [f"{result[field] / 1e3:.2f}" for field in ("p50", "p95", "p99", "p999")]
+
+
+def floor(run):
+    """One node alone and one of three, by the script that the target names, in turns."""
+    if not run.measure.is_file():
+        raise Broken(f"no {run.measure}: say by --measure where it is")
+    if not (run.measure.parent / "target" / "release" / "loadgen").is_file():
+        subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=run.measure.parent, check=True)
+    with Fleet(run, "off", 1, mesh=False) as off, Fleet(run, "on", 3) as on:
+        time.sleep(3)
+        servers = {"mesh off": off.nodes[0], "mesh on, one of three": on.nodes[1]}
+        found = {name: [] for name in servers}
+        for _ in range(2 if run.quick else 3):
+            for name, node in servers.items():
+                found[name].append(by_floor(run, node))
+    rows = []
+    for name, samples in found.items():
+        cpu, ratio = (sorted(part)[len(samples) // 2] for part in zip(*samples))
+        rows.append((name, f"{cpu:.1f}", f"{ratio:.2f}"))
+    ratios = [b[1] / a[1] for a, b in zip(*found.values())]
+    dearer = sorted(ratios)[len(ratios) // 2]
+    run.report.table("One node's CPU of a call", ("server", "CPU µs/request", "CPU / ref_h2"), rows,
+                     "By floor/measure.py, one hot key, 4 x 32; medians of runs that took turns.")
+    run.report.target("mesh", "CPU of a call with the mesh on / off", "<= 1.3", f"{dearer:.2f}", dearer <= 1.3)
+
+
+def by_floor(run, node):
+    out = subprocess.run([sys.executable, run.measure, "--pid", str(node.pid), "--addr", node.addr, "--domain", "bench",
+                          "--key", "hot", "--rounds", "3", "--n", str(run.n // 2)], capture_output=True, text=True)
+    if out.returncode:
+        raise Broken(f"measure.py: {out.stderr.strip()}")
+    line = re.search(r"^server +cpu +([\d.]+).*cpu/ref_h2 ([\d.]+)", out.stdout, re.M)
+    return float(line[1]), float(line[2])

@@ -1,0 +1,56 @@
+//! Fleets of real nodes that share limits with no store: real processes, real certificates, real
+//! networks that are cut, lose and delay. Every test waits for events, or for a window's edge,
+//! under a deadline.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails, and one that measures says what it measured"
+)]
+
+#[expect(dead_code, reason = "nothing here reads descriptions of messages")]
+#[path = "../../src/proto.rs"]
+mod proto;
+#[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
+#[path = "../serve/support/mod.rs"]
+mod support;
+
+// The Envoy of tests/envoy, and the little HTTP that it is asked with.
+#[path = "../envoy/bootstrap.rs"]
+mod bootstrap;
+#[path = "../envoy/deadline.rs"]
+mod deadline;
+#[expect(dead_code, reason = "as of tests/envoy")]
+#[path = "../envoy/http.rs"]
+mod http;
+#[path = "../envoy/process.rs"]
+mod process;
+#[expect(dead_code, reason = "as of tests/envoy")]
+#[path = "../envoy/proxy.rs"]
+mod proxy;
+#[path = "../envoy/upstream.rs"]
+mod upstream;
+
+mod agreement;
+mod authority;
+mod callers;
+mod clocks;
+mod crashes;
+mod cuts;
+mod delay;
+mod envoys;
+mod fleet;
+mod floods;
+mod harness;
+mod load;
+mod moment;
+mod network;
+mod node;
+mod owners;
+mod rules;
+mod small_limits;
+mod strangers;
+mod tally;

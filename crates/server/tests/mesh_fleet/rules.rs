@@ -1,0 +1,49 @@
+//! The rules that all fleets have, and promises of them in numbers.
+
+use crate::tally::Tally;
+
+/// Limits of a thousand a second, of a few a minute, and one that nobody reaches.
+pub(crate) const RULES: &str = "
+- {key: fast, rate_limit: {unit: second, requests_per_unit: 1000}}
+- {key: five, rate_limit: {unit: minute, requests_per_unit: 5}}
+- {key: ten, rate_limit: {unit: minute, requests_per_unit: 10}}
+- {key: few, rate_limit: {unit: second, requests_per_unit: 2}}
+- {key: wide, rate_limit: {unit: day, requests_per_unit: 4000000000}}
+";
+
+/// The limit of `fast`.
+pub(crate) const FAST: u64 = 1_000;
+/// Three times as much.
+pub(crate) const OFFERED: u32 = 3_000;
+
+/// The most that a small limit may admit while its owner cannot be reached: a share for each of the others.
+pub(crate) fn most_of_a_small_limit(limit: u64, members: u64) -> u64 {
+    limit + (members - 1) * limit.div_ceil(members)
+}
+
+/// Whether there is time for more.
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("HIVEMIND_LONG").is_some_and(|value| value == "1")
+}
+
+/// No window admitted more than the limit of `fast`. What came after an edge is of this window or of the next, in
+/// which nothing was sent: so it is no more than a limit, too.
+pub(crate) fn no_window_is_above_the_limit(tally: &Tally) {
+    for (number, window) in tally.windows() {
+        assert!(window.admitted <= FAST, "window {number} is above {FAST}: {window:?} in {}", tally.shown());
+        assert!(window.late <= FAST, "window {number}: {window:?} in {}", tally.shown());
+    }
+}
+
+/// The share that was admitted of what could have been: in each window what was offered, at most the limit. Of a
+/// hundred.
+pub(crate) fn percent_admitted(tally: &Tally) -> f64 {
+    let (mut admitted, mut admissible) = (0, 0);
+    for window in tally.windows().values() {
+        admitted += (window.admitted + window.late).min(FAST);
+        admissible += (window.offered - window.failed).min(FAST);
+    }
+    #[expect(clippy::cast_precision_loss, reason = "some thousands")]
+    let share = admitted as f64 / admissible as f64;
+    share * 100.0
+}
