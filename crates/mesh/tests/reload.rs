@@ -101,7 +101,9 @@ fn an_owner_that_does_not_know_its_limit_lends_nothing_that_others_may_have_begu
     let key = three.key(1);
     three.pass(1_000);
     let now = three.now;
-    [0, 2].into_iter().for_each(|node: usize| three.nodes[node].reload(7, now));
+    for node in [0, 2] {
+        three.nodes[node].reload(7, now);
+    }
     three.pass(60_000);
     let old = (0..40)
         .filter(|_| three.decide(1, &[spend(key, &minute(29))], OnRefusal::CountNone).0.committed)
