@@ -6,8 +6,8 @@
 //! ```
 
 use crate::{Carrier, Lane, MeshOptions, MeshStore, Node, NodeId};
-use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing, Store};
-use hivemind_core::{Cost, Limit, Period, Timestamp};
+use hivemind_core::store::{Charge, Context, Key, Parts, Store};
+use hivemind_core::{Limit, Period, Timestamp};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -43,6 +43,9 @@ fn spend(store: &MeshStore<Nobody>, keys: &[Key], limit: &Limit, millis: u64) ->
     store.try_decide(&charges, Context::at(at(millis))).is_some_and(|verdicts| verdicts.committed)
 }
 
+// Seen failing on: a book that is opened without what was spent on its slip; a slip that is made anew while a batch is
+// tried; a slip that stays good after it was written up; a held decision that lets go of its lock between reading and
+// writing.
 #[test]
 fn a_batch_and_a_held_decision_never_take_one_right_both() {
     for limit in [Limit::fixed_window(3, Period::DAY), Limit::sliding_window(3, Period::DAY)] {
@@ -59,6 +62,8 @@ fn a_batch_and_a_held_decision_never_take_one_right_both() {
     }
 }
 
+// Seen failing on: a book that is opened without what was spent on its slip. A sweep that does not write slips up was tried
+// too, and nothing failed: whoever opens the book next does.
 #[test]
 fn what_is_spent_while_the_node_sweeps_is_not_lost() {
     let limit = Limit::fixed_window(3, Period::DAY);

@@ -7,13 +7,13 @@ use hivemind_mesh::{Decided, MeshOptions, Node, NodeId, Output};
 
 /// Three nodes over a network that may lose and repeat, and then delivers in any order.
 pub(crate) struct Three {
-    nodes: Vec<Node>,
+    pub(crate) nodes: Vec<Node>,
     mail: Vec<(NodeId, NodeId, Vec<u8>)>,
     random: Random,
     /// Lost and repeated, of a thousand. With neither, frames come at once and in order.
     pub(crate) loss: u64,
     pub(crate) twice: u64,
-    now: Timestamp,
+    pub(crate) now: Timestamp,
 }
 
 impl Three {
