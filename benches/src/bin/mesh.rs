@@ -44,7 +44,8 @@ fn decisions() {
     let sliding = Limit::sliding_window(u32::MAX, Period::DAY);
     let bucket = contenders::bucket(1_000, Period::SECOND, contenders::PLENTY);
     let now = SystemClock.now();
-    let options = MeshOptions::default();
+    // A few more than the 100,000 of the many: counters past the cap would be decided on the long way.
+    let options = MeshOptions { max_keys: 101_000, ..MeshOptions::default() };
     let stores: Vec<_> =
         seated(3, &options, now).into_iter().map(|node| MeshStore::new(node, Nobody)).collect();
     let memory = MemoryStore::new(StoreOptions::default());

@@ -146,6 +146,7 @@ impl TokenBucket {
     ///
     /// # Errors
     /// If `burst` is zero or above [`TokenBucket::MAX_BURST`].
+    #[inline]
     pub fn with_burst(self, burst: u32) -> Result<Self, LimitError> {
         let capacity = NonZeroU32::new(burst).ok_or(LimitError::ZeroBurst)?;
         if burst > Self::MAX_BURST {
