@@ -94,7 +94,9 @@ impl Host {
                 known.reached_by(address, session.transport());
             }
             Err(Refusal::Itself) => lock(&self.dialer).answered_by(address, self.name.clone(), now, true),
-            Err(_) => lock(&self.dialer).failed(address, now),
+            Err(_) => {
+                lock(&self.dialer).failed(address, now);
+            }
         }
         match called {
             Ok(session) => self.serve(session).await,

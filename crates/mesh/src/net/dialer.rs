@@ -74,7 +74,8 @@ impl Dialer {
         if self.tried.get(&address).is_some_and(|tried| tried.by_tcp) { SHORT_START } else { HEAD_START }
     }
 
-    pub(super) fn failed(&mut self, address: SocketAddr, now: Timestamp) {
+    /// Says how often that has happened in a row.
+    pub(super) fn failed(&mut self, address: SocketAddr, now: Timestamp) -> u32 {
         let tried = self.tried.entry(address).or_default();
         tried.failures = tried.failures.saturating_add(1);
         let wait = SOONEST.saturating_mul(1 << tried.failures.min(10)).min(LATEST);
@@ -83,6 +84,7 @@ impl Dialer {
         // Between a half and the whole of it.
         let share = u32::try_from(hasher.finish() % 512).unwrap_or(0) + 512;
         (tried.next, tried.is_under_way) = (now.saturating_add(wait * share / 1_024), false);
+        tried.failures
     }
 
     /// A peer that is reached by TCP is still not reached by datagrams. They are tried later and later.

@@ -60,7 +60,7 @@ impl Door {
         self.refused.load(Relaxed)
     }
 
-    fn refuse(&self) {
+    pub(super) fn refuse(&self) {
         self.refused.fetch_add(1, Relaxed);
     }
 }
@@ -70,7 +70,7 @@ impl Host {
     fn place(&self, places: &Arc<Semaphore>, remote: SocketAddr) -> Option<OwnedSemaphorePermit> {
         let place = |places: &Arc<Semaphore>| Arc::clone(places).try_acquire_owned().ok();
         place(places).or_else(|| {
-            let is_known = lock(&self.roster).has_at(remote.ip());
+            let is_known = lock(&self.roster).has_at(remote.ip().to_canonical());
             place(&self.door.acquaintances).filter(|_| is_known)
         })
     }

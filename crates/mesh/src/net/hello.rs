@@ -29,7 +29,8 @@ pub(super) struct Hello {
 impl Hello {
     /// Where its speaker can be called, who called from `remote`.
     pub(super) fn reachable_at(&self, remote: SocketAddr) -> SocketAddr {
-        SocketAddr::new(self.address.unwrap_or(remote.ip()), self.port)
+        // A socket for both families shows addresses of the older one in the dress of the newer.
+        SocketAddr::new(self.address.unwrap_or(remote.ip().to_canonical()), self.port)
     }
 
     pub(super) fn write(&self) -> Vec<u8> {

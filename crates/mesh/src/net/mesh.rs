@@ -131,7 +131,7 @@ impl Mesh {
         self.host.peers()
     }
 
-    /// Callers that were refused: without a certificate, with one of another CA, of another mesh, or too slow.
+    /// Callers that were refused: without a certificate, with one of another CA, of another mesh, too slow, or too many.
     #[must_use]
     pub fn callers_refused(&self) -> u64 {
         self.host.door.refused()

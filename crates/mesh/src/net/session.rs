@@ -13,6 +13,10 @@ use rustls::pki_types::CertificateDer;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// A connection that ends so soon was none.
+const SHORT: Duration = Duration::from_millis(200);
 
 /// A connection on which both sides have said who they are.
 pub(super) struct Session {
@@ -50,10 +54,13 @@ impl Host {
             Admission::Admitted => {}
             Admission::Redundant => return close(quic.as_ref()),
             Admission::Full => {
-                tracing::warn!(
-                    peer = %member.id, %address,
-                    "there are more peers than `mesh.max_peers`: this one is left out"
-                );
+                self.door.refuse();
+                if lock(&self.dialer).failed(remote, now) == 1 {
+                    tracing::warn!(
+                        peer = %member.id, %address,
+                        "there are more peers than `mesh.max_peers`: this one is left out"
+                    );
+                }
                 return close(quic.as_ref());
             }
         }
@@ -74,7 +81,9 @@ impl Host {
         };
         let ended = link.run(streams, queues, hear).await;
         close(quic.as_ref());
-        if !is_greeted.into_inner() {
+        // Whoever lets this node in and shows it out at once is not called again at once.
+        let was_short = self.clock.now().since(now) < SHORT;
+        if began == Began::Here && (was_short || !is_greeted.into_inner()) {
             lock(&self.dialer).failed(remote, self.clock.now());
         }
         if self.links.remove(&link) {

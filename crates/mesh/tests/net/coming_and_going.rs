@@ -21,7 +21,7 @@ async fn three_nodes_that_know_one_of_them_share_a_small_limit_exactly() {
     nodes.leave().await;
 }
 
-// Seen failing on: runs that left and are still named by others, which are called again.
+// Seen failing on: a node that has just joined, and takes itself for gone since the newest view does not hold yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_leaves_is_gone_from_the_view_and_from_the_list_of_peers() {
     let mut nodes = Nodes::started(3).await;
@@ -45,6 +45,11 @@ async fn a_node_that_dies_is_seen_dead_and_is_welcome_when_it_starts_anew() {
     })
     .await;
     assert!(nodes.list.iter().all(|node| node.standing().members.len() == 3), "silence only holds a share");
+    until("nobody answers there any more", || {
+        let silence = peer(&nodes.list[0], "node-2").and_then(|peer| peer.silence);
+        silence.is_some_and(|silence| silence > Duration::from_secs(9))
+    })
+    .await;
     // It knows nobody: the others find it where it was.
     let mut again = settings(nodes.authority.node("node-2"), "node-2", None);
     again.bind = address;
@@ -55,7 +60,7 @@ async fn a_node_that_dies_is_seen_dead_and_is_welcome_when_it_starts_anew() {
     nodes.leave().await;
 }
 
-/// All peers in one list at most: the others are left out, and told of.
+// Seen failing on: connections past the number, let in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn there_are_never_more_peers_than_the_setting_says() {
     let nodes = Nodes::started(1).await;
@@ -69,7 +74,10 @@ async fn there_are_never_more_peers_than_the_setting_says() {
             && nodes.list[0].peers().len() == 2
     })
     .await;
-    until("the small one has its peer", || small.peers().len() == 1).await;
+    until("the small one has its peer, and another was refused", || {
+        small.peers().len() == 1 && small.callers_refused() > 0
+    })
+    .await;
     assert_eq!(small.peers()[0].name.as_str(), "node-0");
     small.leave(Duration::ZERO).await;
     other.leave(Duration::ZERO).await;

@@ -32,6 +32,10 @@ async fn nodes_find_each_other_by_srv_records_and_one_that_is_silent_and_gone_fr
     let limit = Limit::fixed_window(5, Period::DAY);
     assert_eq!(nodes.admitted(20, 1, &limit).await, 5);
 
+    // Everybody has seen all names there, while it knew whose they are.
+    let answers = server.answers();
+    until("all have looked again", || server.answers() >= answers + 6).await;
+
     // It dies. While it is listed, or nothing can be looked up, that only holds its share.
     let died = nodes.list.remove(2);
     drop(died);

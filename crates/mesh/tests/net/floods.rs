@@ -46,7 +46,7 @@ async fn half_open(node: SocketAddr) {
     }
 }
 
-// Seen failing on: one number of places for all callers; callers that may take as long as they like.
+// Seen failing on: one number of places for all callers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn floods_of_garbage_and_of_half_open_connections_change_no_decision_and_keep_nobody_out() {
     let mut nodes = Nodes::started(2).await;

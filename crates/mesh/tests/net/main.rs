@@ -4,6 +4,7 @@
 #![cfg(test)]
 
 mod authority;
+mod clocks;
 mod coming_and_going;
 mod datagrams;
 mod discovery;

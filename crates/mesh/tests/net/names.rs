@@ -3,6 +3,7 @@
 use simple_dns::rdata::{A, RData, SRV};
 use simple_dns::{CLASS, Name, Packet, PacketFlag, RCODE, ResourceRecord};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UdpSocket};
@@ -13,6 +14,7 @@ pub(crate) const SERVICE: &str = "_mesh._udp.hivemind.test";
 #[derive(Clone)]
 pub(crate) struct NameServer {
     ports: Arc<Mutex<Option<Vec<u16>>>>,
+    answers: Arc<AtomicUsize>,
     pub(crate) address: SocketAddr,
 }
 
@@ -24,7 +26,8 @@ impl NameServer {
                 break (listener, socket);
             }
         };
-        let server = Self { ports: Arc::default(), address: socket.local_addr().unwrap() };
+        let server =
+            Self { ports: Arc::default(), answers: Arc::default(), address: socket.local_addr().unwrap() };
         tokio::spawn(server.clone().answer_datagrams(socket));
         tokio::spawn(server.clone().answer_streams(listener));
         server
@@ -33,6 +36,11 @@ impl NameServer {
     /// From now on these are the ports of the service, all on this host; none is no answer that helps.
     pub(crate) fn list(&self, ports: Option<Vec<u16>>) {
         *self.ports.lock().unwrap() = ports;
+    }
+
+    /// How often it has told all of them.
+    pub(crate) fn answers(&self) -> usize {
+        self.answers.load(Relaxed)
     }
 
     async fn answer_datagrams(self, socket: UdpSocket) {
@@ -64,6 +72,7 @@ impl NameServer {
             None => *reply.rcode_mut() = RCODE::ServerFailure,
             Some(_) if is_cut => reply.set_flags(PacketFlag::TRUNCATION),
             Some(ports) => {
+                self.answers.fetch_add(1, Relaxed);
                 let target = Name::new_unchecked("host.hivemind.test");
                 for port in ports {
                     let srv = SRV { priority: 0, weight: 0, port, target: target.clone() };

@@ -14,7 +14,8 @@ fn connections(node: &Mesh, name: &str) -> u64 {
     peer(node, name).unwrap().connections
 }
 
-// Seen failing on: connections closed at each reload; distrusted ones closed at once; renewed ones refused as redundant.
+// Seen failing on: connections closed at each reload; those made with the old CA closed before there are others; new ones
+// refused beside the old.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_certificate_and_a_new_ca_take_over_and_no_peer_is_lost() {
     let mut nodes = Nodes::started(3).await;
@@ -32,6 +33,8 @@ async fn a_new_certificate_and_a_new_ca_take_over_and_no_peer_is_lost() {
     reload(&nodes);
     assert!(!nodes.list[0].reload_identity().unwrap(), "nothing is new the second time");
     for name in ["node-1", "node-2"] {
+        let heard = peer(&nodes.list[0], name).unwrap().bytes_in;
+        until("frames go on", || peer(&nodes.list[0], name).unwrap().bytes_in > heard + 500).await;
         assert_eq!(connections(&nodes.list[0], name), 1);
     }
     assert_eq!(nodes.list[0].certificates(), before, "rcgen gives all of them the same time");
@@ -44,8 +47,8 @@ async fn a_new_certificate_and_a_new_ca_take_over_and_no_peer_is_lost() {
             [(0, "node-1"), (0, "node-2"), (1, "node-2"), (1, "node-0"), (2, "node-0"), (2, "node-1")];
         pairs.iter().all(|(index, name)| {
             let seen = peer(&nodes.list[*index], name).unwrap();
-            assert_eq!(seen.state.as_str(), "alive", "{seen:?}");
-            seen.connections >= 2 && seen.transport.is_some()
+            assert!(seen.transport.is_some(), "{seen:?}");
+            seen.connections >= 2
         })
     })
     .await;

@@ -8,6 +8,8 @@ use hivemind_core::{Limit, Period, SystemClock};
 use hivemind_mesh::net::Mesh;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::time::timeout;
 
 /// Calls a node by both transports, and sees that it hears nothing and is nobody's peer.
 async fn is_kept_out(node: &Mesh, stranger: &Stranger, said: &[u8]) {
@@ -61,7 +63,8 @@ async fn two_meshes_of_one_ca_that_know_each_other_s_addresses_never_merge() {
     until("it has called and was refused", || nodes.list[0].callers_refused() > 0).await;
     until("it is a mesh of its own", || other.standing().is_member).await;
     let limit = Limit::fixed_window(5, Period::DAY);
-    assert_eq!(nodes.admitted(20, 1, &limit).await, 5);
+    // Few: what is refused waits for the owner to recall what others may hold.
+    assert_eq!(nodes.admitted(7, 1, &limit).await, 5);
     let mut alone = 0;
     for _ in 0..10 {
         alone += u32::from(passes(&other, 1, &limit).await);
@@ -85,4 +88,14 @@ async fn a_node_whose_certificate_no_peer_would_accept_does_not_start() {
         let error = Mesh::start(settings(files, name, None), Arc::new(SystemClock)).await.unwrap_err();
         assert!(error.to_string().contains(told), "{error}");
     }
+}
+
+// Seen failing on: callers that may take as long as they like.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_that_says_nothing_is_shown_out() {
+    let nodes = Nodes::started(1).await;
+    let mut silent = tokio::net::TcpStream::connect(nodes.list[0].address()).await.unwrap();
+    let shown_out = timeout(Duration::from_secs(60), silent.read(&mut [0])).await;
+    assert!(matches!(shown_out, Ok(Ok(0) | Err(_))), "{shown_out:?}");
+    nodes.leave().await;
 }

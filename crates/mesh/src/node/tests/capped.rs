@@ -11,7 +11,7 @@ fn heard(mesh: &Mesh, key: Key) -> u64 {
     known.unwrap_or(0)
 }
 
-// Seen failing on: everything told at once; those that wait told in the order of their keys; what waits forgotten.
+// Seen failing on: everything told at once; those that wait told in the order they came; what waits forgotten.
 #[test]
 fn under_a_cap_the_counter_near_its_limit_is_told_first_and_all_are_told_in_the_end() {
     let mut mesh = Mesh::new(2, &MeshOptions { bandwidth_limit: Some(2_000), ..strict() });
