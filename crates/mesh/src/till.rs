@@ -247,7 +247,6 @@ impl Till {
         }
         if owed > 0 {
             self.apply(limit, Action::Debit, whole(owed), now);
-            self.note_spent(owed);
             self.note_debited(owed);
         }
         if refused > 0 && decides {

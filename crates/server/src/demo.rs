@@ -77,7 +77,7 @@ async fn show(demo: Demo, scene: &Scene, nodes: &mut Vec<Child>) -> anyhow::Resu
         anyhow::Ok(())
     };
     tokio::time::timeout(FOUND_WITHIN, together).await.context("the nodes did not find each other")??;
-    table.found(nodes)?;
+    Table::found(nodes)?;
     let mut load = Load::start(nodes, demo.rate);
     let (mut is_held, mut shown) = (true, 0);
     while demo.seconds.is_none_or(|seconds| shown < seconds) {
@@ -93,6 +93,6 @@ async fn show(demo: Demo, scene: &Scene, nodes: &mut Vec<Child>) -> anyhow::Resu
 
 impl Second {
     fn together(&self) -> load::Counted {
-        self.nodes.iter().fold(load::Counted::default(), |sum, node| sum.plus(node))
+        self.nodes.iter().fold(load::Counted::default(), load::Counted::plus)
     }
 }

@@ -12,6 +12,7 @@ impl Till {
 
     /// A debit, which is among what was spent.
     pub(crate) fn note_debited(&mut self, cost: u64) {
+        self.note_spent(cost);
         self.aside.change(|aside| aside.debited = aside.debited.saturating_add(cost));
     }
 
@@ -43,7 +44,6 @@ mod tests {
         till.hear(&ten(), &Arc::new(Member::new(NodeId::new(name), 1)), &report, (false, NOW));
     }
 
-    // Seen failing on: `debited` left out, and the limit of now instead of the largest.
     #[test]
     fn what_all_say_to_have_admitted_above_the_limit_is_told_and_nothing_else() {
         let mut till = Till::inherited(&ten(), 10, NOW);

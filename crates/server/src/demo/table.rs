@@ -21,7 +21,7 @@ impl Table {
         out.flush()
     }
 
-    pub(super) fn found(&self, nodes: &[Child]) -> io::Result<()> {
+    pub(super) fn found(nodes: &[Child]) -> io::Result<()> {
         let mut out = io::stdout().lock();
         for node in nodes {
             writeln!(out, "  {}  mesh {}  admin http://{}", node.name, node.mesh, node.admin)?;
@@ -51,25 +51,20 @@ impl Table {
     fn drawn(&self, second: &Second, is_first: bool) -> String {
         let rows = second.nodes.len() + 3;
         // Up to where the table began.
-        let mut text = if is_first { String::new() } else { format!("\x1b[{rows}A") };
-        let mut row = |cells: [&str; 4]| {
-            let [name, asked, passed, refused] = cells;
-            text.push_str(&format!("\x1b[2K{name:<12}{asked:>8}{passed:>8}{refused:>9}\n"));
+        let up = if is_first { String::new() } else { format!("\x1b[{rows}A") };
+        let row = |[name, asked, passed, refused]: [&str; 4]| {
+            format!("\x1b[2K{name:<12}{asked:>8}{passed:>8}{refused:>9}\n")
         };
-        row([&time(second), "asked", "passed", "refused"]);
-        for (index, counted) in second.nodes.iter().enumerate() {
-            let [asked, passed, refused] = numbers(*counted);
-            row([&super::child::name(index), &asked, &passed, &refused]);
-        }
+        let counted = |name: &str, counted: Counted| {
+            let [asked, passed, refused] = numbers(counted);
+            row([name, &asked, &passed, &refused])
+        };
+        let each = second.nodes.iter().enumerate();
+        let each: String = each.map(|(index, node)| counted(&super::child::name(index), *node)).collect();
         let together = second.together();
-        let [asked, passed, refused] = numbers(together);
-        row(["together", &asked, &passed, &refused]);
-        text.push_str(&format!(
-            "\x1b[2Klimit {}: {}. End it with Ctrl-C.\n",
-            self.limit,
-            self.verdict(together)
-        ));
-        text
+        let (head, sum) = (row([&time(second), "asked", "passed", "refused"]), counted("together", together));
+        let verdict = self.verdict(together);
+        format!("{up}{head}{each}{sum}\x1b[2Klimit {}: {verdict}. End it with Ctrl-C.\n", self.limit)
     }
 
     fn line(&self, second: &Second) -> String {

@@ -86,7 +86,7 @@ impl MeshFigures {
             (
                 "hivemind_mesh_callers_refused_total",
                 "counter",
-                "Callers at the mesh port that were no peers.",
+                "Calls at the mesh port that came to nothing.",
                 self.callers_refused,
             ),
         ] {

@@ -47,7 +47,6 @@ async fn three_nodes_hold_one_limit_second_by_second_and_end_by_themselves() {
     assert_eq!(left_behind(folder.path()), Vec::<String>::new());
 }
 
-// Seen failing on: `end_all` left out, with `kill_on_drop` left out, too.
 #[tokio::test]
 async fn ctrl_c_ends_the_nodes_and_removes_everything() {
     let folder = tempfile::tempdir().unwrap();

@@ -77,7 +77,6 @@ async fn app() -> SocketAddr {
     address
 }
 
-// Seen failing on: `counting` with the memory store where there is a mesh: 30 of 30 passed.
 #[tokio::test]
 async fn three_gateways_admit_exactly_the_limit_together() {
     let (app, authority) = (app().await, Authority::new());

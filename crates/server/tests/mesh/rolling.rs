@@ -87,8 +87,6 @@ async fn restart(authority: &Authority, nodes: &mut [Node], index: usize, rotati
     rotation.set(index, Some(nodes[index].client().await));
 }
 
-// Seen failing on: the mesh left after the last connection was closed, and the connections to peers closed before
-// the last call was answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rolling_restart_fails_no_call_and_fills_no_window_twice() {
     let authority = Authority::new();

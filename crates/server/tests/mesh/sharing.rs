@@ -9,7 +9,6 @@ fn minute() -> u64 {
     SystemClock.now().as_nanos() / 60_000_000_000
 }
 
-// Seen failing on: `storage.meet()` left out in storage/open.rs, so that each node counted for itself.
 #[tokio::test]
 async fn five_and_ten_a_minute_are_the_first_five_and_ten_wherever_they_land() {
     let authority = Authority::new();
