@@ -9,6 +9,7 @@ use crate::owner::NodeId;
 use crate::store::Carrier;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 /// What became of a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,9 @@ pub(super) enum Admission {
     /// There are too many peers.
     Full,
 }
+
+/// Within which two connections that both renew an older one have crossed each other.
+const CROSSING: Duration = Duration::from_secs(5);
 
 /// All connections of a node.
 #[derive(Debug)]
@@ -59,7 +63,7 @@ impl Links {
             let is_better = match known.party.member.generation.cmp(&link.party.member.generation) {
                 std::cmp::Ordering::Less => true,
                 std::cmp::Ordering::Greater => false,
-                std::cmp::Ordering::Equal if link.party.renews => true,
+                std::cmp::Ordering::Equal if renews(&link.party, &known.party) => true,
                 std::cmp::Ordering::Equal => self.is_better(&link.party, &known.party),
             };
             if !is_better {
@@ -104,6 +108,12 @@ impl Links {
     pub(super) fn list(&self) -> Vec<Arc<Link>> {
         self.all.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
+}
+
+/// Whether a connection was made to take another's place. Both sides may make one at the same moment: of those two
+/// one stays, as of any two.
+fn renews(new: &Party, old: &Party) -> bool {
+    new.renews && !(old.renews && new.since.since(old.since) < CROSSING)
 }
 
 impl Carrier for Arc<Links> {
@@ -152,6 +162,34 @@ mod tests {
             }
             assert_eq!(a.get(&NodeId::new("b")).unwrap().party.began, Began::Here);
             assert_eq!(b.get(&NodeId::new("a")).unwrap().party.began, Began::There);
+        }
+    }
+
+    fn renewing(peer: &str, began: Began, at_ms: u64) -> Arc<Link> {
+        let member = Member::new(NodeId::new(peer), 1);
+        let (address, since) = (SocketAddr::from(([192, 0, 2, 1], 1)), Timestamp::from_millis(at_ms));
+        let party = Party { member, address, began, renews: true, chain: Vec::new(), since, quic: None };
+        Arc::new(Link::new(party, Arc::default()).0)
+    }
+
+    // Seen failing on: each side taking the last of two that crossed each other, which ends both.
+    #[test]
+    fn of_two_connections_that_renew_one_both_sides_keep_the_same() {
+        for order in [[0, 1], [1, 0]] {
+            let (a, b) = (links("a"), links("b"));
+            a.admit(&link("b", 1, Began::There));
+            b.admit(&link("a", 1, Began::Here));
+            let at_a = [renewing("b", Began::Here, 10_000), renewing("b", Began::There, 10_000)];
+            let at_b = [renewing("a", Began::There, 10_000), renewing("a", Began::Here, 10_000)];
+            for turn in order {
+                a.admit(&at_a[turn]);
+                b.admit(&at_b[1 - turn]);
+            }
+            assert_eq!(a.get(&NodeId::new("b")).unwrap().party.began, Began::Here);
+            assert_eq!(b.get(&NodeId::new("a")).unwrap().party.began, Began::There);
+            // The next time the other side may begin it.
+            assert_eq!(a.admit(&renewing("b", Began::There, 60_000)), Admission::Admitted);
+            assert_eq!(b.admit(&renewing("a", Began::Here, 60_000)), Admission::Admitted);
         }
     }
 

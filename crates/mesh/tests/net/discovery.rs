@@ -44,6 +44,8 @@ async fn nodes_find_each_other_by_srv_records_and_one_that_is_silent_and_gone_fr
         nodes.list.iter().all(|node| peer(node, "node-2").is_some_and(|peer| peer.state == PeerState::Dead))
     })
     .await;
+    let failures = server.failures();
+    until("nobody can look it up for a while", || server.failures() >= failures + 6).await;
     assert!(nodes.list.iter().all(|node| node.standing().members.len() == 3));
     server.list(Some(ports(&nodes.list)));
     nodes.all_are_members_of(2).await;

@@ -15,6 +15,7 @@ pub(crate) const SERVICE: &str = "_mesh._udp.hivemind.test";
 pub(crate) struct NameServer {
     ports: Arc<Mutex<Option<Vec<u16>>>>,
     answers: Arc<AtomicUsize>,
+    failures: Arc<AtomicUsize>,
     pub(crate) address: SocketAddr,
 }
 
@@ -26,8 +27,12 @@ impl NameServer {
                 break (listener, socket);
             }
         };
-        let server =
-            Self { ports: Arc::default(), answers: Arc::default(), address: socket.local_addr().unwrap() };
+        let server = Self {
+            ports: Arc::default(),
+            answers: Arc::default(),
+            failures: Arc::default(),
+            address: socket.local_addr().unwrap(),
+        };
         tokio::spawn(server.clone().answer_datagrams(socket));
         tokio::spawn(server.clone().answer_streams(listener));
         server
@@ -41,6 +46,11 @@ impl NameServer {
     /// How often it has told all of them.
     pub(crate) fn answers(&self) -> usize {
         self.answers.load(Relaxed)
+    }
+
+    /// How often it could not tell.
+    pub(crate) fn failures(&self) -> usize {
+        self.failures.load(Relaxed)
     }
 
     async fn answer_datagrams(self, socket: UdpSocket) {
@@ -69,7 +79,10 @@ impl NameServer {
         let ports = self.ports.lock().unwrap().clone();
         match ports {
             _ if asked != SERVICE => *reply.rcode_mut() = RCODE::NameError,
-            None => *reply.rcode_mut() = RCODE::ServerFailure,
+            None => {
+                self.failures.fetch_add(1, Relaxed);
+                *reply.rcode_mut() = RCODE::ServerFailure;
+            }
             Some(_) if is_cut => reply.set_flags(PacketFlag::TRUNCATION),
             Some(ports) => {
                 self.answers.fetch_add(1, Relaxed);

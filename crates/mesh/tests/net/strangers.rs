@@ -22,8 +22,8 @@ async fn is_kept_out(node: &Mesh, stranger: &Stranger, said: &[u8]) {
     assert_eq!(node.standing().unreadable, 0, "none of its frames reached the state machine");
 }
 
-// Each of them seen failing on the door open for that one: clients without certificates allowed, a foreign CA among the
-// roots, time that stands still in 2000, names or meshes that are not compared.
+// Each of them seen failing on the door open for that one: clients without certificates allowed, any CA
+// believed, a clock that stands still in 1998, names or meshes that are not compared.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stranger_without_a_certificate_of_the_ca_gets_nothing() {
     let nodes = Nodes::started(2).await;
