@@ -2,30 +2,22 @@
 //! views, entries of the dictionary, and the length of the whole; nothing is allocated
 //! for a number before the bytes that it counts are there.
 
+mod asks;
+mod totals;
+mod views;
+
 use crate::chain::Root;
 use crate::dictionary::{Heard, Spoken, Subject};
-use crate::frame::{Echo, Header, Item, LONGEST_FRAME, Place, Reply, Report, VERSION, Want, Word};
+use crate::frame::{Echo, Header, Item, LONGEST_FRAME, Place, VERSION};
 use crate::member::Generation;
 use crate::motion::Votes;
 use crate::view::ViewId;
+use crate::window::tag_at;
 use crate::wire::{Reader, Unreadable, Writer};
-use hivemind_core::algorithm::Action;
-use hivemind_core::store::{Outcome, Verdict};
-use hivemind_core::{Limit, Timestamp};
-use std::time::Duration;
+use asks::{read_reply, read_want, write_reply, write_want};
+use hivemind_core::Timestamp;
+use totals::{has_serial, read_report, read_word, write_report, write_word};
 use views::{read_views, write_views};
-
-/// The number of the window of `limit` at `time`; 0 for a bucket, which has none.
-pub(crate) fn tag_at(limit: &Limit, time: Timestamp) -> u64 {
-    match limit {
-        Limit::TokenBucket(_) => 0,
-        _ => time.as_nanos() / period_nanos(limit),
-    }
-}
-
-pub(crate) fn period_nanos(limit: &Limit) -> u64 {
-    limit.period().nanos()
-}
 
 /// A frame being written: its header, then items until it is full.
 pub(crate) struct Encoder<'a> {
@@ -232,158 +224,6 @@ impl Items<'_> {
         if has_serial(&place) && tag != 0 { Err(Unreadable) } else { Ok(place) }
     }
 }
-
-/// Only buckets have accounts that end before their page does.
-fn has_serial(place: &Place) -> bool {
-    matches!(place.subject.limit, Limit::TokenBucket(_))
-}
-
-fn write_report(writer: &mut Writer, place: &Place, report: &Report) {
-    if has_serial(place) {
-        writer.number(report.serial);
-    }
-    writer.number(report.spent);
-    writer.number(report.returned);
-    // Most refuse nothing and give nothing back, so those numbers are left out where they are 0.
-    let rare = [report.refused, report.refunded, report.given, report.owed, report.birth];
-    let present = rare.iter().rev().fold(0, |bits, total| bits << 1 | u64::from(*total > 0));
-    let bits = present << 1 | u64::from(report.eventual);
-    writer.number(report.granted_seen << 1 | u64::from(bits != 0));
-    if bits != 0 {
-        writer.number(bits);
-    }
-    rare.iter().filter(|total| **total > 0).for_each(|total| writer.number(*total));
-}
-
-fn read_report(reader: &mut Reader<'_>, place: &Place) -> Result<Report, Unreadable> {
-    let serial = if has_serial(place) { reader.number()? } else { 0 };
-    let (spent, returned, seen) = (reader.number()?, reader.number()?, reader.number()?);
-    let bits = if seen & 1 == 1 { reader.number()? } else { 0 };
-    let mut rare = |bit: u64| if bits & bit == bit { reader.number() } else { Ok(0) };
-    let (refused, refunded, given, owed) = (rare(2)?, rare(4)?, rare(8)?, rare(16)?);
-    let birth = rare(32)?;
-    let (granted_seen, eventual) = (seen >> 1, bits & 1 == 1);
-    Ok(Report { serial, birth, spent, returned, granted_seen, refused, refunded, given, owed, eventual })
-}
-
-fn write_word(writer: &mut Writer, place: &Place, word: &Word) {
-    if has_serial(place) {
-        writer.number(word.serial);
-    }
-    writer.number(word.granted << 2 | u64::from(word.resets > 0) << 1 | u64::from(word.recall));
-    writer.number(word.settled_seen);
-    writer.signed(word.left);
-    writer.number(word.others);
-    if word.resets > 0 {
-        writer.number(word.resets);
-    }
-}
-
-fn read_word(reader: &mut Reader<'_>, place: &Place) -> Result<Word, Unreadable> {
-    let serial = if has_serial(place) { reader.number()? } else { 0 };
-    let granted = reader.number()?;
-    let (settled_seen, left, others) = (reader.number()?, reader.signed()?, reader.number()?);
-    let resets = if granted & 2 == 2 { reader.number()? } else { 0 };
-    let (granted, recall) = (granted >> 2, granted & 1 == 1);
-    Ok(Word { serial, granted, settled_seen, left, others, recall, resets })
-}
-
-const ACTIONS: [Action; 6] = [
-    Action::Spend { count_refusal: false },
-    Action::Spend { count_refusal: true },
-    Action::Peek,
-    Action::Refund,
-    Action::Debit,
-    Action::Count,
-];
-
-fn write_want(writer: &mut Writer, want: &Want) {
-    match want {
-        Want::Lend { need, ahead } => {
-            writer.byte(0);
-            writer.number(*need);
-            writer.number(*ahead);
-        }
-        Want::Do { action, cost } | Want::Tell { action, cost } => {
-            let place = ACTIONS.iter().position(|known| known == action).unwrap_or(0);
-            writer.byte(if matches!(want, Want::Do { .. }) { 1 } else { 4 });
-            writer.byte(u8::try_from(place).unwrap_or(0));
-            writer.number(*cost);
-        }
-        Want::Look => writer.byte(2),
-        Want::Forget => writer.byte(3),
-        Want::Undo { of } => {
-            writer.byte(5);
-            writer.number(*of);
-        }
-    }
-}
-
-fn read_want(reader: &mut Reader<'_>) -> Result<Want, Unreadable> {
-    Ok(match reader.byte()? {
-        0 => Want::Lend { need: reader.number()?, ahead: reader.number()? },
-        kind @ (1 | 4) => {
-            let action = *ACTIONS.get(usize::from(reader.byte()?)).ok_or(Unreadable)?;
-            let cost = reader.number()?;
-            if kind == 1 { Want::Do { action, cost } } else { Want::Tell { action, cost } }
-        }
-        2 => Want::Look,
-        3 => Want::Forget,
-        5 => Want::Undo { of: reader.number()? },
-        _ => return Err(Unreadable),
-    })
-}
-
-fn write_reply(writer: &mut Writer, reply: &Reply) {
-    match reply {
-        Reply::Lent => writer.byte(0),
-        Reply::Exhausted => writer.byte(1),
-        Reply::Elsewhere => writer.byte(2),
-        Reply::Seen(None) => writer.byte(3),
-        Reply::Seen(Some((since, count))) => {
-            writer.byte(4);
-            writer.fixed(*since);
-            writer.fixed(*count);
-        }
-        Reply::Done(verdict) => {
-            let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-            let (how, wait) = match verdict.outcome {
-                Outcome::Admitted => (5, 0),
-                Outcome::Refused { retry_after: None } => (6, 0),
-                Outcome::Refused { retry_after: Some(wait) } => (7, nanos(wait)),
-            };
-            writer.byte(how);
-            writer.number(verdict.available);
-            writer.number(verdict.remaining);
-            writer.number(nanos(verdict.reset_after));
-            writer.number(wait);
-        }
-    }
-}
-
-fn read_reply(reader: &mut Reader<'_>) -> Result<Reply, Unreadable> {
-    Ok(match reader.byte()? {
-        0 => Reply::Lent,
-        1 => Reply::Exhausted,
-        2 => Reply::Elsewhere,
-        3 => Reply::Seen(None),
-        4 => Reply::Seen(Some((reader.fixed()?, reader.fixed()?))),
-        how @ 5..=7 => {
-            let (available, remaining) = (reader.number()?, reader.number()?);
-            let reset_after = Duration::from_nanos(reader.number()?);
-            let wait = Duration::from_nanos(reader.number()?);
-            let outcome = match how {
-                5 => Outcome::Admitted,
-                6 => Outcome::Refused { retry_after: None },
-                _ => Outcome::Refused { retry_after: Some(wait) },
-            };
-            Reply::Done(Verdict { outcome, available, remaining, reset_after })
-        }
-        _ => return Err(Unreadable),
-    })
-}
-
-mod views;
 
 #[cfg(test)]
 mod tests;

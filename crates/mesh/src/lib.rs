@@ -61,6 +61,7 @@ mod store;
 mod sync;
 mod till;
 mod view;
+mod window;
 mod wire;
 
 pub use council::CouncilOptions;

@@ -11,36 +11,42 @@ mod decide;
 mod doubt;
 mod hear;
 mod held;
+mod link;
+mod parked;
+mod post;
 #[cfg(any(test, feature = "sim"))]
 pub(crate) mod probe;
 mod recall;
 mod record;
 mod remote;
 mod reset;
+mod service;
+mod standing;
 mod tell;
 #[cfg(test)]
 mod tests;
+mod totals;
 mod waits;
 
 use crate::batch::Owed;
 use crate::book::Source;
 use crate::clock::MeshClock;
 use crate::council::Council;
-use crate::dictionary::{Heard, Spoken};
-use crate::frame::Item;
 use crate::member::{Generation, Member};
 use crate::options::{Consistency, MeshOptions};
 use crate::owner::NodeId;
 use crate::parts::Parts;
 use crate::peers::Peers;
-use crate::replay::Replay;
 use crate::shelf::Shelf;
-use crate::view::{View, ViewId};
-use asks::{Ask, Parked};
+use crate::view::View;
+use asks::Ask;
 pub use clocks::PeerClock;
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Context, Key, MemoryStore, StoreOptions, Verdicts};
-use std::collections::{BTreeMap, VecDeque};
+use link::{Link, begin_dictionary};
+use parked::Parked;
+pub use standing::Standing;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How often at most rights are told early, and how often what waits is looked at.
@@ -82,43 +88,6 @@ pub enum Output {
     },
     /// A decision that was waited for.
     Decided(Ticket, Verdicts),
-}
-
-/// One direction each of what two runs tell each other.
-#[derive(Clone, Debug, Default)]
-struct Link {
-    generation: Generation,
-    /// That run, as all accounts that it has here name it.
-    run: Option<Arc<Member>>,
-    spoken: Spoken,
-    heard: Heard,
-    /// Which of its asks were served.
-    replay: Replay,
-    /// What was spent for its asks, the last of them: the number, the counter, the window, and how much.
-    done: VecDeque<(u64, Key, u64, u64)>,
-    urgent: Vec<Item>,
-    items: Vec<Item>,
-    /// For how many seconds nothing was known of this peer but its name.
-    unknown_for: u32,
-}
-
-/// The next dictionary of this run.
-fn begin_dictionary(dictionaries: &mut u64) -> Spoken {
-    *dictionaries += 1;
-    Spoken::numbered(*dictionaries)
-}
-
-impl Link {
-    /// The run that is spoken with, under this name.
-    fn run(&mut self, id: &NodeId) -> Arc<Member> {
-        let is_same = |run: &&Arc<Member>| run.generation == self.generation;
-        if let Some(run) = self.run.as_ref().filter(is_same) {
-            return Arc::clone(run);
-        }
-        let run = Arc::new(Member { id: id.clone(), generation: self.generation });
-        self.run = Some(Arc::clone(&run));
-        run
-    }
 }
 
 /// A request that waits.
@@ -294,36 +263,6 @@ impl Node {
         self.council.chain().is_some()
     }
 
-    /// How the mesh stands, as this node sees it.
-    #[must_use]
-    pub fn standing(&self, now: Timestamp) -> Standing {
-        let now = self.mesh_time(now);
-        let ages = self.peers.iter().map(|(id, peer)| (id.clone(), now.since(peer.heard)));
-        let head = self.council.head();
-        let others = self.peers.iter().map(|(id, _)| id).filter(|id| !self.council.rules.agree(id));
-        Standing {
-            view: head.map(|head| head.id()),
-            members: head.map_or_else(Vec::new, |head| head.members().to_vec()),
-            other_rules: others.cloned().collect(),
-            news_within: 2 * self.options.sync_interval,
-            is_member: self.council.is_member(),
-            overlaps: self.council.overlaps,
-            keys: self.shelf.books.len(),
-            unshared: self.shelf.unshared,
-            beyond_rights: self.beyond_rights,
-            overadmission: self.shelf.overadmission,
-            asked: self.asked,
-            waited: self.waited,
-            unreadable: self.unreadable,
-            is_in_doubt: self.council.is_in_doubt(now),
-            outdated_by: self.outdated_by,
-            ages: ages.collect(),
-            clocks: self.clocks(),
-            is_outlier: self.is_outlier(now),
-            slew_us: self.clock.slew / 1_000,
-        }
-    }
-
     /// Its counters, for whoever decides beside it with what is held.
     pub(crate) fn parts(&self) -> &Arc<Parts> {
         self.shelf.books.parts()
@@ -353,55 +292,6 @@ impl Node {
     fn list(&mut self, key: Key) {
         self.shelf.books.list(key);
     }
-}
-
-/// How the mesh stands, as one node sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Standing {
-    /// The newest view.
-    pub view: Option<ViewId>,
-    /// Its members, in the order of their names.
-    pub members: Vec<Member>,
-    /// Peers that go by other rules: until they have reloaded too, a window begins with no shares between them
-    /// and this node.
-    pub other_rules: Vec<NodeId>,
-    /// What another node admits counts here after so long and two ways through the network, where a limit is
-    /// `eventual`. In that time each of the others may admit as much as it is offered, at most what it believes
-    /// to be left: a window may exceed its limit by the rate of what the others admit times this.
-    pub news_within: std::time::Duration,
-    /// Whether this run is in the newest view.
-    pub is_member: bool,
-    /// How often two views were found for the same windows: each such time a limit may have been admitted twice.
-    pub overlaps: u64,
-    /// Counters that are shared.
-    pub keys: usize,
-    /// Decisions made alone because too many counters were shared already.
-    pub unshared: u64,
-    /// What was admitted past the rights held, because an owner could not be reached.
-    pub beyond_rights: u64,
-    /// What was admitted above limits, of windows that are over and were this node's, as far as members told it.
-    pub overadmission: u64,
-    /// Asks that this node sent to owners of counters.
-    pub asked: u64,
-    /// Decisions that had to wait: for an owner that was asked, or for rights that this owner recalled.
-    pub waited: u64,
-    /// Frames that could not be read.
-    pub unreadable: u64,
-    /// Whether it consented to a view whose fence has passed and cannot hear what became of it, so that it
-    /// begins no window: those that it waits for have to come back, or discovery to withdraw their names.
-    pub is_in_doubt: bool,
-    /// A later run of this node's name that peers know and listen to, instead of this one: two nodes have one
-    /// name, or the clock that the number of this run was taken from was set back.
-    pub outdated_by: Option<Generation>,
-    /// How long ago each peer was heard.
-    pub ages: Vec<(NodeId, std::time::Duration)>,
-    /// How the clock of each peer stands to this node's, of those that it was compared with.
-    pub clocks: Vec<PeerClock>,
-    /// Whether it is this node whose clock is off: the middle of the others' is more than two seconds from it.
-    pub is_outlier: bool,
-    /// How far the mesh clock is ahead of the one that this node is handed, in microseconds.
-    pub slew_us: i64,
 }
 
 #[cfg(test)]

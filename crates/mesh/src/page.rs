@@ -2,7 +2,6 @@
 //! A page belongs to one view. When the view changes, what a node holds stays with it under
 //! the new name, and what was in flight under the old one is lost: never more than the limit.
 
-use crate::codec::period_nanos;
 use crate::frame::Word;
 use crate::guard::Guard;
 use crate::member::Member;
@@ -12,6 +11,7 @@ use crate::seldom::Seldom;
 use crate::slip::Epoch;
 use crate::till::Till;
 use crate::view::View;
+use crate::window::period_nanos;
 use hivemind_core::algorithm::Action;
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};

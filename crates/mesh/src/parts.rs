@@ -4,11 +4,11 @@
 //! for two of them in two orders.
 
 use crate::clock::MeshClock;
-use crate::codec::tag_at;
 use crate::owner::NodeId;
 use crate::page::{Page, Side};
 use crate::slip::{Epoch, Slip};
 use crate::sync::{AtomicI64, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::window::tag_at;
 use hashbrown::HashTable;
 use hivemind_core::Timestamp;
 use hivemind_core::store::Key;

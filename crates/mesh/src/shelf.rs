@@ -3,13 +3,13 @@
 
 use crate::book::Book;
 use crate::books::{Books, OpenBook};
-use crate::codec::{period_nanos, tag_at};
 use crate::council::{Begun, Council};
 use crate::limits::Limits;
 use crate::options::MeshOptions;
 use crate::page::{HANDED, Page, Regime, Side};
 use crate::slip::Slip;
 use crate::till::Till;
+use crate::window::{period_nanos, tag_at};
 use hivemind_core::algorithm::{Action, STEP_BACK};
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};

@@ -7,8 +7,8 @@
 //! and a book that is open is whole.
 
 use crate::book::Book;
-use crate::codec::tag_at;
 use crate::page::{Page, Side};
+use crate::window::tag_at;
 use hivemind_core::store::{Key, Outcome, Verdict};
 use hivemind_core::{Limit, Period, Timestamp};
 use std::sync::Arc;

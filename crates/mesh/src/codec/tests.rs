@@ -1,15 +1,17 @@
 //! What is written is read back, whatever it is; what was never written is refused or read, and no more.
 
+use super::asks::ACTIONS;
 use super::*;
-use crate::dictionary::{Heard, Spoken};
+use crate::frame::{Reply, Report, Want, Word};
 use crate::member::Member;
 use crate::owner::NodeId;
 use crate::view::{Base, Round, View};
-use hivemind_core::Period;
-use hivemind_core::store::Key;
+use hivemind_core::store::{Key, Outcome, Verdict};
 use hivemind_core::testing::{cases, limits};
+use hivemind_core::{Limit, Period};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::time::Duration;
 
 fn header() -> impl Strategy<Value = Header> {
     let head = prop_oneof![Just(None), any::<u64>().prop_map(|id| Some(ViewId(id)))];

@@ -4,8 +4,8 @@
 //! that wait longest: no counter waits for ever.
 
 use super::Node;
-use crate::codec::tag_at;
 use crate::page::{Page, Side};
+use crate::window::tag_at;
 use hivemind_core::Timestamp;
 use hivemind_core::store::Key;
 use std::collections::VecDeque;

@@ -4,10 +4,10 @@ use super::Node;
 use super::decide::Found;
 use super::held::ends;
 use crate::batch::{Beside, Known, Owed};
-use crate::codec::period_nanos;
 use crate::options::{Consistency, OnUnreachable};
 use crate::page::Regime;
 use crate::purse::signed;
+use crate::window::period_nanos;
 use hivemind_core::{Limit, Timestamp};
 
 impl Node {

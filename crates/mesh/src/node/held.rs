@@ -1,9 +1,9 @@
 //! The usual case on the shortest way: one charge on a counter that is known, with rights to it
 //! held here. One look-up, no allocation, nobody asked. Whatever takes more is decided elsewhere.
 
-use crate::codec::period_nanos;
 use crate::options::Consistency;
 use crate::parts::Parts;
+use crate::window::period_nanos;
 use hivemind_core::store::{Charge, Context, Op, Verdict};
 use hivemind_core::{Cost, Limit, Timestamp};
 

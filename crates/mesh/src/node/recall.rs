@@ -1,14 +1,14 @@
 //! An owner that has nothing left asks those that may hold something to return it; what waits for it is parked.
 
-use super::asks::{Asker, Parked};
+use super::parked::{Asker, Parked};
 use super::{EARLY, Node, Ticket};
 use crate::batch::{Owed, Trial};
-use crate::codec::tag_at;
 use crate::dictionary::Subject;
 use crate::frame::{Item, Place, Word};
 use crate::member::Member;
 use crate::options::Consistency;
 use crate::page::{Page, Side};
+use crate::window::tag_at;
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Context, Key, Op};
 use std::time::Duration;

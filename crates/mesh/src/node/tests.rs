@@ -195,7 +195,7 @@ impl Mesh {
 
     fn place(&self, key: Key, limit: &Limit) -> Place {
         let view = self.nodes[0].view().expect("they are seated").id();
-        Place { subject: Subject { key, limit: *limit }, view, tag: crate::codec::tag_at(limit, self.now) }
+        Place { subject: Subject { key, limit: *limit }, view, tag: crate::window::tag_at(limit, self.now) }
     }
 }
 

@@ -5,7 +5,7 @@ use super::*;
 use crate::chain::{Chain, MOST_VIEWS, Root};
 use crate::codec::Encoder;
 use crate::dictionary::Spoken;
-use crate::frame::{Header, LONGEST_FRAME};
+use crate::frame::{Header, Item, LONGEST_FRAME};
 use crate::view::Round;
 use std::time::Duration;
 

@@ -4,9 +4,9 @@
 use super::network::Network;
 use super::random::Random;
 use super::world::{START_US, seated};
-use crate::codec::tag_at;
 use crate::node::{Decided, Node, Output, Ticket};
 use crate::options::{Consistency, MeshOptions, OnUnreachable};
+use crate::window::tag_at;
 use hivemind_core::store::{Charge, Context, Key, Op, Parts, Sharing};
 use hivemind_core::{Cost, Limit, Timestamp};
 use std::cmp::Reverse;

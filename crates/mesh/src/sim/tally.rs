@@ -1,7 +1,7 @@
 //! What was offered and what was admitted, by window; for buckets, against one that all
 //! admissions go through.
 
-use crate::codec::tag_at;
+use crate::window::tag_at;
 use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::{Cost, Limit, Timestamp};
 use std::collections::BTreeMap;

@@ -18,7 +18,7 @@ const CONNECTIONS: usize = 6;
 const RULES: &str = "- {key: fast, rate_limit: {unit: second, requests_per_unit: 1000}}\n";
 
 /// Asks from 30 to 950 ms after each edge, for so many windows from the next on.
-fn drive(node: usize, envoy: SocketAddr, first: u64, windows: u64) -> Vec<Answer> {
+fn drive(envoy: SocketAddr, first: u64, windows: u64) -> Vec<Answer> {
     let mut connection = Connection::tcp(envoy).unwrap();
     let mut answers = Vec::new();
     for number in first..first + windows {
@@ -33,7 +33,7 @@ fn drive(node: usize, envoy: SocketAddr, first: u64, windows: u64) -> Vec<Answer
                 429 => Outcome::Refused,
                 _ => Outcome::Failed,
             };
-            answers.push(Answer { node, asked, given: now(), outcome });
+            answers.push(Answer { asked, given: now(), outcome });
         }
     }
     answers
@@ -62,8 +62,8 @@ async fn behind_three_envoys_no_window_is_above_the_limit_and_hardly_any_below()
     let first = window(now(), SECOND) + 1;
     let callers: Vec<_> = (0..3 * CONNECTIONS)
         .map(|number| {
-            let (node, at) = (number % 3, envoys[number % 3].address);
-            std::thread::spawn(move || drive(node, at, first, windows))
+            let at = envoys[number % 3].address;
+            std::thread::spawn(move || drive(at, first, windows))
         })
         .collect();
     let answers = callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect();

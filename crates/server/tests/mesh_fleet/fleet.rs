@@ -5,7 +5,7 @@ use crate::delay::Way;
 use crate::moment::{SECOND, begin, now, until, window};
 use crate::network::Network;
 use crate::node::Node;
-use crate::support::within;
+use crate::support::DEADLINE;
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
@@ -223,13 +223,28 @@ impl Fleet {
     async fn agreed(&self) {
         let running: Vec<usize> = (0..self.nodes.len()).filter(|&index| self.nodes[index].runs()).collect();
         for &index in &running {
-            within(&format!("peers of node {index}"), async {
+            let agreed = async {
                 while !self.is_settled(index, running.len()).await {
                     tokio::task::yield_now().await;
                 }
-            })
-            .await;
+            };
+            if tokio::time::timeout(DEADLINE, agreed).await.is_err() {
+                panic!("waited {DEADLINE:?} for peers of node {index}: {}", self.shown().await);
+            }
         }
+    }
+
+    /// How the nodes that run see each other.
+    async fn shown(&self) -> String {
+        let mut shown = String::new();
+        for index in (0..self.nodes.len()).filter(|&index| self.nodes[index].runs()) {
+            let members = self.metric(index, "hivemind_mesh_members").await;
+            shown += &format!("\nnode {index} in a view of {members}:");
+            for peer in self.nodes[index].peers().await {
+                shown += &format!(" {} {} {}", peer["name"], peer["state"], peer["transport"]);
+            }
+        }
+        shown
     }
 
     async fn is_settled(&self, index: usize, members: usize) -> bool {

@@ -36,7 +36,7 @@ fn an_answer_after_the_edge_belongs_to_neither_window_for_certain() {
     let second = Duration::from_secs(1);
     let answer = |asked: u64, given: u64, outcome| {
         let at = |millis| begin(7, second).saturating_add(Duration::from_millis(millis));
-        Answer { node: 0, asked: at(asked), given: at(given), outcome }
+        Answer { asked: at(asked), given: at(given), outcome }
     };
     let answers = vec![
         answer(30, 40, Outcome::Admitted),

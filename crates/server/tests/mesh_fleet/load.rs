@@ -162,7 +162,7 @@ impl Driver {
         let (client, tally) = (self.clients[node].clone(), Arc::clone(&self.tally));
         let request = request("d", &self.text);
         tokio::spawn(async move {
-            let answer = ask(client, node, request).await;
+            let answer = ask(client, request).await;
             tally.lock().unwrap().answers.push(answer);
             drop(place);
         });
@@ -172,7 +172,6 @@ impl Driver {
 /// One request, whatever becomes of it.
 pub(crate) async fn ask(
     mut client: Client,
-    node: usize,
     request: crate::proto::envoy::service::ratelimit::v3::RateLimitRequest,
 ) -> Answer {
     let asked = now();
@@ -183,5 +182,5 @@ pub(crate) async fn ask(
         Ok(Ok(_)) => Outcome::Refused,
         Ok(Err(_)) | Err(_) => Outcome::Failed,
     };
-    Answer { node, asked, given, outcome }
+    Answer { asked, given, outcome }
 }

@@ -18,7 +18,7 @@ pub(crate) async fn owner(fleet: &Fleet, text: &str, requests: usize) -> usize {
         with_room(SECOND, Duration::from_millis(900)).await;
         let before = fleet.metric(index, ASKED).await;
         let client = fleet.nodes[index].client();
-        join_all((0..requests).map(|_| ask(client.clone(), index, request("d", text)))).await;
+        join_all((0..requests).map(|_| ask(client.clone(), request("d", text)))).await;
         let asked = fleet.metric(index, ASKED).await - before;
         if asked < 0.5 {
             owners.push(index);

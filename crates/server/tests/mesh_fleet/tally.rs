@@ -21,7 +21,6 @@ pub(crate) enum Outcome {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
-    pub(crate) node: usize,
     pub(crate) asked: Timestamp,
     pub(crate) given: Timestamp,
     pub(crate) outcome: Outcome,

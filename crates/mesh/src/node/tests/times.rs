@@ -54,7 +54,7 @@ fn a_window_that_a_node_alone_has_begun_is_in_no_later_view() {
         // Whom the one that was alone decided for has another clock, and may take it for the window before.
         assert!(tally.admitted <= 80 && (tally.most_over() == 0 || !waits), "{told}");
         let now = Timestamp::from_nanos((1_700_006_456 * SECOND + world.elapsed_us()) * 1_000);
-        let last = crate::codec::tag_at(&limit, now) - 1;
+        let last = crate::window::tag_at(&limit, now) - 1;
         let spendable = world.node(0).map(|node| node.spendable((key, &limit, last), now));
         assert_eq!(spendable, Some(0), "{told}");
     }

@@ -1,0 +1,52 @@
+//! Frames to peers.
+
+use super::{Lane, Node, Output, begin_dictionary};
+use crate::codec::Encoder;
+use crate::frame::{FRAME_BUDGET, Header, Item};
+use crate::member::Generation;
+use crate::owner::NodeId;
+use hivemind_core::Timestamp;
+
+impl Node {
+    /// Writes items into as many frames as they need.
+    pub(super) fn send(&mut self, to: &NodeId, lane: Lane, items: &[Item], now: Timestamp) {
+        let header = Header {
+            generation: self.council.me.generation,
+            time: now,
+            slew_us: self.clock.slew / 1_000,
+            head: self.council.head().map(|head| head.id()),
+            leaving: self.council.leaving,
+            rules: self.council.rules.here(),
+            dictionary: 0,
+            known: 0,
+            known_of: 0,
+            to: Generation(0),
+            echo: None,
+        };
+        let Some(link) = self.links.get_mut(to) else { return };
+        let echo = self.peers.echo(to, link.generation, now);
+        if link.spoken.is_worn_out() {
+            link.spoken = begin_dictionary(&mut self.dictionaries);
+        }
+        let (dictionary, known, known_of) = (link.spoken.number(), link.heard.known(), link.heard.number());
+        let header = Header { dictionary, known, known_of, to: link.generation, echo, ..header };
+        let mut rest = items;
+        loop {
+            let mut encoder = Encoder::new(&header, &mut link.spoken);
+            while let Some((item, later)) = rest.split_first() {
+                encoder.push(item);
+                rest = later;
+                if encoder.length() >= FRAME_BUDGET {
+                    break;
+                }
+            }
+            let frame = encoder.finish();
+            self.budget.spend(frame.len());
+            self.outputs.push(Output::Send { to: to.clone(), lane, frame });
+            if rest.is_empty() {
+                break;
+            }
+        }
+        self.peers.send(to, now);
+    }
+}

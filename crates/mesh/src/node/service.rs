@@ -1,0 +1,146 @@
+//! Asks of peers, as an owner serves them.
+
+use super::Node;
+use super::parked::{Asker, Parked};
+use crate::frame::{Item, Place, Reply, Report, Want, Word};
+use crate::member::Member;
+use crate::page::{Page, Side};
+use hivemind_core::algorithm::{Action, step};
+use hivemind_core::{Cost, Limit, Timestamp};
+use std::sync::Arc;
+
+/// Spendings for a peer that may still be undone: it knows after a round trip.
+const MOST_UNDONE: usize = 1_024;
+
+impl Node {
+    /// A peer asks this node for something.
+    pub(super) fn on_ask(
+        &mut self,
+        now: Timestamp,
+        from: &Arc<Member>,
+        id: u64,
+        place: &Place,
+        report: &Report,
+        want: Want,
+    ) {
+        let place = self.place_here(now, place);
+        if !self.links.get_mut(&from.id).is_some_and(|link| link.replay.is_first(id)) {
+            return; // The network brought it twice.
+        }
+        if let Want::Undo { of } = want {
+            return self.undo(now, from, of);
+        }
+        if want == Want::Forget {
+            self.hear_asker(now, from, &place, report);
+            return self.on_forget(now, from, id, &place);
+        }
+        let reply = match self.open_by(now, from, &place, true) {
+            Some(limit) => self.serve(now, from, id, &place, report, want, &limit),
+            None => Some(Reply::Elsewhere),
+        };
+        if let Some(reply) = reply {
+            self.answer(now, from, id, &place, reply);
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all of an ask, and the limit it is served by")]
+    fn serve(
+        &mut self,
+        now: Timestamp,
+        from: &Arc<Member>,
+        id: u64,
+        place: &Place,
+        report: &Report,
+        want: Want,
+        limit: &Limit,
+    ) -> Option<Reply> {
+        let key = place.subject.key;
+        let Some(mut page) = self.shelf.books.page(&key, place.tag) else { return Some(Reply::Elsewhere) };
+        let moment = page.moment_of(limit, &self.options, now);
+        let decides = page.decides(limit, &self.options);
+        let Side::Till(till) = &mut page.side else { return Some(Reply::Elsewhere) };
+        if !till.has_room_for(limit, from, moment) {
+            return Some(Reply::Exhausted);
+        }
+        if matches!(want, Want::Lend { .. }) {
+            till.open_account(limit, from, report, moment);
+        }
+        let before = till.state;
+        till.hear(limit, from, report, (decides, moment));
+        if matches!(want, Want::Lend { .. }) && !till.is_of(from, report) && report.serial != 0 {
+            return Some(Reply::Exhausted); // The word says which account it has; it begins anew.
+        }
+        if let Want::Lend { need, ahead } = want {
+            if till.lend(limit, from, need, ahead, moment) {
+                return Some(Reply::Lent);
+            }
+            drop(page);
+            if self.recall(key, place.tag, need, now) {
+                let until = now.saturating_add(self.options.ask_timeout * 2 / 3);
+                let who = Asker::Peer { member: Arc::clone(from), id, need, ahead };
+                if self.park(Parked { key, tag: place.tag, until, who }) {
+                    return None;
+                }
+            }
+            return Some(Reply::Exhausted);
+        }
+        Some(match want {
+            Want::Look | Want::Forget | Want::Undo { .. } => {
+                Reply::Seen(till.state.map(hivemind_core::algorithm::State::bits))
+            }
+            Want::Do { action, cost } => {
+                let verdict = match action {
+                    Action::Peek => till.peek(limit, cost, moment).verdict,
+                    Action::Refund => {
+                        let known = cost.min(till.refundable(limit, decides));
+                        till.note_refunded(known);
+                        till.apply(limit, action, known, moment).verdict
+                    }
+                    _ => till.apply(limit, action, cost, moment).verdict,
+                };
+                if verdict.is_admitted() && matches!(action, Action::Spend { .. }) || action == Action::Debit
+                {
+                    till.note_spent(cost);
+                }
+                let recalls = !verdict.is_admitted() && till.may_recall(limit, decides);
+                page.follow_state(limit, &self.options);
+                if verdict.is_admitted()
+                    && matches!(action, Action::Spend { .. })
+                    && let Some(link) = self.links.get_mut(&from.id)
+                {
+                    link.done.push_back((id, key, page.tag, cost));
+                    if link.done.len() > MOST_UNDONE {
+                        link.done.pop_front();
+                    }
+                }
+                drop(page);
+                if recalls && matches!(action, Action::Spend { .. }) {
+                    self.recall(key, place.tag, cost, now); // For the next: this one does not wait.
+                }
+                Reply::Done(verdict)
+            }
+            Want::Tell { action, cost } => {
+                let verdict = step(&till.room(limit), before, action, Cost::new(cost), moment).verdict;
+                page.follow_state(limit, &self.options);
+                Reply::Done(verdict)
+            }
+            Want::Lend { .. } => Reply::Exhausted,
+        })
+    }
+
+    pub(super) fn answer(&mut self, now: Timestamp, to: &Arc<Member>, id: u64, place: &Place, reply: Reply) {
+        let limit = place.subject.limit;
+        let moment = Page::moment(place.tag, &limit, now);
+        let mut page = self.shelf.books.page(&place.subject.key, place.tag);
+        let decides = page.as_ref().is_some_and(|page| page.decides(&limit, &self.options));
+        let word = match page.as_mut().map(|page| &mut page.side) {
+            // Who has no account is told that there is nothing, and gets none by that.
+            Some(Side::Till(till)) if reply != Reply::Elsewhere && till.knows(to) => {
+                till.word(&limit, to, (decides, moment))
+            }
+            _ => Word::default(),
+        };
+        drop(page);
+        self.urge(&to.id, Item::Answer { id, place: *place, word, reply });
+    }
+}

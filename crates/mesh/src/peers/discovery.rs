@@ -1,0 +1,56 @@
+//! What discovery says of peers, who is dead by it, and who is forgotten.
+
+use super::Peers;
+use crate::member::Member;
+use crate::owner::NodeId;
+use hivemind_core::Timestamp;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// After which silence a peer that is in no view and that discovery does not name is forgotten. Longer
+/// than any frame is under way, since the number of its last run is forgotten with it.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+/// The same where there is no discovery that could name it.
+const FORGOTTEN_UNNAMED: Duration = Duration::from_secs(600);
+/// The most names of discovery that are remembered.
+const MOST_NAMES: usize = 4_096;
+
+impl Peers {
+    pub(crate) fn discover(&mut self, names: impl IntoIterator<Item = NodeId>) {
+        let names: BTreeSet<NodeId> = names.into_iter().take(MOST_NAMES).collect();
+        let before = self.discovered.take().unwrap_or_default();
+        self.withdrawn.extend(before);
+        self.withdrawn.retain(|name| !names.contains(name));
+        self.discovered = Some(names);
+    }
+
+    /// Whether a run is over: a later one spoke, or it is silent and discovery has withdrawn its name. A name
+    /// that discovery never knew proves nothing: the list may be short.
+    pub(crate) fn is_dead(&self, member: &Member, now: Timestamp, after: Duration) -> bool {
+        let peer = self.all.get(&member.id);
+        if peer.is_some_and(|peer| peer.generation > member.generation) {
+            return true;
+        }
+        let silent = peer.is_none_or(|peer| now.since(peer.heard) > after);
+        silent && self.withdrawn.contains(&member.id)
+    }
+
+    /// Forgets those that nothing is left of.
+    pub(crate) fn forget(&mut self, now: Timestamp, in_a_view: impl Fn(&NodeId) -> bool) {
+        let Self { all, discovered, withdrawn, .. } = self;
+        let known = |id: &NodeId| discovered.as_ref().is_some_and(|names| names.contains(id));
+        let after = if discovered.is_some() { FORGOTTEN } else { FORGOTTEN_UNNAMED };
+        all.retain(|id, peer| now.since(peer.heard) <= after || known(id) || in_a_view(id));
+        withdrawn.retain(|id| all.contains_key(id) || in_a_view(id));
+    }
+
+    /// Forgets names that did not speak and are spoken to no more.
+    pub(crate) fn forget_silent(&mut self, stays: impl Fn(&NodeId) -> bool) {
+        self.silent.retain(|id, _| stays(id));
+    }
+
+    /// Whether a name that never spoke may do so one day: discovery knows it, or there is none that could say.
+    pub(crate) fn may_answer(&self, id: &NodeId) -> bool {
+        self.discovered.as_ref().is_none_or(|names| names.contains(id))
+    }
+}
