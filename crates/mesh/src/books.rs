@@ -54,6 +54,11 @@ impl Books {
         Some(OpenBook::new(part, place, self.now, self.gained))
     }
 
+    /// Looks at a slip, and into its book, without opening it.
+    pub(crate) fn look_at_slip<R>(&self, key: &Key, read: impl FnOnce(&Slip) -> R) -> Option<R> {
+        self.parts.part(*key).find(*key).map(|slip| read(slip))
+    }
+
     /// Looks into a book without opening it: whatever a slip can spend is not to be read here.
     pub(crate) fn look<R>(&self, key: &Key, read: impl FnOnce(&Book) -> R) -> Option<R> {
         self.parts.part(*key).find(*key).map(|slip| read(&slip.book))

@@ -12,6 +12,7 @@ mod identity;
 mod link;
 mod links;
 mod lookout;
+mod mdns;
 mod mesh;
 mod message;
 mod news;
@@ -20,6 +21,7 @@ mod quic;
 mod roster;
 mod session;
 mod settings;
+mod srv;
 mod tcp;
 mod traffic;
 

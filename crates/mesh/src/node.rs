@@ -5,6 +5,7 @@
 
 mod alone;
 mod asks;
+mod budget;
 mod clocks;
 mod decide;
 mod doubt;
@@ -120,6 +121,7 @@ pub struct Node {
     waiting: BTreeMap<Ticket, Waiting>,
     parked: Vec<Parked>,
     outputs: Vec<Output>,
+    budget: budget::Budget,
     local: LocalCounters,
     next_number: u64,
     clock: MeshClock,
@@ -162,6 +164,7 @@ impl Node {
             waiting: BTreeMap::new(),
             parked: Vec::new(),
             outputs: Vec::new(),
+            budget: budget::Budget::new(options.bandwidth_limit),
             local: LocalCounters(local),
             next_number: 0,
             clock: MeshClock::default(),
@@ -280,6 +283,7 @@ impl Node {
             keys: self.shelf.books.len(),
             unshared: self.shelf.unshared,
             beyond_rights: self.beyond_rights,
+            overadmission: self.shelf.overadmission,
             asked: self.asked,
             waited: self.waited,
             unreadable: self.unreadable,
@@ -343,6 +347,8 @@ pub struct Standing {
     pub unshared: u64,
     /// What was admitted past the rights held, because an owner could not be reached.
     pub beyond_rights: u64,
+    /// What was admitted above limits, of windows that are over and were this node's, as far as members told it.
+    pub overadmission: u64,
     /// Asks that this node sent to owners of counters.
     pub asked: u64,
     /// Decisions that had to wait: for an owner that was asked, or for rights that this owner recalled.

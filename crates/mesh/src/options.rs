@@ -27,6 +27,9 @@ pub struct MeshOptions {
     pub early: Duration,
     /// By how much at most the mesh clock is moved towards the others' in a second; zero leaves it alone.
     pub slew: Duration,
+    /// How many bytes a second may go to all peers together; none is no limit. Asks never wait for it; counters far
+    /// from their limit are told later.
+    pub bandwidth_limit: Option<u64>,
     /// How views come about.
     pub council: CouncilOptions,
 }
@@ -44,6 +47,7 @@ impl Default for MeshOptions {
             recall: true,
             early: Duration::from_secs(1),
             slew: Duration::from_millis(50),
+            bandwidth_limit: None,
             council: CouncilOptions::default(),
         }
     }

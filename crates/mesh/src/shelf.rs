@@ -57,6 +57,8 @@ pub(crate) struct Shelf {
     stride: std::time::Duration,
     /// Decisions on counters past the cap.
     pub(crate) unshared: u64,
+    /// What was admitted above limits, of windows that are over and were this node's.
+    pub(crate) overadmission: u64,
 }
 
 /// Why there is no page.
@@ -78,6 +80,7 @@ impl Shelf {
             calm: Timestamp::EPOCH,
             stride: STRIDE,
             unshared: 0,
+            overadmission: 0,
         }
     }
 
@@ -178,6 +181,7 @@ impl Shelf {
         self.see(now);
         let latest = self.go_on_calmly();
         let mut lent = Vec::new();
+        let mut beyond = 0_u64;
         self.books.retain(|slip| {
             let Slip { key, book, listed, .. } = slip;
             let limit = book.limit;
@@ -198,10 +202,18 @@ impl Shelf {
                 let start = Timestamp::from_nanos(page.tag.saturating_mul(period_nanos(&limit)));
                 let stays = decides(&limit, &page.view, options);
                 let until = start.saturating_add(outlives(&limit, page.is_purse()));
-                page.tag.saturating_add(2) > present || stays && until > latest
+                let is_kept = page.tag.saturating_add(2) > present || stays && until > latest;
+                if let Side::Till(till) = &page.side
+                    && !is_kept
+                    && !stays
+                {
+                    beyond = beyond.saturating_add(till.admitted_beyond());
+                }
+                is_kept
             });
             !book.pages.is_empty() || book.alone.1 > 0 && book.alone.0.saturating_add(2) > present
         });
+        self.overadmission = self.overadmission.saturating_add(beyond);
         lent
     }
 }
@@ -255,6 +267,7 @@ fn begin(
     if let Side::Till(till) = &mut page.side {
         if let Some(before) = council.rules.may_still_hold(book.before.as_deref(), now) {
             let share = Regime::of(&before, members, options).share();
+            till.may_reach(&before);
             till.change_share(limit, share, Page::moment(tag, limit, now));
         }
         if matches!(limit, Limit::SlidingWindow(_)) {

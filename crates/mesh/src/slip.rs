@@ -178,6 +178,12 @@ impl Slip {
         Some(())
     }
 
+    /// What was spent on it and is not written up yet.
+    pub(crate) fn unwritten(&self) -> u64 {
+        let says_nothing = self.epoch == VOID || self.ledger == Ledger::Book;
+        if says_nothing { 0 } else { u64::from(self.book.laid.saturating_sub(self.can)) }
+    }
+
     /// Writes up in the book what was spent on the slip, which is void from now on.
     pub(crate) fn write_up(&mut self, now: Timestamp) {
         if std::mem::replace(&mut self.epoch, VOID) == VOID || self.ledger == Ledger::Book {

@@ -17,6 +17,7 @@ use hivemind_core::{Cost, Limit, Rate, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
+mod audit;
 mod reset;
 mod rights;
 
@@ -34,6 +35,10 @@ pub(crate) struct Till {
     spent: u64,
     refunded: u64,
     refused: u64,
+    /// What of that was debited, here or by members: that is no admission, however much it is.
+    debited: u64,
+    /// The largest limit that the page had.
+    most: u64,
     /// What had been refused when the counter was last reset.
     refused_before: u64,
     /// The refunds of members that were heard of.
@@ -106,6 +111,7 @@ impl Till {
     pub(crate) fn begun(limit: &Limit, share: u64, view: &Arc<View>, now: Timestamp) -> Self {
         let shares = (view.members().len() as u64).saturating_sub(1);
         let mut till = Self { share, shares, began: Some(Arc::clone(view)), ..Self::default() };
+        till.may_reach(limit);
         let lent = share.saturating_mul(shares);
         if lent > 0 {
             till.apply(limit, Action::Debit, lent, now);
@@ -119,6 +125,7 @@ impl Till {
         let mut till = Self { inherited: true, ..Self::default() };
         let missing = u64::from(limit.burst()).saturating_sub(held);
         till.missing = missing;
+        till.may_reach(limit);
         till.apply(limit, Action::Debit, missing, now);
         till
     }
@@ -126,6 +133,7 @@ impl Till {
     /// A reload: members that begin with more from now on hold more. Those that held more keep it
     /// until their window is over, so nothing comes back.
     pub(crate) fn change_share(&mut self, limit: &Limit, share: u64, now: Timestamp) {
+        self.may_reach(limit);
         let more = share.saturating_sub(self.share);
         if more > 0 && !self.inherited {
             self.apply(limit, Action::Debit, more.saturating_mul(self.shares), now);
@@ -318,7 +326,7 @@ impl Till {
         }
         if owed > 0 {
             self.apply(limit, Action::Debit, whole(owed), now);
-            self.note_spent(owed);
+            self.note_debited(owed);
         }
         if refused > 0 && decides {
             self.apply(limit, Action::Count, whole(refused), now);

@@ -3,6 +3,7 @@
 
 mod certs;
 mod check;
+mod demo;
 mod explain;
 mod gateway;
 mod import;
@@ -32,6 +33,7 @@ enum Command {
     Replay(replay::Replay),
     Import(import::Import),
     Certs(certs::Certs),
+    Demo(demo::Demo),
 }
 
 pub(crate) fn run() -> ExitCode {
@@ -43,6 +45,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Replay(replay) => replay.run(),
         Command::Import(import) => import.run(),
         Command::Certs(certs) => certs.run(),
+        Command::Demo(demo) => demo.run(),
     };
     match result {
         Ok(code) => code,

@@ -15,6 +15,7 @@ use crate::admin::answer_json;
 use crate::config::{Problem, parse_rules};
 use crate::front::rls::{RateLimitService, ReadRequest};
 use crate::front::websocket::scan;
+use crate::mesh::MeshFigures;
 use crate::proto::envoy::service::ratelimit::v3::{
     RateLimitRequest, RateLimitResponse, rate_limit_response::Code,
 };
@@ -77,7 +78,8 @@ fn ask_each_rule(ruleset: Ruleset) {
             assert_eq!(rules.explain(&domain, &entries).steps.len(), entries.len(), "{domain} {entries:?}");
         });
     }
-    assert!(exposition(service.0.stats(), store().occupancy(), &StoreFigures::default()).ends_with('\n'));
+    let (store_figures, mesh) = (StoreFigures::default(), MeshFigures::default());
+    assert!(exposition(service.0.stats(), store().occupancy(), &store_figures, &mesh).ends_with('\n'));
 }
 
 /// Bytes as a message: our codec and prost accept or refuse them alike, and read the same.

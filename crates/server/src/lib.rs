@@ -6,6 +6,7 @@ mod app;
 mod authority;
 mod cli;
 mod config;
+mod demo;
 mod front;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;

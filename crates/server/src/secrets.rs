@@ -57,7 +57,7 @@ pub(crate) fn seed_of_cluster(cluster_id: &str) -> KeySeed {
 }
 
 fn hashed(parts: &[&[u8]]) -> KeySeed {
-    let digest = parts.iter().fold(Sha256::new(), |digest, part| digest.chain_update(part)).finalize();
+    let digest = parts.iter().fold(Sha256::new(), Sha256::chain_update).finalize();
     let mut seed = [0; 16];
     for (byte, of_digest) in seed.iter_mut().zip(digest) {
         *byte = of_digest;

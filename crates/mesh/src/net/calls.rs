@@ -1,13 +1,17 @@
 //! Whom this node calls, and how: by datagrams first, and by TCP where they do not get through.
 
+use super::dialer;
 use super::greeting::{self, Refusal};
+use super::hello::Hello;
 use super::host::{Host, every};
-use super::link::Began;
+use super::identity;
+use super::link::{Began, Transport};
 use super::lock;
 use super::message::{self, Kind};
 use super::quic;
 use super::session::Session;
 use super::tcp;
+use crate::member::Member;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,8 +21,6 @@ use tokio::time::timeout;
 
 /// How often it is looked at whom to call.
 const DIAL: Duration = Duration::from_millis(100);
-/// How long datagrams have before TCP is tried as well.
-const HEAD_START: Duration = Duration::from_millis(700);
 
 impl Host {
     /// Calls whoever is known and not connected, for ever.
@@ -31,9 +33,36 @@ impl Host {
             let now = self.clock.now();
             for address in self.targets() {
                 if lock(&self.dialer).is_due(address, now) {
-                    calls.spawn(Arc::clone(&self).call(address));
+                    calls.spawn(Arc::clone(&self).call(address, false));
                 }
             }
+            for link in self.links.list() {
+                let party = &link.party;
+                if link.distrusted_for(now).is_some() && lock(&self.dialer).is_due(party.address, now) {
+                    calls.spawn(Arc::clone(&self).call(party.address, true));
+                }
+                if party.transport() == Transport::Tcp && now.since(party.since) >= dialer::DATAGRAMS_AGAIN {
+                    // Not before it is due, and later and later: it may never work.
+                    if lock(&self.dialer).is_due(party.address, now) {
+                        calls.spawn(Arc::clone(&self).try_datagrams(party.address));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tries datagrams to a peer that is reached by TCP: a connection by them takes the other's place.
+    async fn try_datagrams(self: Arc<Self>, address: SocketAddr) {
+        let reached = greeting::in_time(self.reach_by_quic(address, false)).await;
+        let now = self.clock.now();
+        match reached {
+            Ok(session) => {
+                let name = session.theirs.member.id.clone();
+                lock(&self.dialer).answered_by(address, name, now, false);
+                lock(&self.dialer).reached_by(address, Transport::Quic);
+                self.serve(session).await;
+            }
+            Err(_) => lock(&self.dialer).datagrams_failed(address, now),
         }
     }
 
@@ -45,17 +74,29 @@ impl Host {
         for link in self.links.list() {
             targets.remove(&link.party.address);
         }
+        // A node may be known by other addresses than the one that it gives.
+        let known = lock(&self.dialer);
+        targets.retain(|address| {
+            known.answered(*address).is_none_or(|(_, name)| self.links.get(&name).is_none())
+        });
         targets
     }
 
     /// Calls an address, and serves the connection until it ends.
-    async fn call(self: Arc<Self>, address: SocketAddr) {
-        let called = self.reach(address).await;
+    async fn call(self: Arc<Self>, address: SocketAddr, renews: bool) {
+        let called = self.reach(address, renews).await;
         let now = self.clock.now();
         match &called {
-            Ok(_) => lock(&self.dialer).succeeded(address, now),
-            Err(Refusal::Itself) => lock(&self.dialer).is_itself(address, now),
-            Err(_) => lock(&self.dialer).failed(address, now),
+            Ok(session) => {
+                let name = session.theirs.member.id.clone();
+                let mut known = lock(&self.dialer);
+                known.answered_by(address, name, now, false);
+                known.reached_by(address, session.transport());
+            }
+            Err(Refusal::Itself) => lock(&self.dialer).answered_by(address, self.name.clone(), now, true),
+            Err(_) => {
+                lock(&self.dialer).failed(address, now);
+            }
         }
         match called {
             Ok(session) => self.serve(session).await,
@@ -67,15 +108,16 @@ impl Host {
         }
     }
 
-    async fn reach(&self, address: SocketAddr) -> Result<Session, Refusal> {
-        let by_quic = greeting::in_time(self.reach_by_quic(address));
+    async fn reach(&self, address: SocketAddr, renews: bool) -> Result<Session, Refusal> {
+        let by_quic = greeting::in_time(self.reach_by_quic(address, renews));
         tokio::pin!(by_quic);
-        match timeout(HEAD_START, &mut by_quic).await {
-            Ok(Err(Refusal::Lost(_))) => return greeting::in_time(self.reach_by_tcp(address)).await,
+        let head_start = lock(&self.dialer).head_start(address);
+        match timeout(head_start, &mut by_quic).await {
+            Ok(Err(Refusal::Lost(_))) => return greeting::in_time(self.reach_by_tcp(address, renews)).await,
             Ok(ended) => return ended,
             Err(_) => {}
         }
-        let by_tcp = greeting::in_time(self.reach_by_tcp(address));
+        let by_tcp = greeting::in_time(self.reach_by_tcp(address, renews));
         tokio::pin!(by_tcp);
         tokio::select! {
             Ok(session) = &mut by_quic => Ok(session),
@@ -86,23 +128,54 @@ impl Host {
         }
     }
 
-    async fn reach_by_quic(&self, address: SocketAddr) -> Result<Session, Refusal> {
+    async fn reach_by_quic(&self, address: SocketAddr, renews: bool) -> Result<Session, Refusal> {
         let connection = quic::dial(&self.endpoint, address).await?;
         let mut streams = quic::open(&connection).await?;
         let (reads, writes) = &mut streams.main;
         let chain = quic::chain(&connection);
-        let theirs = greeting::call((reads, writes), &self.hello(), &chain).await?;
+        let expected = self.expected(address).filter(|hello| {
+            chain.first().is_some_and(|certificate| identity::is_for(certificate, &hello.member.id))
+        });
+        let is_greeted = expected.is_none();
+        let theirs = match expected {
+            // A connection to this very peer broke: what it says is heard when it comes.
+            Some(theirs) => {
+                message::write(writes, Kind::Hello, &self.hello(renews).write()).await?;
+                theirs
+            }
+            None => greeting::call((reads, writes), &self.hello(renews), &chain).await?,
+        };
         let (asks_in, mut asks_out) = quic::open(&connection).await?.main;
         // A stream is there for the other side once something was said on it.
         message::write(&mut asks_out, Kind::Ask, &[]).await?;
         streams.asks = Some((asks_in, asks_out));
-        Ok(Session { theirs, streams, began: Began::Here, remote: address, chain, quic: Some(connection) })
+        let (remote, quic) = (address, Some(connection));
+        Ok(Session { theirs, streams, began: Began::Here, renews, remote, chain, quic, is_greeted })
     }
 
-    async fn reach_by_tcp(&self, address: SocketAddr) -> Result<Session, Refusal> {
+    /// Whom this node expects at an address: the peer that answered there last, if no call has failed since.
+    fn expected(&self, address: SocketAddr) -> Option<Hello> {
+        let name = lock(&self.dialer).expected(address)?;
+        let roster = lock(&self.roster);
+        let (_, contact) = roster.iter().find(|(known, _)| **known == name)?;
+        let (address, port) = (Some(contact.address.ip()), contact.address.port());
+        let member = Member { id: name, generation: contact.generation };
+        Some(Hello { cluster: self.cluster.clone(), member, address, port, renews: false })
+    }
+
+    async fn reach_by_tcp(&self, address: SocketAddr, renews: bool) -> Result<Session, Refusal> {
         let tcp::Connected { mut streams, chain } = tcp::dial(Arc::clone(&self.tcp_client), address).await?;
         let (reads, writes) = &mut streams.main;
-        let theirs = greeting::call((reads, writes), &self.hello(), &chain).await?;
-        Ok(Session { theirs, streams, began: Began::Here, remote: address, chain, quic: None })
+        let theirs = greeting::call((reads, writes), &self.hello(renews), &chain).await?;
+        Ok(Session {
+            theirs,
+            streams,
+            began: Began::Here,
+            renews,
+            remote: address,
+            chain,
+            quic: None,
+            is_greeted: true,
+        })
     }
 }

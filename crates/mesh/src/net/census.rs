@@ -26,7 +26,7 @@ impl Host {
             let link = self.links.get(&name);
             let (clock, silence) = (clocks.get(&name).copied(), silences.get(&name).copied());
             let by_quic = link.as_ref().and_then(|link| link.party.quic.as_ref()).map(Connection::rtt);
-            let (bytes_in, bytes_out, frames_lost) = self.links.traffic(&name).totals();
+            let traffic = self.links.traffic(&name).totals();
             let after = (council.staleness, council.dead_after);
             Peer {
                 address,
@@ -39,9 +39,12 @@ impl Host {
                 clock_offset_us: clock.map(|clock| clock.offset_us),
                 silence,
                 rights_held: 0,
-                bytes_in,
-                bytes_out,
-                frames_lost,
+                bytes_in: traffic.bytes_in,
+                bytes_out: traffic.bytes_out,
+                frames_in: traffic.frames_in,
+                frames_out: traffic.frames_out,
+                frames_lost: traffic.frames_lost,
+                connections: traffic.connections,
                 name,
             }
         };

@@ -1,6 +1,8 @@
 //! Whom to call next. Every address that discovery or another peer names is called until it is
 //! connected, for ever: sooner at first, later and later, never all nodes at one moment.
 
+use super::link::Transport;
+use crate::owner::NodeId;
 use hivemind_core::Timestamp;
 use siphasher::sip::SipHasher13;
 use std::collections::BTreeMap;
@@ -10,16 +12,24 @@ use std::time::Duration;
 
 const SOONEST: Duration = Duration::from_millis(100);
 const LATEST: Duration = Duration::from_secs(5);
+/// How long datagrams have before TCP is tried as well, and where they did not get through the last time.
+const HEAD_START: Duration = Duration::from_millis(700);
+const SHORT_START: Duration = Duration::from_millis(50);
+/// How long a peer is reached by TCP before datagrams are tried again, at first.
+pub(super) const DATAGRAMS_AGAIN: Duration = Duration::from_secs(10);
 /// An address that turned out to be this node's own is tried again only after this.
 const ITSELF: Duration = Duration::from_secs(300);
 
 /// How the last call of an address went.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Tried {
     failures: u32,
     next: Timestamp,
     is_under_way: bool,
-    is_own: bool,
+    /// Who answered there, and when: the node may have another address for itself.
+    answered: Option<(Timestamp, NodeId)>,
+    /// Whether only TCP got through.
+    by_tcp: bool,
 }
 
 /// What is known of each address that was called.
@@ -37,42 +47,63 @@ impl Dialer {
 
     /// Whether an address is to be called now; if so, it counts as being called until it is told how it went.
     pub(super) fn is_due(&mut self, address: SocketAddr, now: Timestamp) -> bool {
-        let untried = Tried { failures: 0, next: Timestamp::EPOCH, is_under_way: false, is_own: false };
-        let tried = self.tried.entry(address).or_insert(untried);
-        if tried.is_under_way || now < tried.next {
+        let tried = self.tried.entry(address).or_default();
+        // A wait that is longer than any is one of a clock that was set back.
+        let waits = tried.next.since(now);
+        if tried.is_under_way || waits > Duration::ZERO && waits <= ITSELF {
             return false;
         }
         tried.is_under_way = true;
         true
     }
 
-    pub(super) fn succeeded(&mut self, address: SocketAddr, now: Timestamp) {
+    /// This node answered there, be it this one itself.
+    pub(super) fn answered_by(&mut self, address: SocketAddr, name: NodeId, now: Timestamp, is_itself: bool) {
         // Should it break at once, it is not called at once.
-        self.set(address, 0, now.saturating_add(SOONEST));
+        let next = now.saturating_add(if is_itself { ITSELF } else { SOONEST });
+        let tried = self.tried.entry(address).or_default();
+        *tried = Tried { next, answered: Some((now, name)), by_tcp: tried.by_tcp, ..Tried::default() };
     }
 
-    pub(super) fn failed(&mut self, address: SocketAddr, now: Timestamp) {
-        let failures = self.tried.get(&address).map_or(1, |tried| tried.failures.saturating_add(1));
-        let wait = SOONEST.saturating_mul(1 << failures.min(10)).min(LATEST);
-        let mut hasher = SipHasher13::new_with_keys(self.seed, u64::from(failures));
+    /// By what an address was reached: where only TCP got through it has no long wait for datagrams the next time.
+    pub(super) fn reached_by(&mut self, address: SocketAddr, transport: Transport) {
+        self.tried.entry(address).or_default().by_tcp = transport == Transport::Tcp;
+    }
+
+    pub(super) fn head_start(&self, address: SocketAddr) -> Duration {
+        if self.tried.get(&address).is_some_and(|tried| tried.by_tcp) { SHORT_START } else { HEAD_START }
+    }
+
+    /// Says how often that has happened in a row.
+    pub(super) fn failed(&mut self, address: SocketAddr, now: Timestamp) -> u32 {
+        let tried = self.tried.entry(address).or_default();
+        tried.failures = tried.failures.saturating_add(1);
+        let wait = SOONEST.saturating_mul(1 << tried.failures.min(10)).min(LATEST);
+        let mut hasher = SipHasher13::new_with_keys(self.seed, u64::from(tried.failures));
         hasher.write(address.to_string().as_bytes());
         // Between a half and the whole of it.
         let share = u32::try_from(hasher.finish() % 512).unwrap_or(0) + 512;
-        self.set(address, failures, now.saturating_add(wait * share / 1_024));
+        (tried.next, tried.is_under_way) = (now.saturating_add(wait * share / 1_024), false);
+        tried.failures
     }
 
-    pub(super) fn is_itself(&mut self, address: SocketAddr, now: Timestamp) {
-        let next = now.saturating_add(ITSELF);
-        self.tried.insert(address, Tried { failures: 0, next, is_under_way: false, is_own: true });
+    /// A peer that is reached by TCP is still not reached by datagrams. They are tried later and later.
+    pub(super) fn datagrams_failed(&mut self, address: SocketAddr, now: Timestamp) {
+        let tried = self.tried.entry(address).or_default();
+        tried.failures = tried.failures.saturating_add(1);
+        let wait = DATAGRAMS_AGAIN.saturating_mul(1 << tried.failures.min(10)).min(ITSELF);
+        (tried.next, tried.is_under_way) = (now.saturating_add(wait), false);
     }
 
-    /// Whether this node itself was found to answer there.
-    pub(super) fn is_own(&self, address: SocketAddr) -> bool {
-        self.tried.get(&address).is_some_and(|tried| tried.is_own)
+    /// Who answered there, if no call has failed since.
+    pub(super) fn expected(&self, address: SocketAddr) -> Option<NodeId> {
+        let tried = self.tried.get(&address).filter(|tried| tried.failures == 0)?;
+        tried.answered.as_ref().map(|(_, name)| name.clone())
     }
 
-    fn set(&mut self, address: SocketAddr, failures: u32, next: Timestamp) {
-        self.tried.insert(address, Tried { failures, next, is_under_way: false, is_own: false });
+    /// Who last answered there, and when.
+    pub(super) fn answered(&self, address: SocketAddr) -> Option<(Timestamp, NodeId)> {
+        self.tried.get(&address)?.answered.clone()
     }
 
     /// Forgets addresses that nobody names any more.

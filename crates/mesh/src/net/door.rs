@@ -4,6 +4,7 @@
 use super::greeting::{self, Refusal};
 use super::host::Host;
 use super::link::{Began, Streams};
+use super::lock;
 use super::quic;
 use super::session::Session;
 use super::tcp;
@@ -12,28 +13,78 @@ use rustls::pki_types::CertificateDer;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
-/// Handshakes of strangers that may be under way at one time.
-pub(super) const HANDSHAKES: usize = 128;
-/// So many of them are believed to call from where they say; past that each has to answer there first. It costs a
+/// Callers that are heard out at one time, by each transport. A flood of one kind leaves the other alone.
+const STRANGERS: usize = 128;
+/// Places for those that call from where a peer is known to be: no stranger takes them away.
+const ACQUAINTANCES: usize = 64;
+/// So many callers are believed to call from where they say; past that each has to answer there first. It costs a
 /// round trip, and nothing here.
 const AT_THEIR_WORD: usize = 16;
+/// How long to wait when there are no descriptors left: others will be free again.
+const NO_DESCRIPTORS: Duration = Duration::from_millis(50);
+
+/// Places for callers that have not said yet who they are.
+#[derive(Debug)]
+pub(super) struct Door {
+    quic: Arc<Semaphore>,
+    tcp: Arc<Semaphore>,
+    acquaintances: Arc<Semaphore>,
+    refused: AtomicU64,
+}
+
+impl Default for Door {
+    fn default() -> Self {
+        Self {
+            quic: Arc::new(Semaphore::new(STRANGERS)),
+            tcp: Arc::new(Semaphore::new(STRANGERS)),
+            acquaintances: Arc::new(Semaphore::new(ACQUAINTANCES)),
+            refused: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Door {
+    fn is_busy(&self) -> bool {
+        self.quic.available_permits() + AT_THEIR_WORD < STRANGERS
+    }
+
+    /// Callers that were no peers.
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+
+    pub(super) fn refuse(&self) {
+        self.refused.fetch_add(1, Relaxed);
+    }
+}
 
 impl Host {
+    /// A place for a caller, if there is one.
+    fn place(&self, places: &Arc<Semaphore>, remote: SocketAddr) -> Option<OwnedSemaphorePermit> {
+        let place = |places: &Arc<Semaphore>| Arc::clone(places).try_acquire_owned().ok();
+        place(places).or_else(|| {
+            let is_known = lock(&self.roster).has_at(remote.ip().to_canonical());
+            place(&self.door.acquaintances).filter(|_| is_known)
+        })
+    }
+
     pub(super) async fn accept_quic(self: Arc<Self>) {
         let mut callers = JoinSet::new();
         while let Some(incoming) = self.endpoint.accept().await {
             while callers.try_join_next().is_some() {}
-            let is_busy = self.handshakes.available_permits() + AT_THEIR_WORD < HANDSHAKES;
-            if is_busy && !incoming.remote_address_validated() {
+            if self.door.is_busy() && !incoming.remote_address_validated() {
                 let _ = incoming.retry();
                 continue;
             }
-            let Ok(permit) = Arc::clone(&self.handshakes).try_acquire_owned() else {
+            let Some(permit) = self.place(&self.door.quic, incoming.remote_address()) else {
+                self.door.refuse();
                 incoming.refuse();
                 continue;
             };
@@ -62,12 +113,12 @@ impl Host {
         loop {
             while callers.try_join_next().is_some() {}
             let Ok((stream, remote)) = listener.accept().await else {
-                // No descriptors: others will be free again.
-                tokio::task::yield_now().await;
+                let _ = timeout(NO_DESCRIPTORS, std::future::pending::<()>()).await;
                 continue;
             };
-            if let Ok(permit) = Arc::clone(&self.handshakes).try_acquire_owned() {
-                callers.spawn(Arc::clone(&self).hear_out_tcp(stream, remote, permit));
+            match self.place(&self.door.tcp, remote) {
+                Some(permit) => drop(callers.spawn(Arc::clone(&self).hear_out_tcp(stream, remote, permit))),
+                None => self.door.refuse(),
             }
         }
     }
@@ -96,15 +147,16 @@ impl Host {
         quic: Option<Connection>,
     ) -> Result<Session, Refusal> {
         let (reads, writes) = &mut streams.main;
-        let theirs = greeting::answer((reads, writes), &self.hello(), &chain).await?;
-        Ok(Session { theirs, streams, began: Began::There, remote, chain, quic })
+        let theirs = greeting::answer((reads, writes), &self.hello(false), &chain).await?;
+        let renews = theirs.renews;
+        Ok(Session { theirs, streams, began: Began::There, renews, remote, chain, quic, is_greeted: true })
     }
 
     async fn let_in(&self, heard: Result<Session, Refusal>, remote: SocketAddr) {
         match heard {
             Ok(session) => self.serve(session).await,
             Err(refusal) => {
-                self.refused.fetch_add(1, Relaxed);
+                self.door.refuse();
                 tracing::debug!(%remote, %refusal, "a caller is no peer");
             }
         }

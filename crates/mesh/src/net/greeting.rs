@@ -61,6 +61,13 @@ pub(super) async fn answer(
     Ok(theirs)
 }
 
+/// A greeting that came while frames were already on their way.
+pub(super) fn heard(mine: &Hello, body: &[u8], chain: &[CertificateDer<'_>]) -> Result<Hello, Refusal> {
+    let theirs = Hello::read(body).map_err(|_| Refusal::Unreadable)?;
+    check(mine, &theirs, chain)?;
+    Ok(theirs)
+}
+
 async fn read(reads: &mut Reads) -> Result<Hello, Refusal> {
     let mut body = Vec::new();
     match message::read(reads, &mut body, hello::LONGEST).await? {

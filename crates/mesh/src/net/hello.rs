@@ -22,12 +22,15 @@ pub(super) struct Hello {
     /// The address at which others can call it, if it knows that; otherwise the one that it calls from.
     pub(super) address: Option<IpAddr>,
     pub(super) port: u16,
+    /// Whether this connection takes the place of any other of the same run.
+    pub(super) renews: bool,
 }
 
 impl Hello {
     /// Where its speaker can be called, who called from `remote`.
     pub(super) fn reachable_at(&self, remote: SocketAddr) -> SocketAddr {
-        SocketAddr::new(self.address.unwrap_or(remote.ip()), self.port)
+        // A socket for both families shows addresses of the older one in the dress of the newer.
+        SocketAddr::new(self.address.unwrap_or(remote.ip().to_canonical()), self.port)
     }
 
     pub(super) fn write(&self) -> Vec<u8> {
@@ -38,6 +41,7 @@ impl Hello {
         writer.number(self.member.generation.0);
         writer.text(&self.address.map(|address| address.to_string()).unwrap_or_default());
         writer.number(self.port.into());
+        writer.number(self.renews.into());
         writer.0
     }
 
@@ -55,8 +59,10 @@ impl Hello {
         let address = reader.text(64)?;
         let address = if address.is_empty() { None } else { Some(address.parse().map_err(|_| Unreadable)?) };
         let port = u16::try_from(reader.number()?).map_err(|_| Unreadable)?;
+        let renews = reader.number()? == 1;
         // What a later version adds at the end is passed over.
-        Ok(Self { cluster, member: Member { id: NodeId::new(id), generation }, address, port })
+        let member = Member { id: NodeId::new(id), generation };
+        Ok(Self { cluster, member, address, port, renews })
     }
 }
 
@@ -73,8 +79,9 @@ mod tests {
             generation in any::<u64>(),
             address in prop::option::of(any::<IpAddr>()),
             port in any::<u16>(),
+            renews in any::<bool>(),
         ) {
-            let hello = Hello { cluster, member: Member::new(NodeId::new(id), generation), address, port };
+            let hello = Hello { cluster, member: Member::new(NodeId::new(id), generation), address, port, renews };
             let bytes = hello.write();
             prop_assert!(bytes.len() <= LONGEST);
             prop_assert_eq!(Hello::read(&bytes), Ok(hello));

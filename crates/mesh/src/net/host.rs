@@ -2,6 +2,7 @@
 //! peers it knows of, and the state machine.
 
 use super::dialer::Dialer;
+use super::door::Door;
 use super::hello::Hello;
 use super::identity::Identity;
 use super::links::Links;
@@ -14,17 +15,16 @@ use crate::store::MeshStore;
 use hivemind_core::Clock;
 use quinn::Endpoint;
 use rustls::{ClientConfig, ServerConfig};
-use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::AtomicU64;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// How often the state machine is told the time.
 pub(super) const TICK: Duration = Duration::from_millis(5);
-/// How often peers are told who else there is.
+/// How often peers are told what is new of who there is, and after how many such turns all of it.
 const ROSTER: Duration = Duration::from_secs(1);
+const WHOLE_ROSTER: u64 = 30;
 
 /// What all the tasks of a node share.
 pub(super) struct Host {
@@ -43,10 +43,7 @@ pub(super) struct Host {
     pub(super) lookout: Lookout,
     pub(super) store: Arc<MeshStore<Arc<Links>>>,
     pub(super) clock: Arc<dyn Clock>,
-    /// For strangers that are heard out.
-    pub(super) handshakes: Arc<Semaphore>,
-    /// Callers that were no peers.
-    pub(super) refused: AtomicU64,
+    pub(super) door: Door,
 }
 
 impl std::fmt::Debug for Host {
@@ -64,10 +61,10 @@ pub(super) fn every(period: Duration) -> Interval {
 
 impl Host {
     /// The first words of this node. The number of its run may change once (decision 012).
-    pub(super) fn hello(&self) -> Hello {
+    pub(super) fn hello(&self, renews: bool) -> Hello {
         let member = self.store.with(|node| node.member().clone());
         let (address, port) = self.advertised;
-        Hello { cluster: self.cluster.clone(), member, address, port }
+        Hello { cluster: self.cluster.clone(), member, address, port, renews }
     }
 
     pub(super) async fn tick(self: Arc<Self>) {
@@ -81,8 +78,12 @@ impl Host {
     /// Tells everybody who else there is, and forgets who is gone for long.
     pub(super) async fn spread_roster(self: Arc<Self>) {
         let mut again = every(ROSTER);
+        // Nodes that start together do not tell it together.
+        let mut turn = self.clock.now().as_nanos() / 1_000 % WHOLE_ROSTER;
         loop {
             again.tick().await;
+            turn += 1;
+            self.tell_names();
             let now = self.clock.now();
             let members = self.store.with(|node| node.view().map(|view| view.members().to_vec()));
             let is_member = |name: &NodeId| {
@@ -96,17 +97,12 @@ impl Host {
                 }
                 roster.forget_old(now, is_member);
                 self.links.keep_only(|name| roster.knows(name));
-                (links, roster.write(now))
+                let news = roster.write_news(now);
+                (links, if turn.is_multiple_of(WHOLE_ROSTER) { Some(roster.write(now)) } else { news })
             };
-            for link in links {
-                link.send_roster(&told);
+            for (link, told) in links.iter().zip(told.iter().cycle()) {
+                link.send_roster(told);
             }
         }
-    }
-
-    /// Whether an address is this node's own, as far as it knows.
-    pub(super) fn is_own(&self, address: SocketAddr) -> bool {
-        self.advertised.0.is_some_and(|own| SocketAddr::new(own, self.advertised.1) == address)
-            || lock(&self.dialer).is_own(address)
     }
 }

@@ -11,15 +11,17 @@ use rustls::pki_types::CertificateDer;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Frames that may wait for a slow connection, of each lane.
-const LONGEST_QUEUE: usize = 1_024;
+/// Asks that may wait for a slow connection: they are short.
+const MOST_ASKS: usize = 1_024;
+/// Frames that may, up to 16 KB each.
+const MOST_FRAMES: usize = 128;
 /// What waits is written together up to about so many bytes.
 const AT_ONCE: usize = 16 * 1_024;
 /// A peer speaks several times a second, if only to say that it is there.
@@ -76,6 +78,8 @@ pub(super) struct Party {
     /// Where it can be called.
     pub(super) address: SocketAddr,
     pub(super) began: Began,
+    /// Whether it says that this connection takes the place of any other.
+    pub(super) renews: bool,
     /// The certificates that it showed, and when.
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) since: Timestamp,
@@ -96,6 +100,8 @@ pub(super) struct Link {
     asks: Sender<Vec<u8>>,
     rest: Sender<Vec<u8>>,
     closed: watch::Sender<bool>,
+    /// Since when the CA it was made with is believed no longer.
+    distrusted: OnceLock<Timestamp>,
 }
 
 /// The other ends of a link's queues, for whoever runs it.
@@ -107,9 +113,10 @@ pub(super) struct Queues {
 
 impl Link {
     pub(super) fn new(party: Party, traffic: Arc<Traffic>) -> (Self, Queues) {
-        let ((asks, asked), (rest, told)) = (mpsc::channel(LONGEST_QUEUE), mpsc::channel(LONGEST_QUEUE));
+        let ((asks, asked), (rest, told)) = (mpsc::channel(MOST_ASKS), mpsc::channel(MOST_FRAMES));
         let (closed, is_closed) = watch::channel(false);
-        let link = Self { party, traffic, asks, rest, closed };
+        let distrusted = OnceLock::new();
+        let link = Self { party, traffic, asks, rest, closed, distrusted };
         (link, Queues { asks: asked, rest: told, closed: is_closed })
     }
 
@@ -128,6 +135,16 @@ impl Link {
         let _ = self.rest.try_send(message::written(Kind::Roster, roster));
     }
 
+    /// The CA it was made with is believed no longer.
+    pub(super) fn distrust(&self, now: Timestamp) {
+        let _ = self.distrusted.set(now);
+    }
+
+    /// For how long that is so.
+    pub(super) fn distrusted_for(&self, now: Timestamp) -> Option<Duration> {
+        self.distrusted.get().map(|since| now.since(*since))
+    }
+
     /// Ends it, whoever runs it.
     pub(super) fn close(&self) {
         self.closed.send_replace(true);
@@ -141,6 +158,7 @@ impl Link {
         hear: impl Fn(Kind, &[u8]),
     ) -> io::Result<()> {
         let Queues { asks, rest, mut closed } = queues;
+        self.traffic.connected();
         let (main_in, main_out) = streams.main;
         let hear = &hear;
         let running = async {
@@ -205,14 +223,19 @@ impl Link {
                 },
             };
             let Some(mut bytes) = next else { return Ok(()) };
+            let mut frames = 1;
             while bytes.len() < AT_ONCE
                 && let Ok(more) = first.try_recv()
             {
                 bytes.extend_from_slice(&more);
+                frames += 1;
             }
             stream.write_all(&bytes).await?;
             stream.flush().await?;
-            self.traffic.went(bytes.len());
+            self.traffic.went(bytes.len(), frames);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

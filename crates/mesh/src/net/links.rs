@@ -2,7 +2,7 @@
 //! other at the same moment keep the connection that the one with the smaller name
 //! began, on both sides the same.
 
-use super::link::{Began, Link};
+use super::link::{Began, Link, Party, Transport};
 use super::traffic::Traffic;
 use crate::node::Lane;
 use crate::owner::NodeId;
@@ -59,11 +59,8 @@ impl Links {
             let is_better = match known.party.member.generation.cmp(&link.party.member.generation) {
                 std::cmp::Ordering::Less => true,
                 std::cmp::Ordering::Greater => false,
-                // One that the peer began anew says that it has lost the other.
-                std::cmp::Ordering::Equal => {
-                    known.party.began == link.party.began
-                        || link.party.began == self.preferred(&link.party.member.id)
-                }
+                std::cmp::Ordering::Equal if link.party.renews => true,
+                std::cmp::Ordering::Equal => self.is_better(&link.party, &known.party),
             };
             if !is_better {
                 return Admission::Redundant;
@@ -72,6 +69,18 @@ impl Links {
         }
         all.insert(link.party.member.id.clone(), Arc::clone(link));
         Admission::Admitted
+    }
+
+    /// Which of two connections to one run of a peer stays, on both sides the same.
+    fn is_better(&self, new: &Party, old: &Party) -> bool {
+        match (old.transport(), new.transport()) {
+            // Datagrams get through after all.
+            (Transport::Tcp, Transport::Quic) => true,
+            // Whoever began a connection anew has lost the other.
+            _ if old.began == new.began => true,
+            (Transport::Quic, Transport::Tcp) => false,
+            _ => new.began == self.preferred(&new.member.id),
+        }
     }
 
     fn preferred(&self, peer: &NodeId) -> Began {
@@ -107,7 +116,6 @@ impl Carrier for Arc<Links> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::link::Party;
     use super::*;
     use crate::member::Member;
     use hivemind_core::Timestamp;
@@ -116,7 +124,15 @@ mod tests {
     fn link(peer: &str, generation: u64, began: Began) -> Arc<Link> {
         let member = Member::new(NodeId::new(peer), generation);
         let address = SocketAddr::from(([192, 0, 2, 1], 1));
-        let party = Party { member, address, began, chain: Vec::new(), since: Timestamp::EPOCH, quic: None };
+        let party = Party {
+            member,
+            address,
+            began,
+            renews: false,
+            chain: Vec::new(),
+            since: Timestamp::EPOCH,
+            quic: None,
+        };
         Arc::new(Link::new(party, Arc::default()).0)
     }
 

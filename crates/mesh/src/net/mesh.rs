@@ -1,7 +1,7 @@
 //! A node that runs: its sockets, its connections, and the ticks of its state machine.
 
 use super::dialer::Dialer;
-use super::door::HANDSHAKES;
+use super::door::Door;
 use super::host::{Host, TICK, every};
 use super::identity::{Certificates, Identity, IdentityError};
 use super::links::Links;
@@ -18,11 +18,9 @@ use hivemind_core::{Clock, Timestamp};
 use quinn::VarInt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -74,14 +72,16 @@ impl Mesh {
             links,
             name,
             clock,
-            handshakes: Arc::new(Semaphore::new(HANDSHAKES)),
-            refused: AtomicU64::new(0),
+            door: Door::default(),
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(Arc::clone(&host).tick());
         tasks.spawn(Arc::clone(&host).accept_quic());
         tasks.spawn(Arc::clone(&host).accept_tcp(listener));
         tasks.spawn(Arc::clone(&host).look_out());
+        if host.lookout.discovery.mdns {
+            tasks.spawn(Arc::clone(&host).announce());
+        }
         tasks.spawn(Arc::clone(&host).dial_all());
         tasks.spawn(Arc::clone(&host).spread_roster());
         tasks.spawn(Arc::clone(&host).watch_peers());
@@ -125,10 +125,16 @@ impl Mesh {
         peers
     }
 
-    /// Callers that were refused: without a certificate, with one of another CA, of another mesh, or too slow.
+    /// The same without what they hold, for which every counter would be looked at.
+    #[must_use]
+    pub fn contacts(&self) -> Vec<Peer> {
+        self.host.peers()
+    }
+
+    /// Callers that were refused: without a certificate, with one of another CA, of another mesh, too slow, or too many.
     #[must_use]
     pub fn callers_refused(&self) -> u64 {
-        self.host.refused.load(Relaxed)
+        self.host.door.refused()
     }
 
     /// Until when the certificates are good.

@@ -84,8 +84,14 @@ pub struct Peer {
     pub bytes_in: u64,
     /// Bytes to it.
     pub bytes_out: u64,
+    /// Frames from it: each tells what has changed, or asks, or answers.
+    pub frames_in: u64,
+    /// Frames to it.
+    pub frames_out: u64,
     /// Frames to it that were lost because too many waited already; the state machine tells their totals again.
     pub frames_lost: u64,
+    /// How often it was connected since this node started.
+    pub connections: u64,
 }
 
 #[cfg(test)]

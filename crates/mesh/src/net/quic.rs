@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// After which silence a connection is over: several times what a node calls unreachable.
 const IDLE: Duration = Duration::from_secs(5);
+/// Calls that may wait to be looked at; the rest is refused by the library.
+const MOST_WAITING: usize = 256;
 /// Bytes that a peer may send on one stream before they are read.
 const WINDOW: u32 = 1 << 20;
 
@@ -24,6 +26,8 @@ pub(super) fn endpoint(socket: UdpSocket, identity: &Identity) -> Result<Endpoin
     server.transport_config(Arc::clone(&transport));
     // A peer that moves has died and come back as far as this mesh goes.
     server.migration(false);
+    // Calls that nobody has looked at yet, and what comes with them.
+    server.max_incoming(MOST_WAITING).incoming_buffer_size(1 << 16).incoming_buffer_size_total(1 << 20);
     let client = QuicClientConfig::try_from(identity.client()?).map_err(|_| EndpointError::Ciphers)?;
     let mut client = quinn::ClientConfig::new(Arc::new(client));
     client.transport_config(transport);

@@ -7,8 +7,8 @@ use crate::member::{Generation, Member};
 use crate::owner::NodeId;
 use crate::wire::{Reader, Unreadable, Writer};
 use hivemind_core::Timestamp;
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// How long a name is kept that nobody has spoken to.
@@ -29,13 +29,15 @@ pub(super) struct Roster {
     me: NodeId,
     most: usize,
     contacts: BTreeMap<NodeId, Contact>,
+    /// Of whom there is news since it was last told.
+    news: BTreeSet<NodeId>,
     /// Runs that have said goodbye: nobody need call them, whoever still names them.
     departed: BTreeMap<NodeId, Generation>,
 }
 
 impl Roster {
     pub(super) fn new(me: NodeId, most: usize) -> Self {
-        Self { me, most, contacts: BTreeMap::new(), departed: BTreeMap::new() }
+        Self { me, most, contacts: BTreeMap::new(), news: BTreeSet::new(), departed: BTreeMap::new() }
     }
 
     /// Learns of a node. Says whether that is news.
@@ -49,7 +51,7 @@ impl Roster {
         self.departed.remove(&member.id);
         let contact = Contact { generation: member.generation, address, seen };
         let is_full = self.contacts.len() >= self.most;
-        match self.contacts.get_mut(&member.id) {
+        let is_news = match self.contacts.get_mut(&member.id) {
             Some(known) if known.generation > contact.generation => false,
             Some(known) => {
                 let is_news = known.address != contact.address || known.generation != contact.generation;
@@ -62,7 +64,17 @@ impl Roster {
                 self.contacts.insert(member.id.clone(), contact);
                 true
             }
+        };
+        if is_news {
+            self.news.insert(member.id.clone());
         }
+        is_news
+    }
+
+    /// What is new since the last time, for others to hear.
+    pub(super) fn write_news(&mut self, now: Timestamp) -> Option<Vec<u8>> {
+        let news = std::mem::take(&mut self.news);
+        (!news.is_empty()).then(|| self.write_those(now, |name| news.contains(name)))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&NodeId, &Contact)> {
@@ -71,6 +83,11 @@ impl Roster {
 
     pub(super) fn knows(&self, name: &NodeId) -> bool {
         self.contacts.contains_key(name)
+    }
+
+    /// Whether somebody is known to be at an address.
+    pub(super) fn has_at(&self, address: IpAddr) -> bool {
+        self.contacts.values().any(|contact| contact.address.ip() == address)
     }
 
     /// A run has left, and does not come back.
@@ -89,11 +106,17 @@ impl Roster {
         self.contacts.retain(|name, contact| is_member(name) || now.since(contact.seen) < FORGOTTEN_AFTER);
     }
 
-    /// What others are told: how long ago each was seen, since clocks differ.
+    /// All of it, for somebody who may know nothing of it.
     pub(super) fn write(&self, now: Timestamp) -> Vec<u8> {
+        self.write_those(now, |_| true)
+    }
+
+    /// What others are told: how long ago each was seen, since clocks differ.
+    fn write_those(&self, now: Timestamp, is_told: impl Fn(&NodeId) -> bool) -> Vec<u8> {
+        let told: Vec<_> = self.contacts.iter().filter(|(name, _)| is_told(name)).collect();
         let mut writer = Writer::default();
-        writer.number(self.contacts.len() as u64);
-        for (name, contact) in &self.contacts {
+        writer.number(told.len() as u64);
+        for (name, contact) in told {
             writer.text(name.as_str());
             writer.number(contact.generation.0);
             writer.text(&contact.address.to_string());
@@ -196,5 +219,26 @@ mod tests {
         roster.learn(&member("c", 1), at(2), now);
         roster.forget_old(now.saturating_add(FORGOTTEN_AFTER * 100), |name| name.as_str() == "b");
         assert_eq!(roster.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["b"]);
+    }
+
+    // Seen failing on: all of it told each time.
+    #[test]
+    fn what_is_new_is_told_once() {
+        let now = Timestamp::from_millis(1_000_000);
+        let mut here = Roster::new(NodeId::new("a"), 100);
+        for port in 1..60 {
+            here.learn(&member(&format!("node-{port}"), 1), at(port), now);
+        }
+        let first = here.write_news(now).unwrap();
+        assert_eq!(here.write_news(now), None);
+        here.learn(&member("node-7", 1), at(7), now);
+        assert_eq!(here.write_news(now), None, "it is where it was");
+        here.learn(&member("node-7", 2), at(99), now);
+        let news = here.write_news(now).unwrap();
+        assert!(news.len() < 60 && first.len() > 1_000, "{} {}", news.len(), first.len());
+        let mut there = Roster::new(NodeId::new("b"), 100);
+        assert_eq!(there.read(&first, now), Ok(true));
+        assert_eq!(there.read(&news, now), Ok(true));
+        assert_eq!(there.read(&here.write(now), now), Ok(false));
     }
 }

@@ -1,8 +1,9 @@
 //! A connection on which both sides have said who they are, from its first frame to its last.
 
+use super::greeting;
 use super::hello::Hello;
 use super::host::Host;
-use super::link::{Began, Link, Party, Streams};
+use super::link::{Began, Link, Party, Streams, Transport};
 use super::links::Admission;
 use super::lock;
 use super::message::Kind;
@@ -11,25 +12,41 @@ use quinn::{Connection, VarInt};
 use rustls::pki_types::CertificateDer;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// A connection that ends so soon was none.
+const SHORT: Duration = Duration::from_millis(200);
 
 /// A connection on which both sides have said who they are.
 pub(super) struct Session {
     pub(super) theirs: Hello,
     pub(super) streams: Streams,
     pub(super) began: Began,
+    pub(super) renews: bool,
     pub(super) remote: SocketAddr,
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) quic: Option<Connection>,
+    /// Whether it has said its name. Where a connection to a peer broke, the next one does not wait for that: its
+    /// certificate is for the name that is expected there.
+    pub(super) is_greeted: bool,
+}
+
+impl Session {
+    pub(super) fn transport(&self) -> Transport {
+        if self.quic.is_some() { Transport::Quic } else { Transport::Tcp }
+    }
 }
 
 impl Host {
     /// Serves a connection until it ends, unless there is a better one to the same peer.
     pub(super) async fn serve(&self, session: Session) {
-        let Session { theirs, streams, began, remote, chain, quic } = session;
+        let Session { theirs, streams, began, renews, remote, chain, quic, is_greeted } = session;
         let now = self.clock.now();
         let address = theirs.reachable_at(remote);
         let member = theirs.member;
-        let party = Party { member: member.clone(), address, began, chain, since: now, quic: quic.clone() };
+        let party =
+            Party { member: member.clone(), address, began, renews, chain, since: now, quic: quic.clone() };
         let transport = party.transport();
         let (link, queues) = Link::new(party, self.links.traffic(&member.id));
         let link = Arc::new(link);
@@ -37,10 +54,13 @@ impl Host {
             Admission::Admitted => {}
             Admission::Redundant => return close(quic.as_ref()),
             Admission::Full => {
-                tracing::warn!(
-                    peer = %member.id, %address,
-                    "there are more peers than `mesh.max_peers`: this one is left out"
-                );
+                self.door.refuse();
+                if lock(&self.dialer).failed(remote, now) == 1 {
+                    tracing::warn!(
+                        peer = %member.id, %address,
+                        "there are more peers than `mesh.max_peers`: this one is left out"
+                    );
+                }
                 return close(quic.as_ref());
             }
         }
@@ -48,8 +68,24 @@ impl Host {
         self.store.with(|node| node.meet(member.id.clone()));
         tracing::debug!(peer = %member.id, %address, %transport, "a connection to a peer has begun");
         link.send_roster(&lock(&self.roster).write(now));
-        let ended = link.run(streams, queues, |kind, body| self.hear(&member, kind, body)).await;
+        let is_greeted = AtomicBool::new(is_greeted);
+        let hear = |kind, body: &[u8]| {
+            if is_greeted.load(Relaxed) {
+                self.hear(&member, kind, body);
+            } else if kind == Kind::Hello {
+                match greeting::heard(&self.hello(false), body, &link.party.chain) {
+                    Ok(theirs) if theirs.member.id == member.id => is_greeted.store(true, Relaxed),
+                    _ => link.close(),
+                }
+            }
+        };
+        let ended = link.run(streams, queues, hear).await;
         close(quic.as_ref());
+        // Whoever lets this node in and shows it out at once is not called again at once.
+        let was_short = self.clock.now().since(now) < SHORT;
+        if began == Began::Here && (was_short || !is_greeted.into_inner()) {
+            lock(&self.dialer).failed(remote, self.clock.now());
+        }
         if self.links.remove(&link) {
             let why = ended.err().map(|error| error.to_string()).unwrap_or_default();
             tracing::debug!(peer = %member.id, %address, why, "the connection to a peer has ended");

@@ -36,13 +36,21 @@ pub struct Discovery {
     /// `host:port` of peers; each is looked up again and again, and may stand for many. It is where to begin, and
     /// never says who is gone.
     pub peers: Vec<String>,
+    /// Names in DNS behind which all nodes of the mesh are, and nobody else: `name` or `name:port` for A and AAAA
+    /// records (without a port, at this node's own), `_service._protocol.name` for SRV records. A node that is silent
+    /// and gone from there counts as dead.
+    pub dns: Vec<String>,
+    /// The name servers to ask for SRV records; none are those of the system.
+    pub nameservers: Vec<SocketAddr>,
+    /// Whether to look for peers on the local network by multicast.
+    pub mdns: bool,
 }
 
 impl Discovery {
     /// Whether there is no way to find anybody.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.peers.is_empty()
+        self.peers.is_empty() && self.dns.is_empty() && !self.mdns
     }
 }
 

@@ -70,6 +70,7 @@ impl Node {
         }
         self.asks.values_mut().for_each(|ask| earlier(&mut ask.sent));
         self.parked.iter_mut().for_each(|parked| earlier(&mut parked.until));
+        self.budget.set_back(earlier);
         self.peers.set_back(earlier);
     }
 

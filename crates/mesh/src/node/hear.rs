@@ -324,7 +324,9 @@ impl Node {
                     break;
                 }
             }
-            self.outputs.push(Output::Send { to: to.clone(), lane, frame: encoder.finish() });
+            let frame = encoder.finish();
+            self.budget.spend(frame.len());
+            self.outputs.push(Output::Send { to: to.clone(), lane, frame });
             if rest.is_empty() {
                 break;
             }

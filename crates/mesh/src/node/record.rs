@@ -58,10 +58,9 @@ impl Node {
                 if let Known::Counter { state, .. } = after {
                     till.state = *state;
                 }
-                if spends || action == Action::Debit {
-                    till.note_spent(charge.cost);
-                }
                 match action {
+                    Action::Spend { .. } if spends => till.note_spent(charge.cost),
+                    Action::Debit => till.note_debited(charge.cost),
                     Action::Refund => {
                         till.note_refunded(charge.cost.min(till.refundable(&charge.limit, decides)));
                     }

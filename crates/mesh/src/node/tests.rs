@@ -2,6 +2,7 @@
 
 mod asked;
 mod batches;
+mod capped;
 mod hostile;
 mod resets;
 mod shares;

@@ -47,7 +47,9 @@ pub(super) fn follow(
         let put_in_force = |gateway: Arc<Gateway>| -> PutInForce {
             Box::new(move |routing| {
                 gateway.put_in_force(routing)?;
-                mesh.iter().for_each(|mesh| mesh.gateway_is(routing));
+                if let Some(mesh) = &mesh {
+                    mesh.gateway_is(routing);
+                }
                 Ok(())
             })
         };

@@ -20,7 +20,8 @@ use std::process::ExitCode;
 
 Every key of the configuration is also an environment variable, HIVEMIND_SECTION__KEY.
 Rules, and the gateway's limits and services, follow their files; SIGHUP and `POST /api/v1/reload` on the
-admin port load them at once. `server.grpc_port: off` leaves the rate limit service for Envoy out. SIGTERM and SIGINT end it within server.shutdown_grace.")]
+admin port load them at once. `server.grpc_port: off` leaves the rate limit service for Envoy out.
+With `storage.kind: mesh` nodes share their limits: `hivemind certs --help` has the lines that it takes. SIGTERM and SIGINT end it within server.shutdown_grace.")]
 pub(super) struct Serve {
     /// The configuration: YAML, or TOML if its name ends in .toml
     #[arg(long, value_name = "FILE")]

@@ -20,6 +20,29 @@ pub(crate) struct MeshFigures {
     pub(crate) certificate_expiry: Option<u64>,
 }
 
+/// Up to how many microseconds a round trip is in each bucket: those of the design, in milliseconds there.
+pub(crate) const BUCKETS_US: [u64; 9] = [100, 500, 1_000, 2_000, 5_000, 10_000, 25_000, 50_000, 100_000];
+
+/// How long round trips took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Latencies {
+    /// By bucket, each without those before it.
+    pub(crate) buckets: [u64; BUCKETS_US.len()],
+    pub(crate) count: u64,
+    pub(crate) sum_us: u64,
+}
+
+impl Latencies {
+    pub(super) fn observe(&mut self, micros: u64) {
+        self.count += 1;
+        self.sum_us = self.sum_us.saturating_add(micros);
+        let place = BUCKETS_US.iter().position(|edge| micros <= *edge);
+        if let Some(bucket) = place.and_then(|place| self.buckets.get_mut(place)) {
+            *bucket += 1;
+        }
+    }
+}
+
 /// What is counted of one peer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PeerFigures {
@@ -27,7 +50,10 @@ pub(crate) struct PeerFigures {
     pub(crate) is_active: bool,
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
+    pub(crate) updates_sent: u64,
+    pub(crate) updates_received: u64,
     pub(crate) frames_lost: u64,
     pub(crate) round_trip_us: Option<u64>,
+    pub(crate) latencies: Latencies,
     pub(crate) clock_offset_us: Option<i64>,
 }

@@ -112,7 +112,6 @@ mod tests {
         assert!(NodeName::parse(&["a"; 64].join(".")).is_ok());
     }
 
-    // Seen failing on: a wildcard with a single label after it, which TLS never accepts.
     #[test]
     fn a_certificate_may_be_for_all_names_below_two_labels() {
         for (text, name) in [

@@ -80,7 +80,6 @@ fn tail() -> u32 {
 mod tests {
     use super::*;
 
-    // Seen failing on: the host's name first, which no certificate is for.
     #[test]
     fn a_node_is_called_what_its_certificate_can_vouch_for() {
         for (names, name) in [

@@ -24,6 +24,7 @@ fn shown_one(peer: &Peer) -> Value {
         "bytes_in": peer.bytes_in,
         "bytes_out": peer.bytes_out,
         "frames_lost": peer.frames_lost,
+        "connections": peer.connections,
     })
 }
 

@@ -1,7 +1,7 @@
 //! A node of the mesh that runs within this service: started as it is configured, told which rules are in
 //! force, asked how it is, and taken out of its mesh before the service ends.
 
-use super::figures::{MeshFigures, PeerFigures};
+use super::figures::{Latencies, MeshFigures, PeerFigures};
 use super::{fingerprint, own_name, peers};
 use crate::config::gateway::Routing;
 use crate::config::{Mesh as MeshConfiguration, MeshFiles, RateLimiting};
@@ -10,12 +10,14 @@ use anyhow::Context;
 use hivemind_core::{Clock, Rules, SystemClock};
 use hivemind_mesh::net::{Discovery, Mesh, MeshSettings, Peer, PeerState, PeerStore, TlsFiles};
 use hivemind_mesh::{CouncilOptions, MeshOptions, NodeId, Standing};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often the mesh is asked how it is.
+/// How often it is asked whether it may serve, and after how many times what is the matter.
 const LOOK: Duration = Duration::from_millis(50);
+const LOOKS: u32 = 20;
 /// The most names in a line.
 const MOST_NAMES: usize = 5;
 
@@ -23,8 +25,12 @@ const MOST_NAMES: usize = 5;
 pub(crate) struct RunningMesh {
     mesh: Mesh,
     name: String,
+    /// After which silence a peer is told of.
+    staleness: Duration,
     /// What the rules and the gateway's limits are, as peers are told.
     told: Mutex<(String, String)>,
+    /// Round trips to each peer, looked at once a second.
+    latencies: Mutex<BTreeMap<NodeId, Latencies>>,
 }
 
 impl RunningMesh {
@@ -38,7 +44,8 @@ impl RunningMesh {
         let settings = settings(mesh, limiting, &name);
         let mesh = Mesh::start(settings, Arc::new(SystemClock)).await.context("the mesh")?;
         tracing::info!(node_id = %name, address = %mesh.address(), "a node of a mesh");
-        Ok(Arc::new(Self { mesh, name, told: Mutex::default() }))
+        let staleness = limiting.staleness_threshold;
+        Ok(Arc::new(Self { mesh, name, staleness, told: Mutex::default(), latencies: Mutex::default() }))
     }
 
     /// What this node is called.
@@ -54,11 +61,6 @@ impl RunningMesh {
     /// The counters that it shares.
     pub(crate) fn store(&self) -> PeerStore {
         self.mesh.store()
-    }
-
-    /// Whether it may serve.
-    pub(crate) fn is_ready(&self) -> bool {
-        self.mesh.is_ready()
     }
 
     /// Tells peers which rules are in force.
@@ -81,29 +83,43 @@ impl RunningMesh {
     pub(crate) async fn keep_health(self: Arc<Self>, health: Arc<Health>) {
         let mut ticks = tokio::time::interval(LOOK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
+        for look in 0_u32.. {
             ticks.tick().await;
-            self.look(&health);
+            health.mesh_is(self.mesh.is_ready());
+            if look % LOOKS == 0 {
+                self.look(&health);
+                self.measure();
+            }
+        }
+    }
+
+    /// Writes down how long a packet takes to each peer and back.
+    fn measure(&self) {
+        let contacts = self.mesh.contacts();
+        let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        latencies.retain(|name, _| contacts.iter().any(|peer| peer.name == *name));
+        for peer in &contacts {
+            if let Some(micros) = micros(peer.round_trip) {
+                latencies.entry(peer.name.clone()).or_default().observe(micros);
+            }
         }
     }
 
     /// Tells the service's health how the mesh is now.
     pub(crate) fn look(&self, health: &Health) {
-        let is_ready = self.is_ready();
+        let is_ready = self.mesh.is_ready();
         health.mesh_is(is_ready);
-        let matters = if is_ready { matters(&self.mesh.standing(), &self.mesh.peers()) } else { Vec::new() };
+        let matters = if is_ready { matters(&self.mesh.standing(), self.staleness) } else { Vec::new() };
         if matters.is_empty() {
-            health.whole()
+            health.whole();
         } else {
-            health.degraded(matters.join("; "))
+            health.degraded(matters.join("; "));
         }
-        let ends = self.mesh.certificates().own_until;
-        let now = SystemClock.now();
-        health.mesh_certificate_is((self.mesh.certificates().renew_from <= now).then(|| {
-            format!(
-                "the mesh's certificate ends {}; make a new one by `hivemind certs node`",
-                crate::tls::at(ends)
-            )
+        let certificates = self.mesh.certificates();
+        let is_due = certificates.renew_from <= SystemClock.now();
+        health.mesh_certificate_is(is_due.then(|| {
+            let ends = crate::tls::at(certificates.own_until);
+            format!("the mesh's certificate ends {ends}; make a new one by `hivemind certs node`")
         }));
     }
 
@@ -125,16 +141,17 @@ impl RunningMesh {
     /// What is counted.
     pub(crate) fn figures(&self) -> MeshFigures {
         let standing = self.mesh.standing();
-        let peers = self.mesh.peers();
+        let latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_peer = |peer: &Peer| of_peer(peer, latencies.get(&peer.name).copied().unwrap_or_default());
         MeshFigures {
-            peers: peers.iter().map(of_peer).collect(),
+            peers: self.mesh.contacts().iter().map(of_peer).collect(),
             members: standing.members.len() as u64,
             keys: standing.keys as u64,
             unshared: standing.unshared,
             beyond_rights: standing.beyond_rights,
             asks: standing.asked,
             waited: standing.waited,
-            overadmission: 0,
+            overadmission: standing.overadmission,
             overlaps: standing.overlaps,
             unreadable: standing.unreadable,
             callers_refused: self.mesh.callers_refused(),
@@ -143,20 +160,27 @@ impl RunningMesh {
     }
 }
 
-fn of_peer(peer: &Peer) -> PeerFigures {
+fn micros(trip: Option<Duration>) -> Option<u64> {
+    trip.map(|trip| u64::try_from(trip.as_micros()).unwrap_or(u64::MAX))
+}
+
+fn of_peer(peer: &Peer, latencies: Latencies) -> PeerFigures {
     PeerFigures {
         name: peer.name.to_string(),
         is_active: peer.state == PeerState::Alive,
         bytes_sent: peer.bytes_out,
         bytes_received: peer.bytes_in,
         frames_lost: peer.frames_lost,
-        round_trip_us: peer.round_trip.map(|trip| u64::try_from(trip.as_micros()).unwrap_or(u64::MAX)),
+        updates_sent: peer.frames_out,
+        updates_received: peer.frames_in,
+        round_trip_us: micros(peer.round_trip),
+        latencies,
         clock_offset_us: peer.clock_offset_us,
     }
 }
 
 /// Everything about the mesh that an operator should know.
-fn matters(standing: &Standing, peers: &[Peer]) -> Vec<String> {
+fn matters(standing: &Standing, staleness: Duration) -> Vec<String> {
     let mut matters = Vec::new();
     if let Some(other) = standing.outdated_by {
         matters.push(format!(
@@ -173,13 +197,14 @@ fn matters(standing: &Standing, peers: &[Peer]) -> Vec<String> {
     if !standing.other_rules.is_empty() {
         matters.push(format!("peers that go by other rules: {}", list(&standing.other_rules)));
     }
-    let silent = |peer: &&Peer| peer.is_member && matches!(peer.state, PeerState::Suspect | PeerState::Dead);
-    let silent: Vec<NodeId> = peers.iter().filter(silent).map(|peer| peer.name.clone()).collect();
+    let is_member = |id: &NodeId| standing.members.iter().any(|member| member.id == *id);
+    let silent = standing.ages.iter().filter(|(id, age)| *age > staleness && is_member(id));
+    let silent: Vec<NodeId> = silent.map(|(id, _)| id.clone()).collect();
     if !silent.is_empty() {
         matters.push(format!("members that are silent, whose share is held for them: {}", list(&silent)));
     }
-    let is_off = |peer: &&Peer| peer.state == PeerState::Quarantined;
-    let off: Vec<NodeId> = peers.iter().filter(is_off).map(|peer| peer.name.clone()).collect();
+    let off = standing.clocks.iter().filter(|clock| clock.is_quarantined);
+    let off: Vec<NodeId> = off.map(|clock| clock.id.clone()).collect();
     if !off.is_empty() {
         matters.push(format!("peers whose clock is off: {}", list(&off)));
     }
@@ -205,7 +230,12 @@ fn settings(mesh: &MeshConfiguration, limiting: &RateLimiting, name: &str) -> Me
         bind: mesh.bind,
         advertise: mesh.advertise.ip,
         advertise_port: mesh.advertise.port,
-        discovery: Discovery { peers: mesh.bootstrap_peers.clone() },
+        discovery: Discovery {
+            peers: mesh.bootstrap_peers.clone(),
+            dns: mesh.dns.iter().cloned().collect(),
+            nameservers: Vec::new(),
+            mdns: mesh.mdns,
+        },
         max_peers: mesh.max_peers,
         tls: TlsFiles { ca, cert, key },
         options: MeshOptions {
@@ -213,6 +243,7 @@ fn settings(mesh: &MeshConfiguration, limiting: &RateLimiting, name: &str) -> Me
             sync_interval: mesh.sync_interval,
             ask_timeout: mesh.ask_timeout,
             max_keys: limiting.max_keys.get(),
+            bandwidth_limit: Some(mesh.bandwidth_limit),
             council,
             ..MeshOptions::default()
         },

@@ -2,7 +2,7 @@
 //! mesh comes from, with `_` for its dots; a peer's label is its name, and there are as many as `max_peers`.
 
 use super::exposition::{escaped, head};
-use crate::mesh::{MeshFigures, PeerFigures};
+use crate::mesh::{BUCKETS_US, MeshFigures, PeerFigures};
 use std::fmt::{self, Write};
 
 type OfPeer = fn(&PeerFigures) -> Option<String>;
@@ -33,6 +33,11 @@ const BY_PEER: [(&str, &str, &str, OfPeer); 5] = [
         },
     ),
 ];
+
+fn millis(micros: u64) -> String {
+    let text = format!("{}.{:03}", micros / 1_000, micros % 1_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
 
 impl MeshFigures {
     pub(super) fn write(&self, page: &mut String) -> fmt::Result {
@@ -81,7 +86,7 @@ impl MeshFigures {
             (
                 "hivemind_mesh_callers_refused_total",
                 "counter",
-                "Callers at the mesh port that were no peers.",
+                "Calls at the mesh port that came to nothing.",
                 self.callers_refused,
             ),
         ] {
@@ -96,9 +101,41 @@ impl MeshFigures {
                 }
             }
         }
+        self.write_updates(page)?;
+        self.write_latencies(page)?;
         let (expiry, help) =
             ("hivemind_mesh_certificate_expiry_seconds", "When this node's certificate ends.");
         head(page, expiry, "gauge", help)?;
         self.certificate_expiry.map_or(Ok(()), |moment| writeln!(page, "{expiry} {moment}"))
+    }
+
+    fn write_updates(&self, page: &mut String) -> fmt::Result {
+        let name = "ratelimit_mesh_state_updates_total";
+        head(page, name, "counter", "Frames of changes, asks and answers, by operation.")?;
+        for peer in &self.peers {
+            for (operation, count) in [("send", peer.updates_sent), ("receive", peer.updates_received)] {
+                let peer_id = escaped(&peer.name);
+                writeln!(page, "{name}{{operation=\"{operation}\",peer_id=\"{peer_id}\"}} {count}")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_latencies(&self, page: &mut String) -> fmt::Result {
+        let name = "ratelimit_mesh_sync_latency";
+        head(page, name, "histogram", "Round trips to a peer, looked at once a second, in milliseconds.")?;
+        for peer in &self.peers {
+            let labels = format!("operation=\"round_trip\",peer_id=\"{}\"", escaped(&peer.name));
+            let mut so_far = 0;
+            for (edge, count) in BUCKETS_US.iter().zip(peer.latencies.buckets) {
+                so_far += count;
+                writeln!(page, "{name}_bucket{{{labels},le=\"{}\"}} {so_far}", millis(*edge))?;
+            }
+            let count = peer.latencies.count;
+            writeln!(page, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}")?;
+            writeln!(page, "{name}_sum{{{labels}}} {}", millis(peer.latencies.sum_us))?;
+            writeln!(page, "{name}_count{{{labels}}} {count}")?;
+        }
+        Ok(())
     }
 }

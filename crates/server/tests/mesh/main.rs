@@ -17,3 +17,9 @@ mod proto;
 mod support;
 
 mod certs;
+mod demo;
+mod gateway;
+mod nodes;
+mod rolling;
+mod sharing;
+mod start;

@@ -37,7 +37,6 @@ pub(crate) struct Mesh {
     /// A name that is looked up, with the port of those behind it where it has one.
     pub(crate) dns: Option<String>,
     pub(crate) mdns: bool,
-    pub(crate) gossip_interval: Duration,
     pub(crate) sync_interval: Duration,
     pub(crate) max_peers: usize,
     pub(crate) ask_timeout: Duration,
@@ -100,6 +99,8 @@ pub(super) fn read(root: &mut Section<'_, '_>, is_used: bool, server: &Server) -
     let why =
         "counters are not cached; how old a peer's count may be is `rate_limiting.staleness_threshold_ms`";
     section.superseded("cache_ttl_ms", &NUMBER, Err(why));
+    let why = "who is there is told with what has changed, each `mesh.sync_interval_ms`";
+    section.superseded("gossip_interval_ms", &MILLIS, Err(why));
     let millis = |section: &mut Section<'_, '_>, key: &str, default: u64| {
         section.read(key, &MILLIS).unwrap_or(Duration::from_millis(default))
     };
@@ -111,7 +112,6 @@ pub(super) fn read(root: &mut Section<'_, '_>, is_used: bool, server: &Server) -
         bootstrap_peers: section.list("bootstrap_peers", &HOST_PORT),
         dns: section.read("dns", &DNS),
         mdns: section.read("mdns", &FLAG).unwrap_or(false),
-        gossip_interval: millis(&mut section, "gossip_interval_ms", 100),
         sync_interval: millis(&mut section, "sync_interval_ms", 50),
         max_peers: max_peers(&mut section),
         ask_timeout: millis(&mut section, "ask_timeout_ms", 15),

@@ -130,6 +130,7 @@ fn the_sample_of_the_seed_loads_and_each_older_key_is_named_once() {
     assert_eq!(loaded.settings, expected);
     let warned = [
         ("seed:5:1", "`mesh` has no effect unless `storage.kind` is `mesh`"),
+        ("seed:10:3", "`mesh.gossip_interval_ms` has no effect"),
         ("seed:13:3", "`mesh.cache_ttl_ms` has no effect"),
         ("seed:17:3", "`rate_limiting.local_cache_size` is now `rate_limiting.max_keys`"),
         ("seed:20:3", "`observability.metrics_enabled` is now `observability.prometheus.enabled`"),

@@ -47,9 +47,11 @@ impl Setup {
         Self { rules: Some(path.into()), ..self }
     }
 
-    /// With a setting, by the name it has in a file of them.
+    /// With a setting, by the name it has in a file of them; or, in capitals, with a variable that is none.
     pub(crate) fn with(mut self, key: &str, value: &str) -> Self {
-        let variable = format!("HIVEMIND_{}", key.to_uppercase().replace('.', "__"));
+        let is_variable = key == key.to_uppercase();
+        let setting = || format!("HIVEMIND_{}", key.to_uppercase().replace('.', "__"));
+        let variable = if is_variable { key.to_owned() } else { setting() };
         self.settings.push((variable, value.to_owned()));
         self
     }

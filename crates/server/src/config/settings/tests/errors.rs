@@ -139,8 +139,8 @@ const IN_YAML: &[Case] = &[
         "certs node",
     ),
     (
-        "{storage: {kind: mesh}, mesh: {bind: '127.0.0.1:8081', tls: {ca: a, cert: b, key: c}}}",
-        "1:38",
+        "{server: {grpc_host: 0.0.0.0}, storage: {kind: mesh}, mesh: {bind: '192.0.2.1:8081', tls: {ca: a, cert: b, key: c}}}",
+        "1:68",
         "`mesh.bind` and `server.grpc_port` are both at port 8081",
         "a port of its own",
     ),

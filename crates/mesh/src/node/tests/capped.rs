@@ -1,0 +1,39 @@
+//! A cap of bytes a second.
+
+use super::*;
+use crate::page::Side;
+
+/// What the owner has heard to be spent of a counter.
+fn heard(mesh: &Mesh, key: Key) -> u64 {
+    let spent = |side: &Side| if let Side::Till(till) = side { till.spent() } else { 0 };
+    let known =
+        mesh.nodes[0].shelf.books.look(&key, |book| book.pages.iter().map(|page| spent(&page.side)).sum());
+    known.unwrap_or(0)
+}
+
+// Seen failing on: everything told at once; those that wait told in the order they came; what waits forgotten.
+#[test]
+fn under_a_cap_the_counter_near_its_limit_is_told_first_and_all_are_told_in_the_end() {
+    let mut mesh = Mesh::new(2, &MeshOptions { bandwidth_limit: Some(2_000), ..strict() });
+    let limit = Limit::fixed_window(1_000, Period::MINUTE);
+    let far: Vec<Key> = (1..=300).map(|number| mesh.key(0, number)).collect();
+    let near = mesh.key(0, 301);
+    for key in &far {
+        assert!(mesh.passes_now(1, &[charge(*key, &limit)]));
+    }
+    for _ in 0..480 {
+        assert!(mesh.passes_now(1, &[charge(near, &limit)]));
+    }
+    mesh.pass(60);
+    let told = far.iter().filter(|key| heard(&mesh, **key) > 0).count();
+    assert_eq!(heard(&mesh, near), 480);
+    assert!((1..100).contains(&told), "{told} of those far from their limit were told at once");
+
+    // Who waits for an answer waits for no budget.
+    let small = Limit::fixed_window(5, Period::MINUTE);
+    assert_eq!(mesh.passed(1, 10, &[charge(mesh.key(0, 302), &small)]), 5);
+
+    mesh.pass(15_000);
+    let untold = far.iter().filter(|key| heard(&mesh, **key) == 0).count();
+    assert_eq!(untold, 0);
+}

@@ -1,0 +1,61 @@
+//! What was admitted above the limit, reckoned when the window is over from what all have said: so the promise is
+//! watched where it is made. Only ever too little: what an owner before this one knew of the window is not known here.
+
+use super::Till;
+use hivemind_core::Limit;
+
+impl Till {
+    /// A limit that holds for the page, or held.
+    pub(crate) fn may_reach(&mut self, limit: &Limit) {
+        self.most = self.most.max(u64::from(limit.burst()));
+    }
+
+    /// A debit, which is among what was spent.
+    pub(crate) fn note_debited(&mut self, cost: u64) {
+        self.note_spent(cost);
+        self.debited = self.debited.saturating_add(cost);
+    }
+
+    /// What was admitted above the largest limit that the page had.
+    pub(crate) fn admitted_beyond(&self) -> u64 {
+        let back = self.accounts.iter().map(|account| account.heard.refunded);
+        let back = back.fold(self.refunded.saturating_add(self.debited), u64::saturating_add);
+        self.spent().saturating_sub(back).saturating_sub(self.most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Report;
+    use crate::member::Member;
+    use crate::owner::NodeId;
+    use hivemind_core::{Period, Timestamp};
+
+    const NOW: Timestamp = Timestamp::from_millis(1_700_006_400_000);
+
+    fn ten() -> Limit {
+        Limit::fixed_window(10, Period::MINUTE)
+    }
+
+    fn hear(till: &mut Till, name: &str, report: Report) {
+        till.hear(&ten(), &Member::new(NodeId::new(name), 1), &report, (false, NOW));
+    }
+
+    #[test]
+    fn what_all_say_to_have_admitted_above_the_limit_is_told_and_nothing_else() {
+        let mut till = Till::inherited(&ten(), 10, NOW);
+        assert!(till.spend(&ten(), 6, NOW).is_some());
+        assert_eq!(till.admitted_beyond(), 0);
+        hear(&mut till, "b", Report { spent: 4, ..Report::default() });
+        assert_eq!(till.admitted_beyond(), 0);
+        hear(&mut till, "b", Report { spent: 7, owed: 20, ..Report::default() });
+        assert_eq!(till.admitted_beyond(), 3, "a debit is no admission");
+        hear(&mut till, "b", Report { spent: 7, refunded: 2, owed: 20, ..Report::default() });
+        assert_eq!(till.admitted_beyond(), 1, "what was given back is not admitted");
+        till.change_share(&Limit::fixed_window(5, Period::MINUTE), 0, NOW);
+        assert_eq!(till.admitted_beyond(), 1, "a lower limit is for what comes after it");
+        till.change_share(&Limit::fixed_window(11, Period::MINUTE), 0, NOW);
+        assert_eq!(till.admitted_beyond(), 0);
+    }
+}

@@ -1,0 +1,62 @@
+//! `hivemind demo`: something to look at before anything is configured.
+
+use crate::demo;
+use clap::{Args, Subcommand};
+use std::num::NonZeroU32;
+use std::process::ExitCode;
+
+/// Show what it can do, with nothing to set up
+#[derive(Args)]
+pub(super) struct Demo {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Mesh(Mesh),
+}
+
+/// Three nodes that share one limit, in this terminal: node by node, second by second
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  hivemind demo mesh
+  hivemind demo mesh --limit 10 --rate 90 --seconds 20
+
+Starts three nodes of this program on free ports, with certificates that are thrown away, asks all three for more
+than the limit, and shows what passed. Ctrl-C ends the nodes and removes everything. The exit status is 0 if the limit
+held, 1 if it did not. To run a mesh of your own: hivemind certs --help")]
+struct Mesh {
+    /// Requests in a second that pass, at all nodes together
+    #[arg(long, value_name = "NUMBER", default_value = "100", value_parser = at_most::<100_000>)]
+    limit: NonZeroU32,
+
+    /// Requests in a second that are made, at all nodes together
+    #[arg(long, value_name = "NUMBER", default_value = "300", value_parser = at_most::<3_000>)]
+    rate: NonZeroU32,
+
+    /// End by itself after so many seconds
+    #[arg(long, value_name = "NUMBER")]
+    seconds: Option<NonZeroU32>,
+}
+
+fn at_most<const MOST: u32>(text: &str) -> Result<NonZeroU32, String> {
+    let number: Option<NonZeroU32> = text.parse().ok();
+    number
+        .filter(|number| number.get() <= MOST)
+        .ok_or_else(|| format!("write a whole number from 1 to {MOST}"))
+}
+
+impl Demo {
+    pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        let What::Mesh(mesh) = &self.what;
+        let demo = demo::Demo {
+            limit: mesh.limit.get(),
+            rate: mesh.rate.get(),
+            seconds: mesh.seconds.map(NonZeroU32::get),
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let is_held = runtime.block_on(demo::run(demo))?;
+        Ok(if is_held { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}

@@ -1,0 +1,108 @@
+//! Gateways that share their limits as a mesh: each a process of its own, before one app.
+
+use crate::nodes::{Authority, until};
+use crate::support::{Log, get};
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::process::{Child, Command};
+
+struct Gateway {
+    _child: Child,
+    address: SocketAddr,
+    admin: SocketAddr,
+    mesh: SocketAddr,
+    /// Read on, or what is written would have nowhere to go.
+    _logs: [Log; 2],
+}
+
+/// The address in a line of the first screen.
+fn shown(line: &str) -> SocketAddr {
+    line.split_once("://").unwrap().1.split(['/', ' ']).next().unwrap().parse().unwrap()
+}
+
+impl Gateway {
+    async fn start(app: SocketAddr, files: &Path, peers: &[SocketAddr]) -> Self {
+        let peers: Vec<String> = peers.iter().map(|peer| format!("'{peer}'")).collect();
+        let file = |name: &str| files.join(name).display().to_string();
+        let (ca, cert, key) = (file("ca.crt"), file("node.crt"), file("node.key"));
+        let configuration = format!(
+            "server: {{grpc_port: off, admin_port: 0, metrics_port: off}}
+storage: {{kind: mesh}}
+rate_limiting: {{staleness_threshold_ms: 5000}}
+mesh:
+  bind: 127.0.0.1:0
+  ask_timeout_ms: 5000
+  bootstrap_peers: [{}]
+  tls: {{ca: '{ca}', cert: '{cert}', key: '{key}'}}
+gateway:
+  listen: 127.0.0.1:0
+  services:
+    - {{id: app, upstream: 'http://{app}', limits: {{requests: 10, window: 1h, algorithm: fixed_window}}}}
+",
+            peers.join(", ")
+        );
+        let path = files.join("hivemind.yaml");
+        std::fs::write(&path, configuration).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
+        command.args(["serve", "--config"]).arg(&path).env_clear();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        let mut log = Log::of(child.stderr.take().unwrap());
+        let mut screen = Log::of(child.stdout.take().unwrap());
+        let line: Value = serde_json::from_str(&log.next("a node of a mesh").await).unwrap();
+        let mesh = line["fields"]["address"].as_str().unwrap().parse().unwrap();
+        let (address, admin) = (shown(&screen.next("gateway ").await), shown(&screen.next("admin ").await));
+        Self { _child: child, address, admin, mesh, _logs: [log, screen] }
+    }
+}
+
+/// An app that answers everything, and is there as long as the test.
+async fn app() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut head = [0; 4096];
+                while matches!(stream.read(&mut head).await, Ok(read) if read > 0) {
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn three_gateways_admit_exactly_the_limit_together() {
+    let (app, authority) = (app().await, Authority::new());
+    let mut gateways: Vec<Gateway> = Vec::new();
+    for index in 0..3 {
+        let first: Vec<SocketAddr> = gateways.first().map(|first| first.mesh).into_iter().collect();
+        let files = authority.certified(&format!("node-{index}"), &[]);
+        gateways.push(Gateway::start(app, &files, &first).await);
+    }
+    for gateway in &gateways {
+        until("all gateways to be members", async || {
+            let told: Value = serde_json::from_str(&get(gateway.admin, "/api/v1/peers").await.body).unwrap();
+            let peers = told["peers"].as_array().unwrap();
+            peers.len() == 2 && peers.iter().all(|peer| peer["member"] == true)
+        })
+        .await;
+    }
+    let mut codes = Vec::new();
+    for call in 0..30 {
+        codes.push(get(gateways[call % 3].address, "/").await.code);
+    }
+    // An hour that ends meanwhile has a limit of its own.
+    let passed = codes.iter().filter(|code| **code == 200).count();
+    assert!(
+        passed == 10 || passed == 20 && codes.iter().rev().take(10).any(|code| *code == 200),
+        "{codes:?}"
+    );
+    assert!(codes.iter().all(|code| [200, 429].contains(code)), "{codes:?}");
+}

@@ -1,0 +1,122 @@
+//! Every node restarted, one after the other, while calls come: none fails, and no window admits more than its limit.
+
+use crate::nodes::{Authority, Node, all_are_members};
+use crate::support::{Client, overall, request, within};
+use hivemind_core::{Clock, SystemClock, Timestamp};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+const LIMIT: usize = 60;
+const OF_A_DAY: usize = 600;
+
+/// The nodes that calls go to: as a balancer has it, those that say that they are ready.
+#[derive(Clone, Default)]
+struct Rotation(Arc<Mutex<Vec<Option<Client>>>>);
+
+impl Rotation {
+    fn set(&self, place: usize, client: Option<Client>) {
+        self.0.lock().unwrap()[place] = client;
+    }
+
+    fn pick(&self, call: usize) -> Client {
+        let clients = self.0.lock().unwrap();
+        let there: Vec<&Client> = clients.iter().flatten().collect();
+        there[call % there.len()].clone()
+    }
+}
+
+/// A call that was answered.
+struct Told {
+    began: Timestamp,
+    ended: Timestamp,
+    is_admitted: bool,
+}
+
+/// Calls one after the other, about a hundred in a second, until it is told to stop.
+fn call(
+    rotation: Rotation,
+    key: &'static str,
+    first: usize,
+    mut stop: tokio::sync::watch::Receiver<bool>,
+) -> JoinHandle<(Vec<Told>, Vec<String>)> {
+    tokio::spawn(async move {
+        let (mut told, mut failed) = (Vec::new(), Vec::new());
+        let mut ticks = tokio::time::interval(Duration::from_millis(10));
+        for number in first.. {
+            tokio::select! { _ = ticks.tick() => {}, _ = stop.changed() => break }
+            let mut client = rotation.pick(number);
+            let began = SystemClock.now();
+            match client.should_rate_limit(request("d", &format!("{key}=x"))).await {
+                Ok(answer) => told.push(Told {
+                    began,
+                    ended: SystemClock.now(),
+                    is_admitted: overall(&answer.into_inner()) == "OK",
+                }),
+                Err(status) => failed.push(status.to_string()),
+            }
+        }
+        (told, failed)
+    })
+}
+
+/// The most that a second admitted of what was both asked and answered within it.
+fn fullest(told: &[Told]) -> usize {
+    let second = |moment: Timestamp| moment.as_nanos() / 1_000_000_000;
+    let mut windows = BTreeMap::<u64, usize>::new();
+    for one in told.iter().filter(|one| one.is_admitted && second(one.began) == second(one.ended)) {
+        *windows.entry(second(one.began)).or_default() += 1;
+    }
+    windows.into_values().max().unwrap_or(0)
+}
+
+/// Ends a node as an operator does, and starts it anew.
+async fn restart(authority: &Authority, nodes: &mut [Node], index: usize, rotation: &Rotation) {
+    nodes[index].signal("TERM").await;
+    // By now every page says that it is not ready.
+    nodes[index].log.next("leaving the mesh").await;
+    rotation.set(index, None);
+    assert_eq!(nodes[index].ended().await.code(), Some(0));
+    let log = nodes[index].log.rest().await;
+    assert!(log.contains("left the mesh"), "{log}");
+    let others = nodes.iter().enumerate().filter(|(other, _)| *other != index);
+    let others: Vec<_> = others.map(|(_, node)| node.mesh).collect();
+    nodes[index] = Node::start(authority.node(&format!("node-{index}"), &others)).await;
+    all_are_members(nodes).await;
+    rotation.set(index, Some(nodes[index].client().await));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rolling_restart_fails_no_call_and_fills_no_window_twice() {
+    let authority = Authority::new();
+    let mut nodes = authority.nodes(3).await;
+    let rotation = Rotation::default();
+    for node in &nodes {
+        let client = node.client().await;
+        rotation.0.lock().unwrap().push(Some(client));
+    }
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let start = |key, first| call(rotation.clone(), key, first, stopped.clone());
+    let by_second: Vec<_> = (0..3).map(|first| start("second", first)).collect();
+    let by_day: Vec<_> = (0..3).map(|first| start("day", first)).collect();
+    for index in 0..3 {
+        restart(&authority, &mut nodes, index, &rotation).await;
+    }
+    stop.send(true).unwrap();
+    let (mut told, mut of_a_day) = (Vec::new(), 0);
+    for caller in by_second {
+        let (calls, failed) = within("the last call", caller).await.unwrap();
+        assert_eq!(failed, Vec::<String>::new());
+        told.extend(calls);
+    }
+    for caller in by_day {
+        let (calls, failed) = within("the last call", caller).await.unwrap();
+        assert_eq!(failed, Vec::<String>::new());
+        of_a_day += calls.iter().filter(|call| call.is_admitted).count();
+    }
+    assert!(fullest(&told) <= LIMIT, "{} in a second", fullest(&told));
+    let admitted = told.iter().filter(|call| call.is_admitted).count();
+    assert!(admitted > LIMIT, "{admitted} of {}", told.len());
+    assert!(of_a_day <= OF_A_DAY, "{of_a_day} in a day");
+}

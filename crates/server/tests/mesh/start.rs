@@ -1,0 +1,89 @@
+//! What a node needs to start, and when it says that it is ready.
+
+use crate::nodes::{Authority, Node, RULES, all_are_members, done, peers, until, with_files};
+use crate::support::{Setup, get};
+use std::time::Duration;
+use tokio::net::UdpSocket;
+
+#[tokio::test]
+async fn a_node_that_no_peer_would_believe_does_not_start_and_says_what_to_do() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let (own, foreign) = (authority.certified("a", &[]), other.certified("a", &[]));
+    let several = tempfile::tempdir().unwrap();
+    let ca = own.parent().unwrap().join("ca");
+    let (ca, out) = (ca.to_str().unwrap(), several.path().join("b"));
+    done(&["certs", "node", "--ca", ca, "--name", "b", "--name", "c", "--out", out.to_str().unwrap()]);
+    let file = |name: &str| own.join(name).to_str().unwrap().to_owned();
+    let setup = |files| with_files(Setup::rules(RULES), files, &[]);
+    for (setup, words) in [
+        (
+            setup(&own).with("mesh.tls.ca", "nowhere.crt"),
+            &["nowhere.crt", "cannot be read", "hivemind certs"][..],
+        ),
+        (setup(&own).with("mesh.tls.key", &file("ca.crt")), &["private key", "hivemind certs"]),
+        (setup(&own).with("mesh.tls.cert", &file("node.key")), &["node.key", "no certificate as PEM"]),
+        (setup(&own).with("mesh.node_id", "b"), &["not for the name `b`", "--name b"]),
+        (setup(&own).with("MESH_NODE_ID", "b"), &["not for the name `b`", "--name b"]),
+        (setup(&own).with("MESH_NODE_ID", "b c"), &["MESH_NODE_ID", "`b c` cannot be the name"]),
+        (setup(&own).with("POD_NAMESPACE", "n").with("POD_NAME", "p"), &["`p.n.pod`"]),
+        (
+            setup(&own).with("mesh.tls.ca", foreign.join("ca.crt").to_str().unwrap()),
+            &["peers would not accept"],
+        ),
+        (setup(&out), &["is for b, c", "MESH_NODE_ID"]),
+        (setup(&own).with("mesh.bind", "192.0.2.1:0"), &["cannot listen at 192.0.2.1:0", "mesh.bind"]),
+        (
+            Setup::rules(RULES).with("storage.kind", "mesh"),
+            &["a mesh needs certificates", "hivemind certs ca --out ca"],
+        ),
+    ] {
+        let (status, _, told) = setup.fail().await;
+        assert_eq!(status.code(), Some(1), "{told}");
+        assert!(words.iter().all(|word| told.contains(word)), "{words:?} in {told}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_takes_its_name_from_its_certificate_or_from_its_pod() {
+    let authority = Authority::new();
+    let files = authority.certified("shop/api-0", &[]);
+    let mut nodes = vec![Node::start(authority.node("node-0", &[])).await];
+    let first = [nodes[0].mesh];
+    let pod = with_files(Setup::rules(RULES), &files, &first);
+    nodes.push(Node::start(pod.with("POD_NAMESPACE", "shop").with("POD_NAME", "api-0")).await);
+    all_are_members(&nodes).await;
+    assert_eq!(peers(&nodes[0]).await[0]["name"], "api-0.shop.pod");
+    assert_eq!(peers(&nodes[1]).await[0]["name"], "node-0");
+}
+
+#[tokio::test]
+async fn it_is_ready_once_it_is_in_a_mesh_and_alive_from_the_start() {
+    let authority = Authority::new();
+    // Somebody who never answers: the node looks for a mesh before it makes one of its own.
+    let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let node = authority.node("a", &[silent.local_addr().unwrap()]).start().await;
+    assert_eq!(get(node.admin, "/healthz").await.code, 200);
+    let page = get(node.admin, "/readyz").await;
+    assert_eq!(page.code, 503, "{}", page.body);
+    assert!(page.body.contains("not in the mesh yet"), "{}", page.body);
+    until("a mesh of its own", async || get(node.admin, "/readyz").await.code == 200).await;
+}
+
+#[tokio::test]
+async fn a_certificate_that_ends_soon_is_told_in_the_log_and_by_readyz_and_a_new_one_is_taken() {
+    let authority = Authority::new();
+    let files = authority.certified("a", &["--days", "1"]);
+    // In the last third of its time.
+    let late = with_files(Setup::rules(RULES), &files, &[]).with("HIVEMIND_TEST_CLOCK_OFFSET_MS", "72000000");
+    let mut node = late.start().await;
+    node.log.next("expires soon").await;
+    let told =
+        |body: &str| body.contains("the mesh's certificate ends") && body.contains("hivemind certs node");
+    until("a line of the certificate", async || told(&get(node.admin, "/readyz").await.body)).await;
+    let expiry = "hivemind_mesh_certificate_expiry_seconds";
+    let before = node.metrics().await.metric(expiry).unwrap();
+    authority.certified("a", &["--force"]);
+    until("the new certificate", async || !told(&get(node.admin, "/readyz").await.body)).await;
+    let after = node.metrics().await.metric(expiry).unwrap();
+    assert!(after - before > Duration::from_secs(300 * 24 * 3_600).as_secs(), "{before} {after}");
+}
