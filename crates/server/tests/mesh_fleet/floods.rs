@@ -48,10 +48,10 @@ async fn rain(places: Vec<SocketAddr>) {
     let garbage = garbage();
     for group in garbage.chunks(AT_ONCE).cycle() {
         ticks.tick().await;
-        for (datagram, place) in
-            group.iter().flat_map(|datagram| places.iter().map(move |place| (datagram, place)))
-        {
-            let _ = socket.send_to(datagram, place).await;
+        for datagram in group {
+            for place in &places {
+                let _ = socket.send_to(datagram, place).await;
+            }
         }
     }
 }
