@@ -3,12 +3,14 @@
 mod bounded;
 mod calls;
 mod descriptors;
+mod doors;
 mod follow;
 mod gateway;
 mod listeners;
+mod pages;
 mod screen;
 
-use crate::admin::{self, Admin};
+use crate::admin::{self, Admin, Guard};
 use crate::config::{Loaded, RuleTexts, Settings, demo_rules};
 use crate::front;
 use crate::front::rls::RateLimitService;
@@ -23,8 +25,8 @@ use crate::tls::Certificates;
 use anyhow::Context;
 use axum::http::header;
 use axum::routing::get;
-use axum::serve::Listener;
 use bounded::Bounded;
+use doors::Doors;
 use hivemind_core::store::KeySeed;
 use hivemind_core::{Clock, SystemClock};
 use listeners::{Listeners, Tcp};
@@ -48,6 +50,7 @@ struct Shared {
     service: Arc<Service>,
     storage: Arc<Storage>,
     seed: KeySeed,
+    doors: Doors,
     health: Arc<Health>,
     /// The fingerprint of the rules that were loaded first.
     rules: Option<u64>,
@@ -64,15 +67,18 @@ pub(crate) async fn run(settings: &Settings, origin: Origin) -> anyhow::Result<(
         Some(path) => secrets::key_seed(path)?,
         None => KeySeed::random(),
     };
+    let doors = Doors::open(&settings.security)?;
+    doors::warn_of_readers(origin.configuration.path.as_deref());
     let storage = storage::open(settings, &health).await?;
     let service = Service::new(Ruleset::default(), Arc::clone(&storage), seed, options(settings), stats);
     let service = Arc::new(service);
     let rules = load_first(settings, &service, &health)?;
     descriptors::provide(settings);
     let listeners = Listeners::bind(settings).await?;
+    doors.warn_of_open_ones(&listeners);
     tokio::spawn(sweep(Arc::clone(&storage), limiting.sweep_interval));
     screen::show(&listeners, settings);
-    serve(settings, origin, listeners, Shared { service, storage, seed, health, rules }, signals).await
+    serve(settings, origin, listeners, Shared { service, storage, seed, doors, health, rules }, signals).await
 }
 
 /// The signals that the service knows. From here on none of them ends the process by itself, SIGHUP
@@ -81,7 +87,7 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     /// One for each that loads something anew.
-    hangups: [Signal; 3],
+    hangups: [Signal; 4],
 }
 
 impl Signals {
@@ -90,7 +96,7 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            hangups: [hangup()?, hangup()?, hangup()?],
+            hangups: [hangup()?, hangup()?, hangup()?, hangup()?],
         })
     }
 }
@@ -156,22 +162,28 @@ async fn serve(
     let rls = RateLimitService(Arc::clone(&shared.service));
     let health = Arc::clone(&shared.health);
     let mut accepting = JoinSet::new();
-    let calls = calls::start(settings, &rls, &health, grpc, grpc_uds, &stopped, &mut accepting).await?;
+    let calls = calls::start(settings, &shared, grpc, grpc_uds, &stopped, &mut accepting).await?;
     let gateway = start_gateway(settings, &shared, gateway, redirect, &stopped, &mut accepting).await?;
     let logs = gateway.as_ref().map(|of| Arc::clone(&of.gateway));
     let reloads = follow::follow(settings, origin, &shared, gateway, hangups);
     let admin = admin::router(Admin { service: rls, health: Arc::clone(&health), reloads });
-    let metrics = metrics(settings, shared.service, shared.storage);
+    let guard = |is_private| {
+        let (access, service) = (shared.doors.access.clone(), Arc::clone(&shared.service));
+        Guard { access, is_private, service }
+    };
     let mut pages = JoinSet::new();
-    let closing = || until(closed.clone());
     if let Some(socket) = admin_tcp {
-        pages.spawn(axum::serve(socket, admin.clone()).with_graceful_shutdown(closing()).into_future());
-    }
-    if let Some(socket) = metrics_tcp {
-        pages.spawn(axum::serve(socket, metrics).with_graceful_shutdown(closing()).into_future());
+        let (at, tls) = (socket.local_addr()?, shared.doors.admin.clone());
+        let admin = admin::guarded(admin.clone(), guard(shared.doors.is_admin_private(at)));
+        pages.spawn(pages::serve(socket, tls, admin, closed.clone()));
     }
     if let Some(socket) = admin_uds {
-        pages.spawn(axum::serve(socket, admin).with_graceful_shutdown(closing()).into_future());
+        pages.spawn(pages::serve(socket, None, admin::guarded(admin, guard(true)), closed.clone()));
+    }
+    if let Some(socket) = metrics_tcp {
+        let tls = shared.doors.metrics.clone();
+        let metrics = metrics(settings, shared.service, shared.storage);
+        pages.spawn(pages::serve(socket, tls, metrics, closed));
     }
     terminated(terminate, interrupt).await;
     health.stopping();

@@ -5,6 +5,7 @@ mod check;
 mod explain;
 mod gateway;
 mod import;
+mod keys;
 mod rate;
 mod replay;
 mod serve;
@@ -30,6 +31,7 @@ enum Command {
     Explain(explain::Explain),
     Replay(replay::Replay),
     Import(import::Import),
+    Keys(keys::Keys),
 }
 
 pub(crate) fn run() -> ExitCode {
@@ -40,6 +42,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Explain(explain) => explain.run(),
         Command::Replay(replay) => replay.run(),
         Command::Import(import) => import.run(),
+        Command::Keys(keys) => keys.run(),
     };
     match result {
         Ok(code) => code,

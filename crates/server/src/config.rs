@@ -19,6 +19,6 @@ pub(crate) use rule_files::{LoadedRules, RuleTexts, demo_rules, load_rules, read
 /// The gateway's settings.
 pub(crate) use settings::gateway;
 pub(crate) use settings::{
-    LARGEST_CONFIGURATION, Loaded, LogFormat, LogLevel, Observability, Redis, SECTIONS, Settings,
+    LARGEST_CONFIGURATION, Loaded, LogFormat, LogLevel, Observability, Redis, SECTIONS, Security, Settings,
     SettingsText, Topology, environment, load_settings,
 };

@@ -18,6 +18,8 @@ pub(crate) struct Health {
     restart: Mutex<Vec<String>>,
     /// Certificates that are not in force, or that clients do not accept any more, soon or yet.
     certificates: Mutex<Vec<String>>,
+    /// Files of keys and tokens that are not in force, or let nobody in.
+    keys: Mutex<Vec<String>>,
     /// Why limits hold for this node alone, or not at all, though they are to be shared.
     degraded: Mutex<Option<String>>,
 }
@@ -48,6 +50,11 @@ impl Health {
         *self.certificates.lock().unwrap_or_else(PoisonError::into_inner) = lines;
     }
 
+    /// With a line for each file of keys or tokens that something is the matter with.
+    pub(crate) fn keys_are(&self, lines: Vec<String>) {
+        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+    }
+
     /// The store that limits are shared in cannot be reached; it is ready all the same, since
     /// it answers every request by its policy, and so would every other node.
     pub(crate) fn degraded(&self, why: String) {
@@ -72,9 +79,14 @@ impl Health {
         self.has_rules.load(Ordering::Relaxed) && !self.stopping.load(Ordering::Relaxed)
     }
 
+    /// What anybody may know.
+    pub(crate) fn word(&self) -> &'static str {
+        if self.is_ready() { "ready" } else { "not ready" }
+    }
+
     /// A line for each thing that an operator should know.
     pub(crate) fn details(&self) -> String {
-        let mut lines = vec![if self.is_ready() { "ready".to_owned() } else { "not ready".to_owned() }];
+        let mut lines = vec![self.word().to_owned()];
         if self.stopping.load(Ordering::Relaxed) {
             lines.push("stopping: no new connections are taken".into());
         }
@@ -100,6 +112,8 @@ impl Health {
         }
         let certificates = self.certificates.lock().unwrap_or_else(PoisonError::into_inner);
         lines.extend(certificates.iter().map(|line| format!("certificates: {line}")));
+        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.extend(keys.iter().map(|line| format!("keys: {line}")));
         lines.join("\n") + "\n"
     }
 }

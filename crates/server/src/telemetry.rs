@@ -1,5 +1,6 @@
 //! What the service tells about itself: the reference service's counters.
 
+mod access_figures;
 mod exposition;
 mod rule_stats;
 mod store_figures;
