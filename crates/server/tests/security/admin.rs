@@ -51,7 +51,11 @@ async fn where_a_token_is_set_all_but_health_needs_it_also_on_loopback() {
     }
     let connection = UnixStream::connect(uds).await.unwrap();
     let page = within("a page", exchange(connection, "POST", "/api/v1/reload", "")).await;
-    assert_eq!((page.code, page.header("www-authenticate")), (401, Some("Bearer")), "also on its Unix socket");
+    assert_eq!(
+        (page.code, page.header("www-authenticate")),
+        (401, Some("Bearer")),
+        "also on its Unix socket"
+    );
     // A token that is taken away opens nothing.
     put(&file, TOKEN);
     let gone = async { while code(&server, "GET", "/rlconfig", &[&next]).await == 200 {} };
@@ -103,6 +107,7 @@ async fn without_a_token_a_port_that_is_open_to_the_network_takes_no_writes() {
         .await;
     let url = format!("https://127.0.0.1:{}/api/v1/reload", server.admin.port());
     let (ca, cert, key) = (ours.file(), client.cert, client.key);
-    let shown = ["--cacert", ca.to_str().unwrap(), "--cert", cert.to_str().unwrap(), "--key", key.to_str().unwrap()];
+    let shown =
+        ["--cacert", ca.to_str().unwrap(), "--cert", cert.to_str().unwrap(), "--key", key.to_str().unwrap()];
     assert_eq!(curl(&[&["-X", "POST", url.as_str()], &shown[..]].concat()).await.code(), 200);
 }

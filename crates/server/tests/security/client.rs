@@ -69,10 +69,12 @@ pub(crate) async fn curl_call(server: &Server, scheme: &str, arguments: &[&str])
     let url =
         format!("{scheme}://{}/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", server.grpc);
     let version = if scheme == "https" { "--http2" } else { "--http2-prior-knowledge" };
-    let headers = ["-H", "content-type: application/grpc", "-H", "te: trailers", "-o", "/dev/null", "-D", "-"];
+    let headers =
+        ["-H", "content-type: application/grpc", "-H", "te: trailers", "-o", "/dev/null", "-D", "-"];
     run(
         "curl",
-        &[&["-sS", "--max-time", "15", version, "--data-binary", &body, &url], &headers[..], arguments].concat(),
+        &[&["-sS", "--max-time", "15", version, "--data-binary", &body, &url], &headers[..], arguments]
+            .concat(),
     )
     .await
 }
@@ -107,7 +109,10 @@ impl tower_service::Service<Uri> for Over {
 }
 
 /// A caller over TLS; none where there is no connection.
-pub(crate) async fn caller(at: SocketAddr, config: Arc<ClientConfig>) -> Result<Client, tonic::transport::Error> {
+pub(crate) async fn caller(
+    at: SocketAddr,
+    config: Arc<ClientConfig>,
+) -> Result<Client, tonic::transport::Error> {
     let endpoint = Endpoint::from_shared(format!("http://{at}")).unwrap();
     let channel = within("a connection", endpoint.connect_with_connector(Over(config, at))).await?;
     Ok(RateLimitServiceClient::new(channel))

@@ -26,4 +26,5 @@ mod rotation;
 mod secrets;
 
 /// What every service here limits.
-const RULES: &str = "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, requests_per_unit: 1000000}}\n";
+const RULES: &str =
+    "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, requests_per_unit: 1000000}}\n";

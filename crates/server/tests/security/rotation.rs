@@ -23,7 +23,8 @@ async fn certificates_and_cas_are_replaced_under_load_without_a_failed_call() {
     let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let mut callers = tokio::task::JoinSet::new();
     for is_kept in [true, true, false] {
-        let (config, at, stop, done) = (Arc::clone(&config), server.grpc, Arc::clone(&stop), Arc::clone(&done));
+        let (config, at, stop, done) =
+            (Arc::clone(&config), server.grpc, Arc::clone(&stop), Arc::clone(&done));
         callers.spawn(async move {
             let mut client = caller(at, Arc::clone(&config)).await.unwrap();
             while !stop.load(Ordering::Relaxed) {
@@ -45,10 +46,11 @@ async fn certificates_and_cas_are_replaced_under_load_without_a_failed_call() {
         // It trusts our server, and comes from the next CA.
         ours.client(Some(&shown))
     };
-    let is_let_in = async |config: &Arc<rustls::ClientConfig>| match caller(server.grpc, Arc::clone(config)).await {
-        Ok(mut client) => ask(&mut client, "d", None).await.is_ok(),
-        Err(_) => false,
-    };
+    let is_let_in =
+        async |config: &Arc<rustls::ClientConfig>| match caller(server.grpc, Arc::clone(config)).await {
+            Ok(mut client) => ask(&mut client, "d", None).await.is_ok(),
+            Err(_) => false,
+        };
     assert!(!is_let_in(&config_of_next).await);
     put(&bundle, &format!("{}{}", ours.pem(), next.pem()));
     within("the next CA", async { while !is_let_in(&config_of_next).await {} }).await;
@@ -58,7 +60,11 @@ async fn certificates_and_cas_are_replaced_under_load_without_a_failed_call() {
     server.log.next("callers.pem: has no certificate").await;
     assert!(is_let_in(&config).await && is_let_in(&config_of_next).await);
     let before = done.load(Ordering::Relaxed);
-    let more = async { while done.load(Ordering::Relaxed) < before + 50 { tokio::task::yield_now().await } };
+    let more = async {
+        while done.load(Ordering::Relaxed) < before + 50 {
+            tokio::task::yield_now().await
+        }
+    };
     within("more calls", more).await;
     stop.store(true, Ordering::Relaxed);
     within("the callers", callers.join_all()).await;
