@@ -32,6 +32,7 @@ use hivemind_core::{Clock, SystemClock};
 use listeners::{Listeners, Tcp};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -167,24 +168,8 @@ async fn serve(
     let logs = gateway.as_ref().map(|of| Arc::clone(&of.gateway));
     let reloads = follow::follow(settings, origin, &shared, gateway, hangups);
     let admin = admin::router(Admin { service: rls, health: Arc::clone(&health), reloads });
-    let guard = |is_private| {
-        let (access, service) = (shared.doors.access.clone(), Arc::clone(&shared.service));
-        Guard { access, is_private, service }
-    };
     let mut pages = JoinSet::new();
-    if let Some(socket) = admin_tcp {
-        let (at, tls) = (socket.local_addr()?, shared.doors.admin.clone());
-        let admin = admin::guarded(admin.clone(), guard(shared.doors.is_admin_private(at)));
-        pages.spawn(pages::serve(socket, tls, admin, closed.clone()));
-    }
-    if let Some(socket) = admin_uds {
-        pages.spawn(pages::serve(socket, None, admin::guarded(admin, guard(true)), closed.clone()));
-    }
-    if let Some(socket) = metrics_tcp {
-        let tls = shared.doors.metrics.clone();
-        let metrics = metrics(settings, shared.service, shared.storage);
-        pages.spawn(pages::serve(socket, tls, metrics, closed));
-    }
+    serve_pages(settings, shared, [admin_tcp, metrics_tcp], admin_uds, &admin, &closed, &mut pages)?;
     terminated(terminate, interrupt).await;
     health.stopping();
     if let Some(calls) = &calls {
@@ -210,6 +195,35 @@ async fn serve(
         let cut = async { while accepting.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(CUT_WITHIN, cut).await;
         gateway.flush().await;
+    }
+    Ok(())
+}
+
+/// Serves the admin port and its socket, and the metrics port.
+fn serve_pages(
+    settings: &Settings,
+    shared: Shared,
+    [admin_tcp, metrics_tcp]: [Option<Bounded<Tcp>>; 2],
+    admin_uds: Option<Bounded<UnixListener>>,
+    admin: &axum::Router,
+    closed: &watch::Receiver<bool>,
+    pages: &mut JoinSet<()>,
+) -> anyhow::Result<()> {
+    let Shared { service, storage, doors, .. } = shared;
+    let guarded = |is_private| {
+        let (access, service) = (doors.access.clone(), Arc::clone(&service));
+        admin::guarded(admin.clone(), Guard { access, is_private, service })
+    };
+    if let Some(socket) = admin_tcp {
+        let pages_of_admin = guarded(doors.is_admin_private(socket.local_addr()?));
+        pages.spawn(pages::serve(socket, doors.admin, pages_of_admin, closed.clone()));
+    }
+    if let Some(socket) = admin_uds {
+        pages.spawn(pages::serve(socket, None, guarded(true), closed.clone()));
+    }
+    if let Some(socket) = metrics_tcp {
+        let metrics = metrics(settings, service, storage);
+        pages.spawn(pages::serve(socket, doors.metrics, metrics, closed.clone()));
     }
     Ok(())
 }

@@ -33,7 +33,8 @@ impl Digest {
     }
 
     pub(crate) fn to_hex(self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 0xF]);
+        digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
     }
 }
 

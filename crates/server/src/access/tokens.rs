@@ -15,7 +15,7 @@ impl Tokens {
     /// Whether this is one of them. All are looked at, whichever it is.
     pub(crate) fn has(&self, sent: &[u8]) -> bool {
         let Some(sent) = Digest::of(sent) else { return false };
-        self.0.iter().fold(false, |found, token| found | (*token == sent))
+        self.0.iter().filter(|token| **token == sent).count() > 0
     }
 }
 

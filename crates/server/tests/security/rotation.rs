@@ -42,10 +42,8 @@ async fn certificates_and_cas_are_replaced_under_load_without_a_failed_call() {
     }
     // A CA is replaced as a key is: both are good for a while.
     let shown = next.issue("client");
-    let config_of_next = {
-        // It trusts our server, and comes from the next CA.
-        ours.client(Some(&shown))
-    };
+    // It trusts our server, and comes from the next CA.
+    let config_of_next = ours.client(Some(&shown));
     let is_let_in =
         async |config: &Arc<rustls::ClientConfig>| match caller(server.grpc, Arc::clone(config)).await {
             Ok(mut client) => ask(&mut client, "d", None).await.is_ok(),
@@ -62,7 +60,7 @@ async fn certificates_and_cas_are_replaced_under_load_without_a_failed_call() {
     let before = done.load(Ordering::Relaxed);
     let more = async {
         while done.load(Ordering::Relaxed) < before + 50 {
-            tokio::task::yield_now().await
+            tokio::task::yield_now().await;
         }
     };
     within("more calls", more).await;
