@@ -4,8 +4,9 @@ use crate::RULES;
 use crate::authority::put;
 use crate::client::{ask, curl};
 use crate::keys::new_key;
-use crate::support::{Setup, get};
+use crate::support::{Log, Setup, get};
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 const TOKEN: &str = "the-operators-token-0123456789";
 
@@ -76,4 +77,23 @@ async fn files_that_others_can_read_are_warned_of_with_the_remedy() {
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
     std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o600)).unwrap();
     server.log.next("API keys are in force").await;
+}
+
+// Seen failing on: a configuration that is not looked at.
+#[tokio::test]
+async fn a_configuration_that_others_can_read_or_change_is_warned_of_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("hivemind.yaml");
+    std::fs::write(&file, "server: {grpc_port: 0, admin_port: 0, metrics_port: 0}").unwrap();
+    for (mode, said) in
+        [(0o644, "can read the configuration; `chmod o-r "), (0o666, "can change the configuration")]
+    {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_hivemind"));
+        command.arg("serve").arg("--config").arg(&file).env_clear().kill_on_drop(true);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let line = Log::of(child.stderr.take().unwrap()).next(said).await;
+        assert!(line.contains("WARN") && line.contains("hivemind.yaml"), "{line}");
+    }
 }
