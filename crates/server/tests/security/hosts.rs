@@ -13,7 +13,7 @@ async fn outside() -> Option<IpAddr> {
     socket.local_addr().ok().map(|at| at.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
 }
 
-// Seen failing on: a default of 0.0.0.0, and a host that opens all ports.
+// Seen failing on: a default of 0.0.0.0.
 #[tokio::test]
 async fn nothing_listens_on_all_interfaces_unless_told_and_each_host_opens_its_own_port() {
     for opened in [None, Some("grpc_host"), Some("admin_host"), Some("metrics_host")] {

@@ -32,7 +32,7 @@ async fn code(client: &mut Client, domain: &str, key: Option<&str>) -> Code {
     ask(client, domain, key).await.map_or_else(|status| status.code(), |()| Code::Ok)
 }
 
-// Seen failing on: a domain that is not looked at; a key remembered for the next call's other key.
+// Seen failing on: a domain that is not looked at; a key that is remembered and not compared with the next.
 #[tokio::test]
 async fn a_call_needs_a_key_that_is_for_its_domain() {
     let ((any, any_line), (web, web_line)) =
@@ -82,7 +82,7 @@ async fn health_needs_no_key_and_reflection_does() {
     assert_eq!(curl(&[&asked[..], &["-H", &header]].concat()).await.grpc_status(), Code::Ok);
 }
 
-// Seen failing on: a key that a connection remembers whatever becomes of its file.
+// Seen failing on: a key that a connection remembers whatever becomes of its file; files that nobody looks at.
 #[tokio::test]
 async fn a_key_that_is_taken_away_is_refused_within_a_second_and_its_successor_is_not() {
     let ((old, old_line), (new, new_line)) = (new_key(&["--name", "envoy"]), new_key(&["--name", "envoy"]));
@@ -108,7 +108,7 @@ async fn a_key_that_is_taken_away_is_refused_within_a_second_and_its_successor_i
     assert!(get(server.admin, "/readyz").await.body == "ready\n", "details are not for everybody");
 }
 
-// Seen failing on: a broken file put in force as far as it could be read.
+// Seen failing on: a broken file put in force as one without keys.
 #[tokio::test]
 async fn a_file_that_cannot_be_used_changes_nothing_and_is_told_until_it_is_mended() {
     let ((key, line), (ops, ops_line)) =

@@ -49,7 +49,6 @@ fn assert_refused(said: &[Said; 3], what: &str) {
     }
 }
 
-// Seen failing on: a port without its certificate (all), `client_ca` that is read and not asked for.
 #[tokio::test]
 async fn each_port_is_served_over_tls_to_those_whose_certificate_its_ca_has_signed() {
     let (ours, theirs) = (Authority::new(), Authority::new());
@@ -77,7 +76,7 @@ async fn each_port_is_served_over_tls_to_those_whose_certificate_its_ca_has_sign
     assert_refused(&each(&server, "http", &[]).await, "plaintext");
 }
 
-// Seen failing on: `only_tls13`, and ALPN of the admin port on the gRPC port.
+// Seen failing on: ALPN of the admin port on the gRPC port.
 #[tokio::test]
 async fn tls_is_1_2_at_least_and_each_port_says_which_http_it_speaks() {
     let ours = Authority::new();

@@ -7,7 +7,7 @@ use crate::support::{Setup, within};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-// Seen failing on: a CA that is read at the start alone; a certificate put in force by halves.
+// Seen failing on: a CA that is read at the start alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn certificates_and_cas_are_replaced_under_load_without_a_failed_call() {
     let (ours, next) = (Authority::new(), Authority::new());

@@ -10,7 +10,7 @@ use std::process::Stdio;
 
 const TOKEN: &str = "the-operators-token-0123456789";
 
-// Seen failing on: the header's value in the text of a refusal; h2's traces of what it reads.
+// Seen failing on: a guard that logs the headers it looks at.
 #[tokio::test]
 async fn no_key_token_or_digest_is_in_a_log_a_page_or_an_answer() {
     let ((key, line), setup) = (new_key(&["--name", "any", "--domain", "d"]), Setup::rules(RULES));
@@ -55,7 +55,7 @@ async fn no_key_token_or_digest_is_in_a_log_a_page_or_an_answer() {
     }
 }
 
-// Seen failing on: files that are not looked at.
+// Seen failing on: warnings that are not asked for.
 #[tokio::test]
 async fn files_that_others_can_read_are_warned_of_with_the_remedy() {
     let ((_, line), setup) = (new_key(&["--name", "any"]), Setup::rules(RULES));

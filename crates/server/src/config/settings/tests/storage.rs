@@ -197,7 +197,6 @@ fn the_seed_of_keys_is_named_by_its_file() {
     assert!(loaded.warnings.is_empty());
 }
 
-// Seen failing on: a port's files read from the section of another.
 #[test]
 fn each_port_has_its_own_certificate_and_ca() {
     let text = "security: {grpc_tls: {cert: g.pem, key: g.key, client_ca: g-ca.pem}, metrics_tls: {cert: m.pem, key: m.key}, \
