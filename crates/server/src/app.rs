@@ -3,12 +3,14 @@
 mod bounded;
 mod calls;
 mod descriptors;
+mod doors;
 mod follow;
 mod gateway;
 mod listeners;
+mod pages;
 mod screen;
 
-use crate::admin::{self, Admin};
+use crate::admin::{self, Admin, Guard};
 use crate::config::{Loaded, RuleTexts, Settings, demo_rules};
 use crate::front;
 use crate::front::rls::RateLimitService;
@@ -24,13 +26,14 @@ use crate::tls::Certificates;
 use anyhow::Context;
 use axum::http::header;
 use axum::routing::get;
-use axum::serve::Listener;
 use bounded::Bounded;
+use doors::Doors;
 use hivemind_core::store::KeySeed;
 use hivemind_core::{Clock, MonotonicClock, SystemClock};
 use listeners::{Listeners, Tcp};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -50,6 +53,7 @@ struct Shared {
     storage: Arc<Storage>,
     mesh: Option<Arc<RunningMesh>>,
     seed: KeySeed,
+    doors: Doors,
     health: Arc<Health>,
     /// The fingerprint of the rules that were loaded first.
     rules: Option<u64>,
@@ -68,6 +72,8 @@ pub(crate) async fn run(settings: &Settings, origin: Origin) -> anyhow::Result<(
         (None, Some(mesh)) => secrets::seed_of_cluster(&mesh.cluster_id),
         (None, None) => KeySeed::random(),
     };
+    let doors = Doors::open(&settings.security)?;
+    doors::warn_of_readers(origin.configuration.path.as_deref());
     let Opened { storage, mesh } = storage::open(settings, &health).await?;
     let service = Service::new(Ruleset::default(), Arc::clone(&storage), seed, options(settings), stats);
     let service = Arc::new(service);
@@ -78,9 +84,11 @@ pub(crate) async fn run(settings: &Settings, origin: Origin) -> anyhow::Result<(
     }
     descriptors::provide(settings);
     let listeners = Listeners::bind(settings).await?;
+    doors.warn_of_open_ones(&listeners);
     tokio::spawn(sweep(Arc::clone(&storage), limiting.sweep_interval));
     screen::show(&listeners, settings, mesh.as_deref());
-    serve(settings, origin, listeners, Shared { service, storage, mesh, seed, health, rules }, signals).await
+    let shared = Shared { service, storage, mesh, seed, doors, health, rules };
+    serve(settings, origin, listeners, shared, signals).await
 }
 
 /// The signals that the service knows. From here on none of them ends the process by itself, SIGHUP
@@ -89,7 +97,7 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     /// One for each that loads something anew.
-    hangups: [Signal; 3],
+    hangups: [Signal; 4],
 }
 
 impl Signals {
@@ -98,7 +106,7 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            hangups: [hangup()?, hangup()?, hangup()?],
+            hangups: [hangup()?, hangup()?, hangup()?, hangup()?],
         })
     }
 }
@@ -164,25 +172,15 @@ async fn serve(
     let rls = RateLimitService(Arc::clone(&shared.service));
     let health = Arc::clone(&shared.health);
     let mut accepting = JoinSet::new();
-    let calls = calls::start(settings, &rls, &health, grpc, grpc_uds, &stopped, &mut accepting).await?;
+    let calls = calls::start(settings, &shared, grpc, grpc_uds, &stopped, &mut accepting).await?;
     let gateway = start_gateway(settings, &shared, gateway, redirect, &stopped, &mut accepting).await?;
     let logs = gateway.as_ref().map(|of| Arc::clone(&of.gateway));
     let reloads = follow::follow(settings, origin, &shared, gateway, hangups);
     let mesh = shared.mesh.clone();
     let admin =
         admin::router(Admin { service: rls, health: Arc::clone(&health), reloads, mesh: mesh.clone() });
-    let metrics = metrics(settings, shared);
     let mut pages = JoinSet::new();
-    let closing = || until(closed.clone());
-    if let Some(socket) = admin_tcp {
-        pages.spawn(axum::serve(socket, admin.clone()).with_graceful_shutdown(closing()).into_future());
-    }
-    if let Some(socket) = metrics_tcp {
-        pages.spawn(axum::serve(socket, metrics).with_graceful_shutdown(closing()).into_future());
-    }
-    if let Some(socket) = admin_uds {
-        pages.spawn(axum::serve(socket, admin).with_graceful_shutdown(closing()).into_future());
-    }
+    serve_pages(settings, shared, [admin_tcp, metrics_tcp], admin_uds, &admin, &closed, &mut pages)?;
     terminated(terminate, interrupt).await;
     health.stopping();
     if let Some(calls) = &calls {
@@ -227,6 +225,35 @@ async fn leave(mesh: Option<&RunningMesh>, grace: Duration) {
     }
 }
 
+/// Serves the admin port and its socket, and the metrics port.
+fn serve_pages(
+    settings: &Settings,
+    shared: Shared,
+    [admin_tcp, metrics_tcp]: [Option<Bounded<Tcp>>; 2],
+    admin_uds: Option<Bounded<UnixListener>>,
+    admin: &axum::Router,
+    closed: &watch::Receiver<bool>,
+    pages: &mut JoinSet<()>,
+) -> anyhow::Result<()> {
+    let Shared { service, storage, mesh, doors, .. } = shared;
+    let guarded = |is_private| {
+        let (access, service) = (doors.access.clone(), Arc::clone(&service));
+        admin::guarded(admin.clone(), Guard { access, is_private, service })
+    };
+    if let Some(socket) = admin_tcp {
+        let pages_of_admin = guarded(doors.is_admin_private(socket.local_addr()?));
+        pages.spawn(pages::serve(socket, doors.admin, pages_of_admin, closed.clone()));
+    }
+    if let Some(socket) = admin_uds {
+        pages.spawn(pages::serve(socket, None, guarded(true), closed.clone()));
+    }
+    if let Some(socket) = metrics_tcp {
+        let page = metrics(settings, service, storage, mesh);
+        pages.spawn(pages::serve(socket, doors.metrics, page, closed.clone()));
+    }
+    Ok(())
+}
+
 /// What of a gateway follows files.
 struct Followed {
     gateway: Arc<front::gateway::Gateway>,
@@ -255,10 +282,14 @@ async fn start_gateway(
     Ok(Some(Followed { gateway, certificates }))
 }
 
-fn metrics(settings: &Settings, shared: Shared) -> axum::Router {
+fn metrics(
+    settings: &Settings,
+    service: Arc<Service>,
+    storage: Arc<Storage>,
+    mesh: Option<Arc<RunningMesh>>,
+) -> axum::Router {
     let Some(path) = &settings.observability.prometheus_path else { return axum::Router::new() };
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    let Shared { service, storage, mesh, .. } = shared;
     let page = async move || {
         let occupancy = storage.memory().occupancy();
         let of_mesh = mesh.as_ref().map(|mesh| mesh.figures()).unwrap_or_default();

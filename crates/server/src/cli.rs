@@ -7,6 +7,7 @@ mod demo;
 mod explain;
 mod gateway;
 mod import;
+mod keys;
 mod rate;
 mod replay;
 mod serve;
@@ -34,6 +35,7 @@ enum Command {
     Import(import::Import),
     Certs(certs::Certs),
     Demo(demo::Demo),
+    Keys(keys::Keys),
 }
 
 pub(crate) fn run() -> ExitCode {
@@ -46,6 +48,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Import(import) => import.run(),
         Command::Certs(certs) => certs.run(),
         Command::Demo(demo) => demo.run(),
+        Command::Keys(keys) => keys.run(),
     };
     match result {
         Ok(code) => code,

@@ -20,5 +20,5 @@ pub(crate) use rule_files::{LoadedRules, RuleTexts, demo_rules, load_rules, read
 pub(crate) use settings::gateway;
 pub(crate) use settings::{
     LARGEST_CONFIGURATION, Loaded, LogFormat, LogLevel, Mesh, MeshFiles, Observability, RateLimiting, Redis,
-    SECTIONS, Settings, SettingsText, Topology, environment, load_settings,
+    SECTIONS, Security, Settings, SettingsText, Topology, environment, load_settings,
 };

@@ -119,7 +119,7 @@ pub fn rls_request(bytes: &[u8]) {
         let service = service(RULESET.clone(), options);
         for _ in 0..2 {
             let mut answer = Vec::new();
-            match service.answer_at_once(bytes, &mut answer) {
+            match service.answer_at_once(bytes, None, &mut answer) {
                 Some(Ok(())) => sound(&answer, asked, never_refuses),
                 Some(Err(error)) => assert!(!error.to_string().is_empty()),
                 None => panic!("the memory store never waits"),
@@ -140,7 +140,7 @@ fn sound(bytes: &[u8], asked: usize, never_refuses: bool) {
 /// Bytes as the body of `POST /json`: an answer that is JSON, or a reason why not.
 pub fn json_request(bytes: &[u8]) {
     let service = service(RULESET.clone(), options());
-    match now(answer_json(&service, bytes)) {
+    match now(answer_json(&service, None, bytes)) {
         Ok((_, text)) => {
             let answer: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
             assert!(answer.get("overallCode").is_some(), "{text}");

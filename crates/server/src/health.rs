@@ -22,6 +22,8 @@ pub(crate) struct Health {
     certificates: Mutex<Vec<String>>,
     /// What is the matter with the certificate that peers see.
     mesh_certificate: Mutex<Option<String>>,
+    /// Files of keys and tokens that are not in force, or let nobody in.
+    keys: Mutex<Vec<String>>,
     /// Why limits hold for this node alone, or not at all, though they are to be shared.
     degraded: Mutex<Option<String>>,
 }
@@ -50,6 +52,11 @@ impl Health {
     /// With a line for each certificate that something is the matter with.
     pub(crate) fn certificates_are(&self, lines: Vec<String>) {
         *self.certificates.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+    }
+
+    /// With a line for each file of keys or tokens that something is the matter with.
+    pub(crate) fn keys_are(&self, lines: Vec<String>) {
+        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = lines;
     }
 
     /// The store that limits are shared in cannot be reached; it is ready all the same, since
@@ -88,9 +95,14 @@ impl Health {
         is(&self.has_rules) && !is(&self.stopping) && !is(&self.awaits_mesh)
     }
 
+    /// What anybody may know.
+    pub(crate) fn word(&self) -> &'static str {
+        if self.is_ready() { "ready" } else { "not ready" }
+    }
+
     /// A line for each thing that an operator should know.
     pub(crate) fn details(&self) -> String {
-        let mut lines = vec![if self.is_ready() { "ready".to_owned() } else { "not ready".to_owned() }];
+        let mut lines = vec![self.word().to_owned()];
         if self.stopping.load(Ordering::Relaxed) {
             lines.push("stopping: no new connections are taken".into());
         }
@@ -122,6 +134,8 @@ impl Health {
         let mesh_certificate = self.mesh_certificate.lock().unwrap_or_else(PoisonError::into_inner);
         let all = certificates.iter().chain(&*mesh_certificate);
         lines.extend(all.map(|line| format!("certificates: {line}")));
+        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.extend(keys.iter().map(|line| format!("keys: {line}")));
         lines.join("\n") + "\n"
     }
 }

@@ -1,6 +1,7 @@
 //! The parts of the binary `hivemind`. A library only so that fuzz targets reach them:
 //! what others may build on is `hivemind-core`.
 
+mod access;
 mod admin;
 mod app;
 mod authority;

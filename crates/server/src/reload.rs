@@ -2,11 +2,13 @@
 //! the admin port, and at an interval as a net where no event comes. A broken file changes nothing.
 
 mod configuration;
+mod keys;
 mod request;
 mod rules;
 mod tls;
 
 pub(crate) use configuration::{Configuration, ConfigurationFile, PutInForce};
+pub(crate) use keys::{KeyFiles, LOOKS_EVERY};
 pub(crate) use request::{Outcome, Reloads, Request};
 pub(crate) use rules::{RuleFiles, accepted, refused};
 pub(crate) use tls::TlsFiles;
@@ -33,7 +35,7 @@ pub(crate) trait Followed: Send + 'static {
     /// What is wrong with it.
     type Trouble: fmt::Display;
 
-    /// The files, or folders of files, as they are named now.
+    /// The files, or folders of files, as they are named now, that the system tells of; none where looks alone do.
     fn paths(&self) -> Vec<PathBuf>;
 
     /// What is on disk, and a number that is equal for equal texts.
@@ -142,6 +144,9 @@ async fn settled(changes: &mut mpsc::Receiver<()>) {
 
 /// Tells of anything that happens beside the files. Without events the interval still finds changes.
 fn watch(paths: &[PathBuf], changed: &mpsc::Sender<()>) -> Option<notify::RecommendedWatcher> {
+    if paths.is_empty() {
+        return None;
+    }
     let changed = changed.clone();
     let tell = move |event: notify::Result<Event>| {
         if !event.is_ok_and(|event| is_reading(event.kind)) {

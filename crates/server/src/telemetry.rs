@@ -1,5 +1,6 @@
 //! What the service tells about itself: the reference service's counters.
 
+mod access_figures;
 mod exposition;
 mod mesh_figures;
 mod rule_stats;

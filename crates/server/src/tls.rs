@@ -9,6 +9,7 @@ mod certificate;
 mod certificates;
 mod error;
 mod pem;
+mod port;
 pub(crate) mod redirect;
 #[cfg(test)]
 mod tests;
@@ -18,11 +19,12 @@ mod validity;
 pub(crate) use certificate::{CertificateFiles, Warning};
 pub(crate) use certificates::{Certificates, Renewal};
 pub(crate) use error::{HandshakeError, TlsError, at};
+pub(crate) use port::{PortFiles, PortTls};
 pub(crate) use trust::{Trust, Trusted};
 pub(crate) use validity::Validity;
 
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 use std::path::Path;
 use std::sync::Arc;
@@ -59,32 +61,37 @@ pub(crate) struct Negotiated {
 }
 
 /// How a listener shakes hands: these certificates, these protocols by preference, TLS 1.2 or only
-/// 1.3. With a client CA, only clients whose certificate it has signed come in.
+/// 1.3. With CAs for clients, only those whose certificate one of them has signed come in.
 ///
-/// Sessions are resumed by tickets, which the clients keep: ten thousand of them cost no memory here.
+/// Sessions are resumed by tickets, which the clients keep: ten thousand of them cost no memory here. Where
+/// clients show certificates none is resumed, since a ticket would outlive what was checked for it.
 pub(crate) fn server_config(
     certificates: Arc<Certificates>,
     protocols: &[Protocol],
     only_tls13: bool,
-    client_ca: Option<&Path>,
+    client_cas: Option<&Arc<RootCertStore>>,
 ) -> Result<Arc<ServerConfig>, TlsError> {
     let provider = provider();
     let versions: &[&SupportedProtocolVersion] =
         if only_tls13 { &[&version::TLS13] } else { &[&version::TLS13, &version::TLS12] };
     let builder =
         ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
-    let builder = match client_ca {
+    let builder = match client_cas {
         None => builder.with_no_client_auth(),
-        Some(file) => {
-            let roots = Arc::new(roots_of(file)?);
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
-            let unusable = |error| TlsError::Ca { file: file.to_owned(), cause: format!("{error}") };
+        Some(roots) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), provider).build();
+            // Only no CA at all is refused, and a file that has none was.
+            let unusable = |error: VerifierBuilderError| rustls::Error::General(error.to_string());
             builder.with_client_cert_verifier(verifier.map_err(unusable)?)
         }
     };
     let mut config = builder.with_cert_resolver(certificates);
     config.alpn_protocols = Protocol::names(protocols);
-    config.ticketer = ring::Ticketer::new()?;
+    if client_cas.is_none() {
+        config.ticketer = ring::Ticketer::new()?;
+    } else {
+        config.send_tls13_tickets = 0;
+    }
     config.session_storage = Arc::new(NoServerSessionStorage {});
     Ok(Arc::new(config))
 }
@@ -123,6 +130,14 @@ pub(crate) async fn accept<IO: AsyncRead + AsyncWrite + Unpin>(
 /// The algorithms, named here: a default for the process would be whoever's comes first.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
+}
+
+/// As many random bytes as a key has.
+pub(crate) fn random() -> Result<[u8; 32], TlsError> {
+    let mut bytes = [0; 32];
+    let filled = provider().secure_random.fill(&mut bytes);
+    filled.map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
+    Ok(bytes)
 }
 
 fn roots_of(file: &Path) -> Result<RootCertStore, TlsError> {

@@ -2,9 +2,9 @@
 
 use super::bounded::Bounded;
 use super::listeners::Tcp;
-use super::until;
+use super::{Shared, until};
 use crate::config::Settings;
-use crate::front::grpc::{self, Patience};
+use crate::front::grpc::{self, Door, Patience};
 use crate::front::rls::RateLimitService;
 use crate::front::socket::Socket;
 use crate::front::workers::{Ended, Workers};
@@ -37,8 +37,7 @@ pub(super) struct Calls {
 /// Answers calls on these sockets; none if there is no socket.
 pub(super) async fn start(
     settings: &Settings,
-    rls: &RateLimitService,
-    health: &Arc<Health>,
+    shared: &Shared,
     tcp: Option<Bounded<Tcp>>,
     unix: Option<Bounded<UnixListener>>,
     stopped: &watch::Receiver<bool>,
@@ -47,12 +46,13 @@ pub(super) async fn start(
     if tcp.is_none() && unix.is_none() {
         return Ok(None);
     }
+    let health = &shared.health;
     let (reporter, health_service) = tonic_health::server::health_reporter();
     report(&reporter, health).await;
     tokio::spawn(keep_reporting(reporter.clone(), Arc::clone(health)));
     let routes = routes(health_service)?;
     // The threads end once nobody deals any more.
-    let (workers, ended) = start_workers(settings, rls, &routes, stopped).await?;
+    let (workers, ended) = start_workers(settings, shared, &routes, stopped).await?;
     if let Some(socket) = tcp {
         accepting.spawn(accept(socket, Arc::clone(&workers), stopped.clone()));
     }
@@ -101,7 +101,7 @@ fn routes(health: HealthServer<impl tonic_health::pb::health_server::Health>) ->
 
 async fn start_workers(
     settings: &Settings,
-    rls: &RateLimitService,
+    shared: &Shared,
     routes: &Routes,
     stopped: &watch::Receiver<bool>,
 ) -> anyhow::Result<(Arc<Workers<Socket>>, Ended)> {
@@ -115,7 +115,10 @@ async fn start_workers(
         ping: KEEPALIVE,
         pong: KEEPALIVE_TIMEOUT,
     };
-    let started = grpc::start_workers(calls.workers.unwrap_or(cores), rls, routes, patience, stopped).await;
+    let (rls, doors) = (RateLimitService(Arc::clone(&shared.service)), &shared.doors);
+    let door = Door { tls: doors.grpc.clone(), keys: doors.access.keys.clone() };
+    let workers = calls.workers.unwrap_or(cores);
+    let started = grpc::start_workers(workers, &rls, routes, &door, patience, stopped).await;
     let (workers, ended) = started.context("starting the threads that answer calls")?;
     Ok((Arc::new(workers), ended))
 }

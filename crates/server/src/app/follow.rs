@@ -3,8 +3,10 @@
 use super::{Followed, Origin, Shared};
 use crate::config::Settings;
 use crate::front::gateway::Gateway;
-use crate::reload::{ConfigurationFile, Follower, PutInForce, Reloads, Request, RuleFiles, TlsFiles};
-use crate::tls::Certificates;
+use crate::reload::{
+    ConfigurationFile, Follower, KeyFiles, LOOKS_EVERY, PutInForce, Reloads, Request, RuleFiles, TlsFiles,
+};
+use crate::tls::{Certificates, Trust};
 use std::sync::Arc;
 use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
@@ -15,13 +17,17 @@ pub(super) fn follow(
     origin: Origin,
     shared: &Shared,
     gateway: Option<Followed>,
-    [for_rules, for_configuration, for_certificates]: [Signal; 3],
+    [for_rules, for_configuration, for_certificates, for_keys]: [Signal; 4],
 ) -> Reloads {
     let mut reloads = Reloads::default();
     let (gateway, certificates) = gateway.map(|of| (of.gateway, of.certificates)).unzip();
-    if let Some(gateway) = &gateway {
+    if gateway.is_some() || !shared.doors.ports().is_empty() {
         let asked = reloads.add("certificates");
-        follow_tls(settings, shared, gateway, certificates.flatten(), for_certificates, asked);
+        let trust = gateway.as_ref().map_or_else(Arc::default, |gateway| Arc::clone(gateway.trust()));
+        follow_tls(settings, shared, trust, certificates.flatten(), for_certificates, asked);
+    }
+    if shared.doors.access.is_asked_for() {
+        follow_keys(shared, for_keys, reloads.add("keys"));
     }
     let limiting = &settings.rate_limiting;
     let (service, health) = (&shared.service, &shared.health);
@@ -77,17 +83,23 @@ pub(super) fn follow(
 fn follow_tls(
     settings: &Settings,
     shared: &Shared,
-    gateway: &Gateway,
+    trust: Arc<Trust>,
     certificates: Option<Arc<Certificates>>,
     hangups: Signal,
     requests: mpsc::Receiver<Request>,
 ) {
-    let trust = Arc::clone(gateway.trust());
     let (service, health) = (Arc::clone(&shared.service), Arc::clone(&shared.health));
-    let followed = TlsFiles::new(certificates, trust, service, health);
+    let followed = TlsFiles::new(certificates, shared.doors.ports(), trust, service, health);
     // Whatever they are now may be other than what was loaded a moment ago: the first look loads them again, and
     // tells of those that cannot be used.
     let loaded = None;
     let interval = settings.rate_limiting.config_reload_interval;
     tokio::spawn(Follower { followed, loaded, interval, hangups, requests }.run());
+}
+
+/// Keys and tokens, also where nothing else is followed that often.
+fn follow_keys(shared: &Shared, hangups: Signal, requests: mpsc::Receiver<Request>) {
+    let (service, health) = (Arc::clone(&shared.service), Arc::clone(&shared.health));
+    let followed = KeyFiles::new(shared.doors.access.clone(), service, health);
+    tokio::spawn(Follower { followed, loaded: None, interval: LOOKS_EVERY, hangups, requests }.run());
 }

@@ -1,10 +1,10 @@
 //! The first screen: where it listens, and a line to try.
 
+use super::bounded::Bounded;
 use super::listeners::Listeners;
-use crate::config::Settings;
 use crate::config::gateway::Gateway;
+use crate::config::{Security, Settings};
 use crate::mesh::RunningMesh;
-use axum::serve::Listener;
 use std::io::Write;
 use std::net::SocketAddr;
 
@@ -24,7 +24,8 @@ fn write(listeners: &Listeners, settings: &Settings, mesh: Option<&RunningMesh>)
     let mut out = std::io::stdout().lock();
     writeln!(out, "hivemind {}", env!("CARGO_PKG_VERSION"))?;
     if let Some(grpc) = &listeners.grpc {
-        writeln!(out, "  rate limit service  grpc://{}", grpc.local_addr()?)?;
+        let scheme = if settings.security.grpc_tls.is_some() { "grpcs" } else { "grpc" };
+        writeln!(out, "  rate limit service  {scheme}://{}", grpc.local_addr()?)?;
     }
     if let Some(path) = &settings.server.grpc_uds {
         writeln!(out, "  rate limit service  unix:{}", path.display())?;
@@ -38,9 +39,10 @@ fn write(listeners: &Listeners, settings: &Settings, mesh: Option<&RunningMesh>)
     if let Some(mesh) = mesh {
         writeln!(out, "  mesh                {} as {}", mesh.address(), mesh.name())?;
     }
-    let admin = listeners.admin.as_ref().map(Listener::local_addr).transpose()?;
+    let admin = listeners.admin.as_ref().map(Bounded::local_addr).transpose()?;
     if let Some(admin) = admin {
-        writeln!(out, "  admin               http://{admin}  (/healthz, /readyz, /json, /rlconfig)")?;
+        let scheme = scheme(settings.security.admin_tls.is_some());
+        writeln!(out, "  admin               {scheme}://{admin}  (/healthz, /readyz, /json, /rlconfig)")?;
     }
     if let Some(path) = &settings.server.admin_uds {
         writeln!(out, "  admin               unix:{}", path.display())?;
@@ -48,7 +50,10 @@ fn write(listeners: &Listeners, settings: &Settings, mesh: Option<&RunningMesh>)
     if let Some(metrics) = &listeners.metrics {
         let metrics = metrics.local_addr()?;
         match &settings.observability.prometheus_path {
-            Some(path) => writeln!(out, "  metrics             http://{metrics}{}", path.as_str())?,
+            Some(path) => {
+                let scheme = scheme(settings.security.metrics_tls.is_some());
+                writeln!(out, "  metrics             {scheme}://{metrics}{}", path.as_str())?;
+            }
             None => writeln!(out, "  metrics             off")?,
         }
     }
@@ -56,8 +61,11 @@ fn write(listeners: &Listeners, settings: &Settings, mesh: Option<&RunningMesh>)
         writeln!(out, "  rules               {}", path.display())?;
     } else if let Some(admin) = admin.filter(|_| settings.server.has_calls()) {
         writeln!(out, "  rules               built-in demo rules; give yours with --rules PATH")?;
-        writeln!(out, "\nTry it:\n\n  curl -s http://{admin}/json -d '{TRY}'\n")?;
-        writeln!(out, "and it answers:\n\n  {ANSWER}\n")?;
+        // A line that needs a key or a CA is none to try.
+        if settings.security == Security::default() {
+            writeln!(out, "\nTry it:\n\n  curl -s http://{admin}/json -d '{TRY}'\n")?;
+            writeln!(out, "and it answers:\n\n  {ANSWER}\n")?;
+        }
     }
     if let (Some(listener), Some(gateway), false) =
         (&listeners.gateway, &settings.gateway, settings.server.has_calls())
@@ -97,6 +105,9 @@ fn try_gateway(out: &mut impl Write, at: SocketAddr, gateway: &Gateway) -> std::
 }
 
 fn url(at: SocketAddr, gateway: &Gateway) -> String {
-    let scheme = if gateway.front.tls.is_some() { "https" } else { "http" };
-    format!("{scheme}://{at}")
+    format!("{}://{at}", scheme(gateway.front.tls.is_some()))
+}
+
+const fn scheme(has_tls: bool) -> &'static str {
+    if has_tls { "https" } else { "http" }
 }

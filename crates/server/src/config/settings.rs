@@ -6,7 +6,6 @@
 mod environment;
 pub(crate) mod gateway;
 mod kind;
-mod later;
 mod leaves;
 mod mesh;
 mod observability;

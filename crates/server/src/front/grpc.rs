@@ -9,10 +9,11 @@ mod body;
 mod call;
 mod connection;
 mod deadline;
+mod gate;
 mod message;
 #[cfg(test)]
 mod tests;
 mod waits;
 mod workers;
 
-pub(crate) use workers::{Patience, start_workers};
+pub(crate) use workers::{Door, Patience, start_workers};

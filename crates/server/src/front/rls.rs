@@ -11,6 +11,7 @@ mod tests;
 #[cfg(any(test, fuzzing))]
 pub(crate) use request::Request as ReadRequest;
 
+use crate::access::Grant;
 use crate::service::{Asked, Service};
 use crate::storage::SharedStore;
 use hivemind_core::store::Store;
@@ -24,6 +25,8 @@ use std::sync::atomic::Ordering;
 pub(crate) enum CallError {
     #[error("the message is no RateLimitRequest")]
     Malformed,
+    #[error("this API key is not for this domain")]
+    NotItsDomain,
     #[error("rate limit domain must not be empty")]
     EmptyDomain,
     #[error("rate limit descriptor list must not be empty")]
@@ -50,9 +53,15 @@ impl<R> Clone for RateLimitService<R> {
 impl<R: Store> RateLimitService<R> {
     /// Appends the answer to a message, and counts it. `None` where the decision would have
     /// to wait: nothing was appended or counted then, and [`answer`](Self::answer) has to be awaited.
-    pub(crate) fn answer_at_once(&self, message: &[u8], out: &mut Vec<u8>) -> Option<Result<(), CallError>> {
+    /// `grant` is what the caller's key opens, where keys are asked for.
+    pub(crate) fn answer_at_once(
+        &self,
+        message: &[u8],
+        grant: Option<&Grant>,
+        out: &mut Vec<u8>,
+    ) -> Option<Result<(), CallError>> {
         let from = SystemClock.now();
-        let answered = self.decide_at_once(message, from, out).transpose()?;
+        let answered = self.decide_at_once(message, grant, from, out).transpose()?;
         self.count(from, &answered);
         Some(answered)
     }
@@ -60,10 +69,11 @@ impl<R: Store> RateLimitService<R> {
     fn decide_at_once(
         &self,
         message: &[u8],
+        grant: Option<&Grant>,
         now: Timestamp,
         out: &mut Vec<u8>,
     ) -> Result<Option<()>, CallError> {
-        let request = Request::read(message).map_err(|_| CallError::Malformed)?;
+        let request = self.read(message, grant)?;
         let descriptors = self.descriptors(&request)?;
         let told = || request.told();
         let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &told, now };
@@ -74,28 +84,41 @@ impl<R: Store> RateLimitService<R> {
     pub(crate) async fn answer(
         &self,
         message: &[u8],
+        grant: Option<&Grant>,
         deadline: Option<Timestamp>,
         out: &mut Vec<u8>,
     ) -> Result<(), CallError> {
         let from = SystemClock.now();
-        let answered = self.decide(message, from, deadline, out).await;
+        let answered = match self.read(message, grant) {
+            Ok(request) => self.decide(&request, from, deadline, out).await,
+            Err(error) => Err(error),
+        };
         self.count(from, &answered);
         answered
     }
 
     async fn decide(
         &self,
-        message: &[u8],
+        request: &Request<'_>,
         now: Timestamp,
         deadline: Option<Timestamp>,
         out: &mut Vec<u8>,
     ) -> Result<(), CallError> {
-        let request = Request::read(message).map_err(|_| CallError::Malformed)?;
-        let descriptors = self.descriptors(&request)?;
+        let descriptors = self.descriptors(request)?;
         let told = || request.told();
         let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &told, now };
         self.0.decide(&asked, deadline, |answer| response::write(answer, out)).await;
         Ok(())
+    }
+
+    /// A request, if whoever sends it may.
+    fn read<'a>(&self, message: &'a [u8], grant: Option<&Grant>) -> Result<Request<'a>, CallError> {
+        let request = Request::read(message).map_err(|_| CallError::Malformed)?;
+        if grant.is_some_and(|grant| !grant.admits(request.domain)) {
+            self.0.stats().access.denied.fetch_add(1, Ordering::Relaxed);
+            return Err(CallError::NotItsDomain);
+        }
+        Ok(request)
     }
 
     /// What is asked, unless there is nothing to decide it by.

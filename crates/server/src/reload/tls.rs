@@ -1,9 +1,9 @@
-//! Certificates, and the CAs that upstreams are checked with.
+//! Certificates, and the CAs that upstreams and callers are checked with.
 
 use super::Followed;
 use crate::health::Health;
 use crate::service::Service;
-use crate::tls::{Certificates, Renewal, TlsError, Trust, Warning};
+use crate::tls::{Certificates, PortTls, TlsError, Trust, Warning};
 use hivemind_core::{Clock, SystemClock, Timestamp};
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +18,9 @@ const REMINDED_AFTER: Duration = Duration::from_secs(24 * 3_600);
 
 /// The files that TLS is spoken with.
 pub(crate) struct TlsFiles {
-    certificates: Option<Arc<Certificates>>,
+    /// Of the gateway and of all ports.
+    certificates: Vec<Arc<Certificates>>,
+    ports: Vec<Arc<PortTls>>,
     trust: Arc<Trust>,
     service: Arc<Service>,
     health: Arc<Health>,
@@ -40,21 +42,27 @@ impl fmt::Display for Unusable {
 
 impl TlsFiles {
     pub(crate) fn new(
-        certificates: Option<Arc<Certificates>>,
+        of_gateway: Option<Arc<Certificates>>,
+        ports: Vec<Arc<PortTls>>,
         trust: Arc<Trust>,
         service: Arc<Service>,
         health: Arc<Health>,
     ) -> Self {
+        let of_ports = ports.iter().map(|port| Arc::clone(port.certificates()));
+        let certificates = of_gateway.into_iter().chain(of_ports).collect();
         let (trouble, reminders) = (Vec::new(), Reminders::default());
-        Self { certificates, trust, service, health, trouble, reminders }
+        Self { certificates, ports, trust, service, health, trouble, reminders }
+    }
+
+    fn warnings(&self, now: Timestamp) -> Vec<Warning> {
+        self.certificates.iter().flat_map(|certificates| certificates.warnings(now)).collect()
     }
 
     /// What the files are at the moment.
     fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        if let Some(certificates) = &self.certificates {
-            certificates.fingerprint(&mut hasher);
-        }
+        self.certificates.iter().for_each(|certificates| certificates.fingerprint(&mut hasher));
+        self.ports.iter().for_each(|port| port.fingerprint(&mut hasher));
         self.trust.fingerprint(&mut hasher);
         hasher.finish()
     }
@@ -64,11 +72,11 @@ impl TlsFiles {
         let mut lines = self.trouble.clone();
         let stats = self.service.stats();
         stats.certificate_errors.store(lines.len() as u64, Ordering::Relaxed);
-        if let Some(certificates) = &self.certificates {
-            let first_end = certificates.expires_at().as_nanos() / 1_000_000_000;
-            stats.certificate_expiry.store(first_end, Ordering::Relaxed);
+        if let Some(first_end) = self.certificates.iter().map(|certificates| certificates.expires_at()).min()
+        {
+            stats.certificate_expiry.store(first_end.as_nanos() / 1_000_000_000, Ordering::Relaxed);
             let of_time = |warning: &Warning| !matches!(warning, Warning::Exposed { .. });
-            lines.extend(certificates.warnings(now).iter().filter(|it| of_time(it)).map(ToString::to_string));
+            lines.extend(self.warnings(now).iter().filter(|it| of_time(it)).map(ToString::to_string));
         }
         self.health.certificates_are(lines);
     }
@@ -79,8 +87,9 @@ impl Followed for TlsFiles {
     type Trouble = Unusable;
 
     fn paths(&self) -> Vec<PathBuf> {
-        let of_clients = self.certificates.iter().flat_map(|certificates| certificates.paths());
-        of_clients.map(Path::to_owned).chain(self.trust.paths()).collect()
+        let shown = self.certificates.iter().flat_map(|certificates| certificates.paths());
+        let of_ports = self.ports.iter().flat_map(|port| port.paths());
+        shown.map(Path::to_owned).chain(of_ports).chain(self.trust.paths()).collect()
     }
 
     /// The files are read again when they are loaded. One that changes in between is loaded as it is then, and
@@ -91,20 +100,26 @@ impl Followed for TlsFiles {
 
     fn load(&mut self, (): ()) -> Result<Vec<String>, Unusable> {
         let now = SystemClock.now();
-        let of_clients = self.certificates.as_ref().map(|certificates| certificates.reload(now));
-        let Renewal { changed, mut refused } = of_clients.unwrap_or_default();
-        let cas = self.trust.reload();
-        refused.extend(cas.refused);
+        let (mut changed, mut changed_cas, mut refused) = (0, 0, Vec::new());
+        for renewal in self.certificates.iter().map(|certificates| certificates.reload(now)) {
+            changed += renewal.changed;
+            refused.extend(renewal.refused);
+        }
+        let of_callers = self.ports.iter().map(|port| port.reload_ca());
+        for renewal in of_callers.chain([self.trust.reload()]) {
+            changed_cas += renewal.changed;
+            refused.extend(renewal.refused);
+        }
         if changed > 0 {
             tracing::info!(changed, "new certificates are in force");
         }
-        if cas.changed > 0 {
-            tracing::info!(changed = cas.changed, "new CAs for upstreams are in force");
+        if changed_cas > 0 {
+            tracing::info!(changed = changed_cas, "new CAs are in force");
         }
         self.trouble.clear();
         self.passes(now);
         if refused.is_empty() {
-            return Ok(vec![format!("changed: {changed} certificates, {} CA files", cas.changed)]);
+            return Ok(vec![format!("changed: {changed} certificates, {changed_cas} CA files")]);
         }
         Err(Unusable(refused))
     }
@@ -118,8 +133,8 @@ impl Followed for TlsFiles {
     }
 
     fn passes(&mut self, now: Timestamp) {
-        let warnings = self.certificates.as_ref().map(|certificates| certificates.warnings(now));
-        for warning in self.reminders.due(warnings.unwrap_or_default(), now) {
+        let warnings = self.warnings(now);
+        for warning in self.reminders.due(warnings, now) {
             tracing::warn!("{warning}");
         }
         self.tell(now);

@@ -93,6 +93,7 @@ fn write(page: &mut String, stats: &Stats, occupancy: Occupancy) -> fmt::Result 
         head(page, name, kind, help)?;
         writeln!(page, "{name} {value}")?;
     }
+    stats.access.write(page)?;
     let (expiry, help) = ("hivemind_certificate_expiry_seconds", "When the first certificate in force ends.");
     head(page, expiry, "gauge", help)?;
     // Without certificates there is no such moment, and 0 would be one long ago.

@@ -1,6 +1,7 @@
 //! The reference service's counters, by rule. The number of names is bounded: past
 //! it, hits are counted under `other`, where they can be seen.
 
+use super::access_figures::AccessFigures;
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -134,6 +135,7 @@ pub(crate) struct Stats {
     pub(crate) certificate_errors: AtomicU64,
     /// When the first certificate in force ends, in seconds of Unix time; 0 where there is none.
     pub(crate) certificate_expiry: AtomicU64,
+    pub(crate) access: AccessFigures,
     /// By bucket of [`BUCKETS_US`], and one for all that took longer.
     pub(super) response_times: [AtomicU64; BUCKETS_US.len() + 1],
     pub(super) response_time_us: AtomicU64,

@@ -17,8 +17,6 @@ pub(super) enum Known {
     Value,
     /// A value that is read under another name now, or not at all.
     Superseded,
-    /// What is below it is not looked at yet.
-    Opaque,
 }
 
 /// What was asked for, and what was wrong.
@@ -163,11 +161,6 @@ impl<'r, 'n> Section<'r, 'n> {
     /// How many mistakes were found so far, in all of the file.
     pub(super) fn mistakes(&self) -> usize {
         self.reading.errors.len()
-    }
-
-    /// A key whose value is not looked at yet.
-    pub(super) fn opaque(&mut self, key: &str) {
-        self.ask(key, Known::Opaque);
     }
 
     pub(super) fn read<T>(&mut self, key: &str, kind: &Kind<T>) -> Option<T> {

@@ -48,7 +48,7 @@ impl Reading<'_> {
         let path = if section.is_empty() { text.clone() } else { format!("{section}.{text}") };
         match self.known.get(&path) {
             Some(Known::Section) => self.report_unknown(value, &path),
-            Some(Known::Value | Known::Superseded | Known::Opaque) => {}
+            Some(Known::Value | Known::Superseded) => {}
             None => {
                 let cause = match section {
                     "" => format!("there is no section `{text}`"),

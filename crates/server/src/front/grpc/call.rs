@@ -5,8 +5,10 @@
 use super::activity::Activity;
 use super::body::Body;
 use super::deadline;
+use super::gate::{Gate, Known};
 use super::message::{self, Message, PREFIX};
 use super::waits::Waits;
+use crate::access::{ApiKeys, Grant};
 use crate::front::rls::{CallError, RateLimitService};
 use bytes::{Bytes, BytesMut};
 use hivemind_core::Timestamp;
@@ -20,6 +22,8 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tonic::Status;
@@ -37,23 +41,30 @@ const ANSWERS: usize = 16 << 10;
 pub(super) struct Desk<S> {
     service: RateLimitService<S>,
     routes: Routes,
+    /// None: everybody's calls are answered.
+    keys: Option<Arc<ApiKeys>>,
     timeout: Duration,
     scratch: RefCell<Vec<u8>>,
     answers: RefCell<BytesMut>,
 }
 
 impl<S: Store> Desk<S> {
-    pub(super) fn new(service: RateLimitService<S>, routes: Routes, timeout: Duration) -> Self {
+    pub(super) fn new(
+        service: RateLimitService<S>,
+        routes: Routes,
+        keys: Option<Arc<ApiKeys>>,
+        timeout: Duration,
+    ) -> Self {
         let answers = RefCell::new(BytesMut::with_capacity(ANSWERS));
-        Self { service, routes, timeout, scratch: RefCell::default(), answers }
+        Self { service, routes, keys, timeout, scratch: RefCell::default(), answers }
     }
 
     /// The framed answer to a message; `None` where its decision has to wait.
-    fn answer_at_once(&self, message: &[u8]) -> Option<Result<Bytes, CallError>> {
+    fn answer_at_once(&self, message: &[u8], grant: Option<&Grant>) -> Option<Result<Bytes, CallError>> {
         let mut scratch = self.scratch.borrow_mut();
         scratch.clear();
         scratch.extend_from_slice(&[0; PREFIX]);
-        let answered = self.service.answer_at_once(message, &mut scratch)?;
+        let answered = self.service.answer_at_once(message, grant, &mut scratch)?;
         Some(answered.map(|()| {
             frame(&mut scratch);
             let mut answers = self.answers.borrow_mut();
@@ -67,14 +78,21 @@ impl<S: Store> Desk<S> {
     async fn answer(
         self: Rc<Self>,
         (message, headers): (Message, HeaderMap),
+        known: Option<Rc<Known>>,
         deadline: Timestamp,
     ) -> Result<Bytes, Status> {
         let mut out = vec![0; PREFIX];
         let message = message.read(&headers)?;
-        self.service.answer(message, Some(deadline), &mut out).await.map_err(|error| status(&error))?;
+        let grant = grant(known.as_ref());
+        let answered = self.service.answer(message, grant, Some(deadline), &mut out).await;
+        answered.map_err(|error| status(&error))?;
         frame(&mut out);
         Ok(out.into())
     }
+}
+
+fn grant(known: Option<&Rc<Known>>) -> Option<&Grant> {
+    known.map(|known| &*known.grant)
 }
 
 /// Writes the length of what follows the prefix into it.
@@ -89,6 +107,7 @@ fn status(error: &CallError) -> Status {
     let text = error.to_string();
     match error {
         CallError::Malformed => Status::internal(text),
+        CallError::NotItsDomain => Status::permission_denied(text),
         _ => Status::invalid_argument(text),
     }
 }
@@ -97,6 +116,7 @@ fn status(error: &CallError) -> Status {
 pub(super) struct Calls<S> {
     pub(super) desk: Rc<Desk<S>>,
     pub(super) activity: Rc<Activity>,
+    pub(super) gate: Gate,
 }
 
 impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for Calls<S> {
@@ -109,8 +129,20 @@ impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for Calls<S>
         let (desk, activity) = (Rc::clone(&self.desk), Rc::clone(&self.activity));
         if request.headers().len() > MOST_HEADERS {
             let state = State::Refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
-            return Call { desk, activity, headers: HeaderMap::new(), waits: None, state };
+            return Call { desk, activity, headers: HeaderMap::new(), known: None, waits: None, state };
         }
+        let admitted = match &desk.keys {
+            None => Ok(None),
+            Some(keys) => self.gate.admit(keys, request.uri().path(), request.headers()),
+        };
+        let known = match admitted {
+            Ok(known) => known,
+            Err(why) => {
+                desk.service.0.stats().access.unauthenticated.fetch_add(1, Ordering::Relaxed);
+                let state = State::Unknown(why);
+                return Call { desk, activity, headers: HeaderMap::new(), known: None, waits: None, state };
+            }
+        };
         if request.uri().path() != SHOULD_RATE_LIMIT {
             // Tonic has the others.
             let granted = request.headers().get(deadline::HEADER).cloned();
@@ -118,14 +150,14 @@ impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for Calls<S>
             let mut tonic = self.desk.routes.clone();
             // Asked when it is polled first, where a panic ends the call and not the connection.
             let routed = Box::pin(async move { tonic.call(request).await });
-            return Call { desk, activity, headers, waits: None, state: State::Routed(routed) };
+            return Call { desk, activity, headers, known, waits: None, state: State::Routed(routed) };
         }
         let (parts, body) = request.into_parts();
         let state = match unacceptable(&parts.method, &parts.headers) {
             Some(code) => State::Refused(code),
             None => State::Reading { body, message: Message::default() },
         };
-        Call { desk, activity, headers: parts.headers, waits: None, state }
+        Call { desk, activity, headers: parts.headers, known, waits: None, state }
     }
 }
 
@@ -145,16 +177,23 @@ pub(super) struct Call<S> {
     desk: Rc<Desk<S>>,
     activity: Rc<Activity>,
     headers: HeaderMap,
+    /// Whose call it is, where keys are asked for.
+    known: Option<Rc<Known>>,
     /// Once it is off the fast path.
     waits: Option<Waits>,
     state: State,
 }
 
 enum State {
-    Reading { body: Incoming, message: Message },
+    Reading {
+        body: Incoming,
+        message: Message,
+    },
     Deciding(Pin<Box<dyn Future<Output = Result<Bytes, Status>>>>),
     Routed(Pin<Box<dyn Future<Output = Result<Response<tonic::body::Body>, Infallible>>>>),
     Refused(StatusCode),
+    /// Nobody knows whose call it is.
+    Unknown(&'static str),
 }
 
 impl<S: Store + 'static> Future for Call<S> {
@@ -216,6 +255,7 @@ impl<S: Store + 'static> Call<S> {
                     *response.status_mut() = *code;
                     return Poll::Ready(response);
                 }
+                State::Unknown(why) => return Poll::Ready(Status::unauthenticated(*why).into_http()),
             }
         }
     }
@@ -224,7 +264,10 @@ impl<S: Store + 'static> Call<S> {
     fn answer(&mut self, message: Message) -> Option<Response<Body>> {
         let at_once = match message.read(&self.headers) {
             // A bug that one message finds must not take the calls beside it down.
-            Ok(bytes) => catch_unwind(AssertUnwindSafe(|| self.desk.answer_at_once(bytes))),
+            Ok(bytes) => {
+                let grant = grant(self.known.as_ref());
+                catch_unwind(AssertUnwindSafe(|| self.desk.answer_at_once(bytes, grant)))
+            }
             Err(status) => return Some(status.into_http()),
         };
         match at_once {
@@ -232,7 +275,7 @@ impl<S: Store + 'static> Call<S> {
             Ok(None) => {
                 let deadline = self.waits().deadline;
                 let asked = (message, std::mem::take(&mut self.headers));
-                let decision = Rc::clone(&self.desk).answer(asked, deadline);
+                let decision = Rc::clone(&self.desk).answer(asked, self.known.take(), deadline);
                 self.state = State::Deciding(Box::pin(decision));
                 None
             }

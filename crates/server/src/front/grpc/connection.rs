@@ -5,6 +5,7 @@
 use super::activity::Activity;
 use super::batch::{Batch, Call};
 use super::call::{Calls, Desk};
+use super::gate::Gate;
 use super::workers::Patience;
 use hivemind_core::store::Store;
 use hyper::server::conn::http2;
@@ -43,7 +44,7 @@ pub(super) async fn serve<S: Store + 'static>(
     let (heard, activity) = (Rc::new(Cell::new(0)), Rc::new(Activity::default()));
     let counted = Rc::clone(&heard);
     let io = InspectReader::new(io, move |read: &[u8]| counted.set(counted.get() + read.len()));
-    let calls = Calls { desk, activity: Rc::clone(&activity) };
+    let calls = Calls { desk, activity: Rc::clone(&activity), gate: Gate::default() };
     // Half of it to come and to be decided, half of it to be taken.
     let batch = Batch::new(Rc::clone(&activity), patience.call * 2);
     let connection = Box::pin(settings(batch.clone(), patience).serve_connection(TokioIo::new(io), calls));

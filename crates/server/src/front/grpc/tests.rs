@@ -1,7 +1,7 @@
 //! The transport with a store that waits, fails and panics, over real sockets: what the
 //! memory store never does. What it does is in `tests/serve` and `tests/wire`.
 
-use super::{Patience, start_workers};
+use super::{Door, Patience, start_workers};
 use crate::config::parse_rules;
 use crate::front::rls::RateLimitService;
 use crate::front::socket::Socket;
@@ -111,7 +111,8 @@ impl Running {
         let (stop, stopped) = watch::channel(false);
         let patience = Patience { handshake: LONG, call, idle: LONG, age: LONG, ping, pong: ping };
         let routes = tonic::service::Routes::default();
-        let started = start_workers(NonZeroUsize::MIN, &service, &routes, patience, &stopped).await;
+        let started =
+            start_workers(NonZeroUsize::MIN, &service, &routes, &Door::default(), patience, &stopped).await;
         let (workers, ended) = started.unwrap();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -2,13 +2,16 @@
 
 use super::call::Desk;
 use super::connection::serve;
+use crate::access::ApiKeys;
 use crate::front::rls::RateLimitService;
 use crate::front::socket::Socket;
 use crate::front::workers::{Ended, Workers};
+use crate::tls::{self, PortTls};
 use hivemind_core::store::Store;
 use std::io;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
@@ -26,32 +29,66 @@ pub(crate) struct Patience {
     pub(crate) pong: Duration,
 }
 
+/// What callers have to pass.
+#[derive(Clone, Default)]
+pub(crate) struct Door {
+    /// On TCP; none: plaintext.
+    pub(crate) tls: Option<Arc<PortTls>>,
+    /// None: everybody's calls are answered.
+    pub(crate) keys: Option<Arc<ApiKeys>>,
+}
+
 /// Starts the threads that answer calls.
 pub(crate) async fn start_workers<S: Store + 'static>(
     count: NonZeroUsize,
     service: &RateLimitService<S>,
     routes: &Routes,
+    door: &Door,
     patience: Patience,
     stopped: &watch::Receiver<bool>,
 ) -> io::Result<(Workers<Socket>, Ended)> {
-    let (service, routes, stopped) = (service.clone(), routes.clone(), stopped.clone());
+    let (service, routes, door, stopped) = (service.clone(), routes.clone(), door.clone(), stopped.clone());
     let equip = move |_| {
-        let desk = Rc::new(Desk::new(service.clone(), routes.clone(), patience.call));
-        let stopped = stopped.clone();
-        move |socket| attend(socket, Rc::clone(&desk), patience, stopped.clone())
+        let desk = Desk::new(service.clone(), routes.clone(), door.keys.clone(), patience.call);
+        let (desk, tls, stopped) = (Rc::new(desk), door.tls.clone(), stopped.clone());
+        move |socket| attend(socket, tls.clone(), Rc::clone(&desk), patience, stopped.clone())
     };
     Workers::start(count, "calls", equip).await
 }
 
 async fn attend<S: Store + 'static>(
     socket: Socket,
+    tls: Option<Arc<PortTls>>,
     desk: Rc<Desk<S>>,
     patience: Patience,
     stopped: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    match socket {
-        Socket::Tcp(stream) => serve(TcpStream::from_std(stream)?, desk, patience, stopped).await,
-        Socket::Unix(stream) => serve(UnixStream::from_std(stream)?, desk, patience, stopped).await,
+    match (socket, tls) {
+        (Socket::Tcp(stream), None) => serve(TcpStream::from_std(stream)?, desk, patience, stopped).await,
+        (Socket::Tcp(stream), Some(tls)) => {
+            // In a box: what is plaintext needs no room for it.
+            Box::pin(shake_hands(TcpStream::from_std(stream)?, tls, desk, patience, stopped)).await;
+        }
+        (Socket::Unix(stream), _) => serve(UnixStream::from_std(stream)?, desk, patience, stopped).await,
     }
     Ok(())
+}
+
+/// Serves a connection over TLS. Its handshake is its own affair: nobody else waits for it.
+async fn shake_hands<S: Store + 'static>(
+    stream: TcpStream,
+    tls: Arc<PortTls>,
+    desk: Rc<Desk<S>>,
+    patience: Patience,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let acceptor = tls.acceptor();
+    let shaken = tokio::select! { biased;
+        _ = stopped.wait_for(|stopped| *stopped) => return,
+        shaken = tls::accept(stream, &acceptor, patience.handshake) => shaken,
+    };
+    // Where it fails, it is told of.
+    if let Ok((stream, _)) = shaken {
+        serve(stream, desk, patience, stopped).await;
+    }
 }

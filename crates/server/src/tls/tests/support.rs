@@ -1,6 +1,6 @@
 //! A CA for each test, files with what it signs, and a server that says whose certificate it has.
 
-use super::super::{CertificateFiles, Certificates, Protocol, TlsError, accept, server_config};
+use super::super::{CertificateFiles, Certificates, Protocol, TlsError, accept, roots_of, server_config};
 use hivemind_core::{Clock, SystemClock};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::net::SocketAddr;
@@ -92,7 +92,8 @@ pub(super) async fn serve(
     only_tls13: bool,
     client_ca: Option<&Path>,
 ) -> SocketAddr {
-    let config = server_config(Arc::clone(certificates), &BOTH, only_tls13, client_ca).unwrap();
+    let cas = client_ca.map(|file| Arc::new(roots_of(file).unwrap()));
+    let config = server_config(Arc::clone(certificates), &BOTH, only_tls13, cas.as_ref()).unwrap();
     let acceptor = TlsAcceptor::from(config);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

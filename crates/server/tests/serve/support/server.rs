@@ -88,7 +88,7 @@ impl Setup {
             rest.split(['/', ' ']).next().unwrap().parse().unwrap()
         };
         let shown = async {
-            let grpc = address(&out.next("grpc://").await);
+            let grpc = address(&out.next("rate limit service ").await);
             let admin = address(&out.next("admin ").await);
             let metrics = address(&out.next("metrics ").await);
             out.next("Stop it with").await;

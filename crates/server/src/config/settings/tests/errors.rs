@@ -149,17 +149,22 @@ const IN_YAML: &[Case] = &[
     (
         "security: {grpc_tls: {cert: a}}",
         "1:12",
-        "TLS on the gRPC port is not there yet",
-        "speaks TLS in front",
+        "`security.grpc_tls` is a certificate and its key",
+        "write `cert: FILE` and `key: FILE`",
     ),
-    ("security: {admin: {tls: {}}}", "1:20", "TLS on the admin port is not there yet", "speaks TLS in front"),
-    ("security: {admin: {token_file: t}}", "1:32", "admin tokens are not there yet", "only you can reach it"),
     (
-        "security: {api_keys_file: t}",
-        "1:27",
-        "API keys are not there yet in this version",
-        "only you can reach",
+        "security: {metrics_tls: {client_ca: a}}",
+        "1:12",
+        "`security.metrics_tls` is a certificate and its key",
+        "leave it out for plaintext",
     ),
+    (
+        "security: {admin: {tls: {}}}",
+        "1:20",
+        "`security.admin.tls` is a certificate and its key",
+        "leave it out for plaintext",
+    ),
+    ("security: {admin: {token: t}}", "1:20", "`token` is no key of `security.admin`", "tls, token_file"),
 ];
 
 const IN_TOML: &[Case] = &[

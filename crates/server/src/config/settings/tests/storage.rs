@@ -4,6 +4,7 @@ use super::errors::Case;
 use super::{toml, warnings, with_variables, yaml};
 use crate::config::{Redis, Topology};
 use crate::storage::OnError;
+use crate::tls::{CertificateFiles, PortFiles};
 use std::time::Duration;
 
 pub(super) const MISTAKES: &[Case] = &[
@@ -194,4 +195,21 @@ fn the_seed_of_keys_is_named_by_its_file() {
     let loaded = yaml("security: {key_seed_file: /etc/hivemind/seed}").unwrap();
     assert_eq!(loaded.settings.security.key_seed_file, Some("/etc/hivemind/seed".into()));
     assert!(loaded.warnings.is_empty());
+}
+
+#[test]
+fn each_port_has_its_own_certificate_and_ca() {
+    let text = "security: {grpc_tls: {cert: g.pem, key: g.key, client_ca: g-ca.pem}, metrics_tls: {cert: m.pem, key: m.key}, \
+                admin: {tls: {cert: a.pem, key: a.key}, token_file: token}, api_keys_file: keys}";
+    let security = yaml(text).unwrap().settings.security;
+    let files = |of: &str, client_ca: Option<&str>| {
+        let path = |ending: &str| format!("{of}.{ending}").into();
+        let certificate = CertificateFiles { cert: path("pem"), key: path("key") };
+        Some(PortFiles { certificate, client_ca: client_ca.map(Into::into) })
+    };
+    assert_eq!(security.grpc_tls, files("g", Some("g-ca.pem")));
+    assert_eq!(security.metrics_tls, files("m", None));
+    assert_eq!(security.admin_tls, files("a", None));
+    assert_eq!(security.token_file, Some("token".into()));
+    assert_eq!(security.api_keys_file, Some("keys".into()));
 }

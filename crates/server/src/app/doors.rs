@@ -1,0 +1,91 @@
+//! What whoever comes to a port has to pass: TLS, keys, a token. All of it is loaded before anything is served.
+
+use super::listeners::Listeners;
+use crate::access::Access;
+use crate::config::Security;
+use crate::tls::{PortFiles, PortTls, Protocol};
+use anyhow::Context;
+use hivemind_core::{Clock, SystemClock};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+const OF_CALLS: &[Protocol] = &[Protocol::Http2];
+const OF_PAGES: &[Protocol] = &[Protocol::Http2, Protocol::Http1];
+
+/// What whoever comes has to pass.
+pub(super) struct Doors {
+    /// TLS on each port; none: plaintext.
+    pub(super) grpc: Option<Arc<PortTls>>,
+    pub(super) admin: Option<Arc<PortTls>>,
+    pub(super) metrics: Option<Arc<PortTls>>,
+    pub(super) access: Access,
+}
+
+impl Doors {
+    pub(super) fn open(security: &Security) -> anyhow::Result<Self> {
+        let port = |key: &str, files: &Option<PortFiles>, protocols| {
+            let load = |files| PortTls::load(files, protocols, SystemClock.now()).map(Arc::new);
+            files.as_ref().map(load).transpose().with_context(|| format!("`security.{key}`"))
+        };
+        Ok(Self {
+            grpc: port("grpc_tls", &security.grpc_tls, OF_CALLS)?,
+            admin: port("admin.tls", &security.admin_tls, OF_PAGES)?,
+            metrics: port("metrics_tls", &security.metrics_tls, OF_PAGES)?,
+            access: Access::open(security)?,
+        })
+    }
+
+    /// Those whose files are followed.
+    pub(super) fn ports(&self) -> Vec<Arc<PortTls>> {
+        [&self.grpc, &self.admin, &self.metrics].into_iter().flatten().cloned().collect()
+    }
+
+    /// Whether whoever reaches the admin port may be believed to be of this house.
+    pub(super) fn is_admin_private(&self, at: SocketAddr) -> bool {
+        at.ip().is_loopback() || self.admin.as_ref().is_some_and(|tls| tls.knows_its_callers())
+    }
+
+    /// Tells of doors that stand open to the network.
+    pub(super) fn warn_of_open_ones(&self, listeners: &Listeners) {
+        let at = |listener: &Option<super::Bounded<super::Tcp>>| listener.as_ref()?.local_addr().ok();
+        let outside = |at: &SocketAddr| !at.ip().is_loopback();
+        if let Some(at) = at(&listeners.admin).filter(|at| !self.is_admin_private(*at)) {
+            if !self.access.is_asked_for() {
+                tracing::warn!(
+                    "the admin port at {at} is open to the network and asks nobody who they are, so it takes no \
+                     writes; set `security.admin.token_file`"
+                );
+            } else if self.admin.is_none() {
+                tracing::warn!(
+                    "keys and tokens for {at} go over the network in plaintext; set `security.admin.tls`"
+                );
+            }
+        }
+        let has_keys = self.access.keys.is_some() && self.grpc.is_none();
+        if let Some(at) = at(&listeners.grpc).filter(outside).filter(|_| has_keys) {
+            tracing::warn!("API keys for {at} go over the network in plaintext; set `security.grpc_tls`");
+        }
+    }
+}
+
+/// Tells of a configuration that others can read: it says where the secrets are.
+pub(super) fn warn_of_readers(configuration: Option<&Path>) {
+    let mode = |path: &Path| std::fs::metadata(path).map(|found| found.permissions().mode());
+    let Some(path) = configuration else { return };
+    let shown = path.display();
+    match mode(path) {
+        Ok(mode) if mode & 0o002 != 0 => {
+            tracing::warn!(
+                "{shown}: every user of this machine can change the configuration; `chmod o-rw {shown}`"
+            );
+        }
+        Ok(mode) if mode & 0o004 != 0 => {
+            tracing::warn!(
+                "{shown}: every user of this machine can read the configuration; `chmod o-r {shown}`"
+            );
+        }
+        _ => {}
+    }
+}

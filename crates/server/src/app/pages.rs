@@ -1,0 +1,169 @@
+//! Serves the pages of the admin and metrics ports: HTTP/1.1 and HTTP/2, with TLS or without. Whoever connects has a
+//! task of its own from its first byte, handshake included, and goes when it has nothing to ask.
+
+use super::bounded::Bounded;
+use super::until;
+use crate::tls::{PortTls, accept};
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::serve::Listener;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use std::convert::Infallible;
+use std::future::pending;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{interval, timeout};
+use tower_service::Service;
+
+/// For the handshake, and then for the head of the first request.
+const FIRST: Duration = Duration::from_secs(10);
+/// Who has asked for nothing for so long, and at most for twice that, goes. Scrapes are a minute apart.
+const IDLE: Duration = Duration::from_secs(90);
+/// For a request to come and to be answered.
+const LONGEST: Duration = Duration::from_secs(30);
+/// For an answer to be taken by whoever is shown out.
+const LINGER: Duration = Duration::from_secs(5);
+const MOST_STREAMS: u32 = 100;
+const LARGEST_HEADERS: u32 = 16 << 10;
+const PING: Duration = Duration::from_secs(30);
+
+/// Serves all who come until told to close, and then until the last of them has its answer.
+pub(super) async fn serve<L: Listener>(
+    mut listener: Bounded<L>,
+    tls: Option<Arc<PortTls>>,
+    router: Router,
+    closed: watch::Receiver<bool>,
+) {
+    let mut connections = JoinSet::new();
+    {
+        let mut closing = pin!(until(closed.clone()));
+        loop {
+            tokio::select! { biased;
+                () = &mut closing => break,
+                Some(_) = connections.join_next() => {}
+                Some((io, place, _)) = listener.next() => {
+                    let (tls, router, closed) = (tls.clone(), router.clone(), closed.clone());
+                    connections.spawn(async move {
+                        attend(io, tls, router, closed).await;
+                        drop(place);
+                    });
+                }
+            }
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+async fn attend<T>(io: T, tls: Option<Arc<PortTls>>, router: Router, closed: watch::Receiver<bool>)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Some(tls) = tls else { return visit(io, router, closed).await };
+    let acceptor = tls.acceptor();
+    let shaken = tokio::select! { biased;
+        () = until(closed.clone()) => return,
+        shaken = accept(io, &acceptor, FIRST) => shaken,
+    };
+    // Where it fails, it is told of.
+    if let Ok((stream, _)) = shaken {
+        visit(stream, router, closed).await;
+    }
+}
+
+/// What a connection asks for.
+#[derive(Default)]
+struct Asked {
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
+impl Asked {
+    fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.begun() > self.ended.load(Ordering::Relaxed)
+    }
+}
+
+async fn visit<T>(io: T, router: Router, closed: watch::Receiver<bool>)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let asked = Arc::new(Asked::default());
+    let counted = Arc::clone(&asked);
+    let service = service_fn(move |request| answer(router.clone(), request, Arc::clone(&counted)));
+    let builder = settings();
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(io), service));
+    let mut closing = pin!(until(closed));
+    let mut greeting = pin!(timeout(FIRST, pending::<()>()));
+    let mut quiet = interval(IDLE);
+    quiet.reset();
+    let (mut greeted, mut before) = (false, 0);
+    loop {
+        tokio::select! { biased;
+            () = &mut closing => break,
+            _ = &mut greeting, if !greeted => {
+                greeted = true;
+                if asked.begun() == 0 {
+                    return;
+                }
+            }
+            _ = quiet.tick() => {
+                let so_far = std::mem::replace(&mut before, asked.begun());
+                if before == so_far && !asked.is_waiting() {
+                    break;
+                }
+            }
+            _ = &mut connection => return,
+        }
+    }
+    connection.as_mut().graceful_shutdown();
+    while timeout(LINGER, &mut connection).await.is_err() && asked.is_waiting() {}
+}
+
+async fn answer(
+    mut router: Router,
+    request: hyper::Request<Incoming>,
+    asked: Arc<Asked>,
+) -> Result<Response, Infallible> {
+    asked.begun.fetch_add(1, Ordering::Relaxed);
+    let _ended = Ended(asked);
+    match timeout(LONGEST, router.call(request)).await {
+        Ok(answered) => answered,
+        Err(_) => Ok(StatusCode::REQUEST_TIMEOUT.into_response()),
+    }
+}
+
+/// However a request ends: a stream that is taken back is dropped.
+struct Ended(Arc<Asked>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.ended.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn settings() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    // Heads are waited for by the one clock above, whichever HTTP they are of.
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(None);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MOST_STREAMS)
+        .max_header_list_size(LARGEST_HEADERS)
+        .keep_alive_interval(PING);
+    builder
+}

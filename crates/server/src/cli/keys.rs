@@ -1,0 +1,66 @@
+//! `hivemind keys`: API keys for callers and operators.
+
+use crate::access::{ADMIN, Digest, is_name, line};
+use crate::tls::random;
+use anyhow::{Context, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use clap::{Args, Subcommand};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// What each key begins with, so that whoever finds one knows what it is.
+const BEGINS: &str = "hm_";
+
+/// Make API keys for `security.api_keys_file`
+#[derive(Args)]
+pub(super) struct Keys {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    New(New),
+}
+
+/// Make a key: it is shown once, with the line to add to `security.api_keys_file`
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  hivemind keys new --name envoy                   a key for every domain
+  hivemind keys new --name shop --domain shop      a key for one domain
+  hivemind keys new --name ops --admin             a key for the admin port alone
+
+To replace a key, add the new one's line, give the key to its caller, then take the old line out.")]
+struct New {
+    /// Whose key it is: letters, digits, `.`, `_` and `-`
+    #[arg(long)]
+    name: String,
+
+    /// A domain that it opens; may be given several times. Without any: every domain
+    #[arg(long, value_name = "DOMAIN")]
+    domain: Vec<String>,
+
+    /// It opens the admin port, and no domain but those that are named
+    #[arg(long)]
+    admin: bool,
+}
+
+impl Keys {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        let Command::New(New { name, domain: mut domains, admin }) = self.command;
+        ensure!(is_name(&name), "--name is 1 to 64 letters, digits, `.`, `_` and `-`");
+        let is_domain = |domain: &String| !domain.trim().is_empty() && !domain.contains([',', '\n']);
+        ensure!(
+            domains.iter().all(is_domain),
+            "--domain is a name without a comma; give the flag several times"
+        );
+        domains.extend(admin.then(|| ADMIN.to_owned()));
+        let key = format!("{BEGINS}{}", URL_SAFE_NO_PAD.encode(random()?));
+        let digest = Digest::of(key.as_bytes()).context("a key is too long")?;
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "The key, for the header x-api-key. It is shown this once:\n\n  {key}\n")?;
+        writeln!(out, "The line for security.api_keys_file:\n\n  {}", line(&name, digest, &domains))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,111 @@
+//! API keys and tokens. Who takes a key away must not wait for it: the files are read several times a second,
+//! whatever the system tells of them, and a change counts once two looks have found the same, so that half of a
+//! file that is being written is never in force.
+
+use super::Followed;
+use crate::access::{Access, AccessError};
+use crate::health::Health;
+use crate::service::Service;
+use std::cell::Cell;
+use std::fmt;
+use std::hash::{DefaultHasher, Hasher};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Two looks, and what they take, are well below the second within which a key is refused.
+pub(crate) const LOOKS_EVERY: Duration = Duration::from_millis(200);
+
+/// The files of keys and tokens.
+pub(crate) struct KeyFiles {
+    access: Access,
+    service: Arc<Service>,
+    health: Arc<Health>,
+    /// What the last look found.
+    found: Cell<u64>,
+    /// What two looks in a row have found.
+    settled: Cell<u64>,
+}
+
+/// Files that cannot be used, a line for each. What they said before stays in force.
+#[derive(Debug)]
+pub(crate) struct Unusable(Vec<AccessError>);
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl KeyFiles {
+    pub(crate) fn new(access: Access, service: Arc<Service>, health: Arc<Health>) -> Self {
+        Self { access, service, health, found: Cell::default(), settled: Cell::default() }
+    }
+
+    fn tell(&self, lines: Vec<String>, errors: usize) {
+        self.service.stats().access.file_errors.store(errors as u64, Ordering::Relaxed);
+        self.health.keys_are(lines);
+    }
+}
+
+impl Followed for KeyFiles {
+    type Texts = ();
+    type Trouble = Unusable;
+
+    /// None that the system has to tell of.
+    fn paths(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn read(&self) -> Result<(u64, ()), Unusable> {
+        let mut hasher = DefaultHasher::new();
+        if let Some(keys) = &self.access.keys {
+            keys.fingerprint(&mut hasher);
+        }
+        if let Some(tokens) = &self.access.tokens {
+            tokens.fingerprint(&mut hasher);
+        }
+        let now = hasher.finish();
+        if self.found.replace(now) == now {
+            self.settled.set(now);
+        }
+        Ok((self.settled.get(), ()))
+    }
+
+    fn load(&mut self, (): ()) -> Result<Vec<String>, Unusable> {
+        let (mut notes, mut refused, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+        let mut of = |what: &str, loaded: Result<usize, AccessError>, warned: Vec<String>| {
+            match loaded {
+                Ok(count) => {
+                    tracing::info!(count, "{what} are in force");
+                    notes.push(format!("{what}: {count}"));
+                }
+                Err(error) => refused.push(error),
+            }
+            warnings.extend(warned);
+        };
+        if let Some(keys) = &self.access.keys {
+            of("API keys", keys.reload(), keys.warnings());
+        }
+        if let Some(tokens) = &self.access.tokens {
+            of("admin tokens", tokens.reload(), tokens.warnings());
+        }
+        for warning in &warnings {
+            tracing::warn!("{warning}");
+        }
+        if refused.is_empty() {
+            self.tell(warnings, 0);
+            return Ok(notes);
+        }
+        Err(Unusable(refused))
+    }
+
+    fn refuse(&mut self, unusable: &Unusable) {
+        self.tell(unusable.0.iter().map(ToString::to_string).collect(), unusable.0.len());
+        for error in &unusable.0 {
+            tracing::error!("what was in force before is kept: {error}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Who may ask the admin port for what.
+
+use crate::RULES;
+use crate::authority::{Authority, put};
+use crate::client::curl;
+use crate::keys::new_key;
+use crate::support::{Server, Setup, exchange, get, post, within};
+use tokio::net::UnixStream;
+
+const ASKED: &str = r#"{"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "v"}]}]}"#;
+const TOKEN: &str = "the-operators-token-0123456789";
+
+/// Its code for a page with these headers.
+async fn code(server: &Server, method: &str, path: &str, headers: &[&str]) -> u16 {
+    let url = format!("http://{}{path}", server.admin);
+    let headers = headers.iter().flat_map(|header| ["-H", header]);
+    let mut arguments = vec!["-X", method, &url];
+    if path == "/json" {
+        arguments.extend(["-d", ASKED]);
+    }
+    arguments.extend(headers);
+    curl(&arguments).await.code()
+}
+
+// Seen failing on: a token that only writes need; a token asked for of probes.
+#[tokio::test]
+async fn where_a_token_is_set_all_but_health_needs_it_also_on_loopback() {
+    let setup = Setup::rules(RULES);
+    let file = setup.path().join("token");
+    put(&file, &format!("{TOKEN}\nthe-next-operators-token\n"));
+    let uds = setup.path().join("admin.sock");
+    let setup = setup.with("security.admin.token_file", file.to_str().unwrap());
+    let server = setup.with("server.admin_uds", uds.to_str().unwrap()).start().await;
+    let bearer = |token: &str| format!("Authorization: Bearer {token}");
+    let (right, next, wrong) =
+        (bearer(TOKEN), bearer("the-next-operators-token"), bearer("another-operators-token"));
+    let (basic, key) = (format!("Authorization: Basic {TOKEN}"), format!("x-api-key: {TOKEN}"));
+    for (method, path) in
+        [("POST", "/api/v1/reload"), ("GET", "/rlconfig"), ("POST", "/json"), ("GET", "/nowhere")]
+    {
+        let open = if path == "/nowhere" { 404 } else { 200 };
+        for (header, expected) in
+            [(&right, open), (&next, open), (&wrong, 401), (&basic, 401), (&key, 401), (&bearer(""), 401)]
+        {
+            assert_eq!(code(&server, method, path, &[header]).await, expected, "{method} {path} {header}");
+        }
+        assert_eq!(code(&server, method, path, &[]).await, 401, "{method} {path}");
+    }
+    for path in ["/healthz", "/readyz", "/healthcheck"] {
+        assert_eq!(get(server.admin, path).await.code, 200, "{path}");
+    }
+    let connection = UnixStream::connect(uds).await.unwrap();
+    let page = within("a page", exchange(connection, "POST", "/api/v1/reload", "")).await;
+    assert_eq!(
+        (page.code, page.header("www-authenticate")),
+        (401, Some("Bearer")),
+        "also on its Unix socket"
+    );
+    // A token that is taken away opens nothing.
+    put(&file, TOKEN);
+    let gone = async { while code(&server, "GET", "/rlconfig", &[&next]).await == 200 {} };
+    within("the refusal", gone).await;
+    assert_eq!(code(&server, "GET", "/rlconfig", &[&right]).await, 200);
+}
+
+// Seen failing on: a caller's key that opens the admin port.
+#[tokio::test]
+async fn where_keys_are_set_json_needs_a_callers_and_all_else_an_operators() {
+    let ((web, web_line), (own, own_line)) =
+        (new_key(&["--name", "web", "--domain", "web"]), new_key(&["--name", "own", "--domain", "d"]));
+    let (ops, ops_line) = new_key(&["--name", "ops", "--admin"]);
+    let server = crate::keys::with_keys(&[&web_line, &own_line, &ops_line]).await;
+    let header = |key: &str| format!("x-api-key: {key}");
+    for (key, json, page, reload) in [
+        (Some(header(&own)), 200, 403, 403),
+        (Some(header(&web)), 403, 403, 403),
+        (Some(header(&ops)), 403, 200, 200),
+        (Some(header("hm_wrong")), 401, 401, 401),
+        (None, 401, 401, 401),
+    ] {
+        let headers: Vec<&str> = key.iter().map(String::as_str).collect();
+        assert_eq!(code(&server, "POST", "/json", &headers).await, json, "{key:?}");
+        assert_eq!(code(&server, "GET", "/rlconfig", &headers).await, page, "{key:?}");
+        assert_eq!(code(&server, "POST", "/api/v1/reload", &headers).await, reload, "{key:?}");
+    }
+}
+
+// Seen failing on: writes that are taken from everywhere.
+#[tokio::test]
+async fn without_a_token_a_port_that_is_open_to_the_network_takes_no_writes() {
+    let mut server = Setup::rules(RULES).with("server.admin_host", "0.0.0.0").start().await;
+    server.log.next("is open to the network and asks nobody who they are").await;
+    server.admin.set_ip([127, 0, 0, 1].into());
+    let page = post(server.admin, "/api/v1/reload", "").await;
+    assert!(page.code == 403 && page.body.contains("set `security.admin.token_file`"), "{page:?}");
+    assert_eq!(post(server.admin, "/json", ASKED).await.code, 200);
+    assert_eq!(get(server.admin, "/rlconfig").await.code, 200);
+    // With certificates asked for, those who come are known.
+    let ours = Authority::new();
+    let (issued, client) = (ours.issue("server"), ours.issue("client"));
+    let server = Setup::rules(RULES)
+        .with("server.admin_host", "0.0.0.0")
+        .with("security.admin.tls.cert", issued.cert.to_str().unwrap())
+        .with("security.admin.tls.key", issued.key.to_str().unwrap())
+        .with("security.admin.tls.client_ca", ours.file().to_str().unwrap())
+        .start()
+        .await;
+    let url = format!("https://127.0.0.1:{}/api/v1/reload", server.admin.port());
+    let (ca, cert, key) = (ours.file(), client.cert, client.key);
+    let shown =
+        ["--cacert", ca.to_str().unwrap(), "--cert", cert.to_str().unwrap(), "--key", key.to_str().unwrap()];
+    assert_eq!(curl(&[&["-X", "POST", url.as_str()], &shown[..]].concat()).await.code(), 200);
+}

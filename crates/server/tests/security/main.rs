@@ -1,0 +1,24 @@
+//! TLS, keys and tokens from outside: the real binary, asked by openssl, curl and gRPC over real sockets. Every test
+//! starts a service of its own, has its own authorities, and waits for events under a deadline.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+#[expect(dead_code, reason = "nothing here reads descriptions of messages")]
+#[path = "../../src/proto.rs"]
+mod proto;
+#[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
+#[path = "../serve/support/mod.rs"]
+mod support;
+
+mod admin;
+mod authority;
+mod client;
+mod hosts;
+mod keys;
+mod ports;
+mod rotation;
+mod secrets;
+
+/// What every service here limits.
+const RULES: &str =
+    "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, requests_per_unit: 1000000}}\n";
