@@ -14,8 +14,8 @@ fn connections(node: &Mesh, name: &str) -> u64 {
     peer(node, name).unwrap().connections
 }
 
-// Seen failing on: connections closed at each reload; those made with the old CA closed before there are others; new ones
-// refused beside the old.
+// Seen failing on: connections closed at each reload; those made with the old CA closed before there are others; each side
+// keeping another of two new ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_certificate_and_a_new_ca_take_over_and_no_peer_is_lost() {
     let mut nodes = Nodes::started(3).await;
@@ -52,7 +52,8 @@ async fn a_new_certificate_and_a_new_ca_take_over_and_no_peer_is_lost() {
         })
     })
     .await;
-    assert_eq!(nodes.admitted(20, 1, &limit).await, 2, "five in all: nothing of the counter was lost");
+    // Few: what is refused waits for the owner to recall what others may hold.
+    assert_eq!(nodes.admitted(4, 1, &limit).await, 2, "five in all: nothing of the counter was lost");
 
     let late = settings(nodes.authority.node("late"), "late", Some(nodes.list[1].address()));
     nodes.list.push(start(late).await);
