@@ -16,7 +16,11 @@ pub(crate) async fn holds(fleet: &Fleet, deal: Deal, windows: u64) {
     let share = percent_admitted(&tally);
     #[expect(clippy::cast_precision_loss, reason = "some thousands")]
     let offered = tally.answers.len() as f64;
-    println!("{count} nodes, {deal:?}: {share:.2} % admitted, {:.2} % waited; {}", waited / offered * 100.0, tally.shown());
+    println!(
+        "{count} nodes, {deal:?}: {share:.2} % admitted, {:.2} % waited; {}",
+        waited / offered * 100.0,
+        tally.shown()
+    );
     println!("  {}", tally.latency(|_| true).shown());
     no_window_is_above_the_limit(&tally);
     assert!(tally.windows().len() as u64 >= windows, "{}", tally.shown());

@@ -26,7 +26,8 @@ pub(crate) fn speaks(mesh: &Authority, shows: &Shows<'_>) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(mesh.certificate().as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13]);
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13]);
     let builder = builder.unwrap().with_root_certificates(roots);
     let mut config = match shows {
         Shows::Nothing => builder.with_no_client_auth(),
@@ -46,7 +47,9 @@ pub(crate) async fn over_tcp(config: ClientConfig, node: SocketAddr, name: &str)
     let stream = within("a connection", TcpStream::connect(node)).await.unwrap();
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let mut told = Vec::new();
-    if let Ok(mut stream) = within("a handshake", TlsConnector::from(Arc::new(config)).connect(name, stream)).await {
+    if let Ok(mut stream) =
+        within("a handshake", TlsConnector::from(Arc::new(config)).connect(name, stream)).await
+    {
         let _ = stream.write_all(&[1; 64]).await;
         let _ = within("its end", stream.read_to_end(&mut told)).await;
     }

@@ -35,7 +35,10 @@ async fn a_clock_that_is_200_ms_off_is_slewed_and_then_no_window_is_above_the_li
     let tally = a_clock_is_off(200, 12, 5..=5).await;
     // 50 ms a second, and it began before the first window.
     let settled = tally.windows().keys().next().unwrap() + 6;
-    let answers = tally.answers.iter().filter(|answer| crate::moment::window(answer.asked, crate::moment::SECOND) >= settled);
+    let answers = tally
+        .answers
+        .iter()
+        .filter(|answer| crate::moment::window(answer.asked, crate::moment::SECOND) >= settled);
     let later = Tally { answers: answers.copied().collect() };
     no_window_is_above_the_limit(&later);
 }

@@ -17,9 +17,10 @@ pub(crate) fn between(tally: &Tally, from: u64, to: u64) -> Vec<Window> {
 
 /// Windows from one on until the limit is admitted again.
 pub(crate) fn until_whole(tally: &Tally, from: u64) -> Option<u64> {
-    let whole = tally.windows().into_iter().find(|(number, window)| {
-        *number > from && (window.admitted + window.late) * 100 >= FAST * 98
-    });
+    let whole = tally
+        .windows()
+        .into_iter()
+        .find(|(number, window)| *number > from && (window.admitted + window.late) * 100 >= FAST * 98);
     whole.map(|(number, _)| number - from)
 }
 
@@ -44,12 +45,19 @@ async fn nodes_die_and_come_back(count: usize, dead: &[usize], fleet: &mut Fleet
     load.windows(4).await;
     let tally = load.end().await;
     let recovered = until_whole(&tally, back);
-    println!("{what}: died {died}, back {back}, settled {settled}, whole again after {recovered:?} s: {}", tally.shown());
+    println!(
+        "{what}: died {died}, back {back}, settled {settled}, whole again after {recovered:?} s: {}",
+        tally.shown()
+    );
     println!("{what}: of 5 a minute, meanwhile: {small:?}");
     no_window_is_above_the_limit(&tally);
     let living = (count - dead.len()) as u64 * (FAST / count as u64);
     for window in between(&tally, died, back) {
-        assert!((window.admitted + window.late) * 100 >= living * 95, "{window:?} of {living}: {}", tally.shown());
+        assert!(
+            (window.admitted + window.late) * 100 >= living * 95,
+            "{window:?} of {living}: {}",
+            tally.shown()
+        );
     }
     assert!(recovered.is_some_and(|windows| windows <= 12), "{}", tally.shown());
     let most = most_of_a_small_limit(5, count as u64);

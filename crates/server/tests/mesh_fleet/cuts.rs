@@ -5,7 +5,9 @@ use crate::fleet::{Fleet, Plan};
 use crate::load::{Deal, Load};
 use crate::moment::{SECOND, now, window};
 use crate::network::Drop;
-use crate::rules::{FAST, OFFERED, RULES, most_of_a_small_limit, no_window_is_above_the_limit, percent_admitted};
+use crate::rules::{
+    FAST, OFFERED, RULES, most_of_a_small_limit, no_window_is_above_the_limit, percent_admitted,
+};
 use crate::small_limits::{admitted_of_each, exactly_the_first_pass, next_minute};
 use crate::support::within;
 use std::time::Duration;

@@ -54,7 +54,9 @@ async fn behind_three_envoys_no_window_is_above_the_limit_and_hardly_any_below()
         let limiter = bootstrap::address(node.grpc());
         let config = config.into_json(&Envoy::admin_socket(&folder), &limiter, &[("upstream", upstream)]);
         let program = program.clone();
-        envoys.push(tokio::task::spawn_blocking(move || Envoy::start(&program, &folder, &config)).await.unwrap());
+        envoys.push(
+            tokio::task::spawn_blocking(move || Envoy::start(&program, &folder, &config)).await.unwrap(),
+        );
     }
     let windows = if is_long() { 20 } else { 6 };
     let first = window(now(), SECOND) + 1;
@@ -66,7 +68,12 @@ async fn behind_three_envoys_no_window_is_above_the_limit_and_hardly_any_below()
         .collect();
     let answers = callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect();
     let tally = Tally { answers };
-    println!("Envoys: {:.2} % admitted of {} requests: {}", percent_admitted(&tally), tally.answers.len(), tally.shown());
+    println!(
+        "Envoys: {:.2} % admitted of {} requests: {}",
+        percent_admitted(&tally),
+        tally.answers.len(),
+        tally.shown()
+    );
     no_window_is_above_the_limit(&tally);
     assert_eq!(tally.failed(), 0);
     assert!(percent_admitted(&tally) >= 98.0, "{}", tally.shown());

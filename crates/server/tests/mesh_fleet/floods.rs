@@ -93,7 +93,12 @@ async fn half_open(caller: quinn::Endpoint, places: Vec<SocketAddr>) {
 fn compare(what: &str, calm: &Tally, flood: &Tally) {
     let (before, during) = (calm.latency(|_| true), flood.latency(|_| true));
     println!("{what} elsewhere: {}; {:.2} % admitted", before.shown(), percent_admitted(calm));
-    println!("{what} at the mesh: {}; {:.2} % admitted: {}", during.shown(), percent_admitted(flood), flood.shown());
+    println!(
+        "{what} at the mesh: {}; {:.2} % admitted: {}",
+        during.shown(),
+        percent_admitted(flood),
+        flood.shown()
+    );
     no_window_is_above_the_limit(flood);
     assert_eq!(flood.failed(), 0, "every call is answered");
     assert!(percent_admitted(flood) >= 98.0, "{}", flood.shown());

@@ -46,7 +46,8 @@ fn an_answer_after_the_edge_belongs_to_neither_window_for_certain() {
         answer(1_030, 1_031, Outcome::Admitted),
     ];
     let tally = Tally { answers };
-    let windows: Vec<_> = tally.windows().into_iter().map(|(n, w)| (n, w.offered, w.admitted, w.late)).collect();
+    let windows: Vec<_> =
+        tally.windows().into_iter().map(|(n, w)| (n, w.offered, w.admitted, w.late)).collect();
     assert_eq!(windows, [(7, 4, 2, 1), (8, 1, 1, 0)]);
 }
 

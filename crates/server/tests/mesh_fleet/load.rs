@@ -45,7 +45,8 @@ impl Deal {
             Self::One(node) => vec![node],
             Self::Skewed => {
                 // Whoever is furthest behind its share is next: evenly mixed, the same at each run.
-                let shares: Vec<f64> = (1..=nodes).map(|rank| 1.0 / f64::from(u32::try_from(rank).unwrap())).collect();
+                let shares: Vec<f64> =
+                    (1..=nodes).map(|rank| 1.0 / f64::from(u32::try_from(rank).unwrap())).collect();
                 let mut owed = vec![0.0; nodes];
                 let whole: f64 = shares.iter().sum();
                 let mut round = Vec::new();
@@ -144,7 +145,8 @@ impl Driver {
             if window(at, SECOND) != number || phase(at, SECOND) >= TO {
                 return;
             }
-            let share = (phase(at, SECOND).saturating_sub(FROM) + TICK).as_secs_f64() / (TO - FROM).as_secs_f64();
+            let share =
+                (phase(at, SECOND).saturating_sub(FROM) + TICK).as_secs_f64() / (TO - FROM).as_secs_f64();
             let due = (f64::from(self.rate) * share.min(1.0)).round();
             while f64::from(sent) < due {
                 let Ok(place) = Arc::clone(&self.open).try_acquire_owned() else { break };

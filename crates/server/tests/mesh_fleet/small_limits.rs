@@ -36,7 +36,12 @@ async fn within_a_minute(fleet: &Fleet, text: &str, from: usize, requests: usize
 }
 
 /// How many passed of each of these counters, asked in turn from all nodes that run, within one minute.
-pub(crate) async fn admitted_of_each(fleet: &Fleet, name: &str, counters: usize, requests: usize) -> Vec<u64> {
+pub(crate) async fn admitted_of_each(
+    fleet: &Fleet,
+    name: &str,
+    counters: usize,
+    requests: usize,
+) -> Vec<u64> {
     let mut admitted = Vec::new();
     for counter in 0..counters {
         let outcomes = within_a_minute(fleet, &format!("{name}{counter}"), counter, requests).await;

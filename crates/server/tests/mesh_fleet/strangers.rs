@@ -68,7 +68,8 @@ fn stranger(fleet: &Fleet, folder: &str, name: &str, cluster: &str, authority: &
         "bootstrap_peers": peers, "tls": authority.equip(&own, name)});
     write_settings(&own, &mesh, &format!("domain: d\ndescriptors:\n{RULES}"));
     let file = own.join("config.yaml");
-    let mut settings: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let mut settings: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     settings["observability"] = json!({"log_level": "debug"});
     std::fs::write(file, settings.to_string()).unwrap();
     Node::new(name, own, at)
