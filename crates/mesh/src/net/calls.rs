@@ -119,9 +119,13 @@ impl Host {
         }
         let by_tcp = greeting::in_time(self.reach_by_tcp(address, renews));
         tokio::pin!(by_tcp);
+        // Whichever comes first, and the other one where that fails: a call that has ended is not waited for again.
         tokio::select! {
-            Ok(session) = &mut by_quic => Ok(session),
-            session = &mut by_tcp => match session {
+            met = &mut by_quic => match met {
+                Ok(session) => Ok(session),
+                Err(refusal) => by_tcp.await.map_err(|_| refusal),
+            },
+            met = &mut by_tcp => match met {
                 Ok(session) => Ok(session),
                 Err(_) => by_quic.await,
             },
