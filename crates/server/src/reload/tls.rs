@@ -51,7 +51,10 @@ impl TlsFiles {
         let of_ports = ports.iter().map(|port| Arc::clone(port.certificates()));
         let certificates = of_gateway.into_iter().chain(of_ports).collect();
         let (trouble, reminders) = (Vec::new(), Reminders::default());
-        Self { certificates, ports, trust, service, health, trouble, reminders }
+        let files = Self { certificates, ports, trust, service, health, trouble, reminders };
+        // What is in force is told before anybody can ask; the first look comes later.
+        files.tell(SystemClock.now());
+        files
     }
 
     fn warnings(&self, now: Timestamp) -> Vec<Warning> {
