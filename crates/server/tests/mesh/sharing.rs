@@ -1,6 +1,6 @@
 //! One limit at several nodes: what passes is the limit, wherever it is asked.
 
-use crate::nodes::{Authority, RULES, peers};
+use crate::nodes::{Authority, RULES, peers, until};
 use crate::support::{Setup, get, overall};
 use hivemind_core::{Clock, SystemClock};
 
@@ -41,6 +41,11 @@ async fn every_peer_is_shown_but_the_node_itself() {
     let authority = Authority::new();
     let nodes = authority.nodes(3).await;
     for (index, node) in nodes.iter().enumerate() {
+        // Clocks are compared by a word and its answer, a moment after a peer came.
+        until("clocks to be compared", async || {
+            peers(node).await.iter().all(|peer| peer["clock_offset_ms"].is_number())
+        })
+        .await;
         let told = peers(node).await;
         let others: Vec<String> =
             (0..3).filter(|other| *other != index).map(|other| format!("node-{other}")).collect();
