@@ -4,6 +4,7 @@
 use crate::moment::{now, until};
 use hivemind_core::Timestamp;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,19 +39,21 @@ impl Way {
     }
 }
 
-/// Things with the moment at which they are due; each takes as long as the one before it, so none overtakes.
-fn line<T>() -> (UnboundedSender<(Timestamp, T)>, UnboundedReceiver<(Timestamp, T)>) {
+/// Bytes with the moment at which they are due; each takes as long as the one before it, so none overtakes.
+type Due = (Timestamp, Vec<u8>);
+
+fn line() -> (UnboundedSender<Due>, UnboundedReceiver<Due>) {
     unbounded_channel()
 }
 
 async fn pass_datagrams(front: Arc<UdpSocket>, target: SocketAddr, takes: Duration, returns: bool) {
-    let mut flows: HashMap<SocketAddr, UnboundedSender<(Timestamp, Vec<u8>)>> = HashMap::new();
+    let mut flows: HashMap<SocketAddr, UnboundedSender<Due>> = HashMap::new();
     let mut tasks = JoinSet::new();
     let mut datagram = vec![0; 65_536];
     // A datagram that came to a port which is closed by now is told as an error of the next call.
     loop {
         let Ok((length, from)) = front.recv_from(&mut datagram).await else { continue };
-        if !flows.contains_key(&from) {
+        if let Entry::Vacant(flow) = flows.entry(from) {
             let back = Arc::new(UdpSocket::bind((target.ip(), 0)).await.unwrap());
             back.connect(target).await.unwrap();
             let (there, due) = line();
@@ -58,7 +61,7 @@ async fn pass_datagrams(front: Arc<UdpSocket>, target: SocketAddr, takes: Durati
             if returns {
                 tasks.spawn(return_datagrams(back, Arc::clone(&front), from, takes));
             }
-            flows.insert(from, there);
+            flow.insert(there);
         }
         let _ = flows[&from].send((now().saturating_add(takes), datagram[..length].to_vec()));
     }
@@ -75,11 +78,7 @@ async fn return_datagrams(back: Arc<UdpSocket>, front: Arc<UdpSocket>, to: Socke
     }
 }
 
-async fn deliver(
-    mut due: UnboundedReceiver<(Timestamp, Vec<u8>)>,
-    socket: Arc<UdpSocket>,
-    to: Option<SocketAddr>,
-) {
+async fn deliver(mut due: UnboundedReceiver<Due>, socket: Arc<UdpSocket>, to: Option<SocketAddr>) {
     while let Some((at, datagram)) = due.recv().await {
         until(at).await;
         let _ = match to {
@@ -105,7 +104,7 @@ async fn pump(
     mut to: impl AsyncWriteExt + Unpin + Send + 'static,
     takes: Duration,
 ) {
-    let (there, mut due) = line::<Vec<u8>>();
+    let (there, mut due) = line();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         while let Some((at, bytes)) = due.recv().await {

@@ -7,6 +7,7 @@ use crate::network::Network;
 use crate::node::Node;
 use crate::support::DEADLINE;
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -228,9 +229,8 @@ impl Fleet {
                     tokio::task::yield_now().await;
                 }
             };
-            if tokio::time::timeout(DEADLINE, agreed).await.is_err() {
-                panic!("waited {DEADLINE:?} for peers of node {index}: {}", self.shown().await);
-            }
+            let is_agreed = tokio::time::timeout(DEADLINE, agreed).await.is_ok();
+            assert!(is_agreed, "waited {DEADLINE:?} for peers of node {index}: {}", self.shown().await);
         }
     }
 
@@ -239,9 +239,9 @@ impl Fleet {
         let mut shown = String::new();
         for index in (0..self.nodes.len()).filter(|&index| self.nodes[index].runs()) {
             let members = self.metric(index, "hivemind_mesh_members").await;
-            shown += &format!("\nnode {index} in a view of {members}:");
+            let _ = write!(shown, "\nnode {index} in a view of {members}:");
             for peer in self.nodes[index].peers().await {
-                shown += &format!(" {} {} {}", peer["name"], peer["state"], peer["transport"]);
+                let _ = write!(shown, " {} {} {}", peer["name"], peer["state"], peer["transport"]);
             }
         }
         shown

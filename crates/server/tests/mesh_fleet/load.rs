@@ -145,8 +145,8 @@ impl Driver {
             if window(at, SECOND) != number || phase(at, SECOND) >= TO {
                 return;
             }
-            let share =
-                (phase(at, SECOND).saturating_sub(FROM) + TICK).as_secs_f64() / (TO - FROM).as_secs_f64();
+            let share = (phase(at, SECOND).saturating_sub(FROM) + TICK).as_secs_f64()
+                / TO.saturating_sub(FROM).as_secs_f64();
             let due = (f64::from(self.rate) * share.min(1.0)).round();
             while f64::from(sent) < due {
                 let Ok(place) = Arc::clone(&self.open).try_acquire_owned() else { break };

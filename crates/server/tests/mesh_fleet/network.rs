@@ -5,6 +5,7 @@
 //! nothing stays behind, however the test ends.
 
 use crate::support::within;
+use std::fmt::Write as _;
 use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
@@ -98,8 +99,8 @@ impl Network {
         for index in 0..count {
             let member = Namespace::new().await.expect("another namespace");
             let process = member.process();
-            lines += &format!("link add port{index} type veth peer name eth0 netns {process}\n");
-            lines += &format!("link set port{index} master switch up\n");
+            let _ = writeln!(lines, "link add port{index} type veth peer name eth0 netns {process}");
+            let _ = writeln!(lines, "link set port{index} master switch up");
             members.push(member);
         }
         switch.run("ip", &["-batch", "-"], &lines).await;
@@ -128,10 +129,10 @@ impl Network {
         for drop in drops {
             match drop {
                 Drop::OneWay(from, to) => {
-                    text += &format!("ip saddr {{ {} }} ip daddr {{ {} }} drop\n", set(from), set(to));
+                    let _ = writeln!(text, "ip saddr {{ {} }} ip daddr {{ {} }} drop", set(from), set(to));
                 }
                 Drop::Percent(percent) => {
-                    text += &format!("meta protocol ip numgen random mod 100 < {percent} drop\n");
+                    let _ = writeln!(text, "meta protocol ip numgen random mod 100 < {percent} drop");
                 }
                 Drop::Udp => text += "ip protocol udp drop\n",
             }
