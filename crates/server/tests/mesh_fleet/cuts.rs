@@ -55,6 +55,7 @@ async fn dropping(fleet: &Fleet, what: &str, drops: &[Drop], loses: Option<(usiz
     exactly_the_first_pass(fleet, &format!("after-{what}")).await;
 }
 
+// Seen failing on: a call that waits again for the half that has ended (nodes never met again).
 #[tokio::test]
 async fn a_network_cut_in_half_and_healed_multiplies_nothing() {
     let Some(fleet) = Plan::new(4, RULES).patient().in_namespaces().start().await else { return };

@@ -33,7 +33,6 @@ async fn is_undisturbed(fleet: &Fleet, tail: &str) {
     exactly_the_first_pass(fleet, tail).await;
 }
 
-// Seen failing on: a node that asks its callers for no certificate.
 #[tokio::test]
 async fn whoever_has_no_certificate_a_foreign_one_or_an_expired_one_is_told_nothing() {
     let fleet = Plan::new(3, RULES).patient().start().await.unwrap();
