@@ -155,6 +155,7 @@ impl Host {
     async fn let_in(&self, heard: Result<Session, Refusal>, remote: SocketAddr) {
         match heard {
             Ok(session) => self.serve(session).await,
+            Err(Refusal::Itself) => {}
             Err(refusal) => {
                 self.door.refuse();
                 tracing::debug!(%remote, %refusal, "a caller is no peer");

@@ -56,9 +56,15 @@ pub(super) async fn answer(
     chain: &[CertificateDer<'_>],
 ) -> Result<Hello, Refusal> {
     let theirs = read(reads).await?;
-    check(mine, &theirs, chain)?;
-    message::write(writes, Kind::Hello, &mine.write()).await?;
-    Ok(theirs)
+    let checked = check(mine, &theirs, chain);
+    if matches!(checked, Ok(()) | Err(Refusal::Itself)) {
+        message::write(writes, Kind::Hello, &mine.write()).await?;
+    }
+    if matches!(checked, Err(Refusal::Itself)) {
+        // A node that calls itself has to hear who answers, or it calls for ever: it hangs up once it has.
+        let _ = read(reads).await;
+    }
+    checked.map(|()| theirs)
 }
 
 /// A greeting that came while frames were already on their way.
@@ -90,4 +96,37 @@ fn check(mine: &Hello, theirs: &Hello, chain: &[CertificateDer<'_>]) -> Result<(
         return Err(Refusal::Itself);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::member::Member;
+    use rcgen::{CertificateParams, KeyPair};
+
+    /// A node may be in its own list of peers. Seen failing on: a caller that gets no answer (as it was first written),
+    /// and calls again every few seconds.
+    #[tokio::test]
+    async fn a_node_that_calls_itself_hears_so() {
+        let parameters = CertificateParams::new(vec!["a".to_owned()]).expect("a certificate");
+        let key = KeyPair::generate().expect("a key");
+        let certificate = parameters.self_signed(&key).expect("a certificate");
+        let chain = [certificate.der().clone()];
+        let member = Member::new(NodeId::new("a"), 1);
+        let mine = Hello { cluster: "test".to_owned(), member, address: None, port: 7_946, renews: false };
+        let (here, there) = tokio::io::duplex(4_096);
+        let (reads, writes) = tokio::io::split(here);
+        let (mut reads, mut writes): (Reads, Writes) = (Box::new(reads), Box::new(writes));
+        let calling = async {
+            let heard = call((&mut reads, &mut writes), &mine, &chain).await;
+            drop((reads, writes)); // It hangs up.
+            heard
+        };
+        let (in_, out) = tokio::io::split(there);
+        let (mut in_, mut out): (Reads, Writes) = (Box::new(in_), Box::new(out));
+        let answering = answer((&mut in_, &mut out), &mine, &chain);
+        let (called, answered) = tokio::join!(calling, in_time(answering));
+        assert!(matches!(called, Err(Refusal::Itself)), "{called:?}");
+        assert!(matches!(answered, Err(Refusal::Itself)), "{answered:?}");
+    }
 }
