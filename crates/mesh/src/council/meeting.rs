@@ -128,10 +128,11 @@ impl Council {
         self.version > version
     }
 
-    /// A run of a peer spoke: if a view was agreed on that calls it dead, two views were live.
-    pub(crate) fn hear_run(&mut self, member: &Member) {
+    /// A run of a peer spoke, at that time: if a view held by then that calls it dead, two views were live. What it said
+    /// before may come later.
+    pub(crate) fn hear_run(&mut self, member: &Member, at: Timestamp) {
         let views = self.chain.iter().flat_map(Chain::iter);
-        if views.into_iter().any(|view| view.gone.contains(member)) {
+        if views.into_iter().any(|view| view.fence <= at && view.gone.contains(member)) {
             self.count_overlap(Overlap::Run(member.clone()));
         }
     }

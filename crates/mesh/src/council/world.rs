@@ -171,7 +171,7 @@ impl World {
                     rules: 0,
                 };
                 if seat.peers.hear_frame(&from.id, now, &header) {
-                    seat.council.hear_run(from);
+                    seat.council.hear_run(from, header.time);
                 }
             }
             Said::Motion(view, votes) => {

@@ -71,7 +71,7 @@ impl Node {
         if let Some(link) = self.links.get_mut(from) {
             link.heard = heard;
         }
-        self.council.hear_run(&member);
+        self.council.hear_run(&member, header.time);
         if header.to > self.council.me.generation {
             self.on_later_run(now, header.to);
         }
