@@ -76,6 +76,9 @@ impl Lookout {
             let service = Resolver::of(&self.discovery.nameservers).look_up(name).await?;
             let mut found = service.addresses;
             for (host, port) in service.hosts {
+                if found.len() >= MOST_ADDRESSES {
+                    break;
+                }
                 found.extend(lookup_host((host, port)).await?.take(MOST_ADDRESSES));
             }
             return Ok(found);

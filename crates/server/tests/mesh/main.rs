@@ -16,6 +16,8 @@ mod proto;
 #[path = "../serve/support/mod.rs"]
 mod support;
 
+#[path = "../storage/app.rs"]
+mod app;
 mod certs;
 mod demo;
 mod gateway;

@@ -1,12 +1,11 @@
 //! Gateways that share their limits in Redis: each a process of its own, before one app.
 
+use crate::app::app;
 use crate::nodes::{PATIENT_MS, TIMEOUT_MS};
 use crate::redis::Redis;
 use crate::support::{Log, get};
 use std::net::SocketAddr;
 use std::process::Stdio;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
@@ -55,23 +54,6 @@ gateway:
         }
         codes
     }
-}
-
-/// An app that answers everything, and is there as long as the test.
-async fn app() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut head = [0; 4096];
-                while matches!(stream.read(&mut head).await, Ok(read) if read > 0) {
-                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
-                }
-            });
-        }
-    });
-    address
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ mod proto;
 mod support;
 
 mod access;
+mod app;
 mod cluster;
 mod failover;
 mod gateway;
