@@ -14,9 +14,10 @@ use crate::front::rls::{CallError, RateLimitService};
 use crate::health::Health;
 use crate::mesh::RunningMesh;
 use crate::reload::Reloads;
+use crate::telemetry::trace::{Check, Door};
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router};
@@ -72,8 +73,25 @@ async fn healthcheck(State(admin): State<Admin>, Extension(visitor): Extension<V
 }
 
 /// The reference's twin of the call: 200, 429, or 400 for whatever cannot be decided.
-async fn json(State(admin): State<Admin>, Extension(visitor): Extension<Visitor>, body: Bytes) -> Response {
-    match answer_json(&admin.service, visitor.grant.as_deref(), &body).await {
+async fn json(
+    State(admin): State<Admin>,
+    Extension(visitor): Extension<Visitor>,
+    method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let mut check = admin.service.follow(&headers, Door::Json);
+    let grant = visitor.grant.as_deref();
+    let response = respond(answer_json(&admin.service, grant, &body, check.as_mut()).await);
+    if let Some(check) = &mut check {
+        check.asks_by(&method);
+        check.is_answered_with(response.status());
+    }
+    response
+}
+
+fn respond(answered: Result<(bool, String), String>) -> Response {
+    match answered {
         Ok((over, text)) => {
             let code = if over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
             (code, [(header::CONTENT_TYPE, "application/json")], text).into_response()
@@ -90,10 +108,11 @@ pub(crate) async fn answer_json(
     service: &RateLimitService,
     grant: Option<&Grant>,
     body: &[u8],
+    check: Option<&mut Check>,
 ) -> Result<(bool, String), String> {
     let mut answer = Vec::new();
     let deadline = SystemClock.now().saturating_add(ANSWERED_WITHIN);
-    let answered = service.answer(&json::request(body)?, grant, Some(deadline), &mut answer).await;
+    let answered = service.answer(&json::request(body)?, grant, Some(deadline), check, &mut answer).await;
     answered.map_err(|error| error.to_string())?;
     json::response(&answer)
 }

@@ -276,7 +276,9 @@ async fn start_gateway(
         accepting.spawn(gateway::redirect(redirect, https_port, stopped.clone()));
     }
     let limiting = front::gateway::limiter(settings, &shared.storage, all, shared.seed)?;
-    let mut running = gateway::Running::start(settings, workers, listener, limiting, stopped).await?;
+    let tracer = shared.service.tracer().cloned();
+    let mut running =
+        gateway::Running::start(settings, workers, listener, limiting, tracer, stopped).await?;
     let (gateway, certificates) = (Arc::clone(&running.gateway), running.certificates.take());
     accepting.spawn(running.serve(stopped.clone()));
     Ok(Some(Followed { gateway, certificates }))

@@ -72,7 +72,7 @@ fn ask_each_rule(ruleset: Ruleset) {
         let descriptors = [Descriptor::new(&entries)];
         let told = Default::default;
         let asked = Asked { domain: &domain, descriptors: &descriptors, told: &told, now: SystemClock.now() };
-        let statuses = service.0.decide_at_once(&asked, |answer| answer.statuses.len());
+        let statuses = service.0.decide_at_once(&asked, None, |answer| answer.statuses.len());
         assert_eq!(statuses, Some(1));
         service.0.with_rules(|rules| {
             assert_eq!(rules.explain(&domain, &entries).steps.len(), entries.len(), "{domain} {entries:?}");
@@ -119,7 +119,7 @@ pub fn rls_request(bytes: &[u8]) {
         let service = service(RULESET.clone(), options);
         for _ in 0..2 {
             let mut answer = Vec::new();
-            match service.answer_at_once(bytes, None, &mut answer) {
+            match service.answer_at_once(bytes, None, None, &mut answer) {
                 Some(Ok(())) => sound(&answer, asked, never_refuses),
                 Some(Err(error)) => assert!(!error.to_string().is_empty()),
                 None => panic!("the memory store never waits"),
@@ -140,7 +140,7 @@ fn sound(bytes: &[u8], asked: usize, never_refuses: bool) {
 /// Bytes as the body of `POST /json`: an answer that is JSON, or a reason why not.
 pub fn json_request(bytes: &[u8]) {
     let service = service(RULESET.clone(), options());
-    match now(answer_json(&service, None, bytes)) {
+    match now(answer_json(&service, None, bytes, None)) {
         Ok((_, text)) => {
             let answer: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
             assert!(answer.get("overallCode").is_some(), "{text}");

@@ -4,11 +4,13 @@
 mod answer;
 mod decided;
 mod in_force;
+mod traced;
 
 pub(crate) use answer::{Answer, Code, CurrentLimit, Grant, Status};
 
 use crate::ruleset::{Extras, Ruleset};
 use crate::storage::{SharedStore, Storage};
+use crate::telemetry::trace::{Check, Stage, Tracer};
 use crate::telemetry::{Charged, RuleCounters, StatName, Stats};
 use arc_swap::ArcSwap;
 use decided::{Decided, only_watches, status_of};
@@ -20,6 +22,7 @@ use serde_json::{Map, Value};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
+use traced::{has_waited, note, tell};
 
 /// What the service was told once and for all.
 #[derive(Clone, Debug)]
@@ -66,6 +69,8 @@ pub(crate) struct Service<R = SharedStore> {
     clock: SystemClock,
     options: Options,
     stats: Arc<Stats>,
+    /// None: nothing is traced.
+    tracer: Option<Arc<Tracer>>,
 }
 
 impl<R> Service<R> {
@@ -77,7 +82,18 @@ impl<R> Service<R> {
         stats: Arc<Stats>,
     ) -> Self {
         let in_force = ArcSwap::from_pointee(InForce { loaded: false, ..InForce::new(ruleset, &stats) });
-        Self { in_force, storage, seed, clock: SystemClock, options, stats }
+        Self { in_force, storage, seed, clock: SystemClock, options, stats, tracer: None }
+    }
+
+    /// The same, with its checks followed.
+    pub(crate) fn traced_by(self, tracer: Option<Arc<Tracer>>) -> Self {
+        Self { tracer, ..self }
+    }
+
+    /// Who follows its checks, if anybody does.
+    #[inline]
+    pub(crate) fn tracer(&self) -> Option<&Arc<Tracer>> {
+        self.tracer.as_ref()
     }
 
     pub(crate) fn stats(&self) -> &Stats {
@@ -120,15 +136,18 @@ impl<R: Store> Service<R> {
     pub(crate) fn decide_at_once<T>(
         &self,
         asked: &Asked<'_>,
+        mut check: Option<&mut Check>,
         show: impl FnOnce(&Answer<'_>) -> T,
     ) -> Option<T> {
         if !self.options.enabled {
             return Some(show(&Answer::unlimited(asked.descriptors.len())));
         }
+        note(&mut check, Stage::Reads);
         let in_force = self.in_force.load();
         let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
         let charges = self.charges(&resolved);
         let context = self.context(asked, None);
+        note(&mut check, Stage::Writes);
         let is_shared = !self.storage.is_alone();
         let (verdicts, is_counted) = if let Some(verdicts) = self.storage.ask_at_once(&charges, context) {
             (verdicts, is_shared)
@@ -138,7 +157,10 @@ impl<R: Store> Service<R> {
             (self.storage.fall_back(&charges, &policies, context, &error), false)
         };
         let decided = Decided { resolved: &resolved, charges: &charges, verdicts, is_counted };
-        Some(show(&self.answer(&in_force, asked, &decided)))
+        note(&mut check, if is_counted { Stage::Written } else { Stage::FellBack });
+        let answer = self.answer(&in_force, asked, &decided);
+        tell(check, &in_force, asked, &answer);
+        Some(show(&answer))
     }
 
     /// The same, however long the store takes. Where it cannot answer, the rules' policies do.
@@ -146,18 +168,25 @@ impl<R: Store> Service<R> {
         &self,
         asked: &Asked<'_>,
         deadline: Option<Timestamp>,
+        mut check: Option<&mut Check>,
         show: impl FnOnce(&Answer<'_>) -> T,
     ) -> T {
         if !self.options.enabled {
             return show(&Answer::unlimited(asked.descriptors.len()));
         }
+        note(&mut check, Stage::Reads);
         // Held while it waits, so it is a share of its own: what is only lent would slow every other load down.
         let in_force = self.in_force.load_full();
         let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
         let charges = self.charges(&resolved);
         let context = self.context(asked, deadline);
         let is_shared = !self.storage.is_alone();
-        let (verdicts, is_counted) = match self.storage.ask(&charges, context).await {
+        note(&mut check, Stage::Writes);
+        let (asked_of_store, waited) = has_waited(self.storage.ask(&charges, context)).await;
+        if waited {
+            note(&mut check, Stage::Waits);
+        }
+        let (verdicts, is_counted) = match asked_of_store {
             Ok(verdicts) => (verdicts, is_shared),
             Err(error) => {
                 let policies = in_force.policies(&resolved, self.storage.on_error());
@@ -165,7 +194,10 @@ impl<R: Store> Service<R> {
             }
         };
         let decided = Decided { resolved: &resolved, charges: &charges, verdicts, is_counted };
-        show(&self.answer(&in_force, asked, &decided))
+        note(&mut check, if is_counted { Stage::Written } else { Stage::FellBack });
+        let answer = self.answer(&in_force, asked, &decided);
+        tell(check, &in_force, asked, &answer);
+        show(&answer)
     }
 
     fn context(&self, asked: &Asked<'_>, deadline: Option<Timestamp>) -> Context {

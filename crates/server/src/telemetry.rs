@@ -5,6 +5,7 @@ mod exposition;
 mod mesh_figures;
 mod rule_stats;
 mod store_figures;
+pub(crate) mod trace;
 
 pub(crate) use exposition::exposition;
 pub(crate) use rule_stats::{Charged, RuleCounters, StatName, Stats};
