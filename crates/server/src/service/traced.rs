@@ -30,7 +30,7 @@ fn decided(in_force: &InForce, asked: &Asked<'_>, answer: &Answer<'_>) -> Decide
     Decided {
         domain: Decided::domain(asked.domain, in_force.ruleset.rules.has_domain(asked.domain)),
         keys: Decided::keys(entries.map(|(key, _)| *key)),
-        is_limited,
+        is_limited: Some(is_limited),
         hits: asked.descriptors.iter().fold(0, |hits, of| hits.saturating_add(of.cost.get())),
         remaining: limited.map(|status| status.remaining.into()).min(),
         retry_after: refusing.filter_map(|status| status.reset_seconds()).max().filter(|_| is_limited),

@@ -2,7 +2,7 @@
 
 use crate::telemetry::trace::{Check, Decided, Stage};
 use hivemind_tower::trace::Stage as Asked;
-use hivemind_tower::{Gate, Passage, RetryAfter};
+use hivemind_tower::{Decision, Gate, Passage, RetryAfter};
 
 /// The limiter has come so far with it.
 #[inline]
@@ -20,27 +20,24 @@ pub(super) fn comes_to(check: &mut Option<&mut Check>, stage: Asked) {
 /// What was decided, by the service and its limit: nothing that is its client's.
 #[cold]
 pub(super) fn is_decided(check: &mut Check, gate: &Gate, passage: &Passage) {
-    let (decision, is_open) = match passage {
-        Passage::Open(pass) => (pass.decision(), true),
-        Passage::Refused(decision, _) => (decision.as_ref(), false),
+    let decision = match passage {
+        Passage::Open(pass) => pass.decision(),
+        Passage::Refused(decision, _) => decision.as_ref(),
         // As hivemind-tower may come to say more.
         _ => return,
     };
-    if decision.is_none() && !is_open {
-        check.comes_to(Stage::FellBack);
-    }
-    let retry_after = match decision.and_then(|decision| decision.retry_after()) {
+    let retry_after = match decision.and_then(Decision::retry_after) {
         Some(RetryAfter::Seconds(seconds)) => Some(seconds.get()),
         _ => None,
     };
-    let is_limited = decision.is_some_and(|decision| !decision.is_allowed());
+    let is_limited = decision.map(|decision| !decision.is_allowed());
     check.is_decided(Decided {
         domain: Decided::domain(gate.service(), true),
         keys: Vec::new(),
         is_limited,
         hits: 1,
-        remaining: decision.map(|decision| decision.remaining()),
-        retry_after: retry_after.filter(|_| is_limited),
+        remaining: decision.map(Decision::remaining),
+        retry_after: retry_after.filter(|_| is_limited == Some(true)),
         kind: decision.map(|decision| decision.kind().name()),
     });
 }

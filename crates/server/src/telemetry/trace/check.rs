@@ -3,7 +3,7 @@
 
 use super::context::{self, Parent, SpanId, TRACEPARENT, TRACESTATE, TraceId, traceparent};
 use super::queue::Told;
-use super::span::{Kind, Span, Status, Value, number};
+use super::span::{Kind, Span, Status, Value};
 use super::tracer::{Keeper, OnLimit, Tracer, within};
 use hivemind_core::{Clock, SystemClock, Timestamp};
 use http::{HeaderMap, Method};
@@ -43,7 +43,8 @@ pub(crate) enum Stage {
 pub(crate) struct Decided {
     pub(crate) domain: Box<str>,
     pub(crate) keys: Vec<Box<str>>,
-    pub(crate) is_limited: bool,
+    /// None: nobody could decide it, or nothing is limited.
+    pub(crate) is_limited: Option<bool>,
     pub(crate) hits: u64,
     pub(crate) remaining: Option<u64>,
     /// In seconds.
@@ -216,7 +217,9 @@ impl Record {
             let ended = self.written.unwrap_or(self.ended);
             let mut span = within(of, "ratelimit.state.write", writes, ended);
             span.attributes.push(("hivemind.store", Value::Text(keeper.name().into())));
-            span.attributes.push(("hivemind.fallback", Value::Flag(self.fell_back)));
+            if self.fell_back {
+                span.attributes.push(("hivemind.fallback", Value::Flag(true)));
+            }
             if self.waits && keeper == Keeper::Mesh {
                 spans.push(within((self.trace, span.id), "ratelimit.mesh.ask", writes, ended));
             }
@@ -261,12 +264,13 @@ impl Record {
         if !decided.keys.is_empty() {
             all.push(("descriptor_keys", Value::List(decided.keys.clone())));
         }
-        all.push(("response_code", text(if decided.is_limited { "OVER_LIMIT" } else { "OK" })));
-        all.push(("hit_count", number(decided.hits)));
-        all.push(("hivemind.rate_limit.limited", Value::Flag(decided.is_limited)));
-        all.extend(decided.remaining.map(|left| ("hivemind.rate_limit.remaining", number(left))));
+        let code = decided.is_limited.map_or("UNKNOWN", |limited| if limited { "OVER_LIMIT" } else { "OK" });
+        all.push(("response_code", text(code)));
+        all.push(("hit_count", Value::count(decided.hits)));
+        all.extend(decided.is_limited.map(|limited| ("hivemind.rate_limit.limited", Value::Flag(limited))));
+        all.extend(decided.remaining.map(|left| ("hivemind.rate_limit.remaining", Value::count(left))));
         all.extend(decided.kind.map(|kind| ("hivemind.rate_limit.type", text(kind))));
-        all.extend(decided.retry_after.map(|after| ("hivemind.rate_limit.retry_after", number(after))));
+        all.extend(decided.retry_after.map(|after| ("hivemind.rate_limit.retry_after", Value::count(after))));
         all
     }
 
@@ -277,10 +281,10 @@ impl Record {
             Some(Answered::Http(500..)) => Status::Error("answered with an error"),
             // As the conventions have it: what the caller did wrong is no error of ours.
             Some(Answered::Grpc(2 | 4 | 12 | 13 | 14 | 15)) => Status::Error("answered with an error"),
-            Some(_) if on_limit == OnLimit::Ok && self.decided.as_ref().is_some_and(|of| of.is_limited) => {
-                Status::Ok
+            Some(_) => {
+                let is_limited = self.decided.as_ref().is_some_and(|of| of.is_limited == Some(true));
+                if is_limited && on_limit == OnLimit::Ok { Status::Ok } else { Status::Unset }
             }
-            Some(_) => Status::Unset,
         }
     }
 }

@@ -44,7 +44,9 @@ pub(crate) struct Span {
     pub(crate) status: Status,
 }
 
-/// A number as OpenTelemetry has it.
-pub(super) fn number(value: u64) -> Value {
-    Value::Number(i64::try_from(value).unwrap_or(i64::MAX))
+impl Value {
+    /// A number as OpenTelemetry has it, which knows no larger ones.
+    pub(crate) fn count(number: u64) -> Self {
+        Self::Number(i64::try_from(number).unwrap_or(i64::MAX))
+    }
 }
