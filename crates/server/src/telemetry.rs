@@ -3,6 +3,7 @@
 mod access_figures;
 mod exposition;
 mod mesh_figures;
+pub(crate) mod otlp;
 mod rule_stats;
 mod store_figures;
 pub(crate) mod trace;
