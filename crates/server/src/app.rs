@@ -9,6 +9,7 @@ mod gateway;
 mod listeners;
 mod pages;
 mod screen;
+mod traces;
 
 use crate::admin::{self, Admin, Guard};
 use crate::config::{Loaded, RuleTexts, Settings, demo_rules};
@@ -21,6 +22,8 @@ use crate::ruleset::Ruleset;
 use crate::secrets;
 use crate::service::{HeaderNames, Options, Service};
 use crate::storage::{self, Opened, Storage};
+use crate::telemetry::otlp;
+use crate::telemetry::trace::Exporting;
 use crate::telemetry::{Stats, exposition};
 use crate::tls::Certificates;
 use anyhow::Context;
@@ -37,6 +40,7 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use traces::Traced;
 
 /// How long it takes at most to close what is still open when the grace period is over.
 const CUT_WITHIN: Duration = Duration::from_secs(1);
@@ -75,8 +79,9 @@ pub(crate) async fn run(settings: &Settings, origin: Origin) -> anyhow::Result<(
     let doors = Doors::open(&settings.security)?;
     doors::warn_of_readers(origin.configuration.path.as_deref());
     let Opened { storage, mesh } = storage::open(settings, &health).await?;
+    let traced = Traced::begin(settings, &stats)?;
     let service = Service::new(Ruleset::default(), Arc::clone(&storage), seed, options(settings), stats);
-    let service = Arc::new(service);
+    let service = Arc::new(service.traced_by(traced.as_ref().map(|of| Arc::clone(&of.tracer))));
     let rules = load_first(settings, &service, &health)?;
     if let Some(mesh) = &mesh {
         service.with_rules(|rules| mesh.rules_are(rules));
@@ -87,8 +92,12 @@ pub(crate) async fn run(settings: &Settings, origin: Origin) -> anyhow::Result<(
     doors.warn_of_open_ones(&listeners);
     tokio::spawn(sweep(Arc::clone(&storage), limiting.sweep_interval));
     screen::show(&listeners, settings, mesh.as_deref());
+    let port = listeners.grpc.as_ref().and_then(|at| at.local_addr().ok()).map(|at| at.port());
+    let node = mesh.as_ref().map(|mesh| mesh.name());
+    let resource = Arc::new(otlp::resource(&settings.observability.otel.service, node, port));
+    let exporting = traced.map(|traced| traced.send(Arc::clone(&resource), mesh.as_ref()));
     let shared = Shared { service, storage, mesh, seed, doors, health, rules };
-    serve(settings, origin, listeners, shared, signals).await
+    serve(settings, origin, listeners, shared, (signals, exporting)).await
 }
 
 /// The signals that the service knows. From here on none of them ends the process by itself, SIGHUP
@@ -162,7 +171,7 @@ async fn serve(
     origin: Origin,
     listeners: Listeners,
     shared: Shared,
-    signals: Signals,
+    (signals, exporting): (Signals, Option<Exporting>),
 ) -> anyhow::Result<()> {
     let (stop, stopped) = watch::channel(false);
     let (close, closed) = watch::channel(false);
@@ -212,6 +221,7 @@ async fn serve(
     if let Some(mesh) = mesh {
         mesh.close().await;
     }
+    traces::end(exporting, ends.since(MonotonicClock.now())).await;
     Ok(())
 }
 
@@ -277,8 +287,7 @@ async fn start_gateway(
     }
     let limiting = front::gateway::limiter(settings, &shared.storage, all, shared.seed)?;
     let tracer = shared.service.tracer().cloned();
-    let mut running =
-        gateway::Running::start(settings, workers, listener, limiting, tracer, stopped).await?;
+    let mut running = gateway::Running::start(settings, workers, listener, limiting, tracer, stopped).await?;
     let (gateway, certificates) = (Arc::clone(&running.gateway), running.certificates.take());
     accepting.spawn(running.serve(stopped.clone()));
     Ok(Some(Followed { gateway, certificates }))

@@ -21,5 +21,5 @@ pub(crate) use settings::gateway;
 pub(crate) use settings::{
     Destination, LARGEST_CONFIGURATION, Loaded, LogFormat, LogLevel, Mesh, MeshFiles, NamedService,
     Observability, OtlpEndpoint, OtlpProtocol, RateLimiting, Redis, SECTIONS, Security, Settings,
-    SettingsText, Topology, environment, load_settings,
+    SettingsText, Topology, Tracing, environment, load_settings,
 };

@@ -77,7 +77,8 @@ impl Running {
         let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let tls = settings.front.tls.as_ref().map(certificates::load).transpose()?;
         let (tls, certificates) = tls.unzip();
-        let started = Gateway::start(settings, limiting, tls, tracer, workers.unwrap_or(cores), stopped).await;
+        let started =
+            Gateway::start(settings, limiting, tls, tracer, workers.unwrap_or(cores), stopped).await;
         let (gateway, workers, ended) = started.context("starting the gateway")?;
         let crowd = gateway.crowd(&settings.front);
         Ok(Self { gateway: Arc::new(gateway), certificates, workers, listener, crowd, ended })

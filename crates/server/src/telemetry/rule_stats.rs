@@ -2,6 +2,8 @@
 //! it, hits are counted under `other`, where they can be seen.
 
 use super::access_figures::AccessFigures;
+use super::otlp::ExportFigures;
+use super::trace::TraceFigures;
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -136,6 +138,8 @@ pub(crate) struct Stats {
     /// When the first certificate in force ends, in seconds of Unix time; 0 where there is none.
     pub(crate) certificate_expiry: AtomicU64,
     pub(crate) access: AccessFigures,
+    pub(crate) exports: ExportFigures,
+    pub(crate) traces: Arc<TraceFigures>,
     /// By bucket of [`BUCKETS_US`], and one for all that took longer.
     pub(super) response_times: [AtomicU64; BUCKETS_US.len() + 1],
     pub(super) response_time_us: AtomicU64,

@@ -3,6 +3,9 @@
 
 mod check;
 mod context;
+mod exporter;
+mod figures;
+mod otlp;
 mod queue;
 mod random;
 mod sampler;
@@ -12,5 +15,8 @@ mod tests;
 mod tracer;
 
 pub(crate) use check::{Check, Decided, Door, Stage};
-pub(crate) use span::{Kind, Span, Status, Value};
+pub(crate) use exporter::{Exporter, Exporting};
+pub(crate) use figures::TraceFigures;
+pub(crate) use queue::Outlet;
+pub(crate) use span::Value;
 pub(crate) use tracer::{Keeper, OnLimit, Tracer};

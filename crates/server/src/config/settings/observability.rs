@@ -5,7 +5,7 @@ use super::otel::{self, Otel};
 use super::reading::Section;
 
 /// What is told about it, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Observability {
     pub(crate) log_level: LogLevel,
     pub(crate) log_format: LogFormat,

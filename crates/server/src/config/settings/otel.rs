@@ -3,15 +3,26 @@
 use super::kind::{FLAG, Kind, RATIO, SPAN, WORD};
 use super::reading::Section;
 use crate::authority;
+use crate::telemetry::trace::OnLimit;
 use std::fmt;
 use std::time::Duration;
 
 /// What is sent by OTLP, and where to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Otel {
     pub(crate) service: NamedService,
     pub(crate) metrics: Option<Destination>,
     pub(crate) metrics_interval: Duration,
+    pub(crate) tracing: Option<Tracing>,
+}
+
+/// Which traces are sent, and where to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Tracing {
+    pub(crate) destination: Destination,
+    /// Of those that begin here, from 0 to 1.
+    pub(crate) sample_rate: f64,
+    pub(crate) on_limit: OnLimit,
 }
 
 /// Whom receivers take us for.
@@ -78,6 +89,7 @@ impl fmt::Display for OtlpEndpoint {
 /// With whether they send anything: Prometheus comes and fetches.
 const METRICS_EXPORTERS: &[(&str, bool)] = &[("otlp", true), ("prometheus", false), ("both", true)];
 const TRACE_EXPORTERS: &[(&str, bool)] = &[("otlp", true)];
+const ON_LIMIT: &[(&str, OnLimit)] = &[("unset", OnLimit::Unset), ("ok", OnLimit::Ok)];
 const PROTOCOLS: &[(&str, OtlpProtocol)] = &[("grpc", OtlpProtocol::Grpc), ("http", OtlpProtocol::Http)];
 const ENDPOINT: Kind<OtlpEndpoint> = Kind::text(
     "a URL of http or https, without a user and without a query",
@@ -90,16 +102,19 @@ const INTERVAL: Duration = Duration::from_secs(10);
 pub(super) fn read(mut section: Section<'_, '_>, older_tracing: Option<bool>) -> Otel {
     let metrics = destination(section.section("metrics"), METRICS_EXPORTERS, None);
     let metrics_interval = section.section("metrics").read("interval", &SPAN).unwrap_or(INTERVAL);
-    let tracing = destination(section.section("tracing"), TRACE_EXPORTERS, older_tracing);
-    section.section("tracing").read("sample_rate", &RATIO);
-    if tracing.is_some() {
-        section.not_yet("tracing", "sending traces is");
-    }
+    let tracing = tracing(section.section("tracing"), older_tracing);
     let mut resource = section.section("resource");
     let name = resource.read("service_name", &WORD).unwrap_or_else(|| "hivemind".to_owned());
     let version = resource.read("service_version", &WORD).filter(|version| version != "auto");
     let version = version.unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned());
-    Otel { service: NamedService { name, version }, metrics, metrics_interval }
+    Otel { service: NamedService { name, version }, metrics, metrics_interval, tracing }
+}
+
+fn tracing(mut section: Section<'_, '_>, older: Option<bool>) -> Option<Tracing> {
+    let sample_rate = section.read("sample_rate", &RATIO).unwrap_or(1.0);
+    let on_limit = section.choice("span_status_on_limit", ON_LIMIT).unwrap_or(OnLimit::Unset);
+    let destination = destination(section, TRACE_EXPORTERS, older)?;
+    Some(Tracing { destination, sample_rate, on_limit })
 }
 
 /// Where a signal goes to; nowhere where nothing is to be sent.

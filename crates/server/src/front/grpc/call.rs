@@ -27,8 +27,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tonic::{Code, Status};
 use tonic::service::Routes;
+use tonic::{Code, Status};
 use tower_service::Service;
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
@@ -145,7 +145,15 @@ impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for Calls<S>
         let (desk, activity) = (Rc::clone(&self.desk), Rc::clone(&self.activity));
         if request.headers().len() > MOST_HEADERS {
             let state = State::Refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
-            return Call { desk, activity, headers: HeaderMap::new(), known: None, waits: None, check: None, state };
+            return Call {
+                desk,
+                activity,
+                headers: HeaderMap::new(),
+                known: None,
+                waits: None,
+                check: None,
+                state,
+            };
         }
         let admitted = match &desk.keys {
             None => Ok(None),
@@ -156,7 +164,15 @@ impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for Calls<S>
             Err(why) => {
                 desk.service.0.stats().access.unauthenticated.fetch_add(1, Ordering::Relaxed);
                 let state = State::Unknown(why);
-                return Call { desk, activity, headers: HeaderMap::new(), known: None, waits: None, check: None, state };
+                return Call {
+                    desk,
+                    activity,
+                    headers: HeaderMap::new(),
+                    known: None,
+                    waits: None,
+                    check: None,
+                    state,
+                };
             }
         };
         if request.uri().path() != SHOULD_RATE_LIMIT {
@@ -166,7 +182,15 @@ impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for Calls<S>
             let mut tonic = self.desk.routes.clone();
             // Asked when it is polled first, where a panic ends the call and not the connection.
             let routed = Box::pin(async move { tonic.call(request).await });
-            return Call { desk, activity, headers, known, waits: None, check: None, state: State::Routed(routed) };
+            return Call {
+                desk,
+                activity,
+                headers,
+                known,
+                waits: None,
+                check: None,
+                state: State::Routed(routed),
+            };
         }
         let (parts, body) = request.into_parts();
         let (state, check) = match unacceptable(&parts.method, &parts.headers) {

@@ -133,7 +133,8 @@ pub(super) fn state(headers: &HeaderMap) -> Option<Box<str>> {
         joined.push_str(line);
     }
     let members = || joined.split(',').map(|member| member.trim_matches([' ', '\t']));
-    let sound = members().filter(|member| !member.is_empty()).count() <= MOST_MEMBERS && members().all(is_member);
+    let sound =
+        members().filter(|member| !member.is_empty()).count() <= MOST_MEMBERS && members().all(is_member);
     (sound && members().any(|member| !member.is_empty())).then(|| joined.into())
 }
 
@@ -145,7 +146,8 @@ fn is_member(text: &str) -> bool {
     let Some((name, value)) = text.split_once('=') else { return false };
     let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-*/@".contains(&byte);
     let is_value = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'=';
-    let begins_well = name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let begins_well =
+        name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     begins_well
         && name.len() <= LONGEST_NAME
         && value.len() <= LONGEST_NAME

@@ -2,8 +2,10 @@
 //! anybody, until the queue is half full: whoever empties it comes by itself.
 
 use super::check::Record;
+use super::figures::TraceFigures;
 use super::span::Span;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
@@ -22,30 +24,30 @@ pub(super) enum Told {
 pub(super) struct Queue {
     way: Sender<Told>,
     half_full: Notify,
-    dropped: AtomicU64,
+    figures: Arc<TraceFigures>,
 }
 
 /// The way out.
 #[derive(Debug)]
-pub(super) struct Outlet(Receiver<Told>);
+pub(crate) struct Outlet(Receiver<Told>);
 
 impl Queue {
-    pub(super) fn new() -> (Self, Outlet) {
+    pub(super) fn new(figures: Arc<TraceFigures>) -> (Self, Outlet) {
         let (way, out) = channel(MOST);
-        (Self { way, half_full: Notify::new(), dropped: AtomicU64::new(0) }, Outlet(out))
+        (Self { way, half_full: Notify::new(), figures }, Outlet(out))
     }
 
     pub(super) fn push(&self, told: Told) {
         if self.way.try_send(told).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.figures.queue_full.fetch_add(1, Ordering::Relaxed);
         } else if self.way.capacity() == MOST / 2 {
             self.half_full.notify_one();
         }
     }
 
-    /// What found no room so far.
-    pub(super) fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+    /// Counts what no receiver has taken.
+    pub(super) fn lost(&self, count: usize) {
+        self.figures.not_sent.fetch_add(count as u64, Ordering::Relaxed);
     }
 
     pub(super) async fn half_full(&self) {

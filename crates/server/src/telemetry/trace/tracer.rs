@@ -2,6 +2,7 @@
 
 use super::check::{Check, Door};
 use super::context::{Parent, SpanId, TraceId};
+use super::figures::TraceFigures;
 use super::queue::{Outlet, Queue, Told};
 use super::sampler::Sampler;
 use super::span::{Kind, Span, Status, Value};
@@ -36,8 +37,13 @@ pub(crate) struct Tracer {
 }
 
 impl Tracer {
-    pub(crate) fn new(rate: f64, keeper: Keeper, on_limit: OnLimit) -> (Arc<Self>, Outlet) {
-        let (queue, outlet) = Queue::new();
+    pub(crate) fn new(
+        rate: f64,
+        keeper: Keeper,
+        on_limit: OnLimit,
+        figures: Arc<TraceFigures>,
+    ) -> (Arc<Self>, Outlet) {
+        let (queue, outlet) = Queue::new(figures);
         (Arc::new(Self { sampler: Sampler::new(rate), queue, keeper, on_limit }), outlet)
     }
 
@@ -71,11 +77,6 @@ impl Tracer {
             status: Status::Unset,
         };
         self.queue.push(Told::Span(Box::new(span)));
-    }
-
-    /// What found no room so far, and was not told.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.queue.dropped()
     }
 }
 
