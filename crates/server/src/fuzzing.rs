@@ -218,5 +218,6 @@ pub(crate) fn options() -> Options {
             reset: header("Reset"),
         }),
         dynamic_metadata: true,
+        counts: true,
     }
 }

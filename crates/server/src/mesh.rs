@@ -9,5 +9,5 @@ mod own_name;
 mod peers;
 mod running;
 
-pub(crate) use figures::{BUCKETS_US, MeshFigures, PeerFigures};
+pub(crate) use figures::{BUCKETS_US, Latencies, MeshFigures, PeerFigures};
 pub(crate) use running::RunningMesh;

@@ -24,6 +24,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     Metrics,
+    #[expect(dead_code, reason = "traces are not sent yet")]
     Traces,
 }
 
