@@ -4,6 +4,7 @@ mod guard;
 mod json;
 mod reload;
 mod rlconfig;
+mod top;
 
 pub(crate) use guard::{Guard, guarded};
 #[cfg(test)]
@@ -16,7 +17,7 @@ use crate::mesh::RunningMesh;
 use crate::reload::Reloads;
 use crate::telemetry::trace::{Check, Door};
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
@@ -50,6 +51,7 @@ pub(crate) fn router(admin: Admin) -> Router {
         .route("/rlconfig", get(rlconfig))
         .route("/api/v1/reload", post(reload))
         .route("/api/v1/peers", get(peers))
+        .route("/api/v1/top", get(top))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(admin)
 }
@@ -134,6 +136,11 @@ async fn reload(State(admin): State<Admin>) -> Response {
 async fn peers(State(admin): State<Admin>) -> Response {
     let peers = admin.mesh.map_or_else(|| serde_json::json!({"peers": []}), |mesh| mesh.peers());
     ([(header::CONTENT_TYPE, "application/json")], peers.to_string() + "\n").into_response()
+}
+
+/// The keys that are refused most, or that spend most.
+async fn top(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
+    top::answer(&admin.service.0.stats().top, query.as_deref().unwrap_or_default())
 }
 
 async fn rlconfig(State(admin): State<Admin>) -> String {

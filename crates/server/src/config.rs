@@ -20,6 +20,6 @@ pub(crate) use rule_files::{LoadedRules, RuleTexts, demo_rules, load_rules, read
 pub(crate) use settings::gateway;
 pub(crate) use settings::{
     Destination, LARGEST_CONFIGURATION, Loaded, LogFormat, LogLevel, Mesh, MeshFiles, NamedService,
-    Observability, OtlpEndpoint, OtlpProtocol, RateLimiting, Redis, SECTIONS, Security, Settings,
-    SettingsText, Topology, Tracing, environment, load_settings,
+    Observability, OtlpProtocol, RateLimiting, Redis, SECTIONS, Security, Settings, SettingsText, Topology,
+    Tracing, environment, load_settings,
 };

@@ -10,5 +10,5 @@ mod peers;
 mod running;
 mod traced;
 
-pub(crate) use figures::{BUCKETS_US, MeshFigures, PeerFigures};
+pub(crate) use figures::{BUCKETS_US, Latencies, MeshFigures, PeerFigures};
 pub(crate) use running::RunningMesh;

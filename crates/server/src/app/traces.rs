@@ -1,17 +1,12 @@
-//! Traces: begun before the first request, sent until after the last.
+//! Traces: begun before the first request, and sent until after the last.
 
+use super::Shared;
 use crate::config::{Settings, Tracing};
-use crate::mesh::RunningMesh;
 use crate::telemetry::Stats;
 use crate::telemetry::otlp::{Sender, Signal};
-use crate::telemetry::trace::{Exporter, Exporting, Keeper, Outlet, Tracer};
+use crate::telemetry::trace::{Exporter, Keeper, Outlet, Tracer};
 use anyhow::Context;
-use opentelemetry_proto::tonic::resource::v1::Resource;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long the end waits for a receiver; what is left of the grace period, where that is less.
-const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Who follows requests, and where what it tells comes out.
 pub(super) struct Traced {
@@ -37,19 +32,12 @@ impl Traced {
         Ok(Some(Self { tracer, outlet, sender }))
     }
 
-    /// Sends from now on, as whom the receiver is told.
-    pub(super) fn send(self, resource: Arc<Resource>, mesh: Option<&Arc<RunningMesh>>) -> Exporting {
+    /// What sends them. Where there is a mesh, its rounds are followed from now on.
+    pub(super) fn exporter(self, shared: &Shared) -> Exporter {
         let Self { tracer, outlet, sender } = self;
-        if let Some(mesh) = mesh {
+        if let Some(mesh) = &shared.mesh {
             tokio::spawn(Arc::clone(mesh).keep_tracing(Arc::clone(&tracer)));
         }
-        Exporter::new(tracer, outlet, sender, resource).start()
-    }
-}
-
-/// Sends the last of them, within what is left of the grace period.
-pub(super) async fn end(exporting: Option<Exporting>, left: Duration) {
-    if let Some(exporting) = exporting {
-        exporting.end(left.min(LAST_WAIT)).await;
+        Exporter::new(tracer, outlet, sender, Arc::clone(&shared.resource))
     }
 }

@@ -12,7 +12,7 @@ mod tests;
 pub(crate) use request::Request as ReadRequest;
 
 use crate::access::Grant;
-use crate::service::{Asked, Service};
+use crate::service::{Answer, Asked, Service};
 use crate::storage::SharedStore;
 use crate::telemetry::trace::{Check, Door};
 use hivemind_core::store::Store;
@@ -81,7 +81,7 @@ impl<R: Store> RateLimitService<R> {
         let descriptors = self.descriptors(&request)?;
         let told = || request.told();
         let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &told, now };
-        Ok(self.0.decide_at_once(&asked, check, |answer| response::write(answer, out)))
+        Ok(self.0.decide_at_once(&asked, check, |answer| tell(answer, now, out)))
     }
 
     /// Appends the answer to a message, however long its decision takes, and counts it.
@@ -112,7 +112,7 @@ impl<R: Store> RateLimitService<R> {
         let descriptors = self.descriptors(request)?;
         let told = || request.told();
         let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &told, now };
-        self.0.decide(&asked, deadline, check, |answer| response::write(answer, out)).await;
+        self.0.decide(&asked, deadline, check, |answer| tell(answer, now, out)).await;
         Ok(())
     }
 
@@ -138,11 +138,22 @@ impl<R: Store> RateLimitService<R> {
         if self.0.has_rules() { Ok(descriptors) } else { Err(CallError::NoRules) }
     }
 
+    /// What has an answer is counted while it is told.
     fn count(&self, from: Timestamp, answered: &Result<(), CallError>) {
-        let stats = self.0.stats();
         if answered.is_err() {
+            let stats = self.0.stats();
             stats.service_errors.fetch_add(1, Ordering::Relaxed);
+            if self.0.counts() {
+                stats.series.errors.observe(SystemClock.now().since(from));
+            }
         }
-        stats.answered(SystemClock.now().since(from));
+    }
+}
+
+/// Appends an answer, and counts how long all of it took.
+fn tell(answer: &Answer<'_>, from: Timestamp, out: &mut Vec<u8>) {
+    response::write(answer, out);
+    if let Some(timings) = answer.timings() {
+        timings.observe(SystemClock.now().since(from));
     }
 }

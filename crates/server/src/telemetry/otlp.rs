@@ -7,10 +7,13 @@
 mod back_off;
 mod dialler;
 mod export_figures;
+mod metrics;
+mod metrics_exporter;
 mod reply;
 mod resource;
 mod sender;
 
-pub(crate) use export_figures::{ExportFigures, SignalFigures};
-pub(crate) use resource::{attribute, resource};
-pub(crate) use sender::{SendError, Sender, Signal};
+pub(crate) use export_figures::ExportFigures;
+pub(crate) use metrics_exporter::MetricsExporter;
+pub(crate) use resource::resource;
+pub(crate) use sender::{Sender, Signal};

@@ -15,7 +15,7 @@ mod tests;
 mod tracer;
 
 pub(crate) use check::{Check, Decided, Door, Stage};
-pub(crate) use exporter::{Exporter, Exporting};
+pub(crate) use exporter::Exporter;
 pub(crate) use figures::TraceFigures;
 pub(crate) use queue::Outlet;
 pub(crate) use span::Value;

@@ -14,6 +14,13 @@ pub(crate) struct Observability {
     pub(crate) otel: Otel,
 }
 
+impl Observability {
+    /// Whether anybody reads what is counted of requests: Prometheus, or a receiver of OTLP.
+    pub(crate) fn are_metrics_read(&self) -> bool {
+        self.prometheus_path.is_some() || self.otel.metrics.is_some()
+    }
+}
+
 /// The least that is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogLevel {

@@ -1,7 +1,8 @@
 //! What is counted of sending.
 
+use crate::telemetry::family::Family;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is counted of sending, by signal.
 #[derive(Debug, Default)]
@@ -17,4 +18,17 @@ pub(crate) struct SignalFigures {
     pub(crate) sent: AtomicU64,
     /// Those that it has not, for whatever reason.
     pub(crate) failed: AtomicU64,
+}
+
+impl ExportFigures {
+    pub(in crate::telemetry) fn families(&self) -> [Family; 2] {
+        let mut sent =
+            Family::counter("hivemind_otlp_exports_total", "Messages that a receiver of OTLP has taken.");
+        let mut failed = Family::counter("hivemind_otlp_failures_total", "Messages that it has not taken.");
+        for (signal, figures) in [("metrics", &self.metrics), ("traces", &self.traces)] {
+            sent = sent.with([("signal", signal)], figures.sent.load(Ordering::Relaxed));
+            failed = failed.with([("signal", signal)], figures.failed.load(Ordering::Relaxed));
+        }
+        [sent, failed]
+    }
 }

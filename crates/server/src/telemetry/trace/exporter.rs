@@ -10,8 +10,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -37,38 +36,18 @@ struct Batch {
     tries: u32,
 }
 
-/// An exporter that runs.
-pub(crate) struct Exporting {
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
-}
-
-impl Exporting {
-    /// Sends what is left, at most so long.
-    pub(crate) async fn end(self, most: Duration) {
-        let _ = self.stop.send(()); // Nobody hears it only if it has ended already.
-        if timeout(most, self.task).await.is_err() {
-            tracing::warn!("the last traces were not sent: their receiver does not answer");
-        }
-    }
-}
-
 impl Exporter {
     pub(crate) fn new(tracer: Arc<Tracer>, outlet: Outlet, sender: Sender, resource: Arc<Resource>) -> Self {
         Self { tracer, outlet, sender, resource, held: None }
     }
 
-    pub(crate) fn start(self) -> Exporting {
-        let (stop, stopped) = oneshot::channel();
-        Exporting { stop, task: tokio::spawn(self.run(stopped)) }
-    }
-
-    async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
+    /// Sends until it is told to stop, and then what is left.
+    pub(crate) async fn run(mut self, mut stopped: watch::Receiver<bool>) {
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let is_over = tokio::select! { biased;
-                _ = &mut stopped => true,
+                _ = stopped.wait_for(|stopped| *stopped) => true,
                 () = self.tracer.queue.half_full() => false,
                 _ = ticks.tick() => false,
             };
@@ -77,7 +56,7 @@ impl Exporter {
                 return;
             }
             let pause = self.sender.pause();
-            if !pause.is_zero() && timeout(pause, &mut stopped).await.is_ok() {
+            if !pause.is_zero() && timeout(pause, stopped.wait_for(|stopped| *stopped)).await.is_ok() {
                 // Once more, in case it is back.
                 return self.empty().await;
             }
