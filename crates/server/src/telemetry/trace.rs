@@ -8,6 +8,7 @@ mod figures;
 mod otlp;
 mod queue;
 mod random;
+mod record;
 mod sampler;
 mod span;
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::telemetry::trace::{Check, Door};
 use bytes::{Bytes, BytesMut};
 use hivemind_core::Timestamp;
 use hivemind_core::store::Store;
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -142,19 +143,10 @@ impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for Calls<S>
 
     fn call(&self, request: Request<Incoming>) -> Call<S> {
         self.activity.call_begun();
-        let (desk, activity) = (Rc::clone(&self.desk), Rc::clone(&self.activity));
         if request.headers().len() > MOST_HEADERS {
-            let state = State::Refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
-            return Call {
-                desk,
-                activity,
-                headers: HeaderMap::new(),
-                known: None,
-                waits: None,
-                check: None,
-                state,
-            };
+            return self.begin(State::Refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
         }
+        let desk = &self.desk;
         let admitted = match &desk.keys {
             None => Ok(None),
             Some(keys) => self.gate.admit(keys, request.uri().path(), request.headers()),
@@ -163,45 +155,33 @@ impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for Calls<S>
             Ok(known) => known,
             Err(why) => {
                 desk.service.0.stats().access.unauthenticated.fetch_add(1, Ordering::Relaxed);
-                let state = State::Unknown(why);
-                return Call {
-                    desk,
-                    activity,
-                    headers: HeaderMap::new(),
-                    known: None,
-                    waits: None,
-                    check: None,
-                    state,
-                };
+                return self.begin(State::Unknown(why));
             }
         };
         if request.uri().path() != SHOULD_RATE_LIMIT {
             // Tonic has the others.
             let granted = request.headers().get(deadline::HEADER).cloned();
             let headers = granted.map(|value| (deadline::HEADER, value)).into_iter().collect();
-            let mut tonic = self.desk.routes.clone();
+            let mut tonic = desk.routes.clone();
             // Asked when it is polled first, where a panic ends the call and not the connection.
             let routed = Box::pin(async move { tonic.call(request).await });
-            return Call {
-                desk,
-                activity,
-                headers,
-                known,
-                waits: None,
-                check: None,
-                state: State::Routed(routed),
-            };
+            return Call { headers, known, ..self.begin(State::Routed(routed)) };
         }
-        let (parts, body) = request.into_parts();
-        let (state, check) = match unacceptable(&parts.method, &parts.headers) {
-            Some(code) => (State::Refused(code), None),
-            // Followed from here: of a call that waits, the headers are not kept.
-            None => {
-                let check = desk.service.follow(&parts.headers, Door::Grpc);
-                (State::Reading { body, message: Message::default() }, check)
-            }
-        };
-        Call { desk, activity, headers: parts.headers, known, waits: None, check, state }
+        let (Parts { method, headers, .. }, body) = request.into_parts();
+        if let Some(code) = unacceptable(&method, &headers) {
+            return Call { headers, known, ..self.begin(State::Refused(code)) };
+        }
+        // Followed from here: of a call that waits, the headers are not kept.
+        let check = desk.service.follow(&headers, Door::Grpc);
+        Call { headers, known, check, ..self.begin(State::Reading { body, message: Message::default() }) }
+    }
+}
+
+impl<S> Calls<S> {
+    /// A call of which nothing is known but this.
+    fn begin(&self, state: State) -> Call<S> {
+        let (desk, activity) = (Rc::clone(&self.desk), Rc::clone(&self.activity));
+        Call { desk, activity, headers: HeaderMap::new(), known: None, waits: None, check: None, state }
     }
 }
 

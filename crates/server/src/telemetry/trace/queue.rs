@@ -1,8 +1,8 @@
 //! What is on its way out. A decision never waits for it: what finds no room is dropped and counted. Nor does it wake
 //! anybody, until the queue is half full: whoever empties it comes by itself.
 
-use super::check::Record;
 use super::figures::TraceFigures;
+use super::record::Record;
 use super::span::Span;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
