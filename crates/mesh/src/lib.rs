@@ -69,5 +69,5 @@ pub use member::{Generation, Member};
 pub use node::{Decided, Lane, Node, Output, PeerClock, Standing, Ticket};
 pub use options::{Consistency, MeshOptions, OnUnreachable};
 pub use owner::{NodeId, UnusableName};
-pub use store::{Carrier, MeshStore};
+pub use store::{Carrier, MeshStore, Sent};
 pub use view::{View, ViewId};

@@ -19,6 +19,7 @@ mod news;
 mod peer;
 mod quic;
 mod roster;
+mod round;
 mod session;
 mod settings;
 mod srv;
@@ -30,6 +31,7 @@ pub use link::Transport;
 pub use mesh::{Mesh, PeerStore};
 pub use peer::{Peer, PeerState};
 pub use quic::EndpointError;
+pub use round::{Round, Rounds};
 pub use settings::{Discovery, MeshSettings, StartError};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -4,6 +4,7 @@ mod guard;
 mod json;
 mod reload;
 mod rlconfig;
+mod top;
 
 pub(crate) use guard::{Guard, guarded};
 #[cfg(test)]
@@ -14,9 +15,10 @@ use crate::front::rls::{CallError, RateLimitService};
 use crate::health::Health;
 use crate::mesh::RunningMesh;
 use crate::reload::Reloads;
+use crate::telemetry::trace::{Check, Door};
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::extract::{DefaultBodyLimit, RawQuery, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router};
@@ -49,6 +51,7 @@ pub(crate) fn router(admin: Admin) -> Router {
         .route("/rlconfig", get(rlconfig))
         .route("/api/v1/reload", post(reload))
         .route("/api/v1/peers", get(peers))
+        .route("/api/v1/top", get(top))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(admin)
 }
@@ -72,8 +75,25 @@ async fn healthcheck(State(admin): State<Admin>, Extension(visitor): Extension<V
 }
 
 /// The reference's twin of the call: 200, 429, or 400 for whatever cannot be decided.
-async fn json(State(admin): State<Admin>, Extension(visitor): Extension<Visitor>, body: Bytes) -> Response {
-    match answer_json(&admin.service, visitor.grant.as_deref(), &body).await {
+async fn json(
+    State(admin): State<Admin>,
+    Extension(visitor): Extension<Visitor>,
+    method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let mut check = admin.service.follow(&headers, Door::Json);
+    let grant = visitor.grant.as_deref();
+    let response = respond(answer_json(&admin.service, grant, &body, check.as_mut()).await);
+    if let Some(check) = &mut check {
+        check.asks_by(&method);
+        check.is_answered_with(response.status());
+    }
+    response
+}
+
+fn respond(answered: Result<(bool, String), String>) -> Response {
+    match answered {
         Ok((over, text)) => {
             let code = if over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
             (code, [(header::CONTENT_TYPE, "application/json")], text).into_response()
@@ -90,10 +110,11 @@ pub(crate) async fn answer_json(
     service: &RateLimitService,
     grant: Option<&Grant>,
     body: &[u8],
+    check: Option<&mut Check>,
 ) -> Result<(bool, String), String> {
     let mut answer = Vec::new();
     let deadline = SystemClock.now().saturating_add(ANSWERED_WITHIN);
-    let answered = service.answer(&json::request(body)?, grant, Some(deadline), &mut answer).await;
+    let answered = service.answer(&json::request(body)?, grant, Some(deadline), check, &mut answer).await;
     answered.map_err(|error| error.to_string())?;
     json::response(&answer)
 }
@@ -115,6 +136,11 @@ async fn reload(State(admin): State<Admin>) -> Response {
 async fn peers(State(admin): State<Admin>) -> Response {
     let peers = admin.mesh.map_or_else(|| serde_json::json!({"peers": []}), |mesh| mesh.peers());
     ([(header::CONTENT_TYPE, "application/json")], peers.to_string() + "\n").into_response()
+}
+
+/// The keys that are refused most, or that spend most.
+async fn top(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
+    top::answer(&admin.service.0.stats().top, query.as_deref().unwrap_or_default())
 }
 
 async fn rlconfig(State(admin): State<Admin>) -> String {

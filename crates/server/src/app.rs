@@ -9,6 +9,8 @@ mod gateway;
 mod listeners;
 mod pages;
 mod screen;
+mod telemetry;
+mod traces;
 
 use crate::admin::{self, Admin, Guard};
 use crate::config::{Loaded, RuleTexts, Settings, demo_rules};
@@ -21,22 +23,24 @@ use crate::ruleset::Ruleset;
 use crate::secrets;
 use crate::service::{HeaderNames, Options, Service};
 use crate::storage::{self, Opened, Storage};
-use crate::telemetry::{Stats, exposition};
+use crate::telemetry::Stats;
+use crate::telemetry::otlp;
 use crate::tls::Certificates;
 use anyhow::Context;
-use axum::http::header;
-use axum::routing::get;
 use bounded::Bounded;
 use doors::Doors;
 use hivemind_core::store::KeySeed;
 use hivemind_core::{Clock, MonotonicClock, SystemClock};
 use listeners::{Listeners, Tcp};
+use opentelemetry_proto::tonic::resource::v1::Resource;
 use std::sync::Arc;
 use std::time::Duration;
+use telemetry::Exports;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use traces::Traced;
 
 /// How long it takes at most to close what is still open when the grace period is over.
 const CUT_WITHIN: Duration = Duration::from_secs(1);
@@ -50,8 +54,11 @@ pub(crate) struct Origin {
 /// What all that runs has in common.
 struct Shared {
     service: Arc<Service>,
+    stats: Arc<Stats>,
     storage: Arc<Storage>,
     mesh: Option<Arc<RunningMesh>>,
+    /// Whom receivers of telemetry take this process for.
+    resource: Arc<Resource>,
     seed: KeySeed,
     doors: Doors,
     health: Arc<Health>,
@@ -63,7 +70,7 @@ struct Shared {
 pub(crate) async fn run(settings: &Settings, origin: Origin) -> anyhow::Result<()> {
     // Before anything else: a signal that comes during the start, or right after the screen, is heeded too.
     let signals = Signals::listen().context("listening for signals")?;
-    let stats = Arc::new(Stats::default());
+    let stats = Arc::new(Stats::new(SystemClock.now()));
     let health = Arc::new(Health::default());
     let limiting = &settings.rate_limiting;
     let seed = match (&settings.security.key_seed_file, &settings.mesh) {
@@ -75,8 +82,10 @@ pub(crate) async fn run(settings: &Settings, origin: Origin) -> anyhow::Result<(
     let doors = Doors::open(&settings.security)?;
     doors::warn_of_readers(origin.configuration.path.as_deref());
     let Opened { storage, mesh } = storage::open(settings, &health).await?;
-    let service = Service::new(Ruleset::default(), Arc::clone(&storage), seed, options(settings), stats);
-    let service = Arc::new(service);
+    let traced = Traced::begin(settings, &stats)?;
+    let (kept_in, counted_in) = (Arc::clone(&storage), Arc::clone(&stats));
+    let service = Service::new(Ruleset::default(), kept_in, seed, options(settings), counted_in);
+    let service = Arc::new(service.traced_by(traced.as_ref().map(|of| Arc::clone(&of.tracer))));
     let rules = load_first(settings, &service, &health)?;
     if let Some(mesh) = &mesh {
         service.with_rules(|rules| mesh.rules_are(rules));
@@ -87,8 +96,12 @@ pub(crate) async fn run(settings: &Settings, origin: Origin) -> anyhow::Result<(
     doors.warn_of_open_ones(&listeners);
     tokio::spawn(sweep(Arc::clone(&storage), limiting.sweep_interval));
     screen::show(&listeners, settings, mesh.as_deref());
-    let shared = Shared { service, storage, mesh, seed, doors, health, rules };
-    serve(settings, origin, listeners, shared, signals).await
+    let port = listeners.grpc.as_ref().and_then(|grpc| grpc.local_addr().ok()).map(|at| at.port());
+    let node = mesh.as_ref().map(|mesh| mesh.name());
+    let resource = Arc::new(otlp::resource(&settings.observability.otel.service, node, port));
+    let shared = Shared { service, stats, storage, mesh, resource, seed, doors, health, rules };
+    let exports = Exports::start(settings, &shared, traced)?;
+    serve(settings, origin, listeners, shared, (signals, exports)).await
 }
 
 /// The signals that the service knows. From here on none of them ends the process by itself, SIGHUP
@@ -128,6 +141,7 @@ fn options(settings: &Settings) -> Options {
         near_limit_ratio,
         response_headers: names,
         dynamic_metadata: limiting.dynamic_metadata,
+        counts: settings.observability.are_metrics_read(),
     }
 }
 
@@ -162,7 +176,7 @@ async fn serve(
     origin: Origin,
     listeners: Listeners,
     shared: Shared,
-    signals: Signals,
+    (signals, exports): (Signals, Exports),
 ) -> anyhow::Result<()> {
     let (stop, stopped) = watch::channel(false);
     let (close, closed) = watch::channel(false);
@@ -209,6 +223,9 @@ async fn serve(
         let _ = tokio::time::timeout(CUT_WITHIN, cut).await;
         gateway.flush().await;
     }
+    if !settings.server.shutdown_grace.is_zero() {
+        exports.flush(ends.since(MonotonicClock.now()).max(CUT_WITHIN)).await;
+    }
     if let Some(mesh) = mesh {
         mesh.close().await;
     }
@@ -235,7 +252,8 @@ fn serve_pages(
     closed: &watch::Receiver<bool>,
     pages: &mut JoinSet<()>,
 ) -> anyhow::Result<()> {
-    let Shared { service, storage, mesh, doors, .. } = shared;
+    let metrics = telemetry::page(settings, &shared);
+    let Shared { service, doors, .. } = shared;
     let guarded = |is_private| {
         let (access, service) = (doors.access.clone(), Arc::clone(&service));
         admin::guarded(admin.clone(), Guard { access, is_private, service })
@@ -248,8 +266,7 @@ fn serve_pages(
         pages.spawn(pages::serve(socket, None, guarded(true), closed.clone()));
     }
     if let Some(socket) = metrics_tcp {
-        let page = metrics(settings, service, storage, mesh);
-        pages.spawn(pages::serve(socket, doors.metrics, page, closed.clone()));
+        pages.spawn(pages::serve(socket, doors.metrics, metrics, closed.clone()));
     }
     Ok(())
 }
@@ -276,26 +293,11 @@ async fn start_gateway(
         accepting.spawn(gateway::redirect(redirect, https_port, stopped.clone()));
     }
     let limiting = front::gateway::limiter(settings, &shared.storage, all, shared.seed)?;
-    let mut running = gateway::Running::start(settings, workers, listener, limiting, stopped).await?;
+    let tracer = shared.service.tracer().cloned();
+    let mut running = gateway::Running::start(settings, workers, listener, limiting, tracer, stopped).await?;
     let (gateway, certificates) = (Arc::clone(&running.gateway), running.certificates.take());
     accepting.spawn(running.serve(stopped.clone()));
     Ok(Some(Followed { gateway, certificates }))
-}
-
-fn metrics(
-    settings: &Settings,
-    service: Arc<Service>,
-    storage: Arc<Storage>,
-    mesh: Option<Arc<RunningMesh>>,
-) -> axum::Router {
-    let Some(path) = &settings.observability.prometheus_path else { return axum::Router::new() };
-    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    let page = async move || {
-        let occupancy = storage.memory().occupancy();
-        let of_mesh = mesh.as_ref().map(|mesh| mesh.figures()).unwrap_or_default();
-        (kind, exposition(service.stats(), occupancy, &storage::figures(&storage), &of_mesh))
-    };
-    axum::Router::new().route(path.as_str(), get(page))
 }
 
 async fn until(mut stopped: watch::Receiver<bool>) {

@@ -19,6 +19,7 @@ pub(crate) use rule_files::{LoadedRules, RuleTexts, demo_rules, load_rules, read
 /// The gateway's settings.
 pub(crate) use settings::gateway;
 pub(crate) use settings::{
-    LARGEST_CONFIGURATION, Loaded, LogFormat, LogLevel, Mesh, MeshFiles, Observability, RateLimiting, Redis,
-    SECTIONS, Security, Settings, SettingsText, Topology, environment, load_settings,
+    Destination, LARGEST_CONFIGURATION, Loaded, LogFormat, LogLevel, Mesh, MeshFiles, NamedService,
+    Observability, OtlpProtocol, RateLimiting, Redis, SECTIONS, Security, Settings, SettingsText, Topology,
+    Tracing, environment, load_settings,
 };

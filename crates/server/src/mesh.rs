@@ -8,6 +8,7 @@ pub(crate) mod name;
 mod own_name;
 mod peers;
 mod running;
+mod traced;
 
-pub(crate) use figures::{BUCKETS_US, MeshFigures, PeerFigures};
+pub(crate) use figures::{BUCKETS_US, Latencies, MeshFigures, PeerFigures};
 pub(crate) use running::RunningMesh;

@@ -9,6 +9,7 @@ use super::links::Links;
 use super::lock;
 use super::lookout::Lookout;
 use super::roster::Roster;
+use super::round::{Rounds, next};
 use crate::options::MeshOptions;
 use crate::owner::NodeId;
 use crate::store::MeshStore;
@@ -44,6 +45,7 @@ pub(super) struct Host {
     pub(super) store: Arc<MeshStore<Arc<Links>>>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) door: Door,
+    pub(super) rounds: Mutex<Rounds>,
 }
 
 impl std::fmt::Debug for Host {
@@ -71,7 +73,12 @@ impl Host {
         let mut ticks = every(TICK);
         loop {
             ticks.tick().await;
-            self.store.on_tick(self.clock.now());
+            let began = self.clock.now();
+            let sent = self.store.on_tick(began);
+            if sent.peers > 0 {
+                let mut rounds = lock(&self.rounds);
+                rounds.sync = next(rounds.sync, (began, self.clock.now()), (sent.peers, sent.bytes));
+            }
         }
     }
 
@@ -100,9 +107,13 @@ impl Host {
                 let news = roster.write_news(now);
                 (links, if turn.is_multiple_of(WHOLE_ROSTER) { Some(roster.write(now)) } else { news })
             };
-            for (link, told) in links.iter().zip(told.iter().cycle()) {
-                link.send_roster(told);
+            let Some(told) = told else { continue };
+            for link in &links {
+                link.send_roster(&told);
             }
+            let mut rounds = lock(&self.rounds);
+            let sent = (links.len(), links.len() * told.len());
+            rounds.gossip = next(rounds.gossip, (now, self.clock.now()), sent);
         }
     }
 }

@@ -10,6 +10,7 @@ use super::lookout::Lookout;
 use super::peer::Peer;
 use super::quic;
 use super::roster::Roster;
+use super::round::Rounds;
 use super::settings::{MeshSettings, StartError};
 use crate::node::{Node, Standing};
 use crate::store::MeshStore;
@@ -73,6 +74,7 @@ impl Mesh {
             name,
             clock,
             door: Door::default(),
+            rounds: Mutex::default(),
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(Arc::clone(&host).tick());
@@ -129,6 +131,12 @@ impl Mesh {
     #[must_use]
     pub fn contacts(&self) -> Vec<Peer> {
         self.host.peers()
+    }
+
+    /// The last rounds in which peers were told anything.
+    #[must_use]
+    pub fn rounds(&self) -> Rounds {
+        *lock(&self.host.rounds)
     }
 
     /// Callers that were refused: without a certificate, with one of another CA, of another mesh, too slow, or too many.

@@ -9,6 +9,7 @@ mod kind;
 mod leaves;
 mod mesh;
 mod observability;
+mod otel;
 mod places;
 mod rate_limiting;
 mod reading;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 
 pub(crate) use mesh::{Mesh, MeshFiles};
 pub(crate) use observability::{LogFormat, LogLevel, Observability};
+pub(crate) use otel::{Destination, NamedService, OtlpProtocol, Tracing};
 pub(crate) use rate_limiting::RateLimiting;
 pub(crate) use security::Security;
 pub(crate) use server::Server;

@@ -8,7 +8,7 @@ use crate::config::{Mesh as MeshConfiguration, MeshFiles, RateLimiting};
 use crate::health::Health;
 use anyhow::Context;
 use hivemind_core::{Clock, Rules, SystemClock};
-use hivemind_mesh::net::{Discovery, Mesh, MeshSettings, Peer, PeerState, PeerStore, TlsFiles};
+use hivemind_mesh::net::{Discovery, Mesh, MeshSettings, Peer, PeerState, PeerStore, Rounds, TlsFiles};
 use hivemind_mesh::{CouncilOptions, MeshOptions, NodeId, Standing};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -136,6 +136,11 @@ impl RunningMesh {
     /// Every peer, as the API shows it.
     pub(crate) fn peers(&self) -> serde_json::Value {
         peers::shown(&self.mesh.peers())
+    }
+
+    /// The last rounds in which it told its peers anything.
+    pub(super) fn rounds(&self) -> Rounds {
+        self.mesh.rounds()
     }
 
     /// What is counted.

@@ -5,6 +5,7 @@ mod errors;
 mod gateway;
 mod gateway_errors;
 mod mesh;
+mod otel;
 mod page;
 mod properties;
 mod storage;
@@ -118,7 +119,9 @@ fn without_a_file_everything_is_as_the_architecture_says() {
     assert_eq!(security.key_seed_file, None);
     assert_eq!(observability.log_level, LogLevel::Info);
     assert_eq!(observability.log_format, LogFormat::Auto);
+    assert!(observability.are_metrics_read());
     assert_eq!(observability.prometheus_path.unwrap().as_str(), "/metrics");
+    assert_eq!(observability.otel.metrics, None);
 }
 
 #[test]
@@ -127,6 +130,9 @@ fn the_sample_of_the_seed_loads_and_each_older_key_is_named_once() {
     let mut expected = defaults();
     expected.rate_limiting.config_path = Some("/etc/ratelimit/config.yaml".into());
     expected.rate_limiting.max_keys = 10_000.try_into().unwrap();
+    expected.observability.otel.metrics = loaded.settings.observability.otel.metrics.clone();
+    let metrics = expected.observability.otel.metrics.as_ref().unwrap();
+    assert_eq!(metrics.endpoint.to_string(), "http://otel-collector:4317");
     assert_eq!(loaded.settings, expected);
     let warned = [
         ("seed:5:1", "`mesh` has no effect unless `storage.kind` is `mesh`"),
@@ -135,7 +141,7 @@ fn the_sample_of_the_seed_loads_and_each_older_key_is_named_once() {
         ("seed:17:3", "`rate_limiting.local_cache_size` is now `rate_limiting.max_keys`"),
         ("seed:20:3", "`observability.metrics_enabled` is now `observability.prometheus.enabled`"),
         ("seed:21:3", "`observability.tracing_enabled` is now `observability.otel.tracing.enabled`"),
-        ("seed:24:3", "exporting to OpenTelemetry is not there yet in this version"),
+        ("seed:31:5", "sending traces is not there yet in this version"),
         ("seed:43:5", "`observability.prometheus.port` is now `server.metrics_port`"),
     ];
     let warnings = warnings(&loaded);
@@ -233,10 +239,9 @@ fn an_empty_file_and_empty_sections_are_the_defaults() {
 
 #[test]
 fn what_is_not_there_yet_and_does_no_harm_is_one_warning_and_changes_nothing() {
-    let otel =
-        "observability: {otel: {metrics: {exporter: both, endpoint: 'http://c:4317', protocol: http}}}";
+    let traces = "observability: {otel: {tracing: {endpoint: 'http://c:4317', protocol: http}}}";
     let decisions = "observability: {log_decisions: true}";
-    for text in [otel, decisions] {
+    for text in [traces, decisions] {
         let loaded = yaml(text).unwrap();
         assert_eq!(loaded.settings, defaults(), "{text}");
         let warnings = warnings(&loaded);
@@ -245,9 +250,8 @@ fn what_is_not_there_yet_and_does_no_harm_is_one_warning_and_changes_nothing() {
     }
     // Nothing of it is asked for, so nothing is missing.
     for text in [
-        "observability: {otel: {metrics: {enabled: true}, resource: {service_name: a}}}",
-        "observability: {otel: {metrics: {enabled: false, endpoint: 'http://c:4317'}}}",
-        "observability: {otel: {metrics: {exporter: prometheus, endpoint: 'http://c:4317'}}, log_decisions: no}",
+        "observability: {otel: {tracing: {enabled: false, endpoint: 'http://c:4317'}}}",
+        "observability: {log_decisions: no}",
         "storage: {kind: memory}",
     ] {
         assert!(yaml(text).unwrap().warnings.is_empty(), "{text}");

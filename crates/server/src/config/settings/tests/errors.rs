@@ -96,6 +96,12 @@ const IN_YAML: &[Case] = &[
     ("observability: {prometheus: {path: metrics}}", "1:36", "is a path from `/` on", "path: /metrics"),
     ("observability: {otel: {tracing: {exporter: both}}}", "1:44", "cannot be `both`", "one of: otlp"),
     ("observability: {otel: {tracing: {sample_rate: 2}}}", "1:47", "is a number from 0 to 1", "0.8"),
+    (
+        "observability: {otel: {tracing: {span_status_on_limit: error}}}",
+        "1:56",
+        "cannot be `error`",
+        "one of: unset, ok",
+    ),
     ("observability: {otel: {metrics: {endpoint: c:4317}}}", "1:44", "is a URL of http or https", "http://"),
     ("mesh: {bind: 7946}", "1:14", "`mesh.bind` is an IP address and a port", "bind: 192.0.2.1:7946"),
     ("mesh: {bootstrap_peers: [a]}", "1:26", "`mesh.bootstrap_peers` is a host and a port", "peer1"),
