@@ -2,6 +2,7 @@
 
 mod guard;
 mod json;
+mod log;
 mod reload;
 mod rlconfig;
 
@@ -12,6 +13,7 @@ pub(crate) use json::request as request_of_json;
 use crate::access::Grant;
 use crate::front::rls::{CallError, RateLimitService};
 use crate::health::Health;
+use crate::logging::RunningLog;
 use crate::mesh::RunningMesh;
 use crate::reload::Reloads;
 use axum::body::Bytes;
@@ -37,6 +39,7 @@ pub(crate) struct Admin {
     pub(crate) reloads: Reloads,
     /// None: limits are not shared by a mesh.
     pub(crate) mesh: Option<Arc<RunningMesh>>,
+    pub(crate) log: Arc<RunningLog>,
 }
 
 /// Everything that the admin port serves.
@@ -49,6 +52,7 @@ pub(crate) fn router(admin: Admin) -> Router {
         .route("/rlconfig", get(rlconfig))
         .route("/api/v1/reload", post(reload))
         .route("/api/v1/peers", get(peers))
+        .route("/api/v1/log", get(log).put(change_log))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(admin)
 }
@@ -115,6 +119,21 @@ async fn reload(State(admin): State<Admin>) -> Response {
 async fn peers(State(admin): State<Admin>) -> Response {
     let peers = admin.mesh.map_or_else(|| serde_json::json!({"peers": []}), |mesh| mesh.peers());
     ([(header::CONTENT_TYPE, "application/json")], peers.to_string() + "\n").into_response()
+}
+
+/// How loud the log is, and which decisions it tells.
+async fn log(State(admin): State<Admin>) -> Response {
+    log::shown(&admin.log)
+}
+
+async fn change_log(State(admin): State<Admin>, body: Bytes) -> Response {
+    match log::change(&body) {
+        Ok(change) => {
+            admin.log.change(change);
+            log::shown(&admin.log)
+        }
+        Err(detail) => log::refused(&detail),
+    }
 }
 
 async fn rlconfig(State(admin): State<Admin>) -> String {

@@ -19,6 +19,7 @@ pub(crate) use rule_files::{LoadedRules, RuleTexts, demo_rules, load_rules, read
 /// The gateway's settings.
 pub(crate) use settings::gateway;
 pub(crate) use settings::{
-    LARGEST_CONFIGURATION, Loaded, LogFormat, LogLevel, Mesh, MeshFiles, Observability, RateLimiting, Redis,
-    SECTIONS, Security, Settings, SettingsText, Topology, environment, load_settings,
+    DecisionLines, LARGEST_CONFIGURATION, Leaves, Loaded, Log, LogFormat, LogLevel, LogLevels, Mesh,
+    MeshFiles, RateLimiting, Redis, SECTIONS, Security, Settings, SettingsText, Told, Topology, environment,
+    load_settings, module_name,
 };

@@ -7,6 +7,7 @@ mod in_force;
 
 pub(crate) use answer::{Answer, Code, CurrentLimit, Grant, Status};
 
+use crate::logging::DecisionLog;
 use crate::ruleset::{Extras, Ruleset};
 use crate::storage::{SharedStore, Storage};
 use crate::telemetry::{Charged, RuleCounters, StatName, Stats};
@@ -66,6 +67,7 @@ pub(crate) struct Service<R = SharedStore> {
     clock: SystemClock,
     options: Options,
     stats: Arc<Stats>,
+    decisions: Arc<DecisionLog>,
 }
 
 impl<R> Service<R> {
@@ -77,7 +79,13 @@ impl<R> Service<R> {
         stats: Arc<Stats>,
     ) -> Self {
         let in_force = ArcSwap::from_pointee(InForce { loaded: false, ..InForce::new(ruleset, &stats) });
-        Self { in_force, storage, seed, clock: SystemClock, options, stats }
+        let decisions = Arc::default();
+        Self { in_force, storage, seed, clock: SystemClock, options, stats, decisions }
+    }
+
+    /// The same, with its decisions told there.
+    pub(crate) fn with_log(self, decisions: Arc<DecisionLog>) -> Self {
+        Self { decisions, ..self }
     }
 
     pub(crate) fn stats(&self) -> &Stats {
@@ -227,6 +235,7 @@ impl<R: Store> Service<R> {
         if self.options.dynamic_metadata {
             answer.add_dynamic_metadata((asked.told)());
         }
+        self.decisions.tell(asked, &answer);
         answer
     }
 

@@ -83,7 +83,7 @@ impl Gateway {
     /// Starts its threads. Connections come to them by the workers that this gives back.
     pub(crate) async fn start(
         settings: &settings::Gateway,
-        Limiting { limiter, refusals }: Limiting,
+        Limiting { limiter, refusals, decisions }: Limiting,
         tls: Option<TlsAcceptor>,
         count: NonZeroUsize,
         stopped: &watch::Receiver<bool>,
@@ -99,6 +99,7 @@ impl Gateway {
         let shared = Arc::new(Shared {
             table: ArcSwap::from_pointee(table),
             log,
+            decisions,
             clients,
             max_headers: front.max_headers,
         });

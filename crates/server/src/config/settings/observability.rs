@@ -1,47 +1,17 @@
 //! `observability`: what is told about it, and where.
 
 use super::kind::{FLAG, HTTP_PATH, HttpPath, PORT, RATIO, SPAN, URL, WORD};
+use super::log::{self, Log};
 use super::reading::Section;
 
 /// What is told about it, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Observability {
-    pub(crate) log_level: LogLevel,
-    pub(crate) log_format: LogFormat,
+    pub(crate) log: Log,
     /// Where Prometheus finds the metrics; none: nowhere.
     pub(crate) prometheus_path: Option<HttpPath>,
 }
 
-/// The least that is logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LogLevel {
-    Off,
-    Error,
-    Warn,
-    Info,
-    Debug,
-    Trace,
-}
-
-/// How a line of the log is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LogFormat {
-    /// Text on a terminal, JSON elsewhere.
-    Auto,
-    Json,
-    Text,
-}
-
-const LEVELS: &[(&str, LogLevel)] = &[
-    ("off", LogLevel::Off),
-    ("error", LogLevel::Error),
-    ("warn", LogLevel::Warn),
-    ("info", LogLevel::Info),
-    ("debug", LogLevel::Debug),
-    ("trace", LogLevel::Trace),
-];
-const FORMATS: &[(&str, LogFormat)] =
-    &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
 /// With whether they send anything: Prometheus comes and fetches.
 const METRICS_EXPORTERS: &[(&str, bool)] = &[("otlp", true), ("prometheus", false), ("both", true)];
 const TRACE_EXPORTERS: &[(&str, bool)] = &[("otlp", true)];
@@ -51,11 +21,7 @@ const PROTOCOLS: &[(&str, ())] = &[("grpc", ()), ("http", ())];
 pub(super) fn read(mut section: Section<'_, '_>) -> (Observability, Option<u16>) {
     let metrics = section.superseded("metrics_enabled", &FLAG, Ok("observability.prometheus.enabled"));
     let tracing = section.superseded("tracing_enabled", &FLAG, Ok("observability.otel.tracing.enabled"));
-    let log_level = section.choice("log_level", LEVELS).unwrap_or(LogLevel::Info);
-    let log_format = section.choice("log_format", FORMATS).unwrap_or(LogFormat::Auto);
-    if section.read("log_decisions", &FLAG) == Some(true) {
-        section.not_yet("log_decisions", "a log of decisions is");
-    }
+    let log = log::read(&mut section);
     if exports(section.section("otel"), tracing) {
         section.not_yet("otel", "exporting to OpenTelemetry is");
     }
@@ -64,7 +30,7 @@ pub(super) fn read(mut section: Section<'_, '_>) -> (Observability, Option<u16>)
     let enabled = prometheus.read("enabled", &FLAG).or(metrics).unwrap_or(true);
     let path = prometheus.read("path", &HTTP_PATH).or_else(|| HttpPath::new("/metrics"));
     let prometheus_path = path.filter(|_| enabled);
-    (Observability { log_level, log_format, prometheus_path }, port)
+    (Observability { log, prometheus_path }, port)
 }
 
 /// Whether it asks for anything to be sent anywhere. Without an endpoint nothing is.

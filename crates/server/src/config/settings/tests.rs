@@ -116,8 +116,8 @@ fn without_a_file_everything_is_as_the_architecture_says() {
     assert_eq!(rate_limiting.response_headers, None);
     assert_eq!((storage.redis, storage.on_error), (None, OnError::Open));
     assert_eq!(security.key_seed_file, None);
-    assert_eq!(observability.log_level, LogLevel::Info);
-    assert_eq!(observability.log_format, LogFormat::Auto);
+    assert_eq!(observability.log.levels.level, LogLevel::Info);
+    assert_eq!(observability.log.format, LogFormat::Auto);
     assert_eq!(observability.prometheus_path.unwrap().as_str(), "/metrics");
 }
 
@@ -235,14 +235,11 @@ fn an_empty_file_and_empty_sections_are_the_defaults() {
 fn what_is_not_there_yet_and_does_no_harm_is_one_warning_and_changes_nothing() {
     let otel =
         "observability: {otel: {metrics: {exporter: both, endpoint: 'http://c:4317', protocol: http}}}";
-    let decisions = "observability: {log_decisions: true}";
-    for text in [otel, decisions] {
-        let loaded = yaml(text).unwrap();
-        assert_eq!(loaded.settings, defaults(), "{text}");
-        let warnings = warnings(&loaded);
-        assert_eq!(warnings.len(), 1, "{warnings:#?}");
-        assert!(warnings[0].contains("not there yet in this version; `"), "{warnings:?}");
-    }
+    let loaded = yaml(otel).unwrap();
+    assert_eq!(loaded.settings, defaults());
+    let warnings = warnings(&loaded);
+    assert_eq!(warnings.len(), 1, "{warnings:#?}");
+    assert!(warnings[0].contains("not there yet in this version; `"), "{warnings:?}");
     // Nothing of it is asked for, so nothing is missing.
     for text in [
         "observability: {otel: {metrics: {enabled: true}, resource: {service_name: a}}}",
