@@ -12,13 +12,13 @@ pub(crate) use json::request as request_of_json;
 
 use crate::access::Grant;
 use crate::front::rls::{CallError, RateLimitService};
-use crate::health::Health;
+use crate::health::{Component, Health};
 use crate::logging::RunningLog;
 use crate::mesh::RunningMesh;
 use crate::reload::Reloads;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router};
@@ -57,9 +57,29 @@ pub(crate) fn router(admin: Admin) -> Router {
         .with_state(admin)
 }
 
-async fn readyz(State(admin): State<Admin>, Extension(visitor): Extension<Visitor>) -> Response {
-    let code = if admin.health.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, told(&admin.health, &visitor)).into_response()
+async fn readyz(
+    State(admin): State<Admin>,
+    Extension(visitor): Extension<Visitor>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let health = &admin.health;
+    let code = if health.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    if !wants_json(&uri, &headers) {
+        return (code, told(health, &visitor)).into_response();
+    }
+    let mut body = serde_json::json!({"status": health.word()});
+    if let (true, Some(members)) = (visitor.is_operator, body.as_object_mut()) {
+        members.insert("components".to_owned(), Component::shown(&health.components()));
+    }
+    (code, [(header::CONTENT_TYPE, "application/json")], body.to_string() + "\n").into_response()
+}
+
+/// By `?verbose`, for probes and people; by what is accepted, for programs.
+fn wants_json(uri: &Uri, headers: &HeaderMap) -> bool {
+    let is_verbose = |query: &str| query.split('&').any(|part| part.split('=').next() == Some("verbose"));
+    let accepted = headers.get(header::ACCEPT).and_then(|accepted| accepted.to_str().ok());
+    uri.query().is_some_and(is_verbose) || accepted.is_some_and(|types| types.contains("application/json"))
 }
 
 /// To operators everything, to others one word.

@@ -14,7 +14,7 @@ use crate::admin::{self, Admin, Guard};
 use crate::config::{Loaded, RuleTexts, Settings, demo_rules};
 use crate::front;
 use crate::front::rls::RateLimitService;
-use crate::health::Health;
+use crate::health::{self, Health};
 use crate::logging::RunningLog;
 use crate::mesh::RunningMesh;
 use crate::reload::{Configuration, accepted, refused};
@@ -76,6 +76,8 @@ pub(crate) async fn run(settings: &Settings, origin: Origin, log: Arc<RunningLog
     };
     let doors = Doors::open(&settings.security)?;
     doors::warn_of_readers(origin.configuration.path.as_deref());
+    health.has(doors.parts(settings));
+    tokio::spawn(health::watch_clock(Arc::clone(&health)));
     let Opened { storage, mesh } = storage::open(settings, &health).await?;
     let service = Service::new(Ruleset::default(), Arc::clone(&storage), seed, options(settings), stats);
     let service = Arc::new(service.with_log(Arc::clone(log.decisions())));
