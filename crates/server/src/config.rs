@@ -2,6 +2,7 @@
 
 mod document;
 mod limit_reader;
+mod masked;
 mod problem;
 mod reader;
 mod response_reader;

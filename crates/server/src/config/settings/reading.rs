@@ -2,6 +2,7 @@
 //! list of keys cannot differ from what is read; what nobody asked for is unknown.
 
 use super::super::document::{Node, Value};
+use super::super::masked::masked;
 use super::super::problem::{Problem, Source};
 use super::super::reader::is_no;
 use super::kind::Kind;
@@ -320,6 +321,7 @@ impl<'r, 'n> Section<'r, 'n> {
 /// A value in a sentence; a long one in part.
 fn shown(text: &str) -> String {
     const LONGEST: usize = 60;
+    let text = masked(text);
     let short: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
     if text.chars().count() > LONGEST { format!("`{short}...`") } else { format!("`{short}`") }
 }
