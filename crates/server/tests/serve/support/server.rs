@@ -23,15 +23,20 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// With no rules given, and every port any that is free.
-    pub(crate) fn new() -> Self {
-        let setup = Self {
+    /// With nothing set, not even its ports: for a network of its own.
+    pub(crate) fn by_default() -> Self {
+        Self {
             folder: tempfile::tempdir().unwrap(),
             rules: None,
             config: None,
             program: vec![env!("CARGO_BIN_EXE_hivemind").to_owned()],
             settings: Vec::new(),
-        };
+        }
+    }
+
+    /// With no rules given, and every port any that is free.
+    pub(crate) fn new() -> Self {
+        let setup = Self::by_default();
         ["grpc_port", "admin_port", "metrics_port"]
             .into_iter()
             .fold(setup, |setup, port| setup.with(&format!("server.{port}"), "0"))
