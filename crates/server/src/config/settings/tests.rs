@@ -10,7 +10,7 @@ mod properties;
 mod storage;
 
 use super::places::Syntax;
-use super::{Loaded, LogFormat, LogLevel, Problems, Settings, load_settings, parse_settings};
+use super::{Loaded, LogFormat, LogLevel, Problems, Settings, Told, load_settings, parse_settings};
 use crate::storage::OnError;
 use hivemind_core::store::OnRefusal;
 use std::path::Path;
@@ -248,5 +248,31 @@ fn what_is_not_there_yet_and_does_no_harm_is_one_warning_and_changes_nothing() {
         "storage: {kind: memory}",
     ] {
         assert!(yaml(text).unwrap().warnings.is_empty(), "{text}");
+    }
+}
+
+// Seen failing on: modules that only a list in a file can name.
+#[test]
+fn the_logs_levels_and_decisions_are_read_from_a_file_and_from_variables_alike() {
+    let file = "observability: {log_levels: [hivemind_mesh=debug, 'h2 = off'], log_decisions: denied,
+        log_decisions_sample_rate: 0.1, log_decisions_per_second: 7, log_decisions_values: [path]}";
+    let variables = [
+        ("HIVEMIND_OBSERVABILITY__LOG_LEVELS", "hivemind_mesh=debug,h2=off"),
+        ("HIVEMIND_OBSERVABILITY__LOG_DECISIONS", "denied"),
+        ("HIVEMIND_OBSERVABILITY__LOG_DECISIONS_SAMPLE_RATE", "0.1"),
+        ("HIVEMIND_OBSERVABILITY__LOG_DECISIONS_PER_SECOND", "7"),
+        ("HIVEMIND_OBSERVABILITY__LOG_DECISIONS_VALUES", "path"),
+    ];
+    let settings = yaml(file).unwrap().settings;
+    assert_eq!(settings, with_variables("", &variables).unwrap().settings);
+    let log = &settings.observability.log;
+    let modules: Vec<(&str, LogLevel)> =
+        log.levels.modules.iter().map(|(module, level)| (module.as_str(), *level)).collect();
+    assert_eq!(modules, [("h2", LogLevel::Off), ("hivemind_mesh", LogLevel::Debug)]);
+    assert_eq!((log.decisions.told, log.decisions.per_second.get()), (Told::Denied, 7));
+    for (word, told) in [("true", Told::All), ("yes", Told::All), ("false", Told::None), ("off", Told::None)]
+    {
+        let text = format!("observability: {{log_decisions: {word}}}");
+        assert_eq!(yaml(&text).unwrap().settings.observability.log.decisions.told, told, "{word}");
     }
 }
