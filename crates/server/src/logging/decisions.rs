@@ -10,7 +10,6 @@ use arc_swap::ArcSwap;
 use hivemind_core::store::Op;
 use hivemind_core::{Clock, Descriptor, SystemClock};
 use hivemind_tower::Decision;
-use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -200,9 +199,10 @@ fn push_cut(text: &mut String, word: &str) {
             text.push_str("...");
             return;
         }
-        let _ = match letter.is_control() {
-            true => write!(text, "{}", letter.escape_default()), // A string takes all that is written.
-            false => write!(text, "{letter}"),
-        };
+        if letter.is_control() {
+            text.extend(letter.escape_default());
+        } else {
+            text.push(letter);
+        }
     }
 }
