@@ -2,6 +2,7 @@
 
 mod guard;
 mod json;
+mod log;
 mod reload;
 mod rlconfig;
 mod top;
@@ -12,13 +13,14 @@ pub(crate) use json::request as request_of_json;
 
 use crate::access::Grant;
 use crate::front::rls::{CallError, RateLimitService};
-use crate::health::Health;
+use crate::health::{Component, Health};
+use crate::logging::RunningLog;
 use crate::mesh::RunningMesh;
 use crate::reload::Reloads;
 use crate::telemetry::trace::{Check, Door};
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, RawQuery, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router};
@@ -39,6 +41,7 @@ pub(crate) struct Admin {
     pub(crate) reloads: Reloads,
     /// None: limits are not shared by a mesh.
     pub(crate) mesh: Option<Arc<RunningMesh>>,
+    pub(crate) log: Arc<RunningLog>,
 }
 
 /// Everything that the admin port serves.
@@ -52,13 +55,34 @@ pub(crate) fn router(admin: Admin) -> Router {
         .route("/api/v1/reload", post(reload))
         .route("/api/v1/peers", get(peers))
         .route("/api/v1/top", get(top))
+        .route("/api/v1/log", get(log).put(change_log))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(admin)
 }
 
-async fn readyz(State(admin): State<Admin>, Extension(visitor): Extension<Visitor>) -> Response {
-    let code = if admin.health.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, told(&admin.health, &visitor)).into_response()
+async fn readyz(
+    State(admin): State<Admin>,
+    Extension(visitor): Extension<Visitor>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let health = &admin.health;
+    let code = if health.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    if !wants_json(&uri, &headers) {
+        return (code, told(health, &visitor)).into_response();
+    }
+    let mut body = serde_json::json!({"status": health.word()});
+    if let (true, Some(members)) = (visitor.is_operator, body.as_object_mut()) {
+        members.insert("components".to_owned(), Component::shown(&health.components()));
+    }
+    (code, [(header::CONTENT_TYPE, "application/json")], body.to_string() + "\n").into_response()
+}
+
+/// By `?verbose`, for probes and people; by what is accepted, for programs.
+fn wants_json(uri: &Uri, headers: &HeaderMap) -> bool {
+    let is_verbose = |query: &str| query.split('&').any(|part| part.split('=').next() == Some("verbose"));
+    let accepted = headers.get(header::ACCEPT).and_then(|accepted| accepted.to_str().ok());
+    uri.query().is_some_and(is_verbose) || accepted.is_some_and(|types| types.contains("application/json"))
 }
 
 /// To operators everything, to others one word.
@@ -141,6 +165,21 @@ async fn peers(State(admin): State<Admin>) -> Response {
 /// The keys that are refused most, or that spend most.
 async fn top(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
     top::answer(&admin.service.0.stats().top, query.as_deref().unwrap_or_default())
+}
+
+/// How loud the log is, and which decisions it tells.
+async fn log(State(admin): State<Admin>) -> Response {
+    log::shown(&admin.log)
+}
+
+async fn change_log(State(admin): State<Admin>, body: Bytes) -> Response {
+    match log::change(&body) {
+        Ok(change) => {
+            admin.log.change(change);
+            log::shown(&admin.log)
+        }
+        Err(detail) => log::refused(&detail),
+    }
 }
 
 async fn rlconfig(State(admin): State<Admin>) -> String {

@@ -16,7 +16,8 @@ use crate::admin::{self, Admin, Guard};
 use crate::config::{Loaded, RuleTexts, Settings, demo_rules};
 use crate::front;
 use crate::front::rls::RateLimitService;
-use crate::health::Health;
+use crate::health::{self, Health};
+use crate::logging::RunningLog;
 use crate::mesh::RunningMesh;
 use crate::reload::{Configuration, accepted, refused};
 use crate::ruleset::Ruleset;
@@ -62,12 +63,13 @@ struct Shared {
     seed: KeySeed,
     doors: Doors,
     health: Arc<Health>,
+    log: Arc<RunningLog>,
     /// The fingerprint of the rules that were loaded first.
     rules: Option<u64>,
 }
 
 /// Runs until SIGTERM or SIGINT.
-pub(crate) async fn run(settings: &Settings, origin: Origin) -> anyhow::Result<()> {
+pub(crate) async fn run(settings: &Settings, origin: Origin, log: Arc<RunningLog>) -> anyhow::Result<()> {
     // Before anything else: a signal that comes during the start, or right after the screen, is heeded too.
     let signals = Signals::listen().context("listening for signals")?;
     let stats = Arc::new(Stats::new(SystemClock.now()));
@@ -81,11 +83,15 @@ pub(crate) async fn run(settings: &Settings, origin: Origin) -> anyhow::Result<(
     };
     let doors = Doors::open(&settings.security)?;
     doors::warn_of_readers(origin.configuration.path.as_deref());
+    health.has(doors.parts(settings));
+    tokio::spawn(health::watch_clock(Arc::clone(&health)));
     let Opened { storage, mesh } = storage::open(settings, &health).await?;
     let traced = Traced::begin(settings, &stats)?;
     let (kept_in, counted_in) = (Arc::clone(&storage), Arc::clone(&stats));
-    let service = Service::new(Ruleset::default(), kept_in, seed, options(settings), counted_in);
-    let service = Arc::new(service.traced_by(traced.as_ref().map(|of| Arc::clone(&of.tracer))));
+    let service = Service::new(Ruleset::default(), kept_in, seed, options(settings), counted_in)
+        .traced_by(traced.as_ref().map(|of| Arc::clone(&of.tracer)))
+        .with_log(Arc::clone(log.decisions()));
+    let service = Arc::new(service);
     let rules = load_first(settings, &service, &health)?;
     if let Some(mesh) = &mesh {
         service.with_rules(|rules| mesh.rules_are(rules));
@@ -95,11 +101,15 @@ pub(crate) async fn run(settings: &Settings, origin: Origin) -> anyhow::Result<(
     let listeners = Listeners::bind(settings).await?;
     doors.warn_of_open_ones(&listeners);
     tokio::spawn(sweep(Arc::clone(&storage), limiting.sweep_interval));
+    tokio::spawn({
+        let decisions = Arc::clone(log.decisions());
+        async move { decisions.keep_telling().await }
+    });
     screen::show(&listeners, settings, mesh.as_deref());
     let port = listeners.grpc.as_ref().and_then(|grpc| grpc.local_addr().ok()).map(|at| at.port());
     let node = mesh.as_ref().map(|mesh| mesh.name());
     let resource = Arc::new(otlp::resource(&settings.observability.otel.service, node, port));
-    let shared = Shared { service, stats, storage, mesh, resource, seed, doors, health, rules };
+    let shared = Shared { service, stats, storage, mesh, resource, seed, doors, health, log, rules };
     let exports = Exports::start(settings, &shared, traced)?;
     serve(settings, origin, listeners, shared, (signals, exports)).await
 }
@@ -190,9 +200,14 @@ async fn serve(
     let gateway = start_gateway(settings, &shared, gateway, redirect, &stopped, &mut accepting).await?;
     let logs = gateway.as_ref().map(|of| Arc::clone(&of.gateway));
     let reloads = follow::follow(settings, origin, &shared, gateway, hangups);
-    let mesh = shared.mesh.clone();
-    let admin =
-        admin::router(Admin { service: rls, health: Arc::clone(&health), reloads, mesh: mesh.clone() });
+    let (mesh, log) = (shared.mesh.clone(), Arc::clone(&shared.log));
+    let admin = admin::router(Admin {
+        service: rls,
+        health: Arc::clone(&health),
+        reloads,
+        mesh: mesh.clone(),
+        log: Arc::clone(&log),
+    });
     let mut pages = JoinSet::new();
     serve_pages(settings, shared, [admin_tcp, metrics_tcp], admin_uds, &admin, &closed, &mut pages)?;
     terminated(terminate, interrupt).await;
@@ -229,6 +244,7 @@ async fn serve(
     if let Some(mesh) = mesh {
         mesh.close().await;
     }
+    log.decisions().tell_left_out();
     Ok(())
 }
 
@@ -292,7 +308,8 @@ async fn start_gateway(
         let https_port = listener.local_addr()?.port();
         accepting.spawn(gateway::redirect(redirect, https_port, stopped.clone()));
     }
-    let limiting = front::gateway::limiter(settings, &shared.storage, all, shared.seed)?;
+    let decisions = shared.log.decisions();
+    let limiting = front::gateway::limiter(settings, &shared.storage, all, shared.seed, decisions)?;
     let tracer = shared.service.tracer().cloned();
     let mut running = gateway::Running::start(settings, workers, listener, limiting, tracer, stopped).await?;
     let (gateway, certificates) = (Arc::clone(&running.gateway), running.certificates.take());

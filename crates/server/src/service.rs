@@ -9,6 +9,7 @@ mod traced;
 
 pub(crate) use answer::{Answer, Code, CurrentLimit, Grant, Status};
 
+use crate::logging::DecisionLog;
 use crate::ruleset::Ruleset;
 use crate::storage::{SharedStore, Storage};
 use crate::telemetry::Stats;
@@ -76,6 +77,7 @@ pub(crate) struct Service<R = SharedStore> {
     stats: Arc<Stats>,
     /// None: nothing is traced.
     tracer: Option<Arc<Tracer>>,
+    decisions: Arc<DecisionLog>,
 }
 
 impl<R> Service<R> {
@@ -89,7 +91,13 @@ impl<R> Service<R> {
         let mut in_force = InForce::new(ruleset, &stats, SystemClock.now());
         in_force.loaded = false;
         let in_force = ArcSwap::from_pointee(in_force);
-        Self { in_force, storage, seed, clock: SystemClock, options, stats, tracer: None }
+        let decisions = Arc::default();
+        Self { in_force, storage, seed, clock: SystemClock, options, stats, decisions, tracer: None }
+    }
+
+    /// The same, with its decisions told there.
+    pub(crate) fn with_log(self, decisions: Arc<DecisionLog>) -> Self {
+        Self { decisions, ..self }
     }
 
     /// The same, with its checks followed.
@@ -279,6 +287,7 @@ impl<R: Store> Service<R> {
         if self.options.dynamic_metadata {
             answer.add_dynamic_metadata((asked.told)());
         }
+        self.decisions.tell(asked, &answer);
         answer
     }
 

@@ -63,13 +63,13 @@ fn be_wrong_by(offset: Option<&str>) -> anyhow::Result<()> {
 /// Runs what is configured until it is told to stop.
 pub(super) fn run(settings: &Settings, origin: Origin) -> anyhow::Result<ExitCode> {
     // The gateway has a log of its own for refusals, and each is told once.
-    logging::start(&settings.observability, settings.gateway.is_none());
+    let log = logging::start(&settings.observability.log, settings.gateway.is_none());
     for warning in &origin.loaded.warnings {
         tracing::warn!("{warning}");
     }
     be_wrong_by(std::env::var(WRONG_CLOCK).ok().as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let ended = runtime.block_on(app::run(settings, origin));
+    let ended = runtime.block_on(app::run(settings, origin, log));
     // Whoever is still connected after the grace period is not waited for.
     runtime.shutdown_background();
     ended.map(|()| ExitCode::SUCCESS)

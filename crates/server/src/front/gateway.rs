@@ -85,7 +85,7 @@ impl Gateway {
     /// Starts its threads. Connections come to them by the workers that this gives back.
     pub(crate) async fn start(
         settings: &settings::Gateway,
-        Limiting { limiter, refusals }: Limiting,
+        Limiting { limiter, refusals, decisions }: Limiting,
         tls: Option<TlsAcceptor>,
         tracer: Option<Arc<Tracer>>,
         count: NonZeroUsize,
@@ -103,6 +103,7 @@ impl Gateway {
             table: ArcSwap::from_pointee(table),
             log,
             tracer,
+            decisions,
             clients,
             max_headers: front.max_headers,
         });

@@ -109,12 +109,13 @@ impl RunningMesh {
     pub(crate) fn look(&self, health: &Health) {
         let is_ready = self.mesh.is_ready();
         health.mesh_is(is_ready);
-        let matters = if is_ready { matters(&self.mesh.standing(), self.staleness) } else { Vec::new() };
-        if matters.is_empty() {
-            health.whole();
-        } else {
-            health.degraded(matters.join("; "));
-        }
+        let standing = self.mesh.standing();
+        let matters = if is_ready { matters(&standing, self.staleness) } else { Vec::new() };
+        health.mesh_matter_is((!matters.is_empty()).then(|| matters.join("; ")));
+        let is_off = standing.is_outlier;
+        health.clock_among_peers_is(
+            is_off.then(|| "peers agree that this node's clock is off: set it".to_owned()),
+        );
         let certificates = self.mesh.certificates();
         let is_due = certificates.renew_from <= SystemClock.now();
         health.mesh_certificate_is(is_due.then(|| {
@@ -192,9 +193,6 @@ fn matters(standing: &Standing, staleness: Duration) -> Vec<String> {
             "another node of this name runs, or ran by a clock that was ahead (its run is {}): give each node a name of its own",
             other.0
         ));
-    }
-    if standing.is_outlier {
-        matters.push("this node's clock is off: set it".to_owned());
     }
     if standing.is_in_doubt {
         matters.push("this node waits for peers to say which view counts: it begins no window".to_owned());

@@ -159,6 +159,11 @@ impl<'r> Answer<'r> {
         self.dynamic_metadata = Some(Value::Object(told));
     }
 
+    /// The status that speaks for all, and which descriptor it is of: what refuses, else the one with the least left.
+    pub(crate) fn tightest(&self) -> Option<(usize, &Status<'r>)> {
+        self.tightest.and_then(|index| Some((index, self.statuses.get(index)?)))
+    }
+
     pub(super) fn add_limit_headers(&mut self, names: &'r HeaderNames) {
         let Some(status) = self.tightest.and_then(|index| self.statuses.get(index)) else { return };
         let Some(current) = &status.limit else { return };

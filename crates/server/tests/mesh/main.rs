@@ -25,3 +25,4 @@ mod nodes;
 mod rolling;
 mod sharing;
 mod start;
+mod told;

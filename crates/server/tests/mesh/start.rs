@@ -66,6 +66,9 @@ async fn it_is_ready_once_it_is_in_a_mesh_and_alive_from_the_start() {
     let page = get(node.admin, "/readyz").await;
     assert_eq!(page.code, 503, "{}", page.body);
     assert!(page.body.contains("not in the mesh yet"), "{}", page.body);
+    let told: serde_json::Value =
+        serde_json::from_str(&get(node.admin, "/readyz?verbose").await.body).unwrap();
+    assert_eq!(told["components"]["mesh"]["state"], "failed", "{told}");
     until("a mesh of its own", async || get(node.admin, "/readyz").await.code == 200).await;
 }
 

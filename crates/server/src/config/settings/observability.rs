@@ -1,14 +1,14 @@
 //! `observability`: what is told about it, and where.
 
 use super::kind::{FLAG, HTTP_PATH, HttpPath, PORT};
+use super::log::{self, Log};
 use super::otel::{self, Otel};
 use super::reading::Section;
 
 /// What is told about it, and where.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Observability {
-    pub(crate) log_level: LogLevel,
-    pub(crate) log_format: LogFormat,
+    pub(crate) log: Log,
     /// Where Prometheus finds the metrics; none: nowhere.
     pub(crate) prometheus_path: Option<HttpPath>,
     pub(crate) otel: Otel,
@@ -21,51 +21,17 @@ impl Observability {
     }
 }
 
-/// The least that is logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LogLevel {
-    Off,
-    Error,
-    Warn,
-    Info,
-    Debug,
-    Trace,
-}
-
-/// How a line of the log is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LogFormat {
-    /// Text on a terminal, JSON elsewhere.
-    Auto,
-    Json,
-    Text,
-}
-
-const LEVELS: &[(&str, LogLevel)] = &[
-    ("off", LogLevel::Off),
-    ("error", LogLevel::Error),
-    ("warn", LogLevel::Warn),
-    ("info", LogLevel::Info),
-    ("debug", LogLevel::Debug),
-    ("trace", LogLevel::Trace),
-];
-const FORMATS: &[(&str, LogFormat)] =
-    &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
 
 /// Also the port that `server.metrics_port` is now.
 pub(super) fn read(mut section: Section<'_, '_>) -> (Observability, Option<u16>) {
     let metrics = section.superseded("metrics_enabled", &FLAG, Ok("observability.prometheus.enabled"));
     let tracing = section.superseded("tracing_enabled", &FLAG, Ok("observability.otel.tracing.enabled"));
-    let log_level = section.choice("log_level", LEVELS).unwrap_or(LogLevel::Info);
-    let log_format = section.choice("log_format", FORMATS).unwrap_or(LogFormat::Auto);
-    if section.read("log_decisions", &FLAG) == Some(true) {
-        section.not_yet("log_decisions", "a log of decisions is");
-    }
+    let log = log::read(&mut section);
     let otel = otel::read(section.section("otel"), tracing);
     let mut prometheus = section.section("prometheus");
     let port = prometheus.superseded("port", &PORT, Ok("server.metrics_port"));
     let enabled = prometheus.read("enabled", &FLAG).or(metrics).unwrap_or(true);
     let path = prometheus.read("path", &HTTP_PATH).or_else(|| HttpPath::new("/metrics"));
     let prometheus_path = path.filter(|_| enabled);
-    (Observability { log_level, log_format, prometheus_path, otel }, port)
+    (Observability { log, prometheus_path, otel }, port)
 }

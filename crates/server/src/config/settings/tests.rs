@@ -11,7 +11,7 @@ mod properties;
 mod storage;
 
 use super::places::Syntax;
-use super::{Loaded, LogFormat, LogLevel, Problems, Settings, load_settings, parse_settings};
+use super::{Loaded, LogFormat, LogLevel, Problems, Settings, Told, load_settings, parse_settings};
 use crate::storage::OnError;
 use hivemind_core::store::OnRefusal;
 use std::path::Path;
@@ -117,8 +117,8 @@ fn without_a_file_everything_is_as_the_architecture_says() {
     assert_eq!(rate_limiting.response_headers, None);
     assert_eq!((storage.redis, storage.on_error), (None, OnError::Open));
     assert_eq!(security.key_seed_file, None);
-    assert_eq!(observability.log_level, LogLevel::Info);
-    assert_eq!(observability.log_format, LogFormat::Auto);
+    assert_eq!(observability.log.levels.level, LogLevel::Info);
+    assert_eq!(observability.log.format, LogFormat::Auto);
     assert!(observability.are_metrics_read());
     assert_eq!(observability.prometheus_path.unwrap().as_str(), "/metrics");
     assert_eq!(observability.otel.metrics, None);
@@ -238,22 +238,26 @@ fn an_empty_file_and_empty_sections_are_the_defaults() {
 }
 
 #[test]
-fn what_is_not_there_yet_and_does_no_harm_is_one_warning_and_changes_nothing() {
-    let traces = "observability: {otel: {tracing: {endpoint: 'http://c:4317', protocol: http}}}";
-    let decisions = "observability: {log_decisions: true}";
-    for text in [traces, decisions] {
-        let loaded = yaml(text).unwrap();
-        assert_eq!(loaded.settings, defaults(), "{text}");
-        let warnings = warnings(&loaded);
-        assert_eq!(warnings.len(), 1, "{warnings:#?}");
-        assert!(warnings[0].contains("not there yet in this version; `"), "{warnings:?}");
-    }
-    // Nothing of it is asked for, so nothing is missing.
-    for text in [
-        "observability: {otel: {tracing: {enabled: false, endpoint: 'http://c:4317'}}}",
-        "observability: {log_decisions: no}",
-        "storage: {kind: memory}",
-    ] {
-        assert!(yaml(text).unwrap().warnings.is_empty(), "{text}");
+fn the_logs_levels_and_decisions_are_read_from_a_file_and_from_variables_alike() {
+    let file = "observability: {log_levels: [hivemind_mesh=debug, 'h2 = off'], log_decisions: denied,
+        log_decisions_sample_rate: 0.1, log_decisions_per_second: 7, log_decisions_values: [path]}";
+    let variables = [
+        ("HIVEMIND_OBSERVABILITY__LOG_LEVELS", "hivemind_mesh=debug,h2=off"),
+        ("HIVEMIND_OBSERVABILITY__LOG_DECISIONS", "denied"),
+        ("HIVEMIND_OBSERVABILITY__LOG_DECISIONS_SAMPLE_RATE", "0.1"),
+        ("HIVEMIND_OBSERVABILITY__LOG_DECISIONS_PER_SECOND", "7"),
+        ("HIVEMIND_OBSERVABILITY__LOG_DECISIONS_VALUES", "path"),
+    ];
+    let settings = yaml(file).unwrap().settings;
+    assert_eq!(settings, with_variables("", &variables).unwrap().settings);
+    let log = &settings.observability.log;
+    let modules: Vec<(&str, LogLevel)> =
+        log.levels.modules.iter().map(|(module, level)| (module.as_str(), *level)).collect();
+    assert_eq!(modules, [("h2", LogLevel::Off), ("hivemind_mesh", LogLevel::Debug)]);
+    assert_eq!((log.decisions.told, log.decisions.per_second.get()), (Told::Denied, 7));
+    for (word, told) in [("true", Told::All), ("yes", Told::All), ("false", Told::None), ("off", Told::None)]
+    {
+        let text = format!("observability: {{log_decisions: {word}}}");
+        assert_eq!(yaml(&text).unwrap().settings.observability.log.decisions.told, told, "{word}");
     }
 }

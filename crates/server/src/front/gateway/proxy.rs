@@ -110,12 +110,14 @@ async fn admit(
     }
     match passage {
         Passage::Open(pass) => {
+            visitor.desk.shared.decisions.tell_of_gateway(pass.decision());
             if let Some(line) = line {
                 line.is_decided(pass.decision());
             }
             Ok(Admitted::Passed(service, target, pass))
         }
         Passage::Refused(decision, answer) => {
+            visitor.desk.shared.decisions.tell_of_gateway(decision.as_ref());
             if let Some(line) = line {
                 line.is_decided(decision.as_ref());
             }

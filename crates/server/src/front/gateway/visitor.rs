@@ -7,6 +7,7 @@ use super::line::Unheard;
 use super::presence::{Presence, Roll};
 use super::route::{Dice, Table};
 use super::upgrade::Ticket;
+use crate::logging::DecisionLog;
 use crate::telemetry::trace::Tracer;
 use arc_swap::ArcSwap;
 use hivemind_tower::ClientAddress;
@@ -20,6 +21,7 @@ pub(super) struct Shared {
     pub(super) log: Option<AccessLog>,
     /// None: nothing is traced.
     pub(super) tracer: Option<Arc<Tracer>>,
+    pub(super) decisions: Arc<DecisionLog>,
     /// Who is believed about those before it.
     pub(super) clients: ClientAddress,
     /// HTTP/2 has no such bound of its own, only one in bytes.
