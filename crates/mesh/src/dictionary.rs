@@ -38,7 +38,7 @@ impl Subject {
         u32::try_from(hash >> 32).unwrap_or(0)
     }
 
-    fn write(&self, writer: &mut Writer) {
+    pub(crate) fn write(&self, writer: &mut Writer) {
         let (high, low) = self.key.bits();
         writer.fixed(high);
         writer.fixed(low);
@@ -57,7 +57,7 @@ impl Subject {
         }
     }
 
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Unreadable> {
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Unreadable> {
         let key = Key::from_bits(reader.fixed()?, reader.fixed()?);
         let kind = reader.byte()?;
         let requests = u32::try_from(reader.number()?).map_err(|_| Unreadable)?;

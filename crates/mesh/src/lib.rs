@@ -35,6 +35,7 @@ mod council;
 mod dictionary;
 mod frame;
 mod guard;
+mod handed;
 #[cfg(all(test, loom))]
 mod interleavings;
 mod lately;

@@ -9,6 +9,7 @@ mod budget;
 mod clocks;
 mod decide;
 mod doubt;
+mod handover;
 mod hear;
 mod held;
 mod link;
@@ -113,6 +114,7 @@ pub struct Node {
     parked: Vec<Parked>,
     outputs: Vec<Output>,
     budget: budget::Budget,
+    handover: handover::Handover,
     local: LocalCounters,
     next_number: u64,
     /// How many dictionaries this run has begun.
@@ -159,6 +161,7 @@ impl Node {
             parked: Vec::new(),
             outputs: Vec::new(),
             budget: budget::Budget::new(options.bandwidth_limit),
+            handover: handover::Handover::new(),
             local: LocalCounters(local),
             next_number: 0,
             dictionaries: 0,

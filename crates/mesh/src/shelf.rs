@@ -5,10 +5,12 @@ use crate::book::Book;
 use crate::books::{Books, OpenBook};
 use crate::council::{Begun, Council};
 use crate::limits::Limits;
+use crate::member::Member;
 use crate::options::MeshOptions;
-use crate::page::{HANDED, Page, Regime, Side};
+use crate::page::{Page, Regime, Side};
 use crate::slip::Slip;
 use crate::till::Till;
+use crate::view::View;
 use crate::window::{period_nanos, tag_at};
 use hivemind_core::algorithm::{Action, STEP_BACK};
 use hivemind_core::store::Key;
@@ -230,14 +232,9 @@ fn begin(
     let me = council.me.clone();
     if matches!(limit, Limit::TokenBucket(_)) {
         let view = Arc::clone(council.settled(now).ok_or(NoPage::NoView)?);
-        let mut page = Page::begun(0, view, (&me, key, limit), options, now);
-        let span = now.since(Timestamp::EPOCH.saturating_add(limit.longest_memory()));
-        let since = Timestamp::EPOCH.saturating_add(span);
-        if let Side::Till(till) = &mut page.side
-            && !council.owned_since(key, since, council.by_all(now))
-        {
-            // Another may have spent what it holds: it begins empty.
-            till.apply(limit, Action::Debit, u64::from(limit.burst()), now.saturating_add(HANDED));
+        let mut page = Page::begun(0, Arc::clone(&view), (&me, key, limit), options, now);
+        if let Side::Till(till) = &mut page.side {
+            **till = Till::of_bucket(limit, council.start(key, limit, &view, now), &view);
         }
         return Ok(page);
     }
@@ -293,6 +290,22 @@ fn carry_on(
     }
 }
 
+/// Moves a page into a later view.
+pub(crate) fn go_on(
+    page: &mut Page,
+    council: &Council,
+    view: &Arc<View>,
+    (me, key, limit): (&Member, Key, &Limit),
+    now: Timestamp,
+) {
+    if matches!(limit, Limit::TokenBucket(_)) {
+        let passage = council.passage((key, limit), &page.view, view, now);
+        page.hand_on(view, &passage, (me, key, limit), now);
+    } else {
+        page.move_to(view, (me, key, limit), now);
+    }
+}
+
 /// Moves a page into the view that holds now, if it is not there.
 fn keep_up(
     book: &mut Book,
@@ -311,7 +324,7 @@ fn keep_up(
             let passed = chain.iter().filter(|view| view.fence() > from && view.fence() <= to);
             passed.for_each(|view| till.bury_gone(limit, view, now));
         }
-        page.move_to(current, (&me, key, limit), now);
+        go_on(page, council, current, (&me, key, limit), now);
     }
     Ok(())
 }

@@ -24,6 +24,7 @@ mod lending;
 mod reset;
 mod rights;
 mod sliding;
+mod start;
 
 pub(crate) use account::Account;
 use account::News;
@@ -49,6 +50,8 @@ pub(crate) struct Till {
     shares: u32,
     /// Whether members may return what they held under an earlier view.
     inherited: bool,
+    /// Whether its last owner may still say what a bucket held.
+    awaits: bool,
     /// Of a sliding window: what it knows the last one to have counted.
     carried: u32,
     /// The largest limit that the page had.
@@ -76,6 +79,8 @@ struct Aside {
     serials: u64,
     /// When it last asked for what is unspent.
     recalled: Option<Timestamp>,
+    /// What was lent of a bucket before its last owner had said what it held.
+    lent_early: u64,
 }
 
 impl Till {

@@ -177,5 +177,10 @@ fn forge(item: Item, random: &mut Random, all: bool) -> Item {
             }
             Item::Chain { root, views }
         }
+        // A former owner that lies gives its heirs as much as their buckets hold: what it could have lent before.
+        Item::Levels(told) => Item::Levels(told),
+        Item::Taken { view, taken } => {
+            Item::Taken { view, taken: u32::try_from(number(u64::from(taken), random)).unwrap_or(taken) }
+        }
     }
 }

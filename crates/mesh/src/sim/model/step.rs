@@ -97,6 +97,8 @@ impl Search {
             sync_interval: Duration::from_millis(10),
             // What a clock has been moved by is no part of the states that are told apart.
             slew: std::time::Duration::ZERO,
+            // There are no buckets in it, and each word of a former owner would be one more frame to order.
+            hand_over: false,
             ..MeshOptions::default()
         };
         // Silence and votes are not what is searched: nobody is silent, no other view is agreed on.
