@@ -23,10 +23,10 @@ use crate::motion::Motion;
 use crate::peers::Peers;
 use crate::rules::Rules;
 use crate::view::{Round, View, ViewId};
+pub(crate) use buckets::{Passage, Start};
 use hivemind_core::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
-pub(crate) use buckets::{Passage, Start};
 pub(crate) use windows::Begun;
 
 /// How many times the usual lead a fence may be ahead of the others' clocks, and half of that a window that

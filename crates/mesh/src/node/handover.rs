@@ -160,7 +160,9 @@ impl Node {
     /// The last owner of buckets that came to this run with the view that holds says what they held.
     pub(super) fn on_levels(&mut self, now: Timestamp, from: &Arc<Member>, told: &Levels) {
         let Self { council, .. } = self;
-        let Some(view) = council.settled(now).filter(|view| view.id() == told.view).map(Arc::clone) else { return };
+        let Some(view) = council.settled(now).filter(|view| view.id() == told.view).map(Arc::clone) else {
+            return;
+        };
         let Some(chain) = council.chain() else { return };
         let Some(last) = view.base.and_then(|base| chain.find(base)).map(Arc::clone) else { return };
         if !last.has(from) || !view.has(&council.me) {

@@ -156,6 +156,10 @@ impl World {
         }
     }
 
+    pub(super) fn is_alive(&self, index: usize) -> bool {
+        self.seats.get(index).is_some_and(|seat| seat.as_ref().is_some_and(|seat| seat.alive))
+    }
+
     /// A node begins to leave.
     pub fn leave(&mut self, index: usize) {
         if let Some(node) = self.node_mut(index) {
@@ -282,7 +286,7 @@ impl World {
         self.push(self.start + next, Event::Request { counter: index });
         // What comes to a dead node goes to the next that lives.
         for _ in 0..self.seats.len() {
-            if self.seats.get(node).is_some_and(|seat| seat.as_ref().is_some_and(|seat| seat.alive)) {
+            if self.is_alive(node) {
                 break;
             }
             node = (node + 1) % self.seats.len();

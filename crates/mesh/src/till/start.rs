@@ -39,3 +39,47 @@ impl Till {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::member::Member;
+    use crate::owner::NodeId;
+    use hivemind_core::{Period, Rate};
+
+    /// Six an hour, of which six fit: one every ten minutes.
+    fn six() -> Limit {
+        Limit::token_bucket(Rate::new(6, Period::HOUR).expect("a rate"), 6).expect("a bucket")
+    }
+
+    /// What was spent before it was told, after how many minutes that was, what was told, and what is left then.
+    ///
+    /// Seen failing on: what was earned and what was left are added; what was spent since is not taken off.
+    #[test]
+    fn what_was_left_counts_once_and_less_what_was_spent_since() {
+        for (minutes, spent, told, left) in [
+            (0, 0, 4, 4),
+            (0, 0, 6, 6),
+            (21, 0, 4, 4),
+            (41, 0, 3, 4),
+            (61, 6, 6, 0),
+            (61, 4, 6, 2),
+            (61, 2, 5, 4),
+            (31, 3, 5, 2),
+        ] {
+            let begin = Timestamp::from_millis(1_700_006_400_000);
+            let view = Arc::new(View::founded(Member::new(NodeId::new("a"), 1), begin));
+            let start = Start { empty_at: Some(begin), awaits: true };
+            let mut till = Till::of_bucket(&six(), start, &view);
+            assert_eq!(till.left(&six(), begin), 0);
+            let now = begin.saturating_add(std::time::Duration::from_secs(60 * minutes));
+            if spent > 0 {
+                assert!(till.spend(&six(), spent, now).is_some(), "{spent} after {minutes} minutes");
+            }
+            till.take_over(&six(), told, now);
+            assert_eq!(till.left(&six(), now), left, "{told} told after {minutes} minutes, {spent} spent");
+            till.take_over(&six(), 6, now);
+            assert_eq!(till.left(&six(), now), left, "told again");
+        }
+    }
+}
