@@ -96,13 +96,10 @@ impl Node {
             self.shelf.views_changed();
             let last = self.handover.view.replace(Arc::clone(&view));
             self.handover.parcels.clear();
-            let before = last.as_ref().map_or(Timestamp::EPOCH, |last| self.council.accounted_since(last));
-            self.handover.since = self.handover.since.max(before);
-            match last {
-                Some(last) if view.base == Some(last.id()) => self.pack(&last, &view, now),
-                // What happened in between is not known here.
-                Some(_) => self.handover.since = self.handover.since.max(view.fence()),
-                None => {}
+            let follows = last.as_ref().is_some_and(|last| view.base == Some(last.id()));
+            self.handover.since = self.account(last.as_deref().filter(|_| follows), &view);
+            if let Some(last) = last.filter(|_| follows) {
+                self.pack(&last, &view, now);
             }
         }
         let (pause, since) = (self.options.sync_interval, self.handover.since);
@@ -118,6 +115,21 @@ impl Node {
         for (to, item) in due {
             // In a frame of its own: whoever cannot read it loses nothing else.
             self.send(&to, super::Lane::Ask, &[item], now);
+        }
+    }
+
+    /// Since when this run accounts for the buckets that it has had until this view.
+    fn account(&self, last: Option<&View>, view: &View) -> Timestamp {
+        let (council, since) = (&self.council, self.handover.since);
+        match last {
+            Some(last) if last.has(&council.me) => since.max(council.accounted_since(last)),
+            Some(_) => Timestamp::EPOCH, // It had none.
+            None => {
+                // Which of them came to it with views that it did not see hold is not known.
+                let base = view.base.map(|base| council.chain().and_then(|chain| chain.find(base)));
+                let had_some = base.is_some_and(|base| base.is_none_or(|base| base.has(&council.me)));
+                if had_some { since.max(view.fence()) } else { since }
+            }
         }
     }
 
