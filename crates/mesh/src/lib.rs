@@ -25,6 +25,7 @@
 //! # Ok::<(), hivemind_mesh::UnusableName>(())
 //! ```
 
+mod annex;
 mod batch;
 mod book;
 mod books;
@@ -53,7 +54,6 @@ mod peers;
 mod purse;
 mod replay;
 mod rules;
-mod seldom;
 mod shelf;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;

@@ -9,6 +9,7 @@ mod budget;
 mod clocks;
 mod decide;
 mod doubt;
+mod find;
 mod handover;
 mod hear;
 mod held;

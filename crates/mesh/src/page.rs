@@ -2,12 +2,12 @@
 //! A page belongs to one view. When the view changes, what a node holds stays with it under
 //! the new name, and what was in flight under the old one is lost: never more than the limit.
 
+use crate::annex::Annex;
 use crate::frame::Word;
 use crate::guard::Guard;
 use crate::member::Member;
 use crate::options::MeshOptions;
 use crate::purse::{Purse, signed};
-use crate::seldom::Seldom;
 use crate::slip::Epoch;
 use crate::till::Till;
 use crate::view::{View, ViewId};
@@ -38,7 +38,7 @@ pub(crate) struct Page {
     pub(crate) side: Side,
     /// The members of the view it began in, if this run was among them; else 0, and it has no share of it.
     began_with: u8,
-    past: Seldom<Past>,
+    past: Annex<Past>,
 }
 
 /// What most pages have none of.
@@ -147,7 +147,7 @@ impl Page {
         };
         let members = u8::try_from(view.members().len()).unwrap_or(u8::MAX);
         let began_with = if view.has(me) { members } else { 0 };
-        Self { tag, view, epoch: 0, side, began_with, past: Seldom::default() }
+        Self { tag, view, epoch: 0, side, began_with, past: Annex::default() }
     }
 
     /// Hears the owner, as far as it can be believed.

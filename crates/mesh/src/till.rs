@@ -7,10 +7,10 @@
 //! in it: its capacity is the burst less what is lent and not yet known to be spent. So what
 //! can be spent at once, here and elsewhere, never exceeds one burst.
 
+use crate::annex::Annex;
 use crate::frame::Report;
 use crate::member::Member;
 use crate::purse::MOST_AT_ONCE;
-use crate::seldom::Seldom;
 use crate::view::View;
 use hivemind_core::algorithm::{Action, State, Step, step, step_in_place};
 use hivemind_core::store::Verdict;
@@ -56,7 +56,7 @@ pub(crate) struct Till {
     carried: u32,
     /// The largest limit that the page had.
     most: u32,
-    aside: Seldom<Aside>,
+    aside: Annex<Aside>,
 }
 
 /// What most tills have none of.
