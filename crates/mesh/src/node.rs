@@ -41,6 +41,7 @@ use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::shelf::Shelf;
 use crate::view::View;
+use alone::LocalCounters;
 use asks::Ask;
 pub use clocks::PeerClock;
 use hivemind_core::Timestamp;
@@ -135,15 +136,6 @@ pub struct Node {
     outdated_by: Option<Generation>,
     /// Whether this run has taken a larger number once.
     renewed: bool,
-}
-
-/// Shared with whoever decides beside the node: these counters have locks of their own.
-struct LocalCounters(Arc<MemoryStore>);
-
-impl std::fmt::Debug for LocalCounters {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("LocalCounters(..)")
-    }
 }
 
 impl Node {
