@@ -1,9 +1,9 @@
 //! All pages of one counter: the window that runs, the one that begins, the one that ends.
 
+use crate::annex::Annex;
 use crate::lately::Lately;
 use crate::options::MeshOptions;
 use crate::page::{Page, Side};
-use crate::seldom::Seldom;
 use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::{Cost, Limit, Timestamp};
 use smallvec::SmallVec;
@@ -32,7 +32,7 @@ pub(crate) struct Book {
     pub(crate) used: Timestamp,
     /// Where the limit is `eventual`: what this node has counted and heard of, all windows in one.
     pub(crate) counted: Option<Box<State>>,
-    pub(crate) aside: Seldom<Aside>,
+    pub(crate) aside: Annex<Aside>,
     /// The window that the slip is about, and what it could spend when it was made.
     pub(crate) front: u64,
     pub(crate) laid: u32,
@@ -121,7 +121,7 @@ impl Book {
             asked: None,
             used: now,
             counted: None,
-            aside: Seldom::default(),
+            aside: Annex::default(),
             front: 0,
             laid: 0,
             still: false,

@@ -3,6 +3,7 @@
 //! for a number before the bytes that it counts are there.
 
 mod asks;
+mod levels;
 mod totals;
 mod views;
 
@@ -16,6 +17,7 @@ use crate::window::tag_at;
 use crate::wire::{Reader, Unreadable, Writer};
 use asks::{read_reply, read_want, write_reply, write_want};
 use hivemind_core::Timestamp;
+use levels::{read_levels, write_levels};
 use totals::{has_serial, read_report, read_word, write_report, write_word};
 use views::{read_views, write_views};
 
@@ -103,6 +105,15 @@ impl<'a> Encoder<'a> {
                 self.writer.number(*id);
                 write_word(&mut self.writer, place, word);
                 write_reply(&mut self.writer, reply);
+            }
+            Item::Levels(levels) => {
+                self.writer.byte(8);
+                write_levels(&mut self.writer, levels);
+            }
+            Item::Taken { view, taken } => {
+                self.writer.byte(9);
+                self.writer.fixed(view.0);
+                self.writer.number(u64::from(*taken));
             }
         }
     }
@@ -200,6 +211,12 @@ impl Items<'_> {
                 let (place, id) = (self.place(kind)?, self.reader.number()?);
                 let word = read_word(&mut self.reader, &place)?;
                 Item::Answer { id, place, word, reply: read_reply(&mut self.reader)? }
+            }
+            8 => Item::Levels(read_levels(&mut self.reader)?),
+            9 => {
+                let view = ViewId(self.reader.fixed()?);
+                let taken = u32::try_from(self.reader.number()?).map_err(|_| Unreadable)?;
+                Item::Taken { view, taken }
             }
             _ => return Err(Unreadable),
         };

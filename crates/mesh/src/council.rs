@@ -9,6 +9,7 @@
 //! A vote that hangs on the dead is abandoned for a later one, by all of the living together.
 
 mod ballot;
+mod buckets;
 mod meeting;
 mod proposal;
 mod windows;
@@ -16,11 +17,13 @@ mod windows;
 use crate::chain::Chain;
 #[cfg(test)]
 use crate::chain::Root;
+use crate::handed::Handed;
 use crate::member::Member;
 use crate::motion::Motion;
 use crate::peers::Peers;
 use crate::rules::Rules;
 use crate::view::{Round, View, ViewId};
+pub(crate) use buckets::{Passage, Start};
 use hivemind_core::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,6 +92,10 @@ pub(crate) struct Council {
     /// How far the later middle of all clocks is ahead of this node's, in nanoseconds, as it was when others were last
     /// heard: by it buckets go from one view to the next.
     lead: i64,
+    /// The fence of the view that buckets are in: they do not go back.
+    passed: Timestamp,
+    /// What former owners told of the buckets that came to this run.
+    pub(crate) handed: Handed,
     /// Since when the members are others than those of the view.
     differs_since: Option<Timestamp>,
     /// How many votes in a row came to nothing, and until when no other is called for.
@@ -134,6 +141,8 @@ impl Council {
             latest_begun: None,
             horizon: None,
             lead: 0,
+            passed: Timestamp::EPOCH,
+            handed: Handed::default(),
             differs_since: None,
             failed: 0,
             rests_until: None,

@@ -18,6 +18,9 @@ pub(crate) const VERSION: u8 = 1;
 pub(crate) const LONGEST_FRAME: usize = 60_000;
 /// What a frame may hold of items before it is sent and another one begun.
 pub(crate) const FRAME_BUDGET: usize = 16_000;
+/// The most buckets of which one item tells what they held.
+pub(crate) const MOST_LEVELS: usize = 512;
+
 /// The longest name of a node.
 pub(crate) const LONGEST_NAME: usize = 128;
 
@@ -143,6 +146,20 @@ pub(crate) enum Reply {
     Elsewhere,
 }
 
+/// What a bucket's last owner tells its next one, a part at a time: the buckets that were not full, in an order of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Levels {
+    /// The view with which they changed hands.
+    pub(crate) view: ViewId,
+    /// Since when all that it does not name is accounted for.
+    pub(crate) since: Timestamp,
+    /// How many there are in all, and how many were told before these.
+    pub(crate) count: u32,
+    pub(crate) first: u32,
+    /// What each held.
+    pub(crate) levels: Vec<(Subject, u32)>,
+}
+
 /// One thing that is said.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Item {
@@ -173,5 +190,11 @@ pub(crate) enum Item {
         place: Place,
         word: Word,
         reply: Reply,
+    },
+    Levels(Levels),
+    /// So many of them have come.
+    Taken {
+        view: ViewId,
+        taken: u32,
     },
 }

@@ -25,6 +25,7 @@
 //! # Ok::<(), hivemind_mesh::UnusableName>(())
 //! ```
 
+mod annex;
 mod batch;
 mod book;
 mod books;
@@ -35,6 +36,7 @@ mod council;
 mod dictionary;
 mod frame;
 mod guard;
+mod handed;
 #[cfg(all(test, loom))]
 mod interleavings;
 mod lately;
@@ -52,7 +54,6 @@ mod peers;
 mod purse;
 mod replay;
 mod rules;
-mod seldom;
 mod shelf;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;

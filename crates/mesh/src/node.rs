@@ -9,6 +9,8 @@ mod budget;
 mod clocks;
 mod decide;
 mod doubt;
+mod find;
+mod handover;
 mod hear;
 mod held;
 mod link;
@@ -39,6 +41,7 @@ use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::shelf::Shelf;
 use crate::view::View;
+use alone::LocalCounters;
 use asks::Ask;
 pub use clocks::PeerClock;
 use hivemind_core::Timestamp;
@@ -113,6 +116,7 @@ pub struct Node {
     parked: Vec<Parked>,
     outputs: Vec<Output>,
     budget: budget::Budget,
+    handover: handover::Handover,
     local: LocalCounters,
     next_number: u64,
     /// How many dictionaries this run has begun.
@@ -134,15 +138,6 @@ pub struct Node {
     renewed: bool,
 }
 
-/// Shared with whoever decides beside the node: these counters have locks of their own.
-struct LocalCounters(Arc<MemoryStore>);
-
-impl std::fmt::Debug for LocalCounters {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("LocalCounters(..)")
-    }
-}
-
 impl Node {
     /// A node that knows nobody yet. `generation` is larger than that of all its runs before.
     #[must_use]
@@ -159,6 +154,7 @@ impl Node {
             parked: Vec::new(),
             outputs: Vec::new(),
             budget: budget::Budget::new(options.bandwidth_limit),
+            handover: handover::Handover::new(),
             local: LocalCounters(local),
             next_number: 0,
             dictionaries: 0,

@@ -23,6 +23,9 @@ pub struct MeshOptions {
     pub split_from: u32,
     /// Whether an owner that has nothing left recalls what members hold.
     pub recall: bool,
+    /// Whether the owner of a bucket that goes to another tells it what it held. Without it a bucket that changes hands
+    /// begins empty.
+    pub hand_over: bool,
     /// How far ahead of its start a window is open to asks.
     pub early: Duration,
     /// By how much at most the mesh clock is moved towards the others' in a second; zero leaves it alone.
@@ -45,6 +48,7 @@ impl Default for MeshOptions {
             lend_ahead: true,
             split_from: 10,
             recall: true,
+            hand_over: true,
             early: Duration::from_secs(1),
             slew: Duration::from_millis(50),
             bandwidth_limit: None,

@@ -2,25 +2,24 @@
 //! A page belongs to one view. When the view changes, what a node holds stays with it under
 //! the new name, and what was in flight under the old one is lost: never more than the limit.
 
+use crate::annex::Annex;
 use crate::frame::Word;
 use crate::guard::Guard;
 use crate::member::Member;
 use crate::options::MeshOptions;
 use crate::purse::{Purse, signed};
-use crate::seldom::Seldom;
 use crate::slip::Epoch;
 use crate::till::Till;
-use crate::view::View;
+use crate::view::{View, ViewId};
 use crate::window::period_nanos;
 use hivemind_core::algorithm::Action;
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};
 use std::sync::Arc;
-use std::time::Duration;
 
-/// A bucket that changed hands earns nothing for so long: the clock of who had it may be as much behind, and then it
-/// earns there still.
-pub(crate) const HANDED: Duration = Duration::from_millis(100);
+mod hands;
+
+pub(crate) use hands::HANDED;
 
 /// This node's side of a page.
 #[derive(Clone, Debug)]
@@ -39,7 +38,7 @@ pub(crate) struct Page {
     pub(crate) side: Side,
     /// The members of the view it began in, if this run was among them; else 0, and it has no share of it.
     began_with: u8,
-    past: Seldom<Past>,
+    past: Annex<Past>,
 }
 
 /// What most pages have none of.
@@ -49,6 +48,8 @@ struct Past {
     before: u64,
     /// What is believed of a bucket's owner.
     guard: Guard,
+    /// What this node had left of a bucket when it went to another, and with which view it did.
+    left: Option<(ViewId, u32)>,
 }
 
 /// How a counter is shared in a view.
@@ -146,7 +147,7 @@ impl Page {
         };
         let members = u8::try_from(view.members().len()).unwrap_or(u8::MAX);
         let began_with = if view.has(me) { members } else { 0 };
-        Self { tag, view, epoch: 0, side, began_with, past: Seldom::default() }
+        Self { tag, view, epoch: 0, side, began_with, past: Annex::default() }
     }
 
     /// Hears the owner, as far as it can be believed.
@@ -237,7 +238,7 @@ impl Page {
         matches!(&self.side, Side::Till(till) if till.held() > 0)
     }
 
-    /// Moves what this node holds into `view`, a later one than the page's.
+    /// Moves what this node holds of a window into `view`, a later one than the page's.
     pub(crate) fn move_to(
         &mut self,
         view: &Arc<View>,
@@ -246,28 +247,17 @@ impl Page {
     ) {
         let moment = Self::moment(self.tag, limit, now);
         let owner = view.owner(key);
-        let is_bucket = matches!(limit, Limit::TokenBucket(_));
-        if !(is_bucket && owner == self.view.owner(key)) {
-            // A bucket that changes hands begins empty: what others hold of it is not known.
-            let held = u64::try_from(self.unspent(limit, now)).unwrap_or(0);
-            let spent = match &self.side {
-                Side::Till(till) => till.spent_here(),
-                Side::Purse(purse) => purse.spent(),
-            };
-            self.past.change(|past| {
-                past.before = past.before.saturating_add(spent);
-                past.guard.begin_anew();
-            });
-            let held = if is_bucket { 0 } else { held };
-            self.side = if owner == Some(me) {
-                let since = if is_bucket { moment.saturating_add(HANDED) } else { moment };
-                Side::Till(Box::new(Till::inherited(limit, held, since)))
-            } else if is_bucket {
-                Side::Purse(Purse::born(now))
-            } else {
-                Side::Purse(Purse::new(held))
-            };
-        }
+        let held = u64::try_from(self.unspent(limit, now)).unwrap_or(0);
+        let spent = match &self.side {
+            Side::Till(till) => till.spent_here(),
+            Side::Purse(purse) => purse.spent(),
+        };
+        self.past.change(|past| past.before = past.before.saturating_add(spent));
+        self.side = if owner == Some(me) {
+            Side::Till(Box::new(Till::inherited(limit, held, moment)))
+        } else {
+            Side::Purse(Purse::new(held))
+        };
         self.view = Arc::clone(view);
     }
 

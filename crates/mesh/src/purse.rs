@@ -3,9 +3,9 @@
 //! Invariant: what is spent and returned never exceeds what it started with and was granted,
 //! but for what `on_unreachable` allows, and that is counted.
 
+use crate::annex::Annex;
 use crate::frame::{Report, Word};
 use crate::lately::Lately;
-use crate::seldom::Seldom;
 use hivemind_core::{Limit, Timestamp};
 
 /// What one charge adds to a total at most: past any limit, and so little that a total never reaches its end.
@@ -22,7 +22,7 @@ pub(crate) struct Purse {
     /// What the owner said was left, and what the others had spent.
     pub(crate) left: i64,
     pub(crate) others: u64,
-    aside: Seldom<Aside>,
+    aside: Annex<Aside>,
     /// Until then the owner need not be asked again for this much or more: it does not have it.
     exhausted_until: Lately,
     exhausted_from: u32,

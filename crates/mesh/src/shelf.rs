@@ -3,17 +3,20 @@
 
 use crate::book::Book;
 use crate::books::{Books, OpenBook};
-use crate::council::{Begun, Council};
+use crate::council::Council;
 use crate::limits::Limits;
 use crate::options::MeshOptions;
-use crate::page::{HANDED, Page, Regime, Side};
+use crate::page::{Page, Regime, Side};
 use crate::slip::Slip;
-use crate::till::Till;
-use crate::window::{period_nanos, tag_at};
-use hivemind_core::algorithm::{Action, STEP_BACK};
+use crate::window::tag_at;
+use hivemind_core::algorithm::STEP_BACK;
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};
-use std::sync::Arc;
+use opening::{begin, keep_up, start_of};
+
+mod opening;
+
+pub(crate) use opening::go_on;
 
 /// How long what says nothing any more is kept, as the memory store does: a clock may step back several times.
 pub(crate) const IDLE: std::time::Duration = std::time::Duration::from_secs(300);
@@ -213,105 +216,4 @@ impl Shelf {
 /// one all that it told the last.
 fn outlives(limit: &Limit, is_purse: bool) -> std::time::Duration {
     limit.longest_memory().saturating_add(if is_purse { IDLE } else { 2 * IDLE })
-}
-
-/// When a window begins.
-fn start_of(limit: &Limit, tag: u64) -> Timestamp {
-    Timestamp::from_nanos(tag.saturating_mul(period_nanos(limit)))
-}
-
-fn begin(
-    book: &Book,
-    council: &mut Council,
-    options: &MeshOptions,
-    (key, limit, tag): (Key, &Limit, u64),
-    now: Timestamp,
-) -> Result<Page, NoPage> {
-    let me = council.me.clone();
-    if matches!(limit, Limit::TokenBucket(_)) {
-        let view = Arc::clone(council.settled(now).ok_or(NoPage::NoView)?);
-        let mut page = Page::begun(0, view, (&me, key, limit), options, now);
-        let span = now.since(Timestamp::EPOCH.saturating_add(limit.longest_memory()));
-        let since = Timestamp::EPOCH.saturating_add(span);
-        if let Side::Till(till) = &mut page.side
-            && !council.owned_since(key, since, council.by_all(now))
-        {
-            // Another may have spent what it holds: it begins empty.
-            till.apply(limit, Action::Debit, u64::from(limit.burst()), now.saturating_add(HANDED));
-        }
-        return Ok(page);
-    }
-    let start = start_of(limit, tag);
-    // One window ahead at most: there is room for so many pages.
-    if start > now.saturating_add(options.early.min(limit.period().length())) {
-        return Err(NoPage::NoView);
-    }
-    let Begun::In(view) = council.begin(start) else { return Err(NoPage::NoView) };
-    let members = view.members().len();
-    let agreed = view.owner(key).is_none_or(|owner| council.rules.agreed_before(&owner.id, start));
-    let mut page = Page::begun(tag, view, (&me, key, limit), options, now);
-    if let Side::Purse(purse) = &mut page.side
-        && !agreed
-    {
-        // The owner may split by another limit. Nothing is returned either: it might never have been lent.
-        *purse = crate::purse::Purse::new(0);
-    }
-    if let Side::Till(till) = &mut page.side {
-        let others = page.view.members().iter().map(|member| &member.id).filter(|id| **id != me.id);
-        let before = book.aside.get().before;
-        if let Some(before) = council.rules.may_still_hold(before.as_ref(), others, start) {
-            let share = Regime::of(&before, members, options).share();
-            till.may_reach(&before);
-            till.change_share(limit, share, Page::moment(tag, limit, now));
-        }
-        if matches!(limit, Limit::SlidingWindow(_)) {
-            carry_on(book, till, council, (key, limit, tag), now);
-        }
-        if till.state.is_some() {
-            // It has reached this window from now on, even if a fast clock opened it early.
-            till.apply(limit, Action::Peek, 0, Page::moment(tag, limit, now));
-        }
-    }
-    Ok(page)
-}
-
-/// A sliding window weighs the one before it: what its owner knows of that, or that it was full.
-fn carry_on(
-    book: &Book,
-    till: &mut Till,
-    council: &Council,
-    (key, limit, tag): (Key, &Limit, u64),
-    now: Timestamp,
-) {
-    let Some(before) = tag.checked_sub(1) else { return };
-    let last = book.pages.iter().find(|page| page.tag == before);
-    let start = start_of(limit, before);
-    match last.map(|page| &page.side) {
-        Some(Side::Till(last)) => till.follow(last, before),
-        None if council.owned_since(key, start, now.max(start)) => {}
-        _ => till.follow_a_full_one(limit, start),
-    }
-}
-
-/// Moves a page into the view that holds now, if it is not there.
-fn keep_up(
-    book: &mut Book,
-    council: &Council,
-    (key, limit, tag): (Key, &Limit, u64),
-    now: Timestamp,
-) -> Result<(), NoPage> {
-    let me = council.me.clone();
-    let is_bucket = matches!(limit, Limit::TokenBucket(_));
-    let current = if is_bucket { council.settled(now) } else { council.current(now) };
-    let current = current.ok_or(NoPage::NoView)?;
-    let page = book.page(tag).ok_or(NoPage::NoView)?;
-    if page.view.fence() < current.fence() {
-        if let (Side::Till(till), Some(chain)) = (&mut page.side, council.chain()) {
-            let (from, to) = (page.view.fence(), current.fence());
-            let passed = chain.iter().filter(|view| view.fence() > from && view.fence() <= to);
-            passed.for_each(|view| till.bury_gone(limit, view, now));
-        }
-        page.move_to(current, (&me, key, limit), now);
-    }
-    Ok(())
 }

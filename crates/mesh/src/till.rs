@@ -7,10 +7,10 @@
 //! in it: its capacity is the burst less what is lent and not yet known to be spent. So what
 //! can be spent at once, here and elsewhere, never exceeds one burst.
 
+use crate::annex::Annex;
 use crate::frame::Report;
 use crate::member::Member;
 use crate::purse::MOST_AT_ONCE;
-use crate::seldom::Seldom;
 use crate::view::View;
 use hivemind_core::algorithm::{Action, State, Step, step, step_in_place};
 use hivemind_core::store::Verdict;
@@ -24,6 +24,7 @@ mod lending;
 mod reset;
 mod rights;
 mod sliding;
+mod start;
 
 pub(crate) use account::Account;
 use account::News;
@@ -49,11 +50,13 @@ pub(crate) struct Till {
     shares: u32,
     /// Whether members may return what they held under an earlier view.
     inherited: bool,
+    /// Whether its last owner may still say what a bucket held.
+    awaits: bool,
     /// Of a sliding window: what it knows the last one to have counted.
     carried: u32,
     /// The largest limit that the page had.
     most: u32,
-    aside: Seldom<Aside>,
+    aside: Annex<Aside>,
 }
 
 /// What most tills have none of.
@@ -76,6 +79,8 @@ struct Aside {
     serials: u64,
     /// When it last asked for what is unspent.
     recalled: Option<Timestamp>,
+    /// What was lent of a bucket before its last owner had said what it held.
+    lent_early: u64,
 }
 
 impl Till {

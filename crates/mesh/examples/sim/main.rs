@@ -4,6 +4,8 @@
 //!     cargo run --release -p hivemind-mesh --example sim -- --seeds 0..1000      many seeds; prints those that fail and what
 //!         was drawn (--drawn: only the runs of which the seed chooses everything)
 //!     cargo run --release -p hivemind-mesh --example sim -- reload --seeds 0..1000    runs in which nodes reload
+//!     cargo run --release -p hivemind-mesh --example sim -- rollout --seeds 0..100    slow buckets while nodes come, go and
+//!         restart: what they admit beside one node alone, with hand-over and without
 //!     cargo run --release -p hivemind-mesh --example sim -- grid --seed 1        the 705 cells (--nodes, --limit,
 //!         --seconds, --load, --shape choose; --quiet tells the bad ones only; --out FILE keeps what is measured,
 //!         and goes on where it was; --variant no-recall | no-early | neither)
@@ -16,7 +18,7 @@ mod grid;
 use hivemind_core::Limit;
 use hivemind_mesh::sim::plot::{Row, svg};
 use hivemind_mesh::sim::rivals::{self, Rival};
-use hivemind_mesh::sim::{Cell, Draw, Model, Outcome, Played, Reload, limits, scenarios};
+use hivemind_mesh::sim::{Cell, Draw, Model, Outcome, Played, Reload, Rollout, limits, scenarios};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -47,6 +49,9 @@ fn main() -> ExitCode {
             let range = range.unwrap_or(seed..seed + 1);
             if arguments.get(1).is_some_and(|first| first == "reload") {
                 return reload(range);
+            }
+            if arguments.get(1).is_some_and(|first| first == "rollout") {
+                return roll_out(&range);
             }
             return play(range, drawn_only);
         }
@@ -88,6 +93,32 @@ fn reload(seeds: std::ops::Range<u64>) -> ExitCode {
     println!(
         "{runs} runs, {failed} failed; once all had the new limit {admitted} of {possible} were admitted"
     );
+    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Plays the runs of these seeds in which buckets go from hand to hand.
+fn roll_out(seeds: &std::ops::Range<u64>) -> ExitCode {
+    let mut failed = 0;
+    for rollout in Rollout::ALL {
+        let mut told = format!("{rollout:?}:");
+        for hand_over in [false, true] {
+            let (mut admitted, mut possible) = (0, 0);
+            for seed in seeds.clone() {
+                let came = rollout.play(seed, hand_over);
+                // Whoever is cut off and restarted is taken for dead: that is counted.
+                let bad = came.over > 0 && came.overlaps == 0;
+                if bad {
+                    println!("FAILED: {rollout:?}, seed {seed}, handed over: {hand_over}: {came:?}");
+                }
+                failed += u64::from(bad);
+                (admitted, possible) = (admitted + came.admitted, possible + came.possible);
+            }
+            let how = if hand_over { "with" } else { "without" };
+            told += &format!(" {admitted} of {possible} {how} hand-over;");
+        }
+        println!("{told}");
+    }
+    println!("{failed} failed");
     if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 

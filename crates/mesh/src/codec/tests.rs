@@ -2,7 +2,7 @@
 
 use super::asks::ACTIONS;
 use super::*;
-use crate::frame::{Reply, Report, Want, Word};
+use crate::frame::{Levels, Reply, Report, Want, Word};
 use crate::member::Member;
 use crate::owner::NodeId;
 use crate::view::{Base, Round, View};
@@ -147,6 +147,14 @@ fn item() -> impl Strategy<Value = Item> {
         6 => about,
         1 => (view(), votes()).prop_map(|(view, votes)| Item::Motion { view, votes }),
         1 => (any::<u64>(), votes()).prop_map(|(view, votes)| Item::Vote { view: ViewId(view), votes }),
+        1 => (any::<[u64; 2]>(), any::<[u32; 2]>(), vec((place(), any::<u32>()), 0..4)).prop_map(
+            |([view, since], [count, first], levels)| {
+                let levels = levels.into_iter().map(|(place, level)| (place.subject, level)).collect();
+                let (view, since) = (ViewId(view), Timestamp::from_nanos(since));
+                Item::Levels(Levels { view, since, count, first, levels })
+            }
+        ),
+        1 => (any::<u64>(), any::<u32>()).prop_map(|(view, taken)| Item::Taken { view: ViewId(view), taken }),
         1 => (any::<u64>(), any::<u64>(), vec(view(), 0..4)).prop_map(|(founded, id, views)| Item::Chain {
             root: Root { founded: Timestamp::from_nanos(founded), id: ViewId(id) },
             views,

@@ -3,6 +3,7 @@
 
 use super::{Council, Overlap};
 use crate::chain::Chain;
+use crate::handed::Handed;
 use crate::member::{Generation, Member};
 use crate::peers::Peers;
 use crate::view::{View, ViewId};
@@ -143,6 +144,7 @@ impl Council {
         self.bound.clear();
         (self.carried, self.void, self.floor) = (None, None, None);
         (self.latest_begun, self.differs_since) = (None, None);
+        (self.passed, self.handed) = (Timestamp::EPOCH, Handed::default());
         (self.failed, self.rests_until) = (0, None);
         self.version += 1;
         self.upheavals += 1;

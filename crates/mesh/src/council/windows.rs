@@ -45,19 +45,6 @@ impl Council {
         self.head().is_some_and(|head| *head.members == [self.me.clone()])
     }
 
-    /// The present as the later middle of all clocks shows it. What has no windows changes hands by it: by their own
-    /// clocks one node would keep it while another has it already.
-    pub(crate) fn by_all(&self, now: Timestamp) -> Timestamp {
-        crate::clock::shown(now, self.lead)
-    }
-
-    /// The view that holds now, for what has no windows; none while the vote on one that would hold is open.
-    pub(crate) fn settled(&self, now: Timestamp) -> Option<&Arc<View>> {
-        let now = self.by_all(now);
-        let undecided = self.is_in_doubt(now) || self.is_void(now);
-        self.chain.as_ref().filter(|_| !undecided)?.at(now)
-    }
-
     /// Where it is not known which of several views a window begins in, this node being in all of them: the
     /// members of the largest one. Its share there is its share in each.
     pub(crate) fn doubt(&self, start: Timestamp) -> Option<usize> {
@@ -102,7 +89,7 @@ impl Council {
         bound.map(|motion| motion.view.fence).min()
     }
 
-    fn is_void(&self, start: Timestamp) -> bool {
+    pub(super) fn is_void(&self, start: Timestamp) -> bool {
         self.void.is_some_and(|(from, to)| from <= start && start < to)
     }
 }

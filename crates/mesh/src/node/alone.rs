@@ -4,10 +4,20 @@
 
 use super::Node;
 use crate::batch::Owed;
-use hivemind_core::store::{Charge, Context, Key, LocalStore, Mode, Op, Parts, Verdict};
+use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Mode, Op, Parts, Verdict};
 use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
+use std::sync::Arc;
 
 const NOBODY: Parts<'static> = Parts { domain: "", entries: &[] };
+
+/// Shared with whoever decides beside the node: these counters have locks of their own.
+pub(super) struct LocalCounters(pub(super) Arc<MemoryStore>);
+
+impl std::fmt::Debug for LocalCounters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LocalCounters(..)")
+    }
+}
 
 impl Node {
     /// Whether the charge of this place would pass, after those before it on the same counter.

@@ -36,6 +36,11 @@ impl Budget {
         Self { limit, left: 0, filled: Timestamp::EPOCH, waiting: VecDeque::new() }
     }
 
+    /// Whether something that has time may be sent now.
+    pub(super) fn has_room(&self) -> bool {
+        self.limit.is_none() || self.left >= 0
+    }
+
     pub(super) fn nothing_waits(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -76,6 +76,7 @@ impl Node {
         });
         self.council.set_back(earlier);
         self.budget.set_back(earlier);
+        self.handover.set_back(earlier);
         self.peers.set_back(earlier);
     }
 
@@ -86,7 +87,12 @@ impl Node {
             | Item::Word(place, _)
             | Item::Ask { place, .. }
             | Item::Answer { place, .. } => place,
-            Item::Chain { .. } | Item::Motion { .. } | Item::Vote { .. } => return false,
+            // Buckets change hands by the middle of all clocks.
+            Item::Chain { .. }
+            | Item::Motion { .. }
+            | Item::Vote { .. }
+            | Item::Levels(_)
+            | Item::Taken { .. } => return false,
         };
         self.peers.is_apart(from, &place.subject.limit, self.clock.slew)
     }

@@ -1,7 +1,7 @@
 //! Counters whose window is in no view that this node knows: it was cut off in the middle of a vote, or knows nobody.
 
 use super::Node;
-use super::decide::Found;
+use super::find::Found;
 use super::held::ends;
 use crate::batch::{Beside, Known, Owed};
 use crate::options::{Consistency, OnUnreachable};

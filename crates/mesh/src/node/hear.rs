@@ -109,6 +109,8 @@ impl Node {
                 self.serve_returned(now, &place, &report);
             }
             Item::Answer { id, place, word, reply } => self.on_answer(now, from, id, &place, &word, &reply),
+            Item::Levels(levels) => self.on_levels(now, from, &levels),
+            Item::Taken { view, taken } => self.handover.on_taken(from, view, taken, now),
         }
     }
 
@@ -147,6 +149,7 @@ impl Node {
             self.shelf.books.clear();
             self.asks.clear();
             self.parked.clear();
+            self.handover.begin_anew(now);
             let waiting: Vec<_> = self.waiting.keys().copied().collect();
             for ticket in waiting {
                 self.give_up(ticket, now);

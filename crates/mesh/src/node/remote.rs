@@ -3,7 +3,7 @@
 //! here, and then done; if one of them fails after all, the others are given back.
 
 use super::asks::{Ask, Kind};
-use super::decide::Found;
+use super::find::Found;
 use super::{Node, Output, Ticket};
 use crate::batch::{self, Owed};
 use crate::book::Book;

@@ -39,6 +39,7 @@ impl Node {
             // A fence is ahead, and what other clocks show of it may have changed.
             self.shelf.views_changed();
         }
+        self.hand_over(now);
         if now.since(self.synced) >= self.options.sync_interval {
             self.synced = now;
             self.return_all_if_leaving(now);
@@ -228,6 +229,10 @@ impl Node {
         // Where nobody stays there is nobody to give anything back to.
         let is_last = self.council.nobody_stays(now, &self.peers);
         self.council.leaving
-            && (is_last || out && self.shelf.books.nothing_is_listed() && self.budget.nothing_waits())
+            && (is_last
+                || out
+                    && self.shelf.books.nothing_is_listed()
+                    && self.budget.nothing_waits()
+                    && self.handover.is_done(self.council.head().map(|head| head.id())))
     }
 }

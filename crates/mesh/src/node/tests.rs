@@ -4,6 +4,7 @@ mod asked;
 mod batches;
 mod bounded;
 mod capped;
+mod handover;
 mod hostile;
 mod links;
 mod resets;

@@ -7,6 +7,7 @@ use crate::dictionary::Subject;
 use crate::frame::{Item, Place, Report, Word};
 use crate::member::Member;
 use crate::page::{Regime, Side};
+use crate::shelf::go_on;
 use crate::window::{period_nanos, tag_at};
 use hivemind_core::{Limit, Timestamp};
 use std::sync::Arc;
@@ -68,7 +69,7 @@ impl Node {
             let view = council.chain()?.find(place.view)?;
             if view.fence() > page.view.fence() {
                 // The peer's clock is a little ahead; what is decided is decided.
-                page.move_to(&Arc::clone(view), (me, key, &limit), now);
+                go_on(page, council, &Arc::clone(view), (me, key, &limit), now);
             } else if !(is_bucket && view.owner(key) == page.view.owner(key)) {
                 return None;
             }

@@ -2,12 +2,14 @@
 //! and runs whose number is too small.
 
 use super::*;
-use crate::chain::{Chain, MOST_VIEWS, Root};
+use crate::chain::Chain;
 use crate::codec::Encoder;
 use crate::dictionary::Spoken;
-use crate::frame::{Header, Item, LONGEST_FRAME};
+use crate::frame::Header;
 use crate::view::Round;
 use std::time::Duration;
+
+mod long_names;
 
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
@@ -54,74 +56,6 @@ fn meet_all(nodes: &mut [Node]) {
         for name in &names {
             node.meet(name.clone());
         }
-    }
-}
-
-/// A hundred members with names of sixty bytes; in each later view some are replaced.
-fn long_chain(replaced: usize) -> (Chain, Vec<Member>) {
-    let member = |index: usize| Member::new(NodeId::new(format!("{index:060}")), START.as_nanos());
-    let round = Round { number: 1, proposer: member(0).id };
-    let view = View::new(None, Timestamp::EPOCH, round.clone(), (0..100).map(member), []);
-    let mut chain = Chain::founded(view, START);
-    for step in 1..MOST_VIEWS {
-        let members: Vec<Member> = (step * replaced..step * replaced + 100).map(member).collect();
-        let fence = Timestamp::from_millis(1_600_000_000_000 + step as u64);
-        let view = View::new(Some(chain.head().as_base()), fence, round.clone(), members, []);
-        assert!(chain.append(view));
-    }
-    let members = chain.head().members.to_vec();
-    (chain, members)
-}
-
-fn frame_of(root: &Root, views: Vec<View>) -> Vec<u8> {
-    let header = Header {
-        rules: 0,
-        generation: Generation(1),
-        time: START,
-        head: None,
-        leaving: false,
-        dictionary: 0,
-        known: 0,
-        known_of: 0,
-        to: Generation(1),
-        echo: None,
-        slew_us: 0,
-    };
-    let mut spoken = Spoken::default();
-    let mut encoder = Encoder::new(&header, &mut spoken);
-    encoder.push(&Item::Chain { root: root.clone(), views });
-    encoder.finish()
-}
-
-/// Seen failing on: each view with the names of all its members (as it was first written: 112,000 bytes).
-#[test]
-fn sixteen_views_of_a_hundred_long_names_fit_into_a_frame() {
-    let (chain, _) = long_chain(3);
-    let views = chain.lacking(None);
-    assert_eq!(views.len(), MOST_VIEWS);
-    let frame = frame_of(chain.root(), views);
-    assert!(frame.len() < 20_000, "{} bytes", frame.len());
-    // And of those that have nothing in common as many as fit.
-    let (chain, _) = long_chain(100);
-    let views = chain.lacking(None);
-    assert!(!views.is_empty() && views.len() < MOST_VIEWS);
-    assert!(frame_of(chain.root(), views).len() < LONGEST_FRAME);
-    // Who is one view behind is told one.
-    let before = chain.iter().rev().nth(1).unwrap().id();
-    assert_eq!(chain.lacking(Some(before)).len(), 1);
-}
-
-#[test]
-fn a_newcomer_to_a_hundred_members_with_long_names_learns_their_views() {
-    for replaced in [3, 100] {
-        let (chain, members) = long_chain(replaced);
-        let mut old = Node::new(members[0].id.clone(), START.as_nanos(), MeshOptions::default(), START);
-        old.seat(chain, &members, START);
-        let mut nodes = vec![old, node("newcomer", 1)];
-        meet_all(&mut nodes);
-        run(&mut nodes, 0, 1_000, |_, _| true);
-        assert_eq!(nodes[1].view().map(View::id), nodes[0].view().map(View::id));
-        assert_eq!(nodes[1].standing(after(1_000)).unreadable, 0);
     }
 }
 

@@ -46,7 +46,7 @@ impl Node {
         if let Some(charge) = given {
             // It is told with every report until the owner has it; only what it says is not known.
             let action = batch::action(charge.op, OnRefusal::CountNone);
-            let verdict = super::decide::nothing(&charge, now).attempt(&charge, action, now).verdict;
+            let verdict = super::find::nothing(&charge, now).attempt(&charge, action, now).verdict;
             return self.finish_alone(ticket, verdict);
         }
         self.try_again(ticket, now, true);

@@ -177,5 +177,16 @@ fn forge(item: Item, random: &mut Random, all: bool) -> Item {
             }
             Item::Chain { root, views }
         }
+        // A former owner that lies gives its heirs as much as their buckets hold: what it could have lent before.
+        Item::Levels(told) if !all => Item::Levels(told),
+        Item::Levels(mut told) => {
+            let mut small = |told: u32| u32::try_from(number(u64::from(told), random)).unwrap_or(told);
+            told.levels.iter_mut().for_each(|(_, level)| *level = small(*level));
+            (told.count, told.first) = (small(told.count), small(told.first));
+            Item::Levels(told)
+        }
+        Item::Taken { view, taken } => {
+            Item::Taken { view, taken: u32::try_from(number(u64::from(taken), random)).unwrap_or(taken) }
+        }
     }
 }

@@ -8,6 +8,7 @@
 //! A node's answer to an event depends on its state and the event alone. It is computed once and
 //! looked up from then on, which makes millions of states of the whole cheap.
 
+mod start;
 mod step;
 
 use hashbrown::HashSet;

@@ -2,19 +2,21 @@
 
 use super::network::Network;
 use super::random::Random;
-use super::tally::Tally;
-use super::traffic::Traffic;
-use crate::chain::Chain;
-use crate::member::Member;
-use crate::node::{Decided, Lane, Node, Output, Ticket};
+use crate::node::{Lane, Node, Ticket};
 use crate::options::MeshOptions;
 use crate::owner::NodeId;
-use crate::view::{Round, View};
-use hivemind_core::store::{Charge, Context, Key, Parts};
-use hivemind_core::{Cost, Limit, Timestamp};
+use hivemind_core::Timestamp;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
+
+mod counters;
+mod requests;
+mod seats;
+
+use counters::Counter;
+use seats::seat;
+pub use seats::seated;
 
 /// The true time at which runs begin: the start of a day, so that windows of every length begin there.
 pub(super) const START_US: u64 = 1_700_006_400 * 1_000_000;
@@ -47,16 +49,6 @@ struct Seat {
     next_tick: u64,
     busy_until: u64,
     open: BTreeMap<Ticket, (usize, u64, Timestamp, Timestamp)>,
-}
-
-struct Counter {
-    key: Key,
-    limit: Limit,
-    /// The limits of nodes that were given another one.
-    reloaded: BTreeMap<usize, Limit>,
-    had: BTreeMap<usize, Vec<Limit>>,
-    traffic: Traffic,
-    tally: Tally,
 }
 
 /// A mesh and all that happens to it.
@@ -156,6 +148,10 @@ impl World {
         }
     }
 
+    pub(super) fn is_alive(&self, index: usize) -> bool {
+        self.seats.get(index).is_some_and(|seat| seat.as_ref().is_some_and(|seat| seat.alive))
+    }
+
     /// A node begins to leave.
     pub fn leave(&mut self, index: usize) {
         if let Some(node) = self.node_mut(index) {
@@ -196,24 +192,6 @@ impl World {
 
     pub(super) fn started_us(&self) -> u64 {
         self.start
-    }
-
-    pub(super) fn add_counter(&mut self, key: Key, limit: Limit, mut traffic: Traffic) {
-        let first = traffic.next(0);
-        let (reloaded, had) = (BTreeMap::new(), BTreeMap::new());
-        self.counters.push(Counter { key, limit, reloaded, had, traffic, tally: Tally::new(limit) });
-        self.push(self.start + first, Event::Request { counter: self.counters.len() - 1 });
-    }
-
-    /// Where requests on a counter come from is changed to so many nodes.
-    pub fn spread_over(&mut self, nodes: usize) {
-        self.counters.iter_mut().for_each(|counter| counter.traffic.nodes = nodes);
-    }
-
-    /// The count of a counter.
-    #[must_use]
-    pub fn tally(&self, counter: usize) -> Option<&Tally> {
-        self.counters.get(counter).map(|counter| &counter.tally)
     }
 
     fn push(&mut self, at: u64, event: Event) {
@@ -274,118 +252,6 @@ impl World {
         }
     }
 
-    fn request(&mut self, index: usize) {
-        let elapsed = self.elapsed_us();
-        let Some(counter) = self.counters.get_mut(index) else { return };
-        let (mut node, cost) = counter.traffic.request(elapsed);
-        let next = counter.traffic.next(elapsed);
-        self.push(self.start + next, Event::Request { counter: index });
-        // What comes to a dead node goes to the next that lives.
-        for _ in 0..self.seats.len() {
-            if self.seats.get(node).is_some_and(|seat| seat.as_ref().is_some_and(|seat| seat.alive)) {
-                break;
-            }
-            node = (node + 1) % self.seats.len();
-        }
-        self.hit(node, index, cost);
-    }
-
-    /// A counter without traffic of its own, for requests made by hand. Says its index.
-    pub fn add_limit(&mut self, key: Key, limit: Limit) -> usize {
-        let traffic = Traffic::new(super::Shape::Uniform, 0.0, 1, 1, 1, Random::new(0));
-        let (reloaded, had) = (BTreeMap::new(), BTreeMap::new());
-        self.counters.push(Counter { key, limit, reloaded, had, traffic, tally: Tally::new(limit) });
-        self.counters.len() - 1
-    }
-
-    /// A node has another limit from now on: its rules were reloaded.
-    pub fn reload(&mut self, node: usize, counter: usize, limit: Limit) {
-        let now = self.now;
-        let Some(counter) = self.counters.get_mut(counter) else { return };
-        counter.reloaded.insert(node, limit);
-        if let Some(Some(seat)) =
-            self.seats.get_mut(node).filter(|seat| seat.as_ref().is_some_and(|seat| seat.alive))
-        {
-            let fingerprint = limit.requests().max(1).wrapping_add(limit.burst().wrapping_mul(65_537));
-            seat.node.reload(fingerprint, at(now, seat.skew));
-            self.carry_out(node);
-        }
-    }
-
-    /// The same, unless it has had this one since its start.
-    pub(super) fn reload_once(&mut self, node: usize, counter: usize, limit: Limit) {
-        let Some(known) = self.counters.get_mut(counter) else { return };
-        let has_had = known.had.entry(node).or_default();
-        if !has_had.contains(&limit) {
-            has_had.push(limit);
-            self.reload(node, counter, limit);
-        }
-    }
-
-    /// A request comes to a node.
-    pub fn hit(&mut self, node: usize, index: usize, cost: u64) {
-        let Some(counter) = self.counters.get(index) else { return };
-        let (key, limit) = (counter.key, *counter.reloaded.get(&node).unwrap_or(&counter.limit));
-        let (now, truly) = (self.now, at(self.now, 0));
-        let Some(Some(seat)) = self.seats.get_mut(node) else { return };
-        if !seat.alive {
-            return;
-        }
-        let local = at(now, seat.skew);
-        self.wake(node);
-        let Some(Some(seat)) = self.seats.get_mut(node) else { return };
-        let parts = Parts { domain: "sim", entries: &[] };
-        let charge = Charge { cost: Cost::new(cost), ..Charge::spend(key, parts, &limit) };
-        let decided = seat.node.decide(&[charge], Context::at(local));
-        // Windows are those of the mesh clock.
-        let local = seat.node.mesh_time(local);
-        self.sent.2 += 1;
-        match decided {
-            Decided::Now(verdicts) => {
-                if let Some(counter) = self.counters.get_mut(index) {
-                    counter.tally.offer(cost, local, truly);
-                }
-                if let Some(counter) = self.counters.get_mut(index).filter(|_| verdicts.committed) {
-                    counter.tally.admit(cost, local, truly, truly);
-                }
-            }
-            Decided::Later(ticket) => {
-                self.sent.3 += 1;
-                seat.open.insert(ticket, (index, cost, truly, local));
-            }
-        }
-        self.carry_out(node);
-    }
-
-    fn carry_out(&mut self, from: usize) {
-        let Some(Some(seat)) = self.seats.get_mut(from) else { return };
-        let outputs: Vec<Output> = seat.node.outputs().collect();
-        let local = seat.node.mesh_time(at(self.now, seat.skew));
-        for output in outputs {
-            match output {
-                Output::Decided(ticket, verdicts) => {
-                    let open = self
-                        .seats
-                        .get_mut(from)
-                        .and_then(Option::as_mut)
-                        .and_then(|seat| seat.open.remove(&ticket));
-                    let Some((index, cost, asked, then)) = open else { continue };
-                    // A clock that stepped back meanwhile does not take the decision along.
-                    let local = local.max(then);
-                    let truly = at(self.now, 0);
-                    // It belongs to the window that it was decided in.
-                    if let Some(counter) = self.counters.get_mut(index) {
-                        counter.tally.offer(cost, local, asked);
-                    }
-                    if let Some(counter) = self.counters.get_mut(index).filter(|_| verdicts.committed) {
-                        counter.tally.admit(cost, local, asked, truly);
-                    }
-                }
-                Output::Send { to, lane, frame } => self.post(from, &to, lane, &frame),
-            }
-        }
-    }
-
     fn post(&mut self, from: usize, to: &NodeId, lane: Lane, frame: &[u8]) {
         let Some(to) = to.as_str().strip_prefix('n').and_then(|index| index.parse::<usize>().ok()) else {
             return;
@@ -401,26 +267,4 @@ impl World {
 /// A true time as a clock that is so far off shows it.
 fn at(us: u64, skew: i64) -> Timestamp {
     Timestamp::from_nanos(us.saturating_add_signed(skew).saturating_mul(1_000))
-}
-
-/// Makes nodes the members of one view.
-fn seat(nodes: &mut [(&mut Node, Timestamp)]) {
-    let members: Vec<Member> = nodes.iter().map(|(node, _)| node.member().clone()).collect();
-    let Some(first) = members.first() else { return };
-    let round = Round { number: 1, proposer: first.id.clone() };
-    let view = View::new(None, Timestamp::EPOCH, round, members.clone(), []);
-    let chain = Chain::founded(view, Timestamp::EPOCH);
-    for (node, now) in nodes {
-        node.seat(chain.clone(), &members, *now);
-    }
-}
-
-/// So many nodes that are members of one view.
-#[must_use]
-pub fn seated(count: usize, options: &MeshOptions, now: Timestamp) -> Vec<Node> {
-    let mut nodes: Vec<Node> =
-        (0..count).map(|index| Node::new(named(index), 1, options.clone(), now)).collect();
-    let mut seats: Vec<_> = nodes.iter_mut().map(|node| (node, now)).collect();
-    seat(&mut seats);
-    nodes
 }

@@ -1,10 +1,10 @@
 //! What the owner knows of one run of a member: what it was granted, and what it said, in totals. A counter that
 //! all members use has as many of these as the mesh has members, so they are small.
 
+use crate::annex::Annex;
 use crate::frame::Report;
 use crate::lately::Lately;
 use crate::member::Member;
-use crate::seldom::Seldom;
 use hivemind_core::Timestamp;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) struct Account {
     pub(super) spent: u64,
     /// What came back of what it had from here.
     pub(super) by_rights: u64,
-    pub(super) aside: Seldom<Aside>,
+    pub(super) aside: Annex<Aside>,
     pub(super) active: Lately,
     pub(crate) told: Lately,
     /// Whether this run began with a share of the window.
@@ -66,7 +66,7 @@ impl Account {
             granted: 0,
             spent: 0,
             by_rights: 0,
-            aside: Seldom::default(),
+            aside: Annex::default(),
             active: Lately::at(now),
             told: Lately::default(),
             has_share,

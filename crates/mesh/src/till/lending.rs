@@ -99,6 +99,9 @@ impl Till {
         let granted = amount == 0
             || self.apply(limit, Action::Spend { count_refusal: false }, amount, now).verdict.outcome
                 == Outcome::Admitted;
+        if granted && self.awaits {
+            self.aside.change(|aside| aside.lent_early = aside.lent_early.saturating_add(amount));
+        }
         let account = self.account(member, now);
         if granted {
             account.granted = account.granted.saturating_add(amount);

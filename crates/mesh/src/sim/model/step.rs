@@ -1,26 +1,22 @@
 //! One step of the model: what an event does to a node, computed once and looked up from then on.
 
-use super::{Change, Model};
+use super::Model;
 use crate::chain::Chain;
 use crate::member::Member;
 use crate::node::probe::is_about_counters;
 use crate::node::{Decided, Node, Output};
-use crate::options::{MeshOptions, OnUnreachable};
+use crate::options::MeshOptions;
 use crate::sim::world::named;
-use crate::view::{Round, View};
 use hivemind_core::store::{Charge, Context, Key, Parts};
-use hivemind_core::{Cost, Limit, Period, Timestamp};
+use hivemind_core::{Cost, Limit, Timestamp};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::time::Duration;
 
-const NODES: usize = 3;
+pub(super) const NODES: usize = 3;
 /// The end of the first window and the start of the second.
-const EDGE_MS: u64 = 1_700_006_400_000;
-/// From here on the second view holds: in the midst of the first window.
-const FENCE_MS: u64 = EDGE_MS - 200;
+pub(super) const EDGE_MS: u64 = 1_700_006_400_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Event {
@@ -34,20 +30,20 @@ pub(super) enum Event {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Seat {
-    node: u32,
-    moment: u8,
-    alive: bool,
-    learned: bool,
+    pub(super) node: u32,
+    pub(super) moment: u8,
+    pub(super) alive: bool,
+    pub(super) learned: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
-    seats: [Seat; NODES],
+    pub(super) seats: [Seat; NODES],
     /// The numbers of the frames that were sent, in order.
-    mail: SmallVec<[u16; 16]>,
+    pub(super) mail: SmallVec<[u16; 16]>,
     pub(super) admitted: [u64; 2],
-    requests: u8,
-    crashed: bool,
+    pub(super) requests: u8,
+    pub(super) crashed: bool,
 }
 
 impl State {
@@ -60,94 +56,36 @@ impl State {
 
 /// What an event does to a node.
 #[derive(Clone, Debug)]
-struct Effect {
+pub(super) struct Effect {
     node: u32,
     admitted: u64,
     sent: SmallVec<[u16; 4]>,
 }
 
-struct Frame {
+pub(super) struct Frame {
     from: usize,
     to: usize,
     bytes: Vec<u8>,
 }
 
 pub(super) struct Search {
-    model: Model,
-    key: Key,
-    limit: Limit,
-    options: MeshOptions,
-    members: Vec<Member>,
+    pub(super) model: Model,
+    pub(super) key: Key,
+    pub(super) limit: Limit,
+    pub(super) options: MeshOptions,
+    pub(super) members: Vec<Member>,
     /// The views as they are before and after the vote is known to have ended.
-    chains: [Chain; 2],
+    pub(super) chains: [Chain; 2],
     pub(super) nodes: Vec<Node>,
-    node_numbers: HashMap<u128, u32>,
-    frames: Vec<Frame>,
-    frame_numbers: HashMap<(usize, usize, Vec<u8>), u16>,
-    effects: HashMap<(u32, u8, Event), Effect>,
-    spendable: HashMap<(u32, u8), [u64; 2]>,
+    pub(super) node_numbers: HashMap<u128, u32>,
+    pub(super) frames: Vec<Frame>,
+    pub(super) frame_numbers: HashMap<(usize, usize, Vec<u8>), u16>,
+    pub(super) effects: HashMap<(u32, u8, Event), Effect>,
+    pub(super) spendable: HashMap<(u32, u8), [u64; 2]>,
 }
 
 impl Search {
-    pub(super) fn new(model: Model) -> Self {
-        let limit = Limit::fixed_window(model.limit, Period::SECOND);
-        let mut options = MeshOptions {
-            on_unreachable: OnUnreachable::Refuse,
-            split_from: if model.split { 1 } else { u32::MAX },
-            sync_interval: Duration::from_millis(10),
-            // What a clock has been moved by is no part of the states that are told apart.
-            slew: std::time::Duration::ZERO,
-            ..MeshOptions::default()
-        };
-        // Silence and votes are not what is searched: nobody is silent, no other view is agreed on.
-        let long = Duration::from_secs(3_600);
-        options.council.staleness = long;
-        options.council.patience = long;
-        options.council.fence_lead = long;
-        options.council.found_after = None;
-        let members: Vec<Member> = (0..NODES).map(|index| Member::new(named(index), 1)).collect();
-        let (before, after): (&[usize], &[usize]) = match model.change {
-            Change::None => (&[0, 1, 2], &[0, 1, 2]),
-            Change::Join => (&[0, 1], &[0, 1, 2]),
-            Change::Leave => (&[0, 1, 2], &[0, 1]),
-        };
-        let of = |indices: &[usize]| -> Vec<Member> {
-            indices.iter().filter_map(|index| members.get(*index).cloned()).collect()
-        };
-        let round = Round { number: 1, proposer: named(0) };
-        let first = View::new(None, Timestamp::EPOCH, round.clone(), of(before), []);
-        let fence = Timestamp::from_millis(FENCE_MS);
-        let second = View::new(Some(first.as_base()), fence, round, of(after), []);
-        let owners = match model.change {
-            Change::None => (1, 1),
-            Change::Join => (0, 2),
-            Change::Leave => (2, 0),
-        };
-        let key = (0..u64::MAX).map(|bits| Key::from_bits(bits, bits.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-        let owned = |view: &View, key: Key, index: usize| view.owner(key) == members.get(index);
-        let key = key.into_iter().find(|key| owned(&first, *key, owners.0) && owned(&second, *key, owners.1));
-        let before = Chain::founded(first, Timestamp::EPOCH);
-        let mut after = before.clone();
-        if model.change != Change::None {
-            after.append(second);
-        }
-        Self {
-            model,
-            key: key.unwrap_or(Key::from_bits(0, 0)),
-            limit,
-            options,
-            members,
-            chains: [before, after],
-            nodes: Vec::new(),
-            node_numbers: HashMap::new(),
-            frames: Vec::new(),
-            frame_numbers: HashMap::new(),
-            effects: HashMap::new(),
-            spendable: HashMap::new(),
-        }
-    }
-
-    fn now(&self, moment: u8) -> Timestamp {
+    pub(super) fn now(&self, moment: u8) -> Timestamp {
         let from_edge = self.model.moments.get(usize::from(moment)).copied().unwrap_or(0);
         Timestamp::from_millis(EDGE_MS.saturating_add_signed(from_edge))
     }
@@ -156,39 +94,13 @@ impl Search {
         usize::from(self.model.moments.get(usize::from(moment)).is_some_and(|from_edge| *from_edge >= 0))
     }
 
-    fn number(&mut self, node: Node) -> u32 {
+    pub(super) fn number(&mut self, node: Node) -> u32 {
         let next = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
         let number = *self.node_numbers.entry(node.fingerprint()).or_insert(next);
         if number == next {
             self.nodes.push(node);
         }
         number
-    }
-
-    /// One run of a node, in the views it knows of.
-    fn start(&mut self, index: usize, run: u64, moment: u8, learned: bool) -> Node {
-        let now = self.now(moment);
-        let mut node = Node::new(named(index), run, self.options.clone(), now);
-        let [before, after] = &self.chains;
-        node.seat(if learned { after.clone() } else { before.clone() }, &self.members, now);
-        node
-    }
-
-    /// Everybody has consented to the second view, and nobody knows that all have.
-    pub(super) fn first(&mut self) -> State {
-        let seats = [0, 1, 2].map(|index| {
-            let mut node = self.start(index, 1, 0, false);
-            let [before, after] = &self.chains;
-            let votes = self.members.get(index).is_some_and(|member| before.head().has(member));
-            if self.model.change != Change::None && votes {
-                node.vote_on(after.head(), self.now(0));
-                assert!(node.is_in_doubt(), "it consents");
-            }
-            let node = self.number(node);
-            let learned = self.model.change == Change::None;
-            Seat { node, moment: 0, alive: true, learned }
-        });
-        State { seats, mail: SmallVec::new(), admitted: [0; 2], requests: 0, crashed: false }
     }
 
     pub(super) fn events(&self, state: &State) -> Vec<(usize, Event)> {

@@ -231,7 +231,7 @@ impl<'r, 'n> Section<'r, 'n> {
         Some(value)
     }
 
-    /// The same about a value that must not be shown.
+    /// A warning about a value that must not be shown.
     pub(super) fn warn_hidden(&mut self, key: &str, cause: String, remedy: &str) {
         let span = self.span(key);
         let problem = self.reading.places.hidden(&span, cause, remedy.to_owned());

@@ -1,11 +1,11 @@
 //! What is nothing for most counters, in a box of its own: there are a hundred thousand counters, and each
 //! byte of them is a tenth of a megabyte.
 
-/// Something that mostly is as it began.
+/// Room for something that mostly is as it began, made when it is not.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seldom<T>(Option<Box<T>>);
+pub(crate) struct Annex<T>(Option<Box<T>>);
 
-impl<T: Copy + Default + PartialEq> Seldom<T> {
+impl<T: Copy + Default + PartialEq> Annex<T> {
     #[inline]
     pub(crate) fn get(&self) -> T {
         self.0.as_deref().copied().unwrap_or_default()
@@ -25,7 +25,7 @@ impl<T: Copy + Default + PartialEq> Seldom<T> {
     }
 }
 
-impl<T> From<T> for Seldom<T> {
+impl<T> From<T> for Annex<T> {
     fn from(value: T) -> Self {
         Self(Some(Box::new(value)))
     }

@@ -1,0 +1,33 @@
+//! What buckets held when they changed hands. They are spelt out: mostly they are not spoken of again between the two.
+
+use crate::dictionary::Subject;
+use crate::frame::{Levels, MOST_LEVELS};
+use crate::view::ViewId;
+use crate::wire::{Reader, Unreadable, Writer};
+use hivemind_core::Timestamp;
+
+pub(super) fn write_levels(writer: &mut Writer, told: &Levels) {
+    let Levels { view, since, count, first, levels } = told;
+    writer.fixed(view.0);
+    writer.number(since.as_nanos());
+    writer.number(u64::from(*count));
+    writer.number(u64::from(*first));
+    writer.number(levels.len() as u64);
+    for (subject, level) in levels {
+        subject.write(writer);
+        writer.number(u64::from(*level));
+    }
+}
+
+pub(super) fn read_levels(reader: &mut Reader<'_>) -> Result<Levels, Unreadable> {
+    let view = ViewId(reader.fixed()?);
+    let since = Timestamp::from_nanos(reader.number()?);
+    let small = |number: u64| u32::try_from(number).map_err(|_| Unreadable);
+    let (count, first) = (small(reader.number()?)?, small(reader.number()?)?);
+    let told = reader.count(MOST_LEVELS)?;
+    let mut levels = Vec::new();
+    for _ in 0..told {
+        levels.push((Subject::read(reader)?, small(reader.number()?)?));
+    }
+    Ok(Levels { view, since, count, first, levels })
+}

@@ -1,0 +1,257 @@
+//! Buckets that go from one owner to another: nobody that lives takes along what they held, and nobody makes any of it.
+
+use super::*;
+use crate::frame::Levels;
+use crate::sim::{Network, World};
+
+const SECOND: u64 = 1_000_000;
+
+/// Five an hour: one that begins empty refuses for twelve minutes.
+fn slow() -> Limit {
+    Limit::token_bucket(Rate::new(5, Period::HOUR).expect("a rate"), 5).expect("a bucket")
+}
+
+fn keys(count: u64) -> impl Iterator<Item = Key> {
+    (0..count).map(|bits| Key::from_bits(bits, bits.wrapping_mul(SECRET)))
+}
+
+/// So many slow buckets.
+fn buckets(world: &mut World, count: u64) -> Vec<usize> {
+    keys(count).map(|key| world.add_limit(key, slow())).collect()
+}
+
+/// Asks for each of them so many times, at one node after the other that lives.
+fn ask_for_all(world: &mut World, nodes: usize, counters: &[usize], times: usize) {
+    for counter in counters {
+        for request in 0..times {
+            world.hit((request + counter) % nodes, *counter, 1);
+            world.run_until(world.elapsed_us() + 20_000);
+        }
+    }
+}
+
+fn members(world: &World, index: usize) -> usize {
+    world.node(index).and_then(|node| node.view()).map_or(0, |view| view.members().len())
+}
+
+/// How much each bucket admitted, from the one that admitted least on.
+fn admitted(world: &World, counters: &[usize]) -> Vec<u64> {
+    let each = counters.iter().map(|counter| world.tally(*counter).expect("it was added").admitted);
+    let mut each: Vec<u64> = each.collect();
+    each.sort_unstable();
+    each
+}
+
+fn restart(world: &mut World, who: usize) {
+    world.leave(who);
+    let left = |world: &World| {
+        let now = Timestamp::from_nanos((1_700_006_400 * SECOND + world.elapsed_us()) * 1_000);
+        world.node(who).is_some_and(|node| node.has_left(now))
+    };
+    for _ in 0..100 {
+        world.run_until(world.elapsed_us() + SECOND / 10);
+        if left(world) {
+            break;
+        }
+    }
+    assert!(left(world), "node {who} has left");
+    world.crash(who);
+    world.run_until(world.elapsed_us() + SECOND / 2);
+    world.start(who);
+    world.run_until(world.elapsed_us() + 5 * SECOND);
+    assert_eq!(members(world, who), 3);
+}
+
+/// Nodes that are started one after the other, or together, and find each other.
+///
+/// Seen failing on: buckets that change hands begin empty (as it was first written).
+#[test]
+fn a_mesh_that_was_just_founded_admits_a_slow_buckets_burst_at_once() {
+    for (pause, seed) in [(0, 1), (SECOND, 2), (5 * SECOND, 3)] {
+        let mut world = World::new(seed, Network::default(), strict(), 20_000);
+        for index in 0..3 {
+            world.start(index);
+            world.run_until(world.elapsed_us() + pause);
+        }
+        world.run_until(world.elapsed_us() + 12 * SECOND);
+        assert_eq!(members(&world, 0), 3);
+        let counters = buckets(&mut world, 30);
+        ask_for_all(&mut world, 3, &counters, 8);
+        assert_eq!(admitted(&world, &counters), vec![5; 30], "started {pause} us after each other");
+    }
+}
+
+/// Two of five are spent; then each node leaves, ends and comes back.
+///
+/// Seen failing on: buckets that change hands begin empty (as it was first written); a bucket that is not named begins
+/// empty, or begins full whoever had it; what is named is taken for full.
+#[test]
+fn a_rolling_restart_leaves_each_slow_bucket_what_it_had() {
+    for (seed, network) in [(1, Network::default()), (2, Network::bad()), (3, Network::bad())] {
+        let options = MeshOptions { ask_timeout: std::time::Duration::from_millis(200), ..strict() };
+        let mut world = World::new(seed, network, options, 20_000);
+        world.start_together(3);
+        let used = buckets(&mut world, 30);
+        ask_for_all(&mut world, 3, &used, 2);
+        (0..3).for_each(|who| restart(&mut world, who));
+        let before: u64 = admitted(&world, &used).iter().sum();
+        ask_for_all(&mut world, 3, &used, 8);
+        let after = admitted(&world, &used);
+        assert!(after.iter().all(|admitted| *admitted <= 5), "seed {seed}: {after:?}");
+        assert!(before >= 58 && after.iter().sum::<u64>() >= 146, "seed {seed}: {before}, then {after:?}");
+        // And those that nobody asked for until then are full.
+        let fresh: Vec<usize> = keys(60).skip(30).map(|key| world.add_limit(key, slow())).collect();
+        ask_for_all(&mut world, 3, &fresh, 8);
+        let after = admitted(&world, &fresh);
+        assert!(after.iter().all(|admitted| *admitted <= 5), "seed {seed}: {after:?}");
+        assert!(after.iter().sum::<u64>() >= 147, "seed {seed}: {after:?}");
+    }
+}
+
+/// Nobody speaks for the dead: what they had admitted is not known.
+///
+/// Seen failing on: a bucket whose owner crashed begins full at the next one, and at the owner's next run; one of which nothing
+/// was told is accounted for.
+#[test]
+fn a_bucket_whose_owner_crashed_begins_empty() {
+    for comes_back in [true, false] {
+        let mut world = World::new(4, Network::default(), strict(), 20_000);
+        world.start_together(3);
+        world.discover(&[0, 1, 2]);
+        let counters = buckets(&mut world, 30);
+        ask_for_all(&mut world, 3, &counters, 5);
+        assert_eq!(admitted(&world, &counters), vec![5; 30]);
+        world.crash(1);
+        world.run_until(world.elapsed_us() + SECOND / 5);
+        if comes_back {
+            world.start(1);
+            world.discover(&[0, 1, 2]);
+        } else {
+            world.discover(&[0, 2]);
+        }
+        world.run_until(world.elapsed_us() + 10 * SECOND);
+        assert_eq!(members(&world, 0), if comes_back { 3 } else { 2 });
+        // Those that had none of its buckets do not speak for it either.
+        world.start(3);
+        world.run_until(world.elapsed_us() + 6 * SECOND);
+        assert_eq!(members(&world, 3), if comes_back { 4 } else { 3 });
+        for counter in &counters {
+            for node in [0, 2, 3, 2, 1] {
+                world.hit(node, *counter, 1);
+                world.run_until(world.elapsed_us() + 20_000);
+            }
+        }
+        assert_eq!(admitted(&world, &counters), vec![5; 30], "comes back: {comes_back}");
+    }
+}
+
+/// A newcomer has them for a while and admits what they held; nobody asks the others meanwhile.
+///
+/// Seen failing on: a page whose owner is the same in its view and in the newest one is kept, whoever had it in between (as
+/// it was first written).
+#[test]
+fn a_bucket_that_was_anothers_in_between_is_not_what_it_was() {
+    let mut world = World::new(5, Network::default(), strict(), 0);
+    world.start_together(2);
+    let counters = buckets(&mut world, 30);
+    ask_for_all(&mut world, 2, &counters, 1);
+    world.start(2);
+    world.run_until(world.elapsed_us() + 6 * SECOND);
+    assert_eq!(members(&world, 2), 3);
+    for counter in &counters {
+        (0..6).for_each(|_| {
+            world.hit(2, *counter, 1);
+            world.run_until(world.elapsed_us() + 10_000);
+        });
+    }
+    assert_eq!(admitted(&world, &counters), vec![5; 30]);
+    world.leave(2);
+    world.run_until(world.elapsed_us() + 6 * SECOND);
+    world.crash(2);
+    assert_eq!(members(&world, 0), 2);
+    ask_for_all(&mut world, 2, &counters, 6);
+    assert_eq!(admitted(&world, &counters), vec![5; 30]);
+}
+
+/// More than one frame holds, over a network that loses and repeats.
+#[test]
+fn thousands_of_buckets_are_handed_over_whole() {
+    let mut world = World::new(6, Network::bad(), strict(), 0);
+    world.start_together(1);
+    let counters = buckets(&mut world, 3_000);
+    for counter in &counters {
+        world.hit(0, *counter, 3);
+    }
+    world.start(1);
+    world.run_until(8 * SECOND);
+    assert_eq!(members(&world, 0), 2);
+    for counter in &counters {
+        (0..4).for_each(|_| world.hit(1, *counter, 1));
+        world.run_until(world.elapsed_us() + 2_000);
+    }
+    world.run_until(world.elapsed_us() + SECOND);
+    let after = admitted(&world, &counters);
+    assert!(after.last() == Some(&5), "{:?}", after.last());
+    let all: u64 = after.iter().sum();
+    // An ask that is lost is a refusal.
+    assert!(all >= 14_000, "{all} of 15,000");
+}
+
+/// Three nodes whose views were agreed on, the last of which is new; and a key that came to it from the first.
+fn joined() -> (Mesh, Key) {
+    let mut mesh = Mesh::new(2, &MeshOptions { hand_over: false, ..strict() });
+    let newcomer = Node::new(NodeId::new("n002"), 1, strict(), mesh.now);
+    mesh.nodes.push(newcomer);
+    for index in 0..3 {
+        let others: Vec<NodeId> = mesh.nodes.iter().map(|node| node.member().id.clone()).collect();
+        others.into_iter().for_each(|other| mesh.nodes[index].meet(other));
+    }
+    let before = mesh.nodes[0].view().expect("seated").clone();
+    mesh.pass(6_000);
+    let view = mesh.nodes[2].view().expect("it joined").clone();
+    assert_eq!(view.members().len(), 3);
+    let goes = |key: &Key| {
+        before.owner(*key) == Some(mesh.nodes[0].member()) && view.owner(*key) == Some(mesh.nodes[2].member())
+    };
+    let key = keys(1_000).find(goes).expect("one of them");
+    (mesh, key)
+}
+
+/// Each is said in place of what the last owner says, which here says nothing; then what it says is heard, or not.
+///
+/// Seen failing on: whoever says it is believed; a level above the burst; one that is told again; one that comes in another
+/// order than it has; another number than was told first.
+#[test]
+fn a_level_is_believed_from_the_last_owner_once_and_as_far_as_the_bucket_goes() {
+    let limit = slow();
+    let told = |(mesh, key): (&Mesh, Key), count, first, level| {
+        let subject = Subject { key, limit };
+        let view = mesh.nodes[2].view().expect("it joined").id();
+        Item::Levels(Levels { view, since: Timestamp::EPOCH, count, first, levels: vec![(subject, level)] })
+    };
+    // Who says what, and how many are admitted then.
+    type Said = (usize, u32, u32, u32);
+    let cases: [(&[Said], usize); 8] = [
+        (&[], 0),
+        (&[(0, 1, 0, 3)], 3),
+        (&[(1, 1, 0, 3)], 0),
+        (&[(0, 1, 0, 6)], 0),
+        (&[(0, 1, 0, 2), (0, 1, 0, 5)], 2),
+        (&[(0, 2, 1, 3)], 0),
+        (&[(0, 2, 0, 3), (0, 9, 1, 5)], 3),
+        (&[(0, 0, 0, 3)], 5),
+    ];
+    for (said, expected) in cases {
+        let (mut mesh, key) = joined();
+        for (from, count, first, level) in said {
+            let item = told((&mesh, key), *count, *first, *level);
+            mesh.forge((*from, 2), None, &[item]);
+        }
+        assert_eq!(mesh.passed(2, 9, &[charge(key, &limit)]), expected, "{said:?}");
+        for (from, count, first, level) in said {
+            let item = told((&mesh, key), *count, *first, *level);
+            mesh.forge((*from, 2), None, &[item]);
+        }
+        assert_eq!(mesh.passed(2, 9, &[charge(key, &limit)]), 0, "{said:?}, said again");
+    }
+}

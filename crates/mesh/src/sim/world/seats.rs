@@ -1,0 +1,31 @@
+//! Nodes that are members of one view from the first moment on.
+
+use super::named;
+use crate::chain::Chain;
+use crate::member::Member;
+use crate::node::Node;
+use crate::options::MeshOptions;
+use crate::view::{Round, View};
+use hivemind_core::Timestamp;
+
+/// Makes nodes the members of one view.
+pub(super) fn seat(nodes: &mut [(&mut Node, Timestamp)]) {
+    let members: Vec<Member> = nodes.iter().map(|(node, _)| node.member().clone()).collect();
+    let Some(first) = members.first() else { return };
+    let round = Round { number: 1, proposer: first.id.clone() };
+    let view = View::new(None, Timestamp::EPOCH, round, members.clone(), []);
+    let chain = Chain::founded(view, Timestamp::EPOCH);
+    for (node, now) in nodes {
+        node.seat(chain.clone(), &members, *now);
+    }
+}
+
+/// So many nodes that are members of one view.
+#[must_use]
+pub fn seated(count: usize, options: &MeshOptions, now: Timestamp) -> Vec<Node> {
+    let mut nodes: Vec<Node> =
+        (0..count).map(|index| Node::new(named(index), 1, options.clone(), now)).collect();
+    let mut seats: Vec<_> = nodes.iter_mut().map(|node| (node, now)).collect();
+    seat(&mut seats);
+    nodes
+}
