@@ -5,6 +5,11 @@ use super::exposition::{escaped, head};
 use crate::mesh::{BUCKETS_US, MeshFigures, PeerFigures};
 use std::fmt::{self, Write};
 
+/// How a peer can be, and how it can be reached: every pair is on the page, so that one that was never there is 0.
+const ALIVE: &str = "alive";
+const STATES: [&str; 4] = [ALIVE, "suspect", "dead", "quarantined"];
+const TRANSPORTS: [&str; 3] = ["quic", "tcp", "none"];
+
 type OfPeer = fn(&PeerFigures) -> Option<String>;
 
 const BY_PEER: [(&str, &str, &str, OfPeer); 5] = [
@@ -41,7 +46,7 @@ fn millis(micros: u64) -> String {
 
 impl MeshFigures {
     pub(super) fn write(&self, page: &mut String) -> fmt::Result {
-        let active = self.peers.iter().filter(|peer| peer.is_active).count() as u64;
+        let active = self.peers.iter().filter(|peer| peer.state == ALIVE).count() as u64;
         for (name, kind, help, value) in [
             ("ratelimit_mesh_peers_active", "gauge", "Peers that are alive.", active),
             (
@@ -101,19 +106,41 @@ impl MeshFigures {
                 }
             }
         }
-        self.write_updates(page)?;
+        self.write_states(page)?;
+        self.write_messages(page)?;
         self.write_latencies(page)?;
-        let (expiry, help) =
-            ("hivemind_mesh_certificate_expiry_seconds", "When this node's certificate ends.");
-        head(page, expiry, "gauge", help)?;
-        self.certificate_expiry.map_or(Ok(()), |moment| writeln!(page, "{expiry} {moment}"))
+        for (expiry, help, moment) in [
+            (
+                "hivemind_mesh_certificate_expiry_seconds",
+                "When this node's certificate ends.",
+                self.certificate_expiry,
+            ),
+            ("hivemind_mesh_ca_expiry_seconds", "When the CA of the mesh ends.", self.ca_expiry),
+        ] {
+            head(page, expiry, "gauge", help)?;
+            moment.map_or(Ok(()), |moment| writeln!(page, "{expiry} {moment}"))?;
+        }
+        Ok(())
     }
 
-    fn write_updates(&self, page: &mut String) -> fmt::Result {
+    fn write_states(&self, page: &mut String) -> fmt::Result {
+        let name = "hivemind_mesh_peers";
+        head(page, name, "gauge", "Peers by how they are and how they are reached.")?;
+        for state in STATES {
+            for transport in TRANSPORTS {
+                let is_so = |peer: &&PeerFigures| peer.state == state && peer.transport == transport;
+                let count = self.peers.iter().filter(is_so).count();
+                writeln!(page, "{name}{{state=\"{state}\",transport=\"{transport}\"}} {count}")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_messages(&self, page: &mut String) -> fmt::Result {
         let name = "ratelimit_mesh_state_updates_total";
-        head(page, name, "counter", "Frames of changes, asks and answers, by operation.")?;
+        head(page, name, "counter", "Messages to and from a peer, signs of life among them.")?;
         for peer in &self.peers {
-            for (operation, count) in [("send", peer.updates_sent), ("receive", peer.updates_received)] {
+            for (operation, count) in [("send", peer.messages_sent), ("receive", peer.messages_received)] {
                 let peer_id = escaped(&peer.name);
                 writeln!(page, "{name}{{operation=\"{operation}\",peer_id=\"{peer_id}\"}} {count}")?;
             }
@@ -139,3 +166,6 @@ impl MeshFigures {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
