@@ -165,7 +165,7 @@ impl Mesh {
     /// If that cannot be: it is this node, it was heard lately, or nobody has that name.
     pub fn give_up(&self, peer: &NodeId) -> Result<GivenUp, NotGivenUp> {
         let now = self.host.clock.now();
-        self.host.store.with(|node| node.give_up(peer, now))
+        self.host.store.with(|node| node.give_up_peer(peer, now))
     }
 
     /// Leaves, and serves on: the next view is without this node. Returns once what it held is given back, or

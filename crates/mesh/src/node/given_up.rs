@@ -52,7 +52,7 @@ impl Node {
     ///
     /// # Errors
     /// If it is this node, if it was heard lately, or if nobody has that name.
-    pub fn give_up(&mut self, peer: &NodeId, now: Timestamp) -> Result<GivenUp, NotGivenUp> {
+    pub fn give_up_peer(&mut self, peer: &NodeId, now: Timestamp) -> Result<GivenUp, NotGivenUp> {
         let now = self.mesh_time(now);
         if *peer == self.council.me.id {
             return Err(NotGivenUp::Myself);
@@ -126,16 +126,20 @@ mod tests {
         run(&mut nodes, 0, 8_000);
         assert_eq!(members(&nodes[1]), names);
         let gone = NodeId::new("c");
-        assert!(matches!(nodes[0].give_up(&gone, after(8_000)), Err(NotGivenUp::Heard(_))));
-        assert_eq!(nodes[0].give_up(&NodeId::new("a"), after(8_000)), Err(NotGivenUp::Myself));
-        assert_eq!(nodes[0].give_up(&NodeId::new("d"), after(8_000)), Err(NotGivenUp::Unknown));
+        assert!(matches!(nodes[0].give_up_peer(&gone, after(8_000)), Err(NotGivenUp::Heard(_))));
+        assert_eq!(nodes[0].give_up_peer(&NodeId::new("a"), after(8_000)), Err(NotGivenUp::Myself));
+        assert_eq!(nodes[0].give_up_peer(&NodeId::new("d"), after(8_000)), Err(NotGivenUp::Unknown));
         let dead = nodes.pop().unwrap();
         run(&mut nodes, 8_000, 20_000);
         assert_eq!(members(&nodes[1]), names, "silence alone is no death");
-        assert_eq!(nodes[0].give_up(&gone, after(20_000)), Ok(GivenUp::Member));
+        assert_eq!(nodes[0].give_up_peer(&gone, after(20_000)), Ok(GivenUp::Member));
         run(&mut nodes, 20_000, 30_000);
         assert_eq!([members(&nodes[0]), members(&nodes[1])], [["a", "b"]; 2]);
-        assert_eq!(nodes[0].give_up(&gone, after(30_000)), Ok(GivenUp::NoMember), "once more does nothing");
+        assert_eq!(
+            nodes[0].give_up_peer(&gone, after(30_000)),
+            Ok(GivenUp::NoMember),
+            "once more does nothing"
+        );
         // It comes back, and falls silent once more: nobody has given up this run.
         drop(dead);
         nodes.push(new("c", 2));
@@ -145,6 +149,6 @@ mod tests {
         run(&mut nodes, 45_000, 60_000);
         assert_eq!(members(&nodes[0]), names);
         assert!(nodes[0].view().unwrap().members().iter().all(|it| it.generation.0 == 1 || it.id == gone));
-        assert_eq!(nodes[0].give_up(&gone, after(60_000)), Ok(GivenUp::Member));
+        assert_eq!(nodes[0].give_up_peer(&gone, after(60_000)), Ok(GivenUp::Member));
     }
 }
