@@ -182,7 +182,7 @@ impl RunningMesh {
     pub(crate) fn give_up(&self, name: &str) -> Result<GivenUp, NotGivenUp> {
         // What cannot be a name is nobody's.
         let peer = NodeName::parse(name).map_err(|_| NotGivenUp::Unknown)?.to_string();
-        let given_up = self.mesh.give_up(&NodeId::new(&peer));
+        let given_up = self.mesh.give_up(&NodeId::new(peer.as_str()));
         match &given_up {
             Ok(GivenUp::Member) => {
                 tracing::warn!(%peer, "a peer is forgotten, as an operator wants it: the next view is without it");
