@@ -101,7 +101,8 @@ impl<C: Carrier> MeshStore<C> {
 
     /// What each peer holds of the counters that this node owns, and has not said to be spent.
     pub fn rights_held(&self, now: Timestamp) -> BTreeMap<NodeId, u64> {
-        self.parts.rights_held(now)
+        let me = self.with(|node| node.member().id.clone());
+        self.parts.rights_held(&me, now)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {

@@ -3,6 +3,7 @@
 mod guard;
 mod json;
 mod log;
+mod peers;
 mod reload;
 mod rlconfig;
 mod top;
@@ -53,7 +54,8 @@ pub(crate) fn router(admin: Admin) -> Router {
         .route("/json", any(json))
         .route("/rlconfig", get(rlconfig))
         .route("/api/v1/reload", post(reload))
-        .route("/api/v1/peers", get(peers))
+        .route("/api/v1/peers", get(peers::list))
+        .route("/api/v1/peers/{name}/forget", post(peers::forget))
         .route("/api/v1/top", get(top))
         .route("/api/v1/log", get(log).put(change_log))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
@@ -154,12 +156,6 @@ fn bad_request(reason: &str) -> Response {
 
 async fn reload(State(admin): State<Admin>) -> Response {
     reload::answer(admin.reloads.all().await)
-}
-
-/// Every peer of the mesh, without this node itself; none where there is no mesh.
-async fn peers(State(admin): State<Admin>) -> Response {
-    let peers = admin.mesh.map_or_else(|| serde_json::json!({"peers": []}), |mesh| mesh.peers());
-    ([(header::CONTENT_TYPE, "application/json")], peers.to_string() + "\n").into_response()
 }
 
 /// The keys that are refused most, or that spend most.

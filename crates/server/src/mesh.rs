@@ -2,8 +2,10 @@
 //! node that runs. What is shared, and how, is `hivemind-mesh`'s.
 
 pub(crate) mod certs;
+mod due;
 mod figures;
 mod fingerprint;
+mod matters;
 pub(crate) mod name;
 mod own_name;
 mod peers;

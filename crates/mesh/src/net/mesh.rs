@@ -12,7 +12,8 @@ use super::quic;
 use super::roster::Roster;
 use super::round::Rounds;
 use super::settings::{MeshSettings, StartError};
-use crate::node::{Node, Standing};
+use crate::node::{GivenUp, Node, NotGivenUp, Standing};
+use crate::owner::NodeId;
 use crate::store::MeshStore;
 use hivemind_core::store::{Charge, Context, Store, StoreError, Verdicts};
 use hivemind_core::{Clock, Timestamp};
@@ -164,6 +165,15 @@ impl Mesh {
     pub fn rules_loaded(&self, fingerprint: u32) {
         let now = self.host.clock.now();
         self.host.store.with(|node| node.reload(fingerprint, now));
+    }
+
+    /// An operator says that a peer does not come back: the next view is without it.
+    ///
+    /// # Errors
+    /// If that cannot be: it is this node, it was heard lately, or nobody has that name.
+    pub fn give_up(&self, peer: &NodeId) -> Result<GivenUp, NotGivenUp> {
+        let now = self.host.clock.now();
+        self.host.store.with(|node| node.give_up_peer(peer, now))
     }
 
     /// Leaves, and serves on: the next view is without this node. Returns once what it held is given back, or

@@ -4,6 +4,11 @@
 use super::family::{Family, Spread, Value, as_level};
 use crate::mesh::{BUCKETS_US, Latencies, MeshFigures, PeerFigures};
 
+/// How a peer can be, and how it can be reached: every pair is told, so that one that was never there is 0.
+const ALIVE: &str = "alive";
+const STATES: [&str; 4] = [ALIVE, "suspect", "dead", "quarantined"];
+const TRANSPORTS: [&str; 3] = ["quic", "tcp", "none"];
+
 /// Microseconds in another unit, of which it has so many.
 pub(super) fn in_units(micros: u64, of_unit: f64) -> f64 {
     as_level(micros) / of_unit
@@ -14,7 +19,7 @@ const SECONDS: f64 = 1_000_000.0;
 
 impl MeshFigures {
     pub(super) fn families(&self) -> Vec<Family> {
-        let active = self.peers.iter().filter(|peer| peer.is_active).count() as u64;
+        let active = self.peers.iter().filter(|peer| peer.state == ALIVE).count() as u64;
         let mut families = vec![
             Family::gauge("ratelimit.mesh.peers.active", "Peers that are alive.").plain(active),
             Family::gauge("hivemind_mesh_members", "Members of the newest view, this node included.")
@@ -25,16 +30,23 @@ impl MeshFigures {
             Family::counter(format!("hivemind_mesh_{name}_total"), help).plain(value)
         }));
         families.extend(self.of_peers());
-        families.push(self.updates());
+        families.push(self.states());
+        families.push(self.messages());
         families.push(self.latencies());
-        let expiry = Family::gauge(
-            "hivemind_mesh_certificate_expiry_seconds",
-            "When this node's certificate ends, in Unix time.",
-        );
-        families.push(match self.certificate_expiry {
-            Some(moment) => expiry.unit("s").plain(moment),
-            None => expiry.unit("s"),
-        });
+        for (name, help, moment) in [
+            (
+                "hivemind_mesh_certificate_expiry_seconds",
+                "When this node's certificate ends, in Unix time.",
+                self.certificate_expiry,
+            ),
+            ("hivemind_mesh_ca_expiry_seconds", "When the CA of the mesh ends, in Unix time.", self.ca_expiry),
+        ] {
+            let expiry = Family::gauge(name, help).unit("s");
+            families.push(match moment {
+                Some(moment) => expiry.plain(moment),
+                None => expiry,
+            });
+        }
         families
     }
 
@@ -99,13 +111,26 @@ impl MeshFigures {
         ]
     }
 
-    fn updates(&self) -> Family {
+    fn states(&self) -> Family {
+        let mut family =
+            Family::gauge("hivemind_mesh_peers", "Peers by how they are and how they are reached.");
+        for state in STATES {
+            for transport in TRANSPORTS {
+                let is_so = |peer: &&PeerFigures| peer.state == state && peer.transport == transport;
+                let count = self.peers.iter().filter(is_so).count() as u64;
+                family.add([("state", state), ("transport", transport)], Value::Count(count), None);
+            }
+        }
+        family
+    }
+
+    fn messages(&self) -> Family {
         let mut family = Family::counter(
             "ratelimit.mesh.state_updates.total",
-            "Frames of changes, asks and answers, by operation.",
+            "Messages to and from a peer, signs of life among them.",
         );
         for peer in &self.peers {
-            for (operation, count) in [("send", peer.updates_sent), ("receive", peer.updates_received)] {
+            for (operation, count) in [("send", peer.messages_sent), ("receive", peer.messages_received)] {
                 let labels = [("operation", operation), ("peer_id", peer.name.as_str())];
                 family.add(labels, Value::Count(count), None);
             }
@@ -133,3 +158,6 @@ impl MeshFigures {
         family
     }
 }
+
+#[cfg(test)]
+mod tests;

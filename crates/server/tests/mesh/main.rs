@@ -21,6 +21,7 @@ mod app;
 mod certs;
 mod demo;
 mod gateway;
+mod gone;
 mod nodes;
 mod rolling;
 mod sharing;

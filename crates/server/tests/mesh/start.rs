@@ -2,6 +2,7 @@
 
 use crate::nodes::{Authority, Node, RULES, all_are_members, done, peers, until, with_files};
 use crate::support::{Setup, get};
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use tokio::net::UdpSocket;
 
@@ -89,4 +90,39 @@ async fn a_certificate_that_ends_soon_is_told_in_the_log_and_by_readyz_and_a_new
     until("the new certificate", async || !told(&get(node.admin, "/readyz").await.body)).await;
     let after = node.metrics().await.metric(expiry).unwrap();
     assert!(after - before > Duration::from_secs(300 * 24 * 3_600).as_secs(), "{before} {after}");
+}
+
+// Seen failing on: a key that is read as any file.
+#[tokio::test]
+async fn a_key_that_everybody_can_read_is_warned_of_once() {
+    let authority = Authority::new();
+    let key = authority.certified("a", &[]).join("node.key");
+    let open = |mode| std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
+    open(0o644);
+    let mut node = authority.node("a", &[]).start().await;
+    let line = node.log.next("everybody on this machine can read").await;
+    assert!(line.contains("mesh.tls.key") && line.contains("chmod 600"), "{line}");
+    open(0o600);
+    until("the node to be ready", async || get(node.admin, "/readyz").await.code == 200).await;
+    node.signal("TERM").await;
+    node.ended().await;
+    let log = node.log.rest().await;
+    assert_eq!(log.matches("everybody on this machine can read").count(), 1, "{log}");
+}
+
+// Seen failing on: the end of the certificate told as if a new one of the same CA would do.
+#[tokio::test]
+async fn the_end_of_the_ca_is_told_by_the_log_by_readyz_and_by_a_metric_with_what_to_do() {
+    let authority = Authority::lasting("1");
+    let mut node = authority.node("a", &[]).start().await;
+    let line = node.log.next("the mesh's CA ends").await;
+    assert!(line.contains("hivemind certs ca") && line.contains("WARN"), "{line}");
+    until("a line of the CA", async || {
+        let body = get(node.admin, "/readyz").await.body;
+        body.contains("the mesh's CA ends") && body.contains("hivemind certs ca")
+    })
+    .await;
+    let page = node.metrics().await;
+    let of = |name: &str| page.metric(&format!("hivemind_mesh_{name}_expiry_seconds")).unwrap();
+    assert!(of("ca") >= of("certificate") && of("ca") - of("certificate") < 3_600, "{}", page.body);
 }

@@ -3,7 +3,7 @@
 use crate::crashes::{between, until_whole};
 use crate::fleet::{Fleet, Plan};
 use crate::load::{Deal, Load};
-use crate::moment::{SECOND, now, window};
+use crate::moment::{SECOND, now, until_so, window};
 use crate::network::Drop;
 use crate::rules::{
     FAST, OFFERED, RULES, most_of_a_small_limit, no_window_is_above_the_limit, percent_admitted,
@@ -14,12 +14,8 @@ use std::time::Duration;
 
 /// Waits until a node sees so many of its peers as alive, whatever the others are.
 async fn until_alive(fleet: &Fleet, index: usize, count: usize) {
-    within("peers that are cut off", async {
-        while fleet.nodes[index].peers_that_are("alive").await != count {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    let is_so = async || fleet.nodes[index].peers_that_are("alive").await == count;
+    within("peers that are cut off", until_so(is_so)).await;
 }
 
 /// What is dropped, for a while, under load.
@@ -86,10 +82,12 @@ async fn nodes_that_are_100_ms_apart_share_a_limit_without_exceeding_it() {
         println!("  {}", tally.latency(|_| true).shown());
         no_window_is_above_the_limit(&tally);
         assert_eq!(tally.failed(), 0);
+        assert!(percent_admitted(&tally) >= 80.0, "{deal:?}: {}", tally.shown());
     }
     let small = admitted_of_each(&fleet, "five=far", 12, 14).await;
     println!("100 ms: of 5 a minute: {small:?}");
-    assert!(small.iter().all(|&admitted| admitted <= 5), "{small:?}");
+    // An owner that is further away than `ask_timeout_ms` is asked in vain: a node has what it brought for the next.
+    assert!(small.iter().all(|&admitted| (1..=5).contains(&admitted)), "{small:?}");
 }
 
 #[tokio::test]
