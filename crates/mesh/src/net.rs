@@ -24,6 +24,7 @@ mod settings;
 mod srv;
 mod tcp;
 mod traffic;
+mod unmet;
 
 pub use identity::{Certificates, IdentityError, TlsFiles};
 pub use link::Transport;
@@ -31,6 +32,7 @@ pub use mesh::{Mesh, PeerStore};
 pub use peer::{Peer, PeerState};
 pub use quic::EndpointError;
 pub use settings::{Discovery, MeshSettings, StartError};
+pub use unmet::Unmet;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

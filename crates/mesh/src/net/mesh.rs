@@ -1,16 +1,17 @@
 //! A node that runs: its sockets, its connections, and the ticks of its state machine.
 
-use super::dialer::Dialer;
+use super::dialer::{Dialer, MOST_CALLS};
 use super::door::Door;
 use super::host::{Host, TICK, every};
 use super::identity::{Certificates, Identity, IdentityError};
 use super::links::Links;
 use super::lock;
-use super::lookout::Lookout;
+use super::lookout::{self, Lookout};
 use super::peer::Peer;
 use super::quic;
 use super::roster::Roster;
 use super::settings::{MeshSettings, StartError};
+use super::unmet::Unmet;
 use crate::node::{Node, Standing};
 use crate::store::MeshStore;
 use hivemind_core::store::{Charge, Context, Store, StoreError, Verdicts};
@@ -18,9 +19,11 @@ use hivemind_core::{Clock, Timestamp};
 use quinn::VarInt;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -54,6 +57,8 @@ impl Mesh {
         let mut node = Node::new(name.clone(), now.as_nanos(), options.clone(), now);
         if discovery.is_empty() {
             node.found(now);
+        } else if discovery.has_names() {
+            node.seek_from(now.saturating_add(lookout::PATIENT_FOR));
         }
         let links = Arc::new(Links::new(name.clone(), max_peers));
         let advertise = settings.advertise.or_else(|| Some(address.ip()).filter(|ip| !ip.is_unspecified()));
@@ -73,6 +78,9 @@ impl Mesh {
             name,
             clock,
             door: Door::default(),
+            calls: Arc::new(Semaphore::new(MOST_CALLS)),
+            has_met: AtomicBool::new(false),
+            namesake: Mutex::default(),
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(Arc::clone(&host).tick());
@@ -129,6 +137,13 @@ impl Mesh {
     #[must_use]
     pub fn contacts(&self) -> Vec<Peer> {
         self.host.peers()
+    }
+
+    /// That none of the peers which the configuration names was ever met, and why: then this node counts alone,
+    /// and so may each of them.
+    #[must_use]
+    pub fn unmet(&self) -> Option<Unmet> {
+        self.host.unmet()
     }
 
     /// Callers that were refused: without a certificate, with one of another CA, of another mesh, too slow, or too many.
