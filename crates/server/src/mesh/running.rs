@@ -8,7 +8,7 @@ use crate::config::{Mesh as MeshConfiguration, MeshFiles, RateLimiting};
 use crate::health::Health;
 use anyhow::Context;
 use hivemind_core::{Clock, Rules, SystemClock};
-use hivemind_mesh::net::{Discovery, Mesh, MeshSettings, Peer, PeerState, PeerStore, TlsFiles};
+use hivemind_mesh::net::{Discovery, Mesh, MeshSettings, Peer, PeerState, PeerStore, TlsFiles, Unmet};
 use hivemind_mesh::{CouncilOptions, MeshOptions, NodeId, Standing};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -109,7 +109,8 @@ impl RunningMesh {
     pub(crate) fn look(&self, health: &Health) {
         let is_ready = self.mesh.is_ready();
         health.mesh_is(is_ready);
-        let matters = if is_ready { matters(&self.mesh.standing(), self.staleness) } else { Vec::new() };
+        let mut matters = if is_ready { matters(&self.mesh.standing(), self.staleness) } else { Vec::new() };
+        matters.extend(self.mesh.unmet().map(|unmet| alone(&unmet)));
         if matters.is_empty() {
             health.whole();
         } else {
@@ -209,6 +210,15 @@ fn matters(standing: &Standing, staleness: Duration) -> Vec<String> {
         matters.push(format!("peers whose clock is off: {}", list(&off)));
     }
     matters
+}
+
+/// That peers are configured and none was ever met.
+fn alone(unmet: &Unmet) -> String {
+    let Unmet { addresses, reason, .. } = unmet;
+    format!(
+        "none of the peers that `mesh.bootstrap_peers` and `mesh.dns` name was ever met, at {addresses} addresses \
+         ({reason}): this node counts alone, and so may each of them"
+    )
 }
 
 fn list(names: &[NodeId]) -> String {

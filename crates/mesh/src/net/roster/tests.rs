@@ -104,9 +104,10 @@ fn two_that_see_a_third_at_two_addresses_fall_silent_after_one_round() {
     let (mut here, mut there) = (Roster::new(NodeId::new("a"), 10), Roster::new(NodeId::new("b"), 10));
     here.learn(&member("c", 1), at(1), now);
     there.learn(&member("c", 1), at(2), now);
-    for (teller, listener) in [(here.write(now), &mut there), (there.write(now), &mut here)] {
+    let told = [here.write(now), there.write(now)];
+    for (told, listener) in told.iter().zip([&mut there, &mut here]) {
         listener.write_news(now);
-        assert!(!listener.read(&teller, now).unwrap().is_news);
+        assert!(!listener.read(told, now).unwrap().is_news);
         assert_eq!(listener.write_news(now), None);
     }
     assert_eq!(here.iter().next().unwrap().1.address, at(1));
