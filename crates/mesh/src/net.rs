@@ -25,6 +25,7 @@ mod settings;
 mod srv;
 mod tcp;
 mod traffic;
+mod unmet;
 
 pub use identity::{Certificates, IdentityError, TlsFiles};
 pub use link::Transport;
@@ -33,6 +34,7 @@ pub use peer::{Peer, PeerState};
 pub use quic::EndpointError;
 pub use round::{Round, Rounds};
 pub use settings::{Discovery, MeshSettings, StartError};
+pub use unmet::Unmet;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

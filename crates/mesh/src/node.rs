@@ -180,6 +180,12 @@ impl Node {
         self.council.found(self.mesh_time(now));
     }
 
+    /// Looks for a mesh from this moment on, which may be ahead: one is founded so long after it as the options say,
+    /// where none was found. For names that cannot be looked up yet.
+    pub fn seek_from(&mut self, moment: Timestamp) {
+        self.council.seek_from(self.mesh_time(moment));
+    }
+
     /// A peer that can be spoken to: discovery named it, or it called. It is forgotten a minute after discovery
     /// withdrew its name, and where there is no discovery, ten minutes after it was last heard; to meet it again
     /// at each new connection is enough.

@@ -10,6 +10,7 @@ use super::lock;
 use super::lookout::Lookout;
 use super::roster::Roster;
 use super::round::{Rounds, next};
+use crate::member::Generation;
 use crate::options::MeshOptions;
 use crate::owner::NodeId;
 use crate::store::MeshStore;
@@ -17,8 +18,10 @@ use hivemind_core::Clock;
 use quinn::Endpoint;
 use rustls::{ClientConfig, ServerConfig};
 use std::net::IpAddr;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// How often the state machine is told the time.
@@ -46,6 +49,12 @@ pub(super) struct Host {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) door: Door,
     pub(super) rounds: Mutex<Rounds>,
+    /// Places for calls that this node makes.
+    pub(super) calls: Arc<Semaphore>,
+    /// Whether anybody was ever connected.
+    pub(super) has_met: AtomicBool,
+    /// The run of this node's name that was last told of.
+    pub(super) namesake: Mutex<Option<Generation>>,
 }
 
 impl std::fmt::Debug for Host {
@@ -67,6 +76,19 @@ impl Host {
         let member = self.store.with(|node| node.member().clone());
         let (address, port) = self.advertised;
         Hello { cluster: self.cluster.clone(), member, address, port, renews }
+    }
+
+    /// Another process has this node's name: the later run counts, and the other one says so.
+    pub(super) fn hear_of_namesake(&self, run: Generation) {
+        let now = self.clock.now();
+        let is_outdated = self.store.with(|node| node.hear_of_run(now, run));
+        if is_outdated && lock(&self.namesake).replace(run) != Some(run) {
+            tracing::warn!(
+                run = run.0,
+                remedy = "give each node a name of its own; see `mesh.node_id` and `MESH_NODE_ID`",
+                "another process has this node's name and started later: peers listen to that one"
+            );
+        }
     }
 
     pub(super) async fn tick(self: Arc<Self>) {

@@ -1,17 +1,18 @@
 //! A node that runs: its sockets, its connections, and the ticks of its state machine.
 
-use super::dialer::Dialer;
+use super::dialer::{Dialer, MOST_CALLS};
 use super::door::Door;
 use super::host::{Host, TICK, every};
 use super::identity::{Certificates, Identity, IdentityError};
 use super::links::Links;
 use super::lock;
-use super::lookout::Lookout;
+use super::lookout::{self, Lookout};
 use super::peer::Peer;
 use super::quic;
 use super::roster::Roster;
 use super::round::Rounds;
 use super::settings::{MeshSettings, StartError};
+use super::unmet::Unmet;
 use crate::node::{GivenUp, Node, NotGivenUp, Standing};
 use crate::owner::NodeId;
 use crate::store::MeshStore;
@@ -20,9 +21,11 @@ use hivemind_core::{Clock, Timestamp};
 use quinn::VarInt;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -56,6 +59,8 @@ impl Mesh {
         let mut node = Node::new(name.clone(), now.as_nanos(), options.clone(), now);
         if discovery.is_empty() {
             node.found(now);
+        } else if discovery.has_names() {
+            node.seek_from(now.saturating_add(lookout::PATIENT_FOR));
         }
         let links = Arc::new(Links::new(name.clone(), max_peers));
         let advertise = settings.advertise.or_else(|| Some(address.ip()).filter(|ip| !ip.is_unspecified()));
@@ -76,6 +81,9 @@ impl Mesh {
             clock,
             door: Door::default(),
             rounds: Mutex::default(),
+            calls: Arc::new(Semaphore::new(MOST_CALLS)),
+            has_met: AtomicBool::new(false),
+            namesake: Mutex::default(),
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(Arc::clone(&host).tick());
@@ -138,6 +146,13 @@ impl Mesh {
     #[must_use]
     pub fn rounds(&self) -> Rounds {
         *lock(&self.host.rounds)
+    }
+
+    /// That none of the peers which the configuration names was ever met, and why: then this node counts alone,
+    /// and so may each of them.
+    #[must_use]
+    pub fn unmet(&self) -> Option<Unmet> {
+        self.host.unmet()
     }
 
     /// Callers that were refused: without a certificate, with one of another CA, of another mesh, too slow, or too many.

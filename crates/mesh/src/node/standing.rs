@@ -56,6 +56,12 @@ pub struct Standing {
 }
 
 impl Node {
+    /// The run of a peer that its frames name, if it was ever heard.
+    #[must_use]
+    pub fn run_of(&self, peer: &NodeId) -> Option<Generation> {
+        self.peers.get(peer).map(|peer| peer.generation)
+    }
+
     /// How the mesh stands, as this node sees it.
     #[must_use]
     pub fn standing(&self, now: Timestamp) -> Standing {

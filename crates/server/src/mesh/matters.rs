@@ -1,5 +1,6 @@
 //! What is the matter with the mesh, in words for operators.
 
+use hivemind_mesh::net::Unmet;
 use hivemind_mesh::{NodeId, Standing};
 use std::time::Duration;
 
@@ -33,6 +34,15 @@ pub(super) fn matters(standing: &Standing, staleness: Duration) -> Vec<String> {
         matters.push(format!("peers whose clock is off: {}", list(&off)));
     }
     matters
+}
+
+/// That peers are configured and none was ever met.
+pub(super) fn alone(unmet: &Unmet) -> String {
+    let Unmet { addresses, reason, .. } = unmet;
+    format!(
+        "none of the peers that `mesh.bootstrap_peers` and `mesh.dns` name was ever met, at {addresses} addresses \
+         ({reason}): this node counts alone, and so may each of them"
+    )
 }
 
 fn list(names: &[NodeId]) -> String {

@@ -3,7 +3,7 @@
 
 use super::due::{Due, due, seconds};
 use super::figures::{Latencies, MeshFigures, PeerFigures};
-use super::matters::matters;
+use super::matters::{alone, matters};
 use super::name::NodeName;
 use super::{fingerprint, own_name, peers};
 use crate::config::gateway::Routing;
@@ -133,7 +133,8 @@ impl RunningMesh {
         let is_ready = self.mesh.is_ready();
         health.mesh_is(is_ready);
         let standing = self.mesh.standing();
-        let matters = if is_ready { matters(&standing, self.staleness) } else { Vec::new() };
+        let mut matters = if is_ready { matters(&standing, self.staleness) } else { Vec::new() };
+        matters.extend(self.mesh.unmet().map(|unmet| alone(&unmet)));
         health.mesh_matter_is((!matters.is_empty()).then(|| matters.join("; ")));
         let is_off = standing.is_outlier;
         health.clock_among_peers_is(
