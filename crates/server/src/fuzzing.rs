@@ -15,7 +15,6 @@ use crate::admin::answer_json;
 use crate::config::{Problem, parse_rules};
 use crate::front::rls::{RateLimitService, ReadRequest};
 use crate::front::websocket::scan;
-use crate::mesh::MeshFigures;
 use crate::proto::envoy::service::ratelimit::v3::{
     RateLimitRequest, RateLimitResponse, rate_limit_response::Code,
 };
@@ -23,7 +22,7 @@ use crate::replay::{AccessLog, Engine, Lines, Recorded};
 use crate::ruleset::Ruleset;
 use crate::service::{Asked, HeaderNames, Options, Service};
 use crate::storage::Storage;
-use crate::telemetry::{Stats, StoreFigures, exposition};
+use crate::telemetry::{Stats, exposition};
 use hivemind_core::store::{KeySeed, MemoryStore, OnRefusal, StoreOptions};
 use hivemind_core::{Clock, Descriptor, Matcher, SystemClock};
 use prost::Message;
@@ -78,8 +77,7 @@ fn ask_each_rule(ruleset: Ruleset) {
             assert_eq!(rules.explain(&domain, &entries).steps.len(), entries.len(), "{domain} {entries:?}");
         });
     }
-    let (store_figures, mesh) = (StoreFigures::default(), MeshFigures::default());
-    assert!(exposition(service.0.stats(), store().occupancy(), &store_figures, &mesh).ends_with('\n'));
+    assert!(exposition(&service.0.stats().families(store().occupancy())).ends_with('\n'));
 }
 
 /// Bytes as a message: our codec and prost accept or refuse them alike, and read the same.

@@ -41,7 +41,7 @@ impl Stats {
         self.series.drop_unused();
     }
 
-    pub(super) fn families(&self, occupancy: Occupancy) -> Vec<Family> {
+    pub(crate) fn families(&self, occupancy: Occupancy) -> Vec<Family> {
         let plain = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counter = |name: &str, help, value| Family::counter(name, help).plain(value);
         let mut families = self.rules.families();

@@ -7,7 +7,8 @@ use std::time::Duration;
 // Seen failing on: `exporter` and `enabled` without effect; something sent without an endpoint.
 #[test]
 fn metrics_are_sent_where_there_is_an_endpoint_and_nothing_says_that_they_are_not() {
-    let sent = |text: &str| yaml(&format!("observability: {{otel: {{metrics: {{{text}}}}}}}")).unwrap().settings;
+    let sent =
+        |text: &str| yaml(&format!("observability: {{otel: {{metrics: {{{text}}}}}}}")).unwrap().settings;
     for text in ["endpoint: 'http://c:4317'", "endpoint: 'http://c:4317', exporter: both"] {
         let metrics = sent(text).observability.otel.metrics.unwrap();
         assert_eq!((metrics.protocol, metrics.endpoint.port), (OtlpProtocol::Grpc, 4317), "{text}");
@@ -42,7 +43,9 @@ fn an_endpoint_is_a_url_with_a_host_perhaps_a_port_and_perhaps_a_path() {
         assert_eq!(of, (is_tls, host, port, path), "{url}");
         assert_eq!(endpoint(&found.to_string()).unwrap(), found, "{url}");
     }
-    for wrong in ["c:4317", "ftp://c", "http://", "http://user:secret@c", "http://c?key=1", "http://c:0", "http://a b"] {
+    for wrong in
+        ["c:4317", "ftp://c", "http://", "http://user:secret@c", "http://c?key=1", "http://c:0", "http://a b"]
+    {
         assert!(endpoint(wrong).is_err(), "{wrong}");
     }
 }
