@@ -215,18 +215,18 @@ async fn who_sends_can_be_named() {
 // Seen failing on: a certificate that nobody checks.
 #[tokio::test]
 async fn an_endpoint_may_be_behind_tls_and_is_believed_only_by_its_certificate() {
-    let authority = Authority::new();
+    let (authority, stranger) = (Authority::new(), Authority::new());
     for protocol in ["grpc", "http"] {
         let mut receiver = Receiver::with_tls(&authority).await;
         let endpoint = format!("https://localhost:{}", receiver.at.port());
-        let setup = || sending(&receiver, protocol).with("observability.otel.metrics.endpoint", &endpoint);
-        let trusted = setup().with("SSL_CERT_FILE", authority.file().to_str().unwrap());
-        let doubtful = setup().with("SSL_CERT_FILE", Authority::new().file().to_str().unwrap());
-        let _server = trusted.start().await;
+        let believing = |authority: &Authority| {
+            let setup = sending(&receiver, protocol).with("observability.otel.metrics.endpoint", &endpoint);
+            setup.with("SSL_CERT_FILE", authority.file().to_str().unwrap())
+        };
+        let (trusting, doubtful) = (believing(&authority), believing(&stranger));
+        let server = trusting.start().await;
         assert_eq!(receiver.next().await.by_grpc, protocol == "grpc");
-        drop(_server);
-        let strange = Authority::new();
-        let doubtful = doubtful.with("SSL_CERT_FILE", strange.file().to_str().unwrap());
+        drop(server);
         let mut server = doubtful.start().await;
         let line = server.log.next("metrics cannot be sent").await;
         assert!(line.contains("invalid peer certificate"), "{line}");
