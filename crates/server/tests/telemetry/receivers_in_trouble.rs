@@ -4,7 +4,9 @@ use crate::exports::sending;
 use crate::receiver::{Manner, Receiver};
 use crate::shown::number;
 use crate::support::{Server, overall, request, within};
+use hivemind_core::{Clock, MonotonicClock};
 use std::net::TcpListener;
+use std::time::Duration;
 
 const HOT: &str = "ratelimit.requests.total{domain=shop,response_code=OK,descriptor_key=hot}";
 const FAILURES: &str = "hivemind_otlp_failures_total{signal=\"metrics\"}";
@@ -67,10 +69,11 @@ async fn a_receiver_that_is_not_there_is_tried_less_and_less_and_changes_no_answ
         sending(&receiver, "grpc").with("observability.otel.metrics.endpoint", &nobody).start().await;
     let line = server.log.next("metrics cannot be sent to").await;
     assert!(line.contains("refused"), "{line}");
+    let first = MonotonicClock.now();
     ask(&server, 200).await;
-    // Within the first second there is one try, after which half a second at least is waited.
-    let failed = server.metrics().await.metric(FAILURES).unwrap();
-    assert!((1..=3).contains(&failed), "{failed} failures");
+    until_failures(&server, 3).await;
+    // Half a second at least after the first, and a whole one after the second.
+    assert!(MonotonicClock.now().since(first) >= Duration::from_millis(1_400));
     server.signal("TERM").await;
     assert!(server.ended().await.success());
 }
@@ -85,10 +88,12 @@ async fn a_receiver_that_never_answers_costs_one_message_and_no_answer() {
     receiver.next().await;
     ask(&server, 500).await;
     let before = resident(&server);
-    ask(&server, 5_000).await;
+    ask(&server, 2_000).await;
     let grown = resident(&server).saturating_sub(before);
     assert!(grown < 8 << 10, "{grown} kB more");
-    assert_eq!(receiver.rest().len(), 0, "one message is under way, and no other");
+    // One is under way at a time, for ten seconds, however often they are due.
+    let came = receiver.rest().len();
+    assert!(came <= 3, "{came} messages");
     // The end does not wait for it longer than it may.
     server.signal("TERM").await;
     assert!(server.ended().await.success());
