@@ -20,7 +20,8 @@ async fn the_log_is_json_where_nobody_sits_text_on_a_terminal_and_never_coloured
     let folder = tempfile::tempdir().unwrap();
     let file = warned_of(folder.path());
     let hivemind = env!("CARGO_BIN_EXE_hivemind");
-    let on_terminal = format!("{hivemind} serve --config {}", file.display());
+    // A terminal that goes away asks for a reload, and ends nothing: it is ended by its id.
+    let on_terminal = format!("echo process $$; exec {hivemind} serve --config {}", file.display());
     for (format, is_terminal, is_json) in
         [("auto", false, true), ("auto", true, false), ("json", true, true), ("text", false, false)]
     {
@@ -39,7 +40,12 @@ async fn the_log_is_json_where_nobody_sits_text_on_a_terminal_and_never_coloured
         } else {
             Log::of(child.stderr.take().unwrap())
         };
+        let process = if is_terminal { Some(log.next("process ").await) } else { None };
         let told = log.next("can read the configuration").await;
+        if let Some(process) = process.as_deref().and_then(|line| line.trim().strip_prefix("process ")) {
+            let ended = Command::new("sh").args(["-c", &format!("kill -TERM {process}")]).status().await;
+            assert!(ended.unwrap().success());
+        }
         assert!(told.contains("WARN") && !told.contains('\u{1b}'), "{format}: {told:?}");
         assert_eq!(told.starts_with('{'), is_json, "{format}, terminal {is_terminal}: {told}");
         if is_json {

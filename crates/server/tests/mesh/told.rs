@@ -34,14 +34,14 @@ async fn peers_that_come_and_go_are_in_the_log_by_their_names() {
 async fn a_node_whose_clock_is_off_says_so_of_its_clock_and_the_others_of_their_peer() {
     let authority = Authority::new();
     let mut nodes = authority.nodes(2).await;
-    let late = authority.node("late", &[nodes[0].mesh]).with("HIVEMIND_TEST_CLOCK_OFFSET_MS", "-10000");
-    nodes.push(Node::start(late).await);
+    let early = authority.node("early", &[nodes[0].mesh]).with("HIVEMIND_TEST_CLOCK_OFFSET_MS", "10000");
+    nodes.push(Node::start(early).await);
     let is_off = async || component(&nodes[2], "clock").await["state"] == "degraded";
     until("its own clock", is_off).await;
     let reason = component(&nodes[2], "clock").await["reason"].to_string();
     assert!(reason.contains("peers agree that this node's clock is off"), "{reason}");
     let of_peer = async || {
-        component(&nodes[0], "mesh").await["reason"].to_string().contains("whose clock is off: late")
+        component(&nodes[0], "mesh").await["reason"].to_string().contains("whose clock is off: early")
     };
     until("the peer's clock", of_peer).await;
     assert_eq!(component(&nodes[0], "clock").await["state"], "ok");
