@@ -106,7 +106,9 @@ impl Node {
         let may_send = self.budget.has_room();
         let mut due = Vec::new();
         self.handover.parcels.retain_mut(|parcel| {
-            if may_send && parcel.told.is_none_or(|told| now.since(told) >= pause) {
+            // What may not be sent at once goes at the pace at which it would be repeated.
+            let at_once = may_send && parcel.told.is_none();
+            if at_once || now.since(parcel.told.unwrap_or(parcel.moved)) >= pause {
                 parcel.told = Some(now);
                 due.push((parcel.to.id.clone(), parcel.part(since)));
             }

@@ -217,6 +217,9 @@ fn joined() -> (Mesh, Key) {
     (mesh, key)
 }
 
+/// Who says it, of how many, which of them it is, and what it held.
+type Said = (usize, u32, u32, u32);
+
 /// Each is said in place of what the last owner says, which here says nothing; then what it says is heard, or not.
 ///
 /// Seen failing on: whoever says it is believed; a level above the burst; one that is told again; one that comes in another
@@ -229,8 +232,7 @@ fn a_level_is_believed_from_the_last_owner_once_and_as_far_as_the_bucket_goes() 
         let view = mesh.nodes[2].view().expect("it joined").id();
         Item::Levels(Levels { view, since: Timestamp::EPOCH, count, first, levels: vec![(subject, level)] })
     };
-    // Who says what, and how many are admitted then.
-    type Said = (usize, u32, u32, u32);
+    // What is said, and how many are admitted then.
     let cases: [(&[Said], usize); 8] = [
         (&[], 0),
         (&[(0, 1, 0, 3)], 3),
