@@ -22,10 +22,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
-/// How often the state machine is told the time.
+/// How often the state machine is told the time, and how many times as seldom while nothing waits for it: at rest a
+/// node does little else.
 pub(super) const TICK: Duration = Duration::from_millis(5);
+const AT_REST: u32 = 2;
 /// How often peers are told what is new of who there is, and after how many such turns all of it.
 const ROSTER: Duration = Duration::from_secs(1);
 const WHOLE_ROSTER: u64 = 30;
@@ -92,15 +94,16 @@ impl Host {
     }
 
     pub(super) async fn tick(self: Arc<Self>) {
-        let mut ticks = every(TICK);
         loop {
-            ticks.tick().await;
             let began = self.clock.now();
             let sent = self.store.on_tick(began);
             if sent.peers > 0 {
                 let mut rounds = lock(&self.rounds);
                 rounds.sync = next(rounds.sync, (began, self.clock.now()), (sent.peers, sent.bytes));
             }
+            let waits = self.store.with(|node| node.has_waiting());
+            let pause = if waits { TICK } else { TICK * AT_REST };
+            let _ = timeout(pause, std::future::pending::<()>()).await;
         }
     }
 

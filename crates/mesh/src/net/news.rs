@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How often peers are looked at.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(250);
 /// How often the files of the certificate and the CA are read: a rotation is in force that much later.
 const REREAD: Duration = Duration::from_secs(5);
 

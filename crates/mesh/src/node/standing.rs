@@ -62,6 +62,12 @@ impl Node {
         self.peers.get(peer).map(|peer| peer.generation)
     }
 
+    /// Whether something waits for time to pass: a request, an ask, or somebody who asked.
+    #[must_use]
+    pub fn has_waiting(&self) -> bool {
+        !(self.waiting.is_empty() && self.asks.is_empty() && self.parked.is_empty())
+    }
+
     /// How the mesh stands, as this node sees it.
     #[must_use]
     pub fn standing(&self, now: Timestamp) -> Standing {

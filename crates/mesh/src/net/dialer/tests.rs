@@ -79,7 +79,9 @@ fn of_a_thousand_addresses_only_so_many_are_called_at_a_time_and_all_of_them_in_
         assert!(due.len() <= MOST_CALLS);
         called.extend(due.iter().copied());
         now = now.saturating_add(LATEST);
-        due.into_iter().for_each(|address| dialer.failed(address, now, false));
+        for address in due {
+            dialer.failed(address, now, false);
+        }
         now = now.saturating_add(LATEST);
     }
     assert_eq!(called.len(), 1_000, "nobody is left out");

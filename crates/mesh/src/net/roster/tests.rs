@@ -17,9 +17,9 @@ fn a_roster_is_learnt_by_whoever_is_told_it_but_for_itself() {
     assert!(here.learn(&member("b", 1), at(1), now));
     assert!(here.learn(&member("c", 1), at(2), now));
     let mut there = Roster::new(NodeId::new("b"), 10);
-    assert_eq!(there.read(&here.write(now), now).unwrap().is_news, true);
+    assert!(there.read(&here.write(now), now).unwrap().is_news);
     assert_eq!(there.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["c"]);
-    assert_eq!(there.read(&here.write(now), now).unwrap().is_news, false);
+    assert!(!there.read(&here.write(now), now).unwrap().is_news);
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn names_are_bounded_and_forgotten_when_nobody_has_seen_them_for_long() {
     let later = now.saturating_add(FORGOTTEN_AFTER);
     let told = roster.write(later);
     roster.forget_old(later, |_| false);
-    assert_eq!(roster.read(&told, later).unwrap().is_news, false);
+    assert!(!roster.read(&told, later).unwrap().is_news);
     assert_eq!(roster.iter().count(), 0);
 }
 
@@ -59,7 +59,7 @@ fn a_run_that_left_is_not_brought_back_by_others_and_its_next_run_is_welcome() {
     assert!(!roster.knows(&NodeId::new("b")));
     let mut other = Roster::new(NodeId::new("c"), 10);
     other.read(&told, now).unwrap();
-    assert_eq!(roster.read(&other.write(now), now).unwrap().is_news, false);
+    assert!(!roster.read(&other.write(now), now).unwrap().is_news);
     assert!(!roster.knows(&NodeId::new("b")));
     assert!(roster.learn(&member("b", 6), at(1), now));
 }
@@ -91,9 +91,9 @@ fn what_is_new_is_told_once() {
     let news = here.write_news(now).unwrap();
     assert!(news.len() < 60 && first.len() > 1_000, "{} {}", news.len(), first.len());
     let mut there = Roster::new(NodeId::new("b"), 100);
-    assert_eq!(there.read(&first, now).unwrap().is_news, true);
-    assert_eq!(there.read(&news, now).unwrap().is_news, true);
-    assert_eq!(there.read(&here.write(now), now).unwrap().is_news, false);
+    assert!(there.read(&first, now).unwrap().is_news);
+    assert!(there.read(&news, now).unwrap().is_news);
+    assert!(!there.read(&here.write(now), now).unwrap().is_news);
 }
 
 // Seen failing on: an address that came last overwriting that of a connection, by which two peers told each other news
