@@ -111,7 +111,9 @@ impl Parts {
                 let Some(Page { side: Side::Till(till), .. }) = page else { continue };
                 till.lent(me, |peer, lent| match held.get_mut(peer) {
                     Some(sum) => *sum = sum.saturating_add(lent),
-                    None => drop(held.insert(peer.clone(), lent)),
+                    None => {
+                        held.insert(peer.clone(), lent);
+                    }
                 });
             }
         }

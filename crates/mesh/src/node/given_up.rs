@@ -58,7 +58,9 @@ impl Node {
             return Err(NotGivenUp::Myself);
         }
         let heard = self.peers.get(peer).map(|peer| now.since(peer.heard));
-        if let Some(silence) = heard.filter(|silence| *silence <= self.options.council.staleness) {
+        // Whoever is shown as dead can be given up, also where silence is borne for longer.
+        let lately = self.options.council.staleness.min(self.options.council.dead_after);
+        if let Some(silence) = heard.filter(|silence| *silence <= lately) {
             return Err(NotGivenUp::Heard(silence));
         }
         let is_member =

@@ -35,8 +35,10 @@ fn line(domain: &str, path: &[Matcher], rule: Option<&Rule>) -> String {
         Mode::Quota => " quota",
     };
     let _ = write!(line, ": {}{mode}", rule.budget);
-    for (word, names) in [("name", rule.name.as_slice()), ("replaces", &rule.replaces)] {
-        names.iter().for_each(|name| drop(write!(line, " {word} {name:?}")));
+    for (word, names) in [("name", rule.name.as_slice()), ("replaces", rule.replaces.as_slice())] {
+        for name in names {
+            let _ = write!(line, " {word} {name:?}");
+        }
     }
     let sharing = rule.sharing.to_string();
     if sharing.is_empty() { line } else { format!("{line} {sharing}") }
@@ -71,7 +73,7 @@ descriptors:
 
     /// What nodes of the first version with a mesh say of these rules: a change here makes every rolling upgrade a mesh
     /// of two minds, so it is a change for its own sake or a mistake.
-    const GOLDEN: u32 = 0;
+    const GOLDEN: u32 = 3_367_018_532;
 
     #[test]
     fn equal_rules_have_one_number_that_no_version_changes() {

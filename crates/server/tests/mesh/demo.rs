@@ -73,7 +73,7 @@ async fn is_ended_by(kill: impl FnOnce(u32) -> String) -> (Option<i32>, Vec<Stri
 async fn ctrl_c_and_a_closed_terminal_end_the_nodes_and_remove_everything() {
     // As a terminal does it: to all processes of the group at once.
     for signal in ["INT", "HUP"] {
-        let ended = is_ended_by(|process| format!("kill -{signal} -- -{process}")).await;
+        let ended = is_ended_by(|process| format!("kill -s {signal} -- -{process}")).await;
         assert_eq!(ended, (Some(0), Vec::new()), "{signal}");
     }
 }

@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 const AT_ONCE: usize = 10;
 const TICK: Duration = Duration::from_millis(5);
 const OPEN: usize = 128;
+const SECONDS: u64 = 6;
 /// What may be of the window before or after by the nodes' clocks, which are not moved for ten milliseconds.
 const NEAR_AN_EDGE: u64 = 40;
 
@@ -51,8 +52,9 @@ fn admitted_in(answers: &[Answer], from: u64, to: u64) -> u64 {
 #[tokio::test]
 async fn over_the_edges_of_windows_no_span_admits_more_than_a_limit_for_each_of_its_windows() {
     let fleet = Plan::new(3, RULES).start().await.unwrap();
-    let tally = without_a_pause(&fleet, "fast=edges", 6).await;
-    let (first, last) = (window(tally.answers[0].asked, SECOND), window(now(), SECOND));
+    let tally = without_a_pause(&fleet, "fast=edges", SECONDS).await;
+    let first = tally.answers.iter().map(|answer| window(answer.asked, SECOND)).min().unwrap();
+    let last = first + SECONDS;
     let each: Vec<u64> =
         (first..last).map(|number| admitted_in(&tally.answers, number, number + 1)).collect();
     let early = tally.answers.iter().filter(|answer| phase(answer.asked, SECOND) < Duration::from_millis(30));
