@@ -32,9 +32,9 @@ pub(crate) fn start(log: &Log, tells_refusals: bool) -> Arc<RunningLog> {
     let (filter, handle) = reload::Layer::new(sources(&log.levels, tells_refusals));
     let registry = tracing_subscriber::registry().with(filter);
     if json {
-        registry.with(lines.json()).init()
+        registry.with(lines.json()).init();
     } else {
-        registry.with(lines).init()
+        registry.with(lines).init();
     }
     // A panic ends a call or a task, and not the process: whoever reads the log has to find it there.
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));

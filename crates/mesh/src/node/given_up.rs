@@ -79,7 +79,6 @@ mod tests {
     use crate::node::{MeshOptions, Node, Output};
     use crate::owner::NodeId;
     use hivemind_core::Timestamp;
-    use std::time::Duration;
 
     fn after(millis: u64) -> Timestamp {
         Timestamp::from_millis(1_700_000_000_000 + millis)
@@ -120,7 +119,7 @@ mod tests {
         let names = ["a", "b", "c"];
         let new = |name: &str, generation| {
             let mut node = Node::new(NodeId::new(name), generation, MeshOptions::default(), after(0));
-            names.iter().filter(|other| **other != name).for_each(|other| node.meet(NodeId::new(other)));
+            names.iter().filter(|other| **other != name).for_each(|other| node.meet(NodeId::new(*other)));
             node
         };
         let mut nodes: Vec<Node> = names.map(|name| new(name, 1)).into();

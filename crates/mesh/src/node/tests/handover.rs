@@ -230,7 +230,7 @@ fn a_level_is_believed_from_the_last_owner_once_and_as_far_as_the_bucket_goes() 
     let told = |(mesh, key): (&Mesh, Key), count, first, level| {
         let subject = Subject { key, limit };
         let view = mesh.nodes[2].view().expect("it joined").id();
-        Item::Levels(Levels { view, since: Timestamp::EPOCH, count, first, levels: vec![(subject, level)] })
+        Item::Levels(Levels { view, since: Timestamp::EPOCH, count, first, held: vec![(subject, level)] })
     };
     // What is said, and how many are admitted then.
     let cases: [(&[Said], usize); 8] = [

@@ -122,7 +122,7 @@ mod tests {
         let latencies = Latencies { buckets: [1; 9], count: 10, sum_us: 1_500 };
         let peer = PeerFigures {
             name: "node-2".into(),
-            is_active: true,
+            state: "alive",
             bytes_sent: 7,
             latencies,
             ..PeerFigures::default()
