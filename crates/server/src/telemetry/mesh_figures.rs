@@ -13,7 +13,7 @@ const MILLIS: f64 = 1_000.0;
 const SECONDS: f64 = 1_000_000.0;
 
 impl MeshFigures {
-    pub(super) fn families(&self) -> Vec<Family> {
+    pub(in crate::telemetry) fn families(&self) -> Vec<Family> {
         let active = self.peers.iter().filter(|peer| peer.is_active).count() as u64;
         let mut families = vec![
             Family::gauge("ratelimit.mesh.peers.active", "Peers that are alive.").plain(active),

@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use prost::Message;
 use std::time::Duration;
-use tonic::Code;
+use tonic::{Code, Status};
 
 /// An answer says a number and a sentence; more than this is not read.
 const LARGEST: usize = 64 << 10;
@@ -32,17 +32,22 @@ pub(super) async fn of_grpc(response: Response<Incoming>) -> Result<Option<LeftO
     }
     let body = Limited::new(body, LARGEST).collect().await.map_err(|error| broken(&*error))?;
     // Where there is no message, the status is among the headers.
-    let trailers = body.trailers().cloned().unwrap_or_default();
-    let status = trailers.get("grpc-status").or_else(|| head.headers.get("grpc-status"));
-    let code = status.map_or(Code::Unknown, |status| Code::from_bytes(status.as_bytes()));
-    if code == Code::Ok {
+    let status = body.trailers().and_then(Status::from_header_map);
+    let status = status.or_else(|| Status::from_header_map(&head.headers));
+    let Some(status) = status else {
+        return Err(SendError {
+            cause: "it answers without a status".into(),
+            is_passing: true,
+            retry_after: None,
+        });
+    };
+    if status.code() == Code::Ok {
         let mut message = body.to_bytes();
         message.advance(PREFIX.min(message.len()));
         return Ok(left_out(&message));
     }
-    let said = trailers.get("grpc-message").or_else(|| head.headers.get("grpc-message"));
-    let said = words(&String::from_utf8_lossy(said.map_or(&b""[..], |said| said.as_bytes())));
-    Err(SendError { cause: format!("{code:?}: {said}"), is_passing: is_passing(code), retry_after: None })
+    let cause = format!("{:?}: {}", status.code(), words(status.message()));
+    Err(SendError { cause, is_passing: is_passing(status.code()), retry_after: None })
 }
 
 /// What came of a POST.

@@ -154,12 +154,19 @@ impl Sender {
     }
 
     async fn exchange(&mut self, body: Bytes) -> Result<Option<LeftOut>, SendError> {
-        let mut line = match self.line.take().filter(Line::is_open) {
+        let kept = self.line.take().filter(Line::is_open);
+        let was_kept = kept.is_some();
+        let mut line = match kept {
             Some(line) => line,
-            None => self.dialler.dial().await.map_err(|error| SendError::passing(error.to_string()))?,
+            None => self.dial().await?,
         };
-        let request = self.request(body).map_err(|error| SendError::passing(error.to_string()))?;
-        let response = line.exchange(request).await.map_err(|error| SendError::passing(told(&error)))?;
+        let mut answered = line.exchange(self.request(body.clone())?).await;
+        // A connection that the receiver has closed meanwhile says nothing against it: none of the message was sent.
+        if was_kept && answered.as_ref().is_err_and(hyper::Error::is_canceled) {
+            line = self.dial().await?;
+            answered = line.exchange(self.request(body)?).await;
+        }
+        let response = answered.map_err(|error| SendError::passing(told(&error)))?;
         let taken = match self.protocol {
             OtlpProtocol::Grpc => reply::of_grpc(response).await,
             OtlpProtocol::Http => reply::of_http(response).await,
@@ -168,7 +175,11 @@ impl Sender {
         taken
     }
 
-    fn request(&self, body: Bytes) -> http::Result<Request<Full<Bytes>>> {
+    async fn dial(&self) -> Result<Line, SendError> {
+        self.dialler.dial().await.map_err(|error| SendError::passing(error.to_string()))
+    }
+
+    fn request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, SendError> {
         let request = Request::post(match self.protocol {
             OtlpProtocol::Grpc => format!("http://{}{}", self.authority, self.path),
             OtlpProtocol::Http => self.path.clone(),
@@ -182,7 +193,8 @@ impl Sender {
                 .header(header::HOST, &self.authority),
         };
         let agent = concat!("hivemind/", env!("CARGO_PKG_VERSION"));
-        request.header(header::USER_AGENT, agent).body(Full::new(body))
+        let request = request.header(header::USER_AGENT, agent).body(Full::new(body));
+        request.map_err(|error| SendError::passing(error.to_string()))
     }
 }
 

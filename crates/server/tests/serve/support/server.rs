@@ -83,8 +83,9 @@ impl Setup {
         let mut child = self.command().spawn().unwrap();
         let mut log = Log::of(child.stderr.take().unwrap());
         let mut out = Log::of(child.stdout.take().unwrap());
+        // A page that is off has none.
         let address = |line: &str| {
-            let (_, rest) = line.split_once("://").expect("an address");
+            let (_, rest) = line.split_once("://").unwrap_or(("", "0.0.0.0:0"));
             rest.split(['/', ' ']).next().unwrap().parse().unwrap()
         };
         let shown = async {
