@@ -1,7 +1,7 @@
 //! What a check that is followed is told of its decision.
 
 use super::in_force::InForce;
-use super::{Answer, Asked, Code};
+use super::{Answer, Asked, Code, Status};
 use crate::telemetry::trace::{Check, Decided, Stage};
 use std::future::poll_fn;
 use std::pin::pin;
@@ -33,7 +33,7 @@ fn decided(in_force: &InForce, asked: &Asked<'_>, answer: &Answer<'_>) -> Decide
         is_limited: Some(is_limited),
         hits: asked.descriptors.iter().fold(0, |hits, of| hits.saturating_add(of.cost.get())),
         remaining: limited.map(|status| status.remaining.into()).min(),
-        retry_after: refusing.filter_map(|status| status.reset_seconds()).max().filter(|_| is_limited),
+        retry_after: refusing.filter_map(Status::reset_seconds).max().filter(|_| is_limited),
         kind: None,
     }
 }

@@ -106,9 +106,10 @@ impl Record {
     fn status(&self, on_limit: OnLimit) -> Status {
         match self.answered {
             None => Status::Error("not answered: the caller went, or its time was over"),
-            Some(Answered::Http(500..)) => Status::Error("answered with an error"),
             // As the conventions have it: what the caller did wrong is no error of ours.
-            Some(Answered::Grpc(2 | 4 | 12 | 13 | 14 | 15)) => Status::Error("answered with an error"),
+            Some(Answered::Http(500..) | Answered::Grpc(2 | 4 | 12 | 13 | 14 | 15)) => {
+                Status::Error("answered with an error")
+            }
             Some(_) => {
                 let is_limited = self.decided.as_ref().is_some_and(|of| of.is_limited == Some(true));
                 if is_limited && on_limit == OnLimit::Ok { Status::Ok } else { Status::Unset }
