@@ -1,8 +1,7 @@
 //! What a check that is followed is told of its decision.
 
 use super::in_force::InForce;
-use super::answer::Status;
-use super::{Answer, Asked, Code};
+use super::{Answer, Asked, Code, Status};
 use crate::telemetry::trace::{Check, Decided, Stage};
 use std::future::poll_fn;
 use std::pin::pin;

@@ -47,6 +47,7 @@ async fn a_check_is_a_span_below_the_one_that_asked_and_its_parts_are_below_it()
     a_check_sent_by("grpc").await;
 }
 
+// Seen failing on: a check without its parent.
 #[tokio::test]
 async fn the_same_is_told_over_http() {
     a_check_sent_by("http").await;

@@ -10,7 +10,7 @@ fn writes(receiver: &Receiver) -> Vec<Received> {
     receiver.named("ratelimit.state.write")
 }
 
-// Seen failing on: the time of the store not part of the write; a fallback that is not told.
+// Seen failing on: a fallback that is not told.
 #[tokio::test]
 async fn a_write_is_the_round_trip_to_redis_and_says_when_this_node_decided_in_its_place() {
     let (receiver, mut redis) = (Receiver::start().await, Redis::start().await);

@@ -13,6 +13,7 @@ mod storage;
 use super::places::Syntax;
 use super::{Loaded, LogFormat, LogLevel, Problems, Settings, Told, load_settings, parse_settings};
 use crate::storage::OnError;
+use crate::telemetry::trace::OnLimit;
 use hivemind_core::store::OnRefusal;
 use std::path::Path;
 use std::time::Duration;
@@ -133,6 +134,10 @@ fn the_sample_of_the_seed_loads_and_each_older_key_is_named_once() {
     expected.observability.otel.metrics = loaded.settings.observability.otel.metrics.clone();
     let metrics = expected.observability.otel.metrics.as_ref().unwrap();
     assert_eq!(metrics.endpoint.to_string(), "http://otel-collector:4317");
+    expected.observability.otel.tracing = loaded.settings.observability.otel.tracing.clone();
+    let tracing = expected.observability.otel.tracing.as_ref().unwrap();
+    assert_eq!(tracing.destination.endpoint.to_string(), "http://otel-collector:4317");
+    assert_eq!((tracing.sample_rate.to_string().as_str(), tracing.on_limit), ("1", OnLimit::Unset));
     assert_eq!(loaded.settings, expected);
     let warned = [
         ("seed:5:1", "`mesh` has no effect unless `storage.kind` is `mesh`"),
@@ -141,7 +146,6 @@ fn the_sample_of_the_seed_loads_and_each_older_key_is_named_once() {
         ("seed:17:3", "`rate_limiting.local_cache_size` is now `rate_limiting.max_keys`"),
         ("seed:20:3", "`observability.metrics_enabled` is now `observability.prometheus.enabled`"),
         ("seed:21:3", "`observability.tracing_enabled` is now `observability.otel.tracing.enabled`"),
-        ("seed:31:5", "sending traces is not there yet in this version"),
         ("seed:43:5", "`observability.prometheus.port` is now `server.metrics_port`"),
     ];
     let warnings = warnings(&loaded);

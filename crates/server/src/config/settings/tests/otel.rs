@@ -2,6 +2,7 @@
 
 use super::super::OtlpProtocol;
 use super::{defaults, yaml};
+use crate::telemetry::trace::OnLimit;
 use std::time::Duration;
 
 // Seen failing on: `exporter` and `enabled` without effect; something sent without an endpoint.
@@ -23,6 +24,23 @@ fn metrics_are_sent_where_there_is_an_endpoint_and_nothing_says_that_they_are_no
     let otel = sent("endpoint: 'http://c', protocol: http, interval: 500ms").observability.otel;
     assert_eq!(otel.metrics.unwrap().protocol, OtlpProtocol::Http);
     assert_eq!(otel.metrics_interval, Duration::from_millis(500));
+}
+
+// Seen failing on: `enabled` without effect.
+#[test]
+fn traces_are_sent_where_there_is_an_endpoint_with_the_rate_and_the_status_that_are_asked_for() {
+    let sent =
+        |text: &str| yaml(&format!("observability: {{otel: {{tracing: {{{text}}}}}}}")).unwrap().settings;
+    let of = |text: &str| sent(text).observability.otel.tracing.unwrap();
+    let usual = of("endpoint: 'http://c:4317'");
+    assert_eq!(usual.destination.protocol, OtlpProtocol::Grpc);
+    assert_eq!((usual.sample_rate.to_string().as_str(), usual.on_limit), ("1", OnLimit::Unset));
+    let other = of("endpoint: 'http://c', protocol: http, sample_rate: 0.25, span_status_on_limit: ok");
+    assert_eq!(other.destination.protocol, OtlpProtocol::Http);
+    assert_eq!((other.sample_rate.to_string().as_str(), other.on_limit), ("0.25", OnLimit::Ok));
+    for text in ["sample_rate: 0.5, span_status_on_limit: ok", "enabled: false, endpoint: 'http://c:4317'"] {
+        assert_eq!(sent(text), defaults(), "{text}");
+    }
 }
 
 // Seen failing on: brackets kept in the host; a slash kept at the end of the path.
