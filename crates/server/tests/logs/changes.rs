@@ -23,7 +23,7 @@ async fn a_change_of_the_configuration_is_told_by_its_keys_and_without_values() 
     // A mistake is told with its place, and without a line that has a password in it.
     put(&file, "storage: {redis: {url: 'rdis://:third-password@192.0.2.1:1'}}\n");
     let told = server.log.next("the configuration is refused").await;
-    assert!(told.contains("hivemind.yaml:1:") && told.contains("storage.redis.url"), "{told}");
+    assert!(told.contains("hivemind.yaml: line 1: ") && told.contains("storage.redis.url"), "{told}");
     server.signal("TERM").await;
     server.ended().await;
     let log = server.log.rest().await;

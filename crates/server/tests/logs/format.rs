@@ -58,7 +58,7 @@ async fn the_log_is_json_where_nobody_sits_text_on_a_terminal_and_never_coloured
     }
 }
 
-// Seen failing on: a domain that is written as it comes.
+// Seen failing on: a value that is written whole.
 #[tokio::test]
 async fn nothing_that_a_client_sends_makes_a_line_of_its_own_or_moves_a_cursor() {
     for format in ["json", "text"] {
@@ -69,7 +69,7 @@ async fn nothing_that_a_client_sends_makes_a_line_of_its_own_or_moves_a_cursor()
             .start()
             .await;
         let long = format!("k=a{}", "b".repeat(10_000));
-        server.ask("d\n2026 ERROR forged\u{1b}[31m", "key\nforged=v").await;
+        server.ask("d\n2026 ERROR forged\u{1b}[31m", "key\u{1b}forged=v").await;
         let told = server.log.next("decided").await;
         assert!(told.contains("forged") && !told.contains('\u{1b}'), "{told}");
         server.ask("d", &long).await;

@@ -22,7 +22,7 @@ async fn peers_that_come_and_go_are_in_the_log_by_their_names() {
     assert_eq!(component(&nodes[0], "mesh").await["state"], "ok");
     // Killed by its handle: nobody says goodbye.
     nodes.truncate(1);
-    let told = nodes[0].log.next("a peer is silent").await;
+    let told = nodes[0].log.next("a peer counts as dead").await;
     assert!(told.contains("WARN") && told.contains("node-1"), "{told}");
     let is_told = async || component(&nodes[0], "mesh").await["reason"].to_string().contains("node-1");
     until("a reason", is_told).await;
