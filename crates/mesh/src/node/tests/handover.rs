@@ -206,7 +206,9 @@ fn joined() -> (Mesh, Key) {
     mesh.nodes.push(newcomer);
     for index in 0..3 {
         let others: Vec<NodeId> = mesh.nodes.iter().map(|node| node.member().id.clone()).collect();
-        others.into_iter().for_each(|other| mesh.nodes[index].meet(other));
+        for other in others {
+            mesh.nodes[index].meet(other);
+        }
     }
     let before = mesh.nodes[0].view().expect("seated").clone();
     mesh.pass(6_000);
@@ -232,7 +234,7 @@ fn a_level_is_believed_from_the_last_owner_once_and_as_far_as_the_bucket_goes() 
     let told = |(mesh, key): (&Mesh, Key), count, first, level| {
         let subject = Subject { key, limit };
         let view = mesh.nodes[2].view().expect("it joined").id();
-        Item::Levels(Levels { view, since: Timestamp::EPOCH, count, first, levels: vec![(subject, level)] })
+        Item::Levels(Levels { view, since: Timestamp::EPOCH, count, first, each: vec![(subject, level)] })
     };
     // What is said, and how many are admitted then.
     let cases: [(&[Said], usize); 8] = [
