@@ -157,7 +157,7 @@ pub(crate) struct Levels {
     pub(crate) count: u32,
     pub(crate) first: u32,
     /// What each held.
-    pub(crate) held: Vec<(Subject, u32)>,
+    pub(crate) each: Vec<(Subject, u32)>,
 }
 
 /// One thing that is said.

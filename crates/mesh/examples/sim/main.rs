@@ -100,7 +100,7 @@ fn reload(seeds: std::ops::Range<u64>) -> ExitCode {
 fn roll_out(seeds: &std::ops::Range<u64>) -> ExitCode {
     let mut failed = 0;
     for rollout in Rollout::ALL {
-        let mut told = format!("{rollout:?}:");
+        let mut told = vec![format!("{rollout:?}:")];
         for hand_over in [false, true] {
             let (mut admitted, mut possible) = (0, 0);
             for seed in seeds.clone() {
@@ -114,9 +114,9 @@ fn roll_out(seeds: &std::ops::Range<u64>) -> ExitCode {
                 (admitted, possible) = (admitted + came.admitted, possible + came.possible);
             }
             let how = if hand_over { "with" } else { "without" };
-            told += &format!(" {admitted} of {possible} {how} hand-over;");
+            told.push(format!("{admitted} of {possible} {how} hand-over"));
         }
-        println!("{told}");
+        println!("{}", told.join(" "));
     }
     println!("{failed} failed");
     if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }

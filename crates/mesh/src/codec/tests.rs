@@ -148,10 +148,10 @@ fn item() -> impl Strategy<Value = Item> {
         1 => (view(), votes()).prop_map(|(view, votes)| Item::Motion { view, votes }),
         1 => (any::<u64>(), votes()).prop_map(|(view, votes)| Item::Vote { view: ViewId(view), votes }),
         1 => (any::<[u64; 2]>(), any::<[u32; 2]>(), vec((place(), any::<u32>()), 0..4)).prop_map(
-            |([view, since], [count, first], levels)| {
-                let held = levels.into_iter().map(|(place, level)| (place.subject, level)).collect();
+            |([view, since], [count, first], each)| {
+                let each = each.into_iter().map(|(place, level)| (place.subject, level)).collect();
                 let (view, since) = (ViewId(view), Timestamp::from_nanos(since));
-                Item::Levels(Levels { view, since, count, first, held })
+                Item::Levels(Levels { view, since, count, first, each })
             }
         ),
         1 => (any::<u64>(), any::<u32>()).prop_map(|(view, taken)| Item::Taken { view: ViewId(view), taken }),

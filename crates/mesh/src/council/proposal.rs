@@ -10,6 +10,9 @@ use hivemind_core::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Fences are so far apart at least: in that time the owners of buckets that move tell the next ones what they held.
+const APART: Duration = Duration::from_millis(250);
+
 impl Council {
     /// Whether a run is over, as far as this node knows.
     pub(super) fn is_dead(&self, member: &Member, now: Timestamp, peers: &Peers) -> bool {
@@ -76,8 +79,8 @@ impl Council {
         let number = self.floor.as_ref().map_or(1, |floor| floor.number.saturating_add(1));
         let round = Round { number, proposer: self.me.id.clone() };
         let ahead = peers.common_time(now).saturating_add(self.options.fence_lead);
-        let after_all = self.latest_begun.max(Some(head.fence)).unwrap_or(head.fence);
-        let fence = ahead.max(after_all.saturating_add(Duration::from_nanos(1)));
+        let begun = self.latest_begun.unwrap_or(head.fence).saturating_add(Duration::from_nanos(1));
+        let fence = ahead.max(begun).max(head.fence.saturating_add(APART));
         let view = View::new(Some(head.as_base()), fence, round, members, gone);
         self.motions.retain(|motion| motion.fate() == Fate::Open);
         self.make_room();

@@ -47,9 +47,9 @@ struct Parcel {
 impl Parcel {
     fn part(&self, since: Timestamp) -> Item {
         let few = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let held = self.levels.iter().skip(self.taken).take(MOST_LEVELS).copied().collect();
+        let each = self.levels.iter().skip(self.taken).take(MOST_LEVELS).copied().collect();
         let (count, first) = (few(self.levels.len()), few(self.taken));
-        Item::Levels(Levels { view: self.view, since, count, first, held })
+        Item::Levels(Levels { view: self.view, since, count, first, each })
     }
 }
 
@@ -159,9 +159,9 @@ impl Node {
             }
             let Ok(mut book) = shelf.open(council, options, (key, &limit, 0), now) else { return };
             let left = book.page(0).and_then(|page| page.left_at(view.id()));
-            let theirs = view.owner(key).and_then(|owner| lists.get_mut(owner));
-            if let (Some(left), Some(theirs)) = (left.filter(|left| *left < limit.burst()), theirs) {
-                theirs.push((Subject { key, limit }, left));
+            let parcel = view.owner(key).and_then(|owner| lists.get_mut(owner));
+            if let (Some(left), Some(parcel)) = (left.filter(|left| *left < limit.burst()), parcel) {
+                parcel.push((Subject { key, limit }, left));
             }
         }
         let parcel = |(to, levels)| {
@@ -209,7 +209,7 @@ impl Node {
             so_far.stage = Stage::Void;
             return;
         }
-        for (number, (subject, level)) in (told.first..).zip(&told.held) {
+        for (number, (subject, level)) in (told.first..).zip(&told.each) {
             if number < so_far.taken {
                 continue;
             }

@@ -181,7 +181,7 @@ fn forge(item: Item, random: &mut Random, all: bool) -> Item {
         Item::Levels(told) if !all => Item::Levels(told),
         Item::Levels(mut told) => {
             let mut small = |told: u32| u32::try_from(number(u64::from(told), random)).unwrap_or(told);
-            told.held.iter_mut().for_each(|(_, level)| *level = small(*level));
+            told.each.iter_mut().for_each(|(_, level)| *level = small(*level));
             (told.count, told.first) = (small(told.count), small(told.first));
             Item::Levels(told)
         }
