@@ -49,17 +49,20 @@ impl Host {
             for address in due {
                 match Arc::clone(&self.calls).try_acquire_owned() {
                     Ok(place) => drop(calls.spawn(Arc::clone(&self).call(address, false, place))),
-                    Err(_) => self.call_failed(address),
+                    Err(_) => {
+                        self.call_failed(address);
+                    }
                 }
             }
         }
     }
 
-    /// A call came to nothing.
-    pub(super) fn call_failed(&self, address: SocketAddr) {
+    /// A call came to nothing. Says whether somebody else than multicast names the address.
+    pub(super) fn call_failed(&self, address: SocketAddr) -> bool {
         let is_named = self.lookout.named().contains(&address)
             || lock(&self.roster).addresses().any(|known| known == address);
         lock(&self.dialer).failed(address, self.clock.now(), !is_named);
+        is_named
     }
 
     /// Tries datagrams to a peer that is reached by TCP: a connection by them takes the other's place.
@@ -114,11 +117,12 @@ impl Host {
     }
 
     fn call_was_refused(&self, address: SocketAddr, refusal: &Refusal) {
-        self.call_failed(address);
+        let is_named = self.call_failed(address);
         if let Refusal::SameName(other) = refusal {
             self.hear_of_namesake(other.generation);
         }
-        if lock(&self.dialer).failed_because(address, &refusal.to_string()) {
+        // Anybody on the local network can announce addresses without end: those are not worth a line each.
+        if lock(&self.dialer).failed_because(address, &refusal.to_string()) && is_named {
             let remedy = refusal.remedy();
             tracing::warn!(%address, %refusal, remedy, "a peer cannot be reached: it is called again and again");
         } else {

@@ -72,7 +72,7 @@ async fn frames_to_a_known_peer_follow_the_handshake_at_once_and_never_before_th
 
     // This time the peer says nothing at all.
     let second = called(&peer).await;
-    let (_, mut reads) = timeout(PATIENCE, second.accept_bi()).await.unwrap().unwrap();
+    let (_writes, mut reads) = timeout(PATIENCE, second.accept_bi()).await.unwrap().unwrap();
     assert_eq!(timeout(PATIENCE, message(&mut reads)).await.unwrap().0, 0);
     assert_ne!(timeout(PATIENCE, message(&mut reads)).await.unwrap().0, 0, "frames, without an answer");
     nodes.leave().await;
