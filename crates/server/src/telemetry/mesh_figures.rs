@@ -109,6 +109,10 @@ impl MeshFigures {
         self.write_states(page)?;
         self.write_messages(page)?;
         self.write_latencies(page)?;
+        self.write_expiries(page)
+    }
+
+    fn write_expiries(&self, page: &mut String) -> fmt::Result {
         for (expiry, help, moment) in [
             (
                 "hivemind_mesh_certificate_expiry_seconds",
