@@ -113,7 +113,6 @@ mod tests {
         node.view().unwrap().members().iter().map(|member| member.id.as_str()).collect()
     }
 
-    // Seen failing on: nothing but discovery that says who is dead; a name that stays given up though it spoke again.
     #[test]
     fn who_is_given_up_at_one_node_is_out_of_the_view_of_all_until_it_speaks_again() {
         let names = ["a", "b", "c"];

@@ -81,7 +81,6 @@ descriptors:
         assert_eq!(of_all(&of_rules(&rules), ""), GOLDEN, "{}", of_rules(&rules));
     }
 
-    // Seen failing on: lines without the mode, without how a value is matched, and without how a limit is shared.
     #[test]
     fn rules_that_differ_in_anything_have_other_numbers() {
         let of = |text: &str| of_rules(&parse_rules("rules.yaml", text).unwrap().ruleset.rules);

@@ -78,7 +78,7 @@ async fn ctrl_c_and_a_closed_terminal_end_the_nodes_and_remove_everything() {
     }
 }
 
-// Seen failing on: nodes that do not watch their standard input (they served on for ever), a CA that is kept.
+// Seen failing on: nodes that do not watch their standard input (they served on for ever).
 #[tokio::test]
 async fn nodes_end_with_a_demonstration_that_is_killed_and_no_key_of_a_ca_is_left() {
     let folder = tempfile::tempdir().unwrap();

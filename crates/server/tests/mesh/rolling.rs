@@ -82,12 +82,12 @@ fn used(told: &[Told]) -> (usize, usize) {
 
 /// Whoever has not heard that a node is leaving calls it until its socket closes: says how many calls were answered, and
 /// what became of the next.
-fn call_to_the_end(mut client: Client) -> JoinHandle<(usize, String)> {
+fn call_to_the_end(mut client: Client, text: String) -> JoinHandle<(usize, String)> {
     tokio::spawn(async move {
         let mut ticks = tokio::time::interval(Duration::from_millis(10));
         for answered in 0.. {
             ticks.tick().await;
-            if let Err(error) = client.should_rate_limit(request("d", "five=leaving")).await {
+            if let Err(error) = client.should_rate_limit(request("d", &text)).await {
                 return (answered, error.to_string());
             }
         }
@@ -97,7 +97,7 @@ fn call_to_the_end(mut client: Client) -> JoinHandle<(usize, String)> {
 
 /// Ends a node as an operator does, and starts it anew.
 async fn restart(authority: &Authority, nodes: &mut [Node], index: usize, rotation: &Rotation) {
-    let late = call_to_the_end(nodes[index].client().await);
+    let late = call_to_the_end(nodes[index].client().await, format!("day=late-{index}"));
     nodes[index].signal("TERM").await;
     // By now every page says that it is not ready.
     nodes[index].log.next("leaving the mesh").await;

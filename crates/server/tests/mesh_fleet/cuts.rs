@@ -23,7 +23,7 @@ async fn dropping(fleet: &Fleet, what: &str, drops: &[Drop], loses: Option<(usiz
     let count = fleet.nodes.len() as u64;
     next_minute().await;
     let load = Load::start(fleet, Deal::Uniform, OFFERED, "fast=v");
-    load.windows(2).await;
+    load.windows(1).await;
     fleet.network().only(drops).await;
     let dropped = window(now(), SECOND);
     if let Some((index, alive)) = loses {
@@ -34,7 +34,7 @@ async fn dropping(fleet: &Fleet, what: &str, drops: &[Drop], loses: Option<(usiz
     let healed = window(now(), SECOND);
     fleet.network().heal().await;
     fleet.settled().await;
-    load.windows(3).await;
+    load.windows(2).await;
     let tally = load.end().await;
     let recovered = until_whole(&tally, healed);
     println!("{what}: from {dropped} to {healed}, whole again after {recovered:?} s: {}", tally.shown());
@@ -77,7 +77,7 @@ async fn nodes_that_are_100_ms_apart_share_a_limit_without_exceeding_it() {
     let plan = Plan::new(3, RULES).far_apart(Duration::from_millis(100));
     let fleet = plan.start().await.unwrap();
     for deal in [Deal::Uniform, Deal::Skewed] {
-        let tally = Load::over(&fleet, deal, OFFERED, "fast=v", 6).await;
+        let tally = Load::over(&fleet, deal, OFFERED, "fast=v", 4).await;
         println!("100 ms, {deal:?}: {:.2} % admitted: {}", percent_admitted(&tally), tally.shown());
         println!("  {}", tally.latency(|_| true).shown());
         no_window_is_above_the_limit(&tally);

@@ -29,7 +29,6 @@ fn two_peers() -> MeshFigures {
     MeshFigures { peers: vec![near, gone], certificate_expiry, ca_expiry, ..MeshFigures::default() }
 }
 
-// Seen failing on: sent and received exchanged; buckets that are not added up; a count of peers that are not alive.
 #[test]
 fn what_is_counted_of_a_peer_is_on_the_page_under_its_name() {
     let page = exposition(&two_peers().families());
