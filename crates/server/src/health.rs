@@ -246,7 +246,8 @@ mod tests {
         health.clock_among_peers_is(Some("p".to_owned()));
         health.store_is(Some("s".to_owned()));
         health.stopping();
-        let reasons: String = health.components().iter().map(|of| format!("{}\n", of.reason())).collect();
+        let reasons: Vec<String> = health.components().iter().map(Component::reason).collect();
+        let reasons = reasons.join("\n");
         for line in health.details().lines().skip(1) {
             let bare = ["degraded: ", "clock: ", "certificates: ", "keys: "]
                 .iter()

@@ -88,7 +88,9 @@ mod tests {
     fn run(nodes: &mut [Node], from: u64, to: u64) {
         for millis in (from..to).step_by(10) {
             let now = after(millis);
-            nodes.iter_mut().for_each(|node| node.on_tick(now));
+            for node in &mut *nodes {
+                node.on_tick(now);
+            }
             loop {
                 let mut mail = Vec::new();
                 for node in nodes.iter_mut() {
@@ -103,7 +105,9 @@ mod tests {
                 }
                 for (from, to, frame) in mail {
                     let to = nodes.iter_mut().find(|node| node.member().id == to);
-                    to.into_iter().for_each(|node| node.on_frame(now, &from, &frame));
+                    if let Some(node) = to {
+                        node.on_frame(now, &from, &frame);
+                    }
                 }
             }
         }

@@ -42,8 +42,8 @@ pub(crate) fn exceeded(what: &str) -> ! {
     let test = std::thread::current().name().unwrap_or("a test").replace("::", "-");
     let folder =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-logs/over-admission");
-    let text = format!("{test}: {what}\n");
-    let told = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(folder.join(&test), text));
+    let line = format!("{test}: {what}\n");
+    let told = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(folder.join(&test), line));
     panic!("{what} (told in {}: {told:?})", folder.display());
 }
 
