@@ -55,7 +55,7 @@ impl Received {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 fn value_of(all: &[KeyValue], key: &str) -> Option<String> {
