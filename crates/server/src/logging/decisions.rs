@@ -149,7 +149,7 @@ impl DecisionLog {
 }
 
 /// Whether the decision with this number is drawn. Numbers in a row are as good as thrown dice once they are mixed
-/// (by the last steps of MurmurHash3).
+/// (by the last steps of `MurmurHash3`).
 fn is_drawn(number: u64, share: f64) -> bool {
     let mut mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);

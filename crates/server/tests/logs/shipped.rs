@@ -13,7 +13,8 @@ fn shipped(name: &str) -> PathBuf {
 }
 
 fn read(path: impl AsRef<Path>) -> String {
-    std::fs::read_to_string(path.as_ref()).unwrap_or_else(|error| panic!("{error}: {:?}", path.as_ref()))
+    std::fs::read_to_string(path.as_ref())
+        .unwrap_or_else(|error| panic!("{error}: {}", path.as_ref().display()))
 }
 
 /// Every metric of ours that a text names, without what Prometheus adds to a histogram.

@@ -251,7 +251,6 @@ fn what_is_not_there_yet_and_does_no_harm_is_one_warning_and_changes_nothing() {
     }
 }
 
-// Seen failing on: modules that only a list in a file can name.
 #[test]
 fn the_logs_levels_and_decisions_are_read_from_a_file_and_from_variables_alike() {
     let file = "observability: {log_levels: [hivemind_mesh=debug, 'h2 = off'], log_decisions: denied,
