@@ -212,7 +212,6 @@ mod tests {
         health.components().iter().map(|component| (component.name, component.state)).collect()
     }
 
-    // Seen failing on: a mesh that is not there shown as good; a store that is away making it not ready.
     #[test]
     fn what_fails_keeps_it_from_being_ready_and_what_is_degraded_does_not() {
         let health = Health::default();
@@ -246,8 +245,7 @@ mod tests {
         health.clock_among_peers_is(Some("p".to_owned()));
         health.store_is(Some("s".to_owned()));
         health.stopping();
-        let reasons: Vec<String> = health.components().iter().map(Component::reason).collect();
-        let reasons = reasons.join("\n");
+        let reasons: String = health.components().iter().map(|of| of.reason() + "\n").collect();
         for line in health.details().lines().skip(1) {
             let bare = ["degraded: ", "clock: ", "certificates: ", "keys: "]
                 .iter()

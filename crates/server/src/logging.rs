@@ -177,7 +177,6 @@ mod tests {
         LogLevels { level, modules }
     }
 
-    // Seen failing on: h2 as loud as the rest; a module's own level laid below what is usual.
     #[test]
     fn each_module_is_as_loud_as_it_is_told_and_h2_quieter_than_the_rest_unless_told() {
         let usual = sources(&levels(LogLevel::Info, &[]), true);
@@ -211,7 +210,6 @@ mod tests {
         }
     }
 
-    // Seen failing on: a file that was touched takes back what somebody asked for at the admin port.
     #[test]
     fn a_file_speaks_only_where_it_says_something_new() {
         let mut spoken = Spoken { in_file: 1, in_force: 7 };

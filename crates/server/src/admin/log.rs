@@ -99,7 +99,6 @@ pub(super) fn refused(detail: &str) -> Response {
 mod tests {
     use super::*;
 
-    // Seen failing on: unknown keys that are passed over; a sample rate of 2.
     #[test]
     fn a_change_says_what_it_changes_and_what_makes_no_sense_is_refused() {
         let whole = br#"{"level": "debug", "levels": {"h2": "off"}, "decisions": {"log": "denied", "sample_rate": 0.5, "per_second": 7}}"#;

@@ -57,7 +57,6 @@ fn push_masked(out: &mut String, url: &str) {
 mod tests {
     use super::masked;
 
-    // Seen failing on: the first `@` taken for the end of the password.
     #[test]
     fn a_password_becomes_stars_and_everything_else_stays_where_it_is() {
         for (text, expected) in [

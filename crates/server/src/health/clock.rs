@@ -108,7 +108,6 @@ pub(crate) async fn watch(health: Arc<Health>) {
 mod tests {
     use super::*;
 
-    // Seen failing on: a look that is late taken for a step; a step that is told for ever.
     #[test]
     fn a_step_of_the_wall_clock_is_noticed_and_told_for_a_while_and_slewing_or_a_late_look_is_none() {
         let mut steps = Steps::default();

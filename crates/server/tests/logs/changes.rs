@@ -30,6 +30,7 @@ async fn a_change_of_the_configuration_is_told_by_its_keys_and_without_values() 
     assert!(!log.contains("-password"), "{log}");
 }
 
+// Seen failing on: rules that are not counted.
 #[tokio::test]
 async fn rules_that_are_loaded_or_refused_are_told_with_their_number_and_their_mistake() {
     let mut server = Setup::rules(RULES).start().await;

@@ -27,7 +27,7 @@ async fn clock_is(admin: std::net::SocketAddr, state: &str) -> String {
     within(state, looked).await
 }
 
-// Seen failing on: a step that nobody looks for; a step back that is taken for one forth.
+// Seen failing on: a step that nobody looks for.
 #[tokio::test]
 async fn a_wall_clock_that_is_set_is_told_in_the_log_and_by_readyz_and_requests_are_answered_on() {
     let library = faketime();

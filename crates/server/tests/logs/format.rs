@@ -14,7 +14,7 @@ fn warned_of(folder: &std::path::Path) -> std::path::PathBuf {
     file
 }
 
-// Seen failing on: text where nobody sits; a log that is coloured everywhere.
+// Seen failing on: JSON where text is asked for.
 #[tokio::test]
 async fn the_log_is_json_where_nobody_sits_text_on_a_terminal_and_never_coloured() {
     let folder = tempfile::tempdir().unwrap();

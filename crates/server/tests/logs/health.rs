@@ -14,7 +14,7 @@ async fn verbose(server: &Server) -> (u16, Value) {
     (page.code, json(&page.body))
 }
 
-// Seen failing on: JSON for whoever asks for nothing; parts that are not used shown as good.
+// Seen failing on: JSON for whoever asks for nothing.
 #[tokio::test]
 async fn ready_is_a_word_for_probes_and_components_for_who_asks_for_them() {
     let server = Server::with_rules(RULES).await;
@@ -58,7 +58,7 @@ async fn nobody() -> (TcpListener, String) {
     (listener, url)
 }
 
-// Seen failing on: a liveness that is readiness; a store that is away as a failure.
+// Seen failing on: a liveness that is readiness.
 #[tokio::test]
 async fn it_is_alive_without_rules_without_redis_and_with_a_broken_configuration() {
     let (_taken, url) = nobody().await;

@@ -156,7 +156,7 @@ impl Running {
     }
 }
 
-// Seen failing on: lines of a configuration that are shown as they are; a guard that logs the headers it looks at.
+// Seen failing on: lines of a configuration that are shown as they are.
 #[tokio::test]
 async fn no_secret_is_in_the_log_at_its_loudest_whatever_happens() {
     // It asks for another password than the service has.

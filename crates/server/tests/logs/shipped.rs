@@ -13,7 +13,8 @@ fn shipped(name: &str) -> PathBuf {
 }
 
 fn read(path: impl AsRef<Path>) -> String {
-    std::fs::read_to_string(path.as_ref()).unwrap_or_else(|error| panic!("{error}: {}", path.as_ref().display()))
+    std::fs::read_to_string(path.as_ref())
+        .unwrap_or_else(|error| panic!("{error}: {}", path.as_ref().display()))
 }
 
 /// Every metric of ours that a text names, without what Prometheus adds to a histogram.
@@ -50,7 +51,7 @@ fn promtool(arguments: &[&str], file: &Path) {
     assert!(output.status.success(), "{arguments:?}: {said}");
 }
 
-// Seen failing on: an alert on `hivemind_store_down`; a panel of a metric that was renamed.
+// Seen failing on: an alert on `hivemind_store_down`.
 #[tokio::test]
 async fn every_metric_of_the_dashboard_and_of_the_alerts_is_in_the_manual_and_on_the_page() {
     let server = Server::with_rules(crate::RULES).await;
@@ -74,7 +75,7 @@ async fn every_metric_of_the_dashboard_and_of_the_alerts_is_in_the_manual_and_on
     }
 }
 
-// Seen failing on: an alert that never ends its `for`; a test whose expectation is another.
+// Seen failing on: an alert that does not come when its test expects it.
 #[test]
 fn promtool_takes_the_alerts_their_tests_and_the_configuration() {
     promtool(&["check", "rules"], &shipped("prometheus/alerts.yaml"));
@@ -98,7 +99,7 @@ fn every_alert_says_what_it_means_and_what_to_do_and_is_tested() {
     }
 }
 
-// Seen failing on: a query with a bracket too few; two panels of one number.
+// Seen failing on: a query with a bracket too many.
 #[test]
 fn every_query_of_the_dashboard_can_be_asked_and_no_panel_is_there_twice() {
     let dashboard = json(&read(shipped("grafana/hivemind.json")));

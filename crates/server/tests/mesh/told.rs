@@ -11,7 +11,7 @@ async fn component(node: &Node, name: &str) -> Value {
     told["components"][name].clone()
 }
 
-// Seen failing on: peers that nobody watches.
+// Seen failing on: peers that nobody tells of.
 #[tokio::test]
 async fn peers_that_come_and_go_are_in_the_log_by_their_names() {
     let authority = Authority::new();
@@ -29,7 +29,7 @@ async fn peers_that_come_and_go_are_in_the_log_by_their_names() {
     assert_eq!(get(nodes[0].admin, "/healthz").await.code, 200);
 }
 
-// Seen failing on: an outlier that is the mesh's matter and not the clock's.
+// Seen failing on: an outlier that nobody tells of.
 #[tokio::test]
 async fn a_node_whose_clock_is_off_says_so_of_its_clock_and_the_others_of_their_peer() {
     let authority = Authority::new();

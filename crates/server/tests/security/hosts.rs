@@ -77,7 +77,7 @@ async fn by_default(more: &[(&str, &str)]) -> Server {
     more.iter().fold(setup, |setup, (key, value)| setup.with(key, value)).start().await
 }
 
-// Seen failing on: a default of 0.0.0.0; a listener that no setting names.
+// Seen failing on: a metrics port on 0.0.0.0.
 #[tokio::test]
 async fn by_default_the_kernel_knows_of_three_listeners_and_all_are_on_loopback() {
     let loopback = IpAddr::from([127, 0, 0, 1]);
@@ -94,7 +94,7 @@ async fn by_default_the_kernel_knows_of_three_listeners_and_all_are_on_loopback(
     assert_eq!(listeners(server.process()), expected);
 }
 
-// Seen failing on: a mesh port that is opened whatever the storage.
+// Seen failing on: a metrics port that is open beside it.
 #[tokio::test]
 async fn the_mesh_port_is_open_to_the_network_where_limits_are_shared_by_a_mesh_and_only_there() {
     let folder = tempfile::tempdir().unwrap();
