@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    // Seen failing on: names compared without runs, by which two processes took each other for themselves.
+    // Against: names compared without runs, by which two processes took each other for themselves.
     #[tokio::test]
     async fn two_processes_of_one_name_hear_of_each_other() {
         for (met, other) in met([1, 2]).await.into_iter().zip([2, 1]) {

@@ -259,7 +259,7 @@ mod tests {
         }
         assert_eq!(news.notice(&[]), [(NodeId::new("b"), Change::Gone)]);
         assert_eq!(news.notice(&[]), []);
-        // Seen failing on: a word only where a way changes.
+        // Against: a word only where a way changes.
         let never_by_datagrams = news.notice(&[peer("b", 3, Alive, tcp)]);
         let b = NodeId::new("b");
         assert_eq!(never_by_datagrams, [(b.clone(), Change::Came), (b, Change::Switched(Transport::Tcp))]);

@@ -141,7 +141,7 @@ async fn counts_alone(node: &mut Node, words: &[&str]) {
     assert!(words.iter().all(|word| line.contains(word)), "{words:?} in {line}");
 }
 
-// Seen failing on: every failed call told at `debug`, and nothing of it in `/readyz`: N meshes of one node, each with the
+// Against: every failed call told at `debug`, and nothing of it in `/readyz`: N meshes of one node, each with the
 // whole limit.
 #[tokio::test]
 async fn a_node_that_meets_none_of_its_peers_says_so_and_why() {
@@ -165,7 +165,7 @@ async fn a_node_that_meets_none_of_its_peers_says_so_and_why() {
     counts_alone(&mut lonely, &["refused", "by UDP and by TCP"]).await;
 }
 
-// Seen failing on: names compared without runs (each takes the other for itself), and an older run shown out without a
+// Against: names compared without runs (each takes the other for itself), and an older run shown out without a
 // word (it founds a mesh of its own).
 #[tokio::test]
 async fn two_nodes_of_one_name_say_so_in_both_logs_and_the_older_by_readyz() {

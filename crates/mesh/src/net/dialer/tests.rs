@@ -35,7 +35,7 @@ fn nodes_that_fail_together_do_not_call_again_together() {
     assert!(waits.len() > 15, "{waits:?}");
 }
 
-// Seen failing on: one wait for calls and for datagrams, by which a broken connection was not made anew for minutes.
+// Against: one wait for calls and for datagrams, by which a broken connection was not made anew for minutes.
 #[test]
 fn datagrams_that_never_get_through_hold_up_no_call() {
     let mut dialer = Dialer::new(7);
@@ -56,7 +56,7 @@ fn datagrams_that_never_get_through_hold_up_no_call() {
     assert!(!dialer.datagrams_are_due(ADDRESS, now, now.saturating_add(Duration::from_secs(1))));
 }
 
-// Seen failing on: waits that end at a moment, which a clock that was set back comes to late.
+// Against: waits that end at a moment, which a clock that was set back comes to late.
 #[test]
 fn a_clock_that_is_set_back_holds_up_no_call() {
     let mut dialer = Dialer::new(7);
@@ -65,7 +65,7 @@ fn a_clock_that_is_set_back_holds_up_no_call() {
     assert!(dialer.is_due(ADDRESS, at(0)));
 }
 
-// Seen failing on: no end of calls; the smallest addresses first each time; multicast beside all others.
+// Against: no end of calls; the smallest addresses first each time; multicast beside all others.
 #[test]
 fn of_a_thousand_addresses_only_so_many_are_called_at_a_time_and_all_of_them_in_turn() {
     let address = |number: u16| SocketAddr::from(([192, 0, 2, 1], number));
@@ -89,7 +89,7 @@ fn of_a_thousand_addresses_only_so_many_are_called_at_a_time_and_all_of_them_in_
     assert!((991..=1_000).all(|number| due.contains(&address(number))), "who is configured goes first");
 }
 
-// Seen failing on: addresses of multicast called for ever as all others.
+// Against: addresses of multicast called for ever as all others.
 #[test]
 fn an_address_that_only_multicast_names_is_called_seldom_once_it_was_in_vain() {
     for (is_announced, due) in [(false, true), (true, false)] {
@@ -102,7 +102,7 @@ fn an_address_that_only_multicast_names_is_called_seldom_once_it_was_in_vain() {
     }
 }
 
-// Seen failing on: each failure told; the first one told; a reason that changes not told; no end of reasons.
+// Against: each failure told; the first one told; a reason that changes not told; no end of reasons.
 #[test]
 fn an_address_that_cannot_be_reached_is_told_of_once_for_each_reason() {
     let mut dialer = Dialer::new(7);

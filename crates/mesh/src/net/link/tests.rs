@@ -82,7 +82,7 @@ async fn a_queue_that_is_full_loses_frames_and_counts_them() {
     assert_eq!(link.traffic.totals().frames_lost, 3);
 }
 
-// Seen failing on: asks first, for ever.
+// Against: asks first, for ever.
 #[tokio::test]
 async fn over_one_stream_asks_without_end_leave_frames_their_turn() {
     let (main, mut there) = duplex(1 << 16);

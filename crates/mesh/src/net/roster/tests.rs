@@ -96,7 +96,7 @@ fn what_is_new_is_told_once() {
     assert!(!there.read(&here.write(now), now).unwrap().is_news);
 }
 
-// Seen failing on: an address that came last overwriting that of a connection, by which two peers told each other news
+// Against: an address that came last overwriting that of a connection, by which two peers told each other news
 // for ever.
 #[test]
 fn two_that_see_a_third_at_two_addresses_fall_silent_after_one_round() {
@@ -114,7 +114,7 @@ fn two_that_see_a_third_at_two_addresses_fall_silent_after_one_round() {
     assert_eq!(there.iter().next().unwrap().1.address, at(2));
 }
 
-// Seen failing on: later runs believed on another's word, with their address, for ever.
+// Against: later runs believed on another's word, with their address, for ever.
 #[test]
 fn a_lie_about_a_run_does_not_survive_a_connection() {
     let now = Timestamp::from_millis(1_000_000);
@@ -140,7 +140,7 @@ fn a_lie_about_a_run_does_not_survive_a_connection() {
     assert_eq!(seen(&roster), Some((u64::MAX, at(9))));
 }
 
-// Seen failing on: words of this node's own name passed over.
+// Against: words of this node's own name passed over.
 #[test]
 fn a_run_of_this_node_s_own_name_is_told_and_not_noted() {
     let now = Timestamp::from_millis(1_000_000);
