@@ -13,7 +13,7 @@ the load client of ../rls, and ends them by their process ids.
 Sections:
   cost    3, 10 and 30 nodes: time to join, CPU and bytes of a node at rest and under load, bytes of an update,
           how long a count takes to the others
-  scale   the same number of requests at 1, 3, 10 and 30 nodes: requests/s in all, CPU of a request
+  scale   the same number of requests at 3, 10 and 30 nodes, with the mesh and without: requests/s in all, CPU of a request
   open    three nodes, 10,000 requests/s in all, open loop; those that asked an owner apart
   floor   one node's CPU of a call with the mesh on, off, and beside the floors (../../../shared/floor/measure.py, or
           where --measure says)

@@ -16,6 +16,7 @@ Sections:
   hot, keys, over,   CPU, p50 and p99 of a call beside ref_h2 (bare h2, constant answer) and ref_tonic, closed loop:
   changing, single   one hot key; 100,000 keys; over its limit; a header that changes; 1 connection x 1 stream
   cores              CPU of a call with one worker and with two
+  telemetry          CPU and instructions of a call with everything counted, served and sent, and with nothing
   memory             resident memory with a million keys
   open               latency at 10,000 calls a second, open loop
   envoy              the same through Envoy, at half of what it carries; needs Envoy (./test installs it)
@@ -38,7 +39,7 @@ from bench import service, transport  # noqa: E402  (the line above has to come 
 from bench.process import HERE, ROOT, Broken  # noqa: E402
 from bench.report import Report  # noqa: E402
 
-ALONE = {"cores": transport.cores, "memory": service.memory, "open": service.open_loop,
+ALONE = {"cores": transport.cores, "telemetry": transport.telemetry, "memory": service.memory, "open": service.open_loop,
          "envoy": service.through_envoy, "most": service.most, "instructions": transport.instructions}
 SECTIONS = [*transport.SCENARIOS, *ALONE]
 

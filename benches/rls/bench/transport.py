@@ -2,6 +2,7 @@
 import contextlib
 import re
 import shutil
+import sys
 
 from .measure import load, measured, median, ratio, rounds, spread
 from .process import BUILT, Broken, Process, answers, free_port, hivemind, reference
@@ -100,6 +101,77 @@ def cores(run):
                      rows, "One hot key, 4 x 32; the load client shares the cores.")
 
 
+# All that tells of requests, and none of it; traces are apart.
+TOLD = {"on": {"observability.otel.metrics.endpoint": "http://127.0.0.1:1"},
+        "off": {"observability.prometheus.enabled": "false", "observability.otel.metrics.enabled": "false"}}
+DEARER = 1.08
+
+
+def telemetry(run):
+    """CPU per call with everything counted, read and sent, and with nothing; and the instructions, which no neighbour disturbs."""
+    rows = []
+    with contextlib.ExitStack() as stack:
+        receiver = stack.enter_context(Process(run.folder / "telemetry", "receiver", receiver_command()))
+        receiver.until("listen", lambda: (run.folder / "telemetry" / "port").exists(), 10)
+        port = (run.folder / "telemetry" / "port").read_text()
+        on = {**TOLD["on"], "observability.otel.metrics.endpoint": f"http://127.0.0.1:{port}",
+              "observability.otel.metrics.protocol": "http", "observability.otel.metrics.interval": "1s"}
+        told = {"on": on, "off": TOLD["off"]}
+        turns = {}
+        for name, program in run.servers.items():
+            for state, settings in told.items():
+                folder = run.folder / "telemetry" / f"{name}-{state}"
+                server = hivemind(stack, folder, name, program, {**run.settings, **settings})
+                for scenario in ("hot", "keys", "over"):
+                    _, expect, options = SCENARIOS[scenario]
+                    turns[name, scenario, state] = (lambda server=server, expect=expect, options=options:
+                                                    measured(server, expect=expect, n=run.n, **options))
+        samples = rounds(run.rounds, turns)
+    for name in run.servers:
+        for scenario in ("hot", "keys", "over"):
+            on, off = samples[name, scenario, "on"], samples[name, scenario, "off"]
+            middle, least, most = ratio(on, off)
+            rows.append((name, SCENARIOS[scenario][0], spread(s["cpu_us"] for s in off), spread(s["cpu_us"] for s in on),
+                         f"{middle:.3f} [{least:.2f}..{most:.2f}]"))
+            run.report.target(name, f"{SCENARIOS[scenario][0]}: CPU with telemetry / without", f"<= {DEARER}",
+                              f"{middle:.3f}", middle <= DEARER)
+        rows.append(counted_with_telemetry(run, name))
+    run.report.table("Telemetry", ("server", "what", "off", "on", "on / off"), rows,
+                     f"CPU µs/request, median [least..most] of {run.rounds} rounds of {run.n:,} calls in turns; instructions "
+                     "by callgrind. On: counted, served to Prometheus, sent by OTLP each second.")
+
+
+def counted_with_telemetry(run, name):
+    """Instructions a call with telemetry and without, one hot key; a row of the table."""
+    if not shutil.which("valgrind"):
+        return (name, "instructions", "no valgrind", "", "")
+    short, long = run.counted
+    each = {}
+    for state, settings in TOLD.items():
+        few, many = (counted(run, name, n, settings, state) for n in (short, long))
+        each[state] = (many - few) / (long - short)
+    dearer = each["on"] / each["off"]
+    run.report.target(name, "instructions a call with telemetry / without, one hot key", f"<= {DEARER}",
+                      f"{dearer:.3f}", dearer <= DEARER)
+    return (name, "instructions/request, one hot key", f"{each['off']:,.0f}", f"{each['on']:,.0f}", f"{dearer:.3f}")
+
+
+def receiver_command():
+    """A receiver of OTLP over HTTP that takes everything."""
+    code = ("import http.server, pathlib\n"
+            "class Taker(http.server.BaseHTTPRequestHandler):\n"
+            "    protocol_version = 'HTTP/1.1'\n"
+            "    def do_POST(self):\n"
+            "        self.rfile.read(int(self.headers['content-length']))\n"
+            "        self.send_response(200); self.send_header('content-length', '0'); self.end_headers()\n"
+            "    def log_message(self, *_): pass\n"
+            "server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Taker)\n"
+            "pathlib.Path('port.next').write_text(str(server.server_port))\n"
+            "pathlib.Path('port.next').rename('port')\n"
+            "server.serve_forever()\n")
+    return [sys.executable, "-c", code]
+
+
 def instructions(run):
     """Instructions per call, as the difference of a short and a longer run under callgrind: start-up cancels."""
     if not shutil.which("valgrind"):
@@ -116,13 +188,14 @@ def instructions(run):
                      f"callgrind, user space only; the difference of {long:,} and {short:,} calls, 4 x 32, one hot key.")
 
 
-def counted(run, name, n):
+def counted(run, name, n, settings=None, state=""):
     """All instructions of a program that answers n calls."""
-    folder = run.folder / "callgrind" / f"{name}-{n}"
+    folder = run.folder / "callgrind" / f"{name}{state}-{n}"
     before = ["valgrind", "--tool=callgrind", "--callgrind-out-file=counts"]
     with contextlib.ExitStack() as stack:
         if name in run.servers:
-            process = hivemind(stack, folder, name, run.servers[name], run.settings, before=before, seconds=120)
+            settings = {**run.settings, **(settings or {})}
+            process = hivemind(stack, folder, name, run.servers[name], settings, before=before, seconds=120)
         else:
             addr = f"127.0.0.1:{free_port()}"
             process = stack.enter_context(Process(folder, name, [*before, BUILT / name, addr, "ct"]))

@@ -67,8 +67,8 @@ mod wire;
 
 pub use council::CouncilOptions;
 pub use member::{Generation, Member};
-pub use node::{Decided, Lane, Node, Output, PeerClock, Standing, Ticket};
+pub use node::{Decided, GivenUp, Lane, Node, NotGivenUp, Output, PeerClock, Standing, Ticket};
 pub use options::{Consistency, MeshOptions, OnUnreachable};
 pub use owner::{NodeId, UnusableName};
-pub use store::{Carrier, MeshStore};
+pub use store::{Carrier, MeshStore, Sent};
 pub use view::{View, ViewId};

@@ -19,18 +19,22 @@ mod news;
 mod peer;
 mod quic;
 mod roster;
+mod round;
 mod session;
 mod settings;
 mod srv;
 mod tcp;
 mod traffic;
+mod unmet;
 
 pub use identity::{Certificates, IdentityError, TlsFiles};
 pub use link::Transport;
 pub use mesh::{Mesh, PeerStore};
 pub use peer::{Peer, PeerState};
 pub use quic::EndpointError;
+pub use round::{Round, Rounds};
 pub use settings::{Discovery, MeshSettings, StartError};
+pub use unmet::Unmet;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

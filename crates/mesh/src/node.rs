@@ -10,6 +10,7 @@ mod clocks;
 mod decide;
 mod doubt;
 mod find;
+mod given_up;
 mod handover;
 mod hear;
 mod held;
@@ -44,6 +45,7 @@ use crate::view::View;
 use alone::LocalCounters;
 use asks::Ask;
 pub use clocks::PeerClock;
+pub use given_up::{GivenUp, NotGivenUp};
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Context, Key, MemoryStore, StoreOptions, Verdicts};
 use link::{Link, begin_dictionary};
@@ -176,6 +178,12 @@ impl Node {
     /// Founds a mesh at once, of which this node is the only member: for one that has no peers.
     pub fn found(&mut self, now: Timestamp) {
         self.council.found(self.mesh_time(now));
+    }
+
+    /// Looks for a mesh from this moment on, which may be ahead: one is founded so long after it as the options say,
+    /// where none was found. For names that cannot be looked up yet.
+    pub fn seek_from(&mut self, moment: Timestamp) {
+        self.council.seek_from(self.mesh_time(moment));
     }
 
     /// A peer that can be spoken to: discovery named it, or it called. It is forgotten a minute after discovery

@@ -100,17 +100,20 @@ impl Parts {
 
     /// What peers hold of the windows that run and of the buckets, as far as this node owns them: one part after the other, so
     /// that no decision waits for all of it.
-    pub(crate) fn rights_held(&self, local: Timestamp) -> BTreeMap<NodeId, u64> {
+    /// Whoever has a till is the owner, so nobody reckons out who that is.
+    pub(crate) fn rights_held(&self, me: &NodeId, local: Timestamp) -> BTreeMap<NodeId, u64> {
         let now = self.mesh_time(local);
         let mut held: BTreeMap<NodeId, u64> = BTreeMap::new();
         for part in self.each() {
             for slip in &part.slips {
                 let tag = tag_at(&slip.book.limit(), now);
                 let page = slip.book.pages.iter().find(|page| page.tag == tag);
-                let Some(Page { side: Side::Till(till), view, .. }) = page else { continue };
-                till.lent(view.owner(slip.key), |peer, lent| {
-                    let sum = held.entry(peer.clone()).or_default();
-                    *sum = sum.saturating_add(lent);
+                let Some(Page { side: Side::Till(till), .. }) = page else { continue };
+                till.lent(me, |peer, lent| match held.get_mut(peer) {
+                    Some(sum) => *sum = sum.saturating_add(lent),
+                    None => {
+                        held.insert(peer.clone(), lent);
+                    }
                 });
             }
         }

@@ -60,14 +60,23 @@ pub(crate) struct Peers {
     discovered: Option<BTreeSet<NodeId>>,
     /// The names that discovery knew once and no longer does.
     withdrawn: BTreeSet<NodeId>,
+    /// The names that an operator has given up, until they speak again.
+    given_up: BTreeSet<NodeId>,
     /// Names that have not spoken, and when they were last sent anything.
     silent: BTreeMap<NodeId, Timestamp>,
 }
 
 impl Peers {
     pub(crate) fn new(staleness: Duration, most: usize) -> Self {
-        let (withdrawn, silent) = (BTreeSet::new(), BTreeMap::new());
-        Self { all: BTreeMap::new(), staleness, most, discovered: None, withdrawn, silent }
+        Self {
+            all: BTreeMap::new(),
+            staleness,
+            most,
+            discovered: None,
+            withdrawn: BTreeSet::new(),
+            given_up: BTreeSet::new(),
+            silent: BTreeMap::new(),
+        }
     }
 
     /// A frame came from a run of a peer. Says no if it is from an earlier run than one that was heard.
@@ -122,6 +131,8 @@ impl Peers {
             (peer.unanswered, peer.told) = (None, None);
             (peer.slew, peer.exchanges) = (0, Exchanges::default());
         }
+        // Whoever speaks was given up too early, and does not die of it at its next silence.
+        self.given_up.remove(&from.id);
         // A run that leaves does not come back.
         peer.leaving |= leaving;
         (peer.heard, peer.time, peer.arrived, peer.head) = (peer.heard.max(now), now, now, head);

@@ -10,7 +10,7 @@ use crate::parts::Parts;
 use crate::sync::{Mutex, MutexGuard, lock};
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Charge, Context, LocalStore, MemoryStore, Store, StoreError, Verdicts};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -19,6 +19,25 @@ use std::task::{Poll, Waker};
 pub trait Carrier: Send + Sync {
     /// Takes one frame to a peer, or loses it; it must not wait.
     fn carry(&self, to: &NodeId, lane: Lane, frame: Vec<u8>);
+}
+
+/// What was told to peers that has time: not what somebody waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sent {
+    /// To how many.
+    pub peers: usize,
+    /// In how many bytes of frames.
+    pub bytes: usize,
+}
+
+impl Sent {
+    fn of(sends: &[(NodeId, Lane, Vec<u8>)]) -> Self {
+        let told = sends.iter().filter(|(_, lane, _)| *lane == Lane::Sync);
+        let bytes = told.clone().map(|(_, _, frame)| frame.len()).sum();
+        let peers: BTreeSet<&NodeId> = told.map(|(to, ..)| to).collect();
+        Self { peers: peers.len(), bytes }
+    }
 }
 
 /// Counters shared by a mesh of peers.
@@ -60,16 +79,16 @@ impl<C: Carrier> MeshStore<C> {
         self.at(now, |node| node.on_frame(now, from, bytes));
     }
 
-    /// Time has passed; every few milliseconds will do.
-    pub fn on_tick(&self, now: Timestamp) {
-        self.at(now, |node| node.on_tick(now));
+    /// Time has passed; every few milliseconds will do. Says what peers were told.
+    pub fn on_tick(&self, now: Timestamp) -> Sent {
+        self.at(now, |node| node.on_tick(now))
     }
 
-    fn at(&self, now: Timestamp, act: impl FnOnce(&mut Node)) {
+    fn at(&self, now: Timestamp, act: impl FnOnce(&mut Node)) -> Sent {
         let mut inside = self.lock();
         inside.latest = now;
         act(&mut inside.node);
-        self.carry_out(inside);
+        self.carry_out(inside)
     }
 
     /// Does something with the node, which stays the one that it is, and carries out what comes of it.
@@ -82,7 +101,8 @@ impl<C: Carrier> MeshStore<C> {
 
     /// What each peer holds of the counters that this node owns, and has not said to be spent.
     pub fn rights_held(&self, now: Timestamp) -> BTreeMap<NodeId, u64> {
-        self.parts.rights_held(now)
+        let me = self.with(|node| node.member().id.clone());
+        self.parts.rights_held(&me, now)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
@@ -104,10 +124,10 @@ impl<C: Carrier> MeshStore<C> {
         Some(Verdicts::of_one(true, verdict))
     }
 
-    fn carry_out(&self, mut inside: MutexGuard<'_, Inside>) {
+    fn carry_out(&self, mut inside: MutexGuard<'_, Inside>) -> Sent {
         let outputs: Vec<Output> = inside.node.outputs().collect();
         if outputs.is_empty() {
-            return;
+            return Sent::default();
         }
         let (mut sends, mut wakers) = (Vec::new(), Vec::new());
         for output in outputs {
@@ -122,10 +142,12 @@ impl<C: Carrier> MeshStore<C> {
             }
         }
         drop(inside);
+        let sent = Sent::of(&sends);
         for (to, lane, frame) in sends {
             self.carrier.carry(&to, lane, frame);
         }
         wakers.into_iter().for_each(Waker::wake);
+        sent
     }
 
     /// Waits for a decision. Who stops waiting leaves nothing behind.

@@ -91,7 +91,9 @@ impl Three {
     }
 
     fn settle(&self, now: Timestamp) {
-        self.stores.iter().for_each(|(_, store)| store.on_tick(now));
+        for (_, store) in &self.stores {
+            store.on_tick(now);
+        }
         while self.deliver(now) {}
     }
 }

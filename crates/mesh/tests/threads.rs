@@ -73,7 +73,9 @@ impl Mesh {
             store.on_frame(self.now(), &from, &frame);
         }
         self.nanos.fetch_add(1_000_000, Ordering::Relaxed);
-        self.stores.iter().for_each(|(_, store)| store.on_tick(self.now()));
+        for (_, store) in &self.stores {
+            store.on_tick(self.now());
+        }
     }
 
     /// Decides. Whoever has to wait brings the mail meanwhile.

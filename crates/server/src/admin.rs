@@ -2,8 +2,11 @@
 
 mod guard;
 mod json;
+mod log;
+mod peers;
 mod reload;
 mod rlconfig;
+mod top;
 
 pub(crate) use guard::{Guard, guarded};
 #[cfg(test)]
@@ -11,12 +14,14 @@ pub(crate) use json::request as request_of_json;
 
 use crate::access::Grant;
 use crate::front::rls::{CallError, RateLimitService};
-use crate::health::Health;
+use crate::health::{Component, Health};
+use crate::logging::RunningLog;
 use crate::mesh::RunningMesh;
 use crate::reload::Reloads;
+use crate::telemetry::trace::{Check, Door};
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::extract::{DefaultBodyLimit, RawQuery, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router};
@@ -37,6 +42,7 @@ pub(crate) struct Admin {
     pub(crate) reloads: Reloads,
     /// None: limits are not shared by a mesh.
     pub(crate) mesh: Option<Arc<RunningMesh>>,
+    pub(crate) log: Arc<RunningLog>,
 }
 
 /// Everything that the admin port serves.
@@ -48,14 +54,37 @@ pub(crate) fn router(admin: Admin) -> Router {
         .route("/json", any(json))
         .route("/rlconfig", get(rlconfig))
         .route("/api/v1/reload", post(reload))
-        .route("/api/v1/peers", get(peers))
+        .route("/api/v1/peers", get(peers::list))
+        .route("/api/v1/peers/{name}/forget", post(peers::forget))
+        .route("/api/v1/top", get(top))
+        .route("/api/v1/log", get(log).put(change_log))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(admin)
 }
 
-async fn readyz(State(admin): State<Admin>, Extension(visitor): Extension<Visitor>) -> Response {
-    let code = if admin.health.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, told(&admin.health, &visitor)).into_response()
+async fn readyz(
+    State(admin): State<Admin>,
+    Extension(visitor): Extension<Visitor>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let health = &admin.health;
+    let code = if health.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    if !wants_json(&uri, &headers) {
+        return (code, told(health, &visitor)).into_response();
+    }
+    let mut body = serde_json::json!({"status": health.word()});
+    if let (true, Some(members)) = (visitor.is_operator, body.as_object_mut()) {
+        members.insert("components".to_owned(), Component::shown(&health.components()));
+    }
+    (code, [(header::CONTENT_TYPE, "application/json")], body.to_string() + "\n").into_response()
+}
+
+/// By `?verbose`, for probes and people; by what is accepted, for programs.
+fn wants_json(uri: &Uri, headers: &HeaderMap) -> bool {
+    let is_verbose = |query: &str| query.split('&').any(|part| part.split('=').next() == Some("verbose"));
+    let accepted = headers.get(header::ACCEPT).and_then(|accepted| accepted.to_str().ok());
+    uri.query().is_some_and(is_verbose) || accepted.is_some_and(|types| types.contains("application/json"))
 }
 
 /// To operators everything, to others one word.
@@ -72,8 +101,25 @@ async fn healthcheck(State(admin): State<Admin>, Extension(visitor): Extension<V
 }
 
 /// The reference's twin of the call: 200, 429, or 400 for whatever cannot be decided.
-async fn json(State(admin): State<Admin>, Extension(visitor): Extension<Visitor>, body: Bytes) -> Response {
-    match answer_json(&admin.service, visitor.grant.as_deref(), &body).await {
+async fn json(
+    State(admin): State<Admin>,
+    Extension(visitor): Extension<Visitor>,
+    method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let mut check = admin.service.follow(&headers, Door::Json);
+    let grant = visitor.grant.as_deref();
+    let response = respond(answer_json(&admin.service, grant, &body, check.as_mut()).await);
+    if let Some(check) = &mut check {
+        check.asks_by(&method);
+        check.is_answered_with(response.status());
+    }
+    response
+}
+
+fn respond(answered: Result<(bool, String), String>) -> Response {
+    match answered {
         Ok((over, text)) => {
             let code = if over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
             (code, [(header::CONTENT_TYPE, "application/json")], text).into_response()
@@ -90,10 +136,11 @@ pub(crate) async fn answer_json(
     service: &RateLimitService,
     grant: Option<&Grant>,
     body: &[u8],
+    check: Option<&mut Check>,
 ) -> Result<(bool, String), String> {
     let mut answer = Vec::new();
     let deadline = SystemClock.now().saturating_add(ANSWERED_WITHIN);
-    let answered = service.answer(&json::request(body)?, grant, Some(deadline), &mut answer).await;
+    let answered = service.answer(&json::request(body)?, grant, Some(deadline), check, &mut answer).await;
     answered.map_err(|error| error.to_string())?;
     json::response(&answer)
 }
@@ -111,10 +158,24 @@ async fn reload(State(admin): State<Admin>) -> Response {
     reload::answer(admin.reloads.all().await)
 }
 
-/// Every peer of the mesh, without this node itself; none where there is no mesh.
-async fn peers(State(admin): State<Admin>) -> Response {
-    let peers = admin.mesh.map_or_else(|| serde_json::json!({"peers": []}), |mesh| mesh.peers());
-    ([(header::CONTENT_TYPE, "application/json")], peers.to_string() + "\n").into_response()
+/// The keys that are refused most, or that spend most.
+async fn top(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
+    top::answer(&admin.service.0.stats().top, query.as_deref().unwrap_or_default())
+}
+
+/// How loud the log is, and which decisions it tells.
+async fn log(State(admin): State<Admin>) -> Response {
+    log::shown(&admin.log)
+}
+
+async fn change_log(State(admin): State<Admin>, body: Bytes) -> Response {
+    match log::change(&body) {
+        Ok(change) => {
+            admin.log.change(change);
+            log::shown(&admin.log)
+        }
+        Err(detail) => log::refused(&detail),
+    }
 }
 
 async fn rlconfig(State(admin): State<Admin>) -> String {

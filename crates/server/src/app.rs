@@ -9,34 +9,39 @@ mod gateway;
 mod listeners;
 mod pages;
 mod screen;
+mod telemetry;
+mod traces;
 
 use crate::admin::{self, Admin, Guard};
 use crate::config::{Loaded, RuleTexts, Settings, demo_rules};
 use crate::front;
 use crate::front::rls::RateLimitService;
-use crate::health::Health;
+use crate::health::{self, Health};
+use crate::logging::RunningLog;
 use crate::mesh::RunningMesh;
 use crate::reload::{Configuration, accepted, refused};
 use crate::ruleset::Ruleset;
 use crate::secrets;
 use crate::service::{HeaderNames, Options, Service};
 use crate::storage::{self, Opened, Storage};
-use crate::telemetry::{Stats, exposition};
+use crate::telemetry::Stats;
+use crate::telemetry::otlp;
 use crate::tls::Certificates;
 use anyhow::Context;
-use axum::http::header;
-use axum::routing::get;
 use bounded::Bounded;
 use doors::Doors;
 use hivemind_core::store::KeySeed;
 use hivemind_core::{Clock, MonotonicClock, SystemClock};
 use listeners::{Listeners, Tcp};
+use opentelemetry_proto::tonic::resource::v1::Resource;
 use std::sync::Arc;
 use std::time::Duration;
+use telemetry::Exports;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use traces::Traced;
 
 /// How long it takes at most to close what is still open when the grace period is over.
 const CUT_WITHIN: Duration = Duration::from_secs(1);
@@ -50,20 +55,24 @@ pub(crate) struct Origin {
 /// What all that runs has in common.
 struct Shared {
     service: Arc<Service>,
+    stats: Arc<Stats>,
     storage: Arc<Storage>,
     mesh: Option<Arc<RunningMesh>>,
+    /// Whom receivers of telemetry take this process for.
+    resource: Arc<Resource>,
     seed: KeySeed,
     doors: Doors,
     health: Arc<Health>,
+    log: Arc<RunningLog>,
     /// The fingerprint of the rules that were loaded first.
     rules: Option<u64>,
 }
 
 /// Runs until SIGTERM or SIGINT.
-pub(crate) async fn run(settings: &Settings, origin: Origin) -> anyhow::Result<()> {
+pub(crate) async fn run(settings: &Settings, origin: Origin, log: Arc<RunningLog>) -> anyhow::Result<()> {
     // Before anything else: a signal that comes during the start, or right after the screen, is heeded too.
     let signals = Signals::listen().context("listening for signals")?;
-    let stats = Arc::new(Stats::default());
+    let stats = Arc::new(Stats::new(SystemClock.now()));
     let health = Arc::new(Health::default());
     let limiting = &settings.rate_limiting;
     let seed = match (&settings.security.key_seed_file, &settings.mesh) {
@@ -74,8 +83,14 @@ pub(crate) async fn run(settings: &Settings, origin: Origin) -> anyhow::Result<(
     };
     let doors = Doors::open(&settings.security)?;
     doors::warn_of_readers(origin.configuration.path.as_deref());
+    health.has(doors.parts(settings));
+    tokio::spawn(health::watch_clock(Arc::clone(&health)));
     let Opened { storage, mesh } = storage::open(settings, &health).await?;
-    let service = Service::new(Ruleset::default(), Arc::clone(&storage), seed, options(settings), stats);
+    let traced = Traced::begin(settings, &stats)?;
+    let (kept_in, counted_in) = (Arc::clone(&storage), Arc::clone(&stats));
+    let service = Service::new(Ruleset::default(), kept_in, seed, options(settings), counted_in)
+        .traced_by(traced.as_ref().map(|of| Arc::clone(&of.tracer)))
+        .with_log(Arc::clone(log.decisions()));
     let service = Arc::new(service);
     let rules = load_first(settings, &service, &health)?;
     if let Some(mesh) = &mesh {
@@ -86,9 +101,17 @@ pub(crate) async fn run(settings: &Settings, origin: Origin) -> anyhow::Result<(
     let listeners = Listeners::bind(settings).await?;
     doors.warn_of_open_ones(&listeners);
     tokio::spawn(sweep(Arc::clone(&storage), limiting.sweep_interval));
+    tokio::spawn({
+        let decisions = Arc::clone(log.decisions());
+        async move { decisions.keep_telling().await }
+    });
     screen::show(&listeners, settings, mesh.as_deref());
-    let shared = Shared { service, storage, mesh, seed, doors, health, rules };
-    serve(settings, origin, listeners, shared, signals).await
+    let port = listeners.grpc.as_ref().and_then(|grpc| grpc.local_addr().ok()).map(|at| at.port());
+    let node = mesh.as_ref().map(|mesh| mesh.name());
+    let resource = Arc::new(otlp::resource(&settings.observability.otel.service, node, port));
+    let shared = Shared { service, stats, storage, mesh, resource, seed, doors, health, log, rules };
+    let exports = Exports::start(settings, &shared, traced)?;
+    serve(settings, origin, listeners, shared, (signals, exports)).await
 }
 
 /// The signals that the service knows. From here on none of them ends the process by itself, SIGHUP
@@ -128,6 +151,7 @@ fn options(settings: &Settings) -> Options {
         near_limit_ratio,
         response_headers: names,
         dynamic_metadata: limiting.dynamic_metadata,
+        counts: settings.observability.are_metrics_read(),
     }
 }
 
@@ -162,7 +186,7 @@ async fn serve(
     origin: Origin,
     listeners: Listeners,
     shared: Shared,
-    signals: Signals,
+    (signals, exports): (Signals, Exports),
 ) -> anyhow::Result<()> {
     let (stop, stopped) = watch::channel(false);
     let (close, closed) = watch::channel(false);
@@ -176,9 +200,14 @@ async fn serve(
     let gateway = start_gateway(settings, &shared, gateway, redirect, &stopped, &mut accepting).await?;
     let logs = gateway.as_ref().map(|of| Arc::clone(&of.gateway));
     let reloads = follow::follow(settings, origin, &shared, gateway, hangups);
-    let mesh = shared.mesh.clone();
-    let admin =
-        admin::router(Admin { service: rls, health: Arc::clone(&health), reloads, mesh: mesh.clone() });
+    let (mesh, log) = (shared.mesh.clone(), Arc::clone(&shared.log));
+    let admin = admin::router(Admin {
+        service: rls,
+        health: Arc::clone(&health),
+        reloads,
+        mesh: mesh.clone(),
+        log: Arc::clone(&log),
+    });
     let mut pages = JoinSet::new();
     serve_pages(settings, shared, [admin_tcp, metrics_tcp], admin_uds, &admin, &closed, &mut pages)?;
     terminated(terminate, interrupt).await;
@@ -209,9 +238,13 @@ async fn serve(
         let _ = tokio::time::timeout(CUT_WITHIN, cut).await;
         gateway.flush().await;
     }
+    if !settings.server.shutdown_grace.is_zero() {
+        exports.flush(ends.since(MonotonicClock.now()).max(CUT_WITHIN)).await;
+    }
     if let Some(mesh) = mesh {
         mesh.close().await;
     }
+    log.decisions().tell_left_out();
     Ok(())
 }
 
@@ -235,7 +268,8 @@ fn serve_pages(
     closed: &watch::Receiver<bool>,
     pages: &mut JoinSet<()>,
 ) -> anyhow::Result<()> {
-    let Shared { service, storage, mesh, doors, .. } = shared;
+    let metrics = telemetry::page(settings, &shared);
+    let Shared { service, doors, .. } = shared;
     let guarded = |is_private| {
         let (access, service) = (doors.access.clone(), Arc::clone(&service));
         admin::guarded(admin.clone(), Guard { access, is_private, service })
@@ -248,8 +282,7 @@ fn serve_pages(
         pages.spawn(pages::serve(socket, None, guarded(true), closed.clone()));
     }
     if let Some(socket) = metrics_tcp {
-        let page = metrics(settings, service, storage, mesh);
-        pages.spawn(pages::serve(socket, doors.metrics, page, closed.clone()));
+        pages.spawn(pages::serve(socket, doors.metrics, metrics, closed.clone()));
     }
     Ok(())
 }
@@ -275,27 +308,13 @@ async fn start_gateway(
         let https_port = listener.local_addr()?.port();
         accepting.spawn(gateway::redirect(redirect, https_port, stopped.clone()));
     }
-    let limiting = front::gateway::limiter(settings, &shared.storage, all, shared.seed)?;
-    let mut running = gateway::Running::start(settings, workers, listener, limiting, stopped).await?;
+    let decisions = shared.log.decisions();
+    let limiting = front::gateway::limiter(settings, &shared.storage, all, shared.seed, decisions)?;
+    let tracer = shared.service.tracer().cloned();
+    let mut running = gateway::Running::start(settings, workers, listener, limiting, tracer, stopped).await?;
     let (gateway, certificates) = (Arc::clone(&running.gateway), running.certificates.take());
     accepting.spawn(running.serve(stopped.clone()));
     Ok(Some(Followed { gateway, certificates }))
-}
-
-fn metrics(
-    settings: &Settings,
-    service: Arc<Service>,
-    storage: Arc<Storage>,
-    mesh: Option<Arc<RunningMesh>>,
-) -> axum::Router {
-    let Some(path) = &settings.observability.prometheus_path else { return axum::Router::new() };
-    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    let page = async move || {
-        let occupancy = storage.memory().occupancy();
-        let of_mesh = mesh.as_ref().map(|mesh| mesh.figures()).unwrap_or_default();
-        (kind, exposition(service.stats(), occupancy, &storage::figures(&storage), &of_mesh))
-    };
-    axum::Router::new().route(path.as_str(), get(page))
 }
 
 async fn until(mut stopped: watch::Receiver<bool>) {

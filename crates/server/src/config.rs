@@ -2,6 +2,7 @@
 
 mod document;
 mod limit_reader;
+mod masked;
 mod problem;
 mod reader;
 mod response_reader;
@@ -19,6 +20,7 @@ pub(crate) use rule_files::{LoadedRules, RuleTexts, demo_rules, load_rules, read
 /// The gateway's settings.
 pub(crate) use settings::gateway;
 pub(crate) use settings::{
-    LARGEST_CONFIGURATION, Loaded, LogFormat, LogLevel, Mesh, MeshFiles, Observability, RateLimiting, Redis,
-    SECTIONS, Security, Settings, SettingsText, Topology, environment, load_settings,
+    DecisionLines, Destination, LARGEST_CONFIGURATION, Leaves, Loaded, Log, LogFormat, LogLevel, LogLevels, Mesh,
+    MeshFiles, NamedService, OtlpProtocol, RateLimiting, Redis, SECTIONS, Security, Settings, SettingsText, Told,
+    Topology, Tracing, environment, load_settings, module_name,
 };

@@ -38,6 +38,8 @@ pub(crate) struct Demo {
 pub(crate) async fn run(demo: Demo) -> anyhow::Result<bool> {
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for signals")?;
     let mut terminate = signal(SignalKind::terminate()).context("listening for signals")?;
+    // The terminal is closed. To the nodes, which hear of it too, it means that rules are to be loaded anew.
+    let mut hangup = signal(SignalKind::hangup()).context("listening for signals")?;
     let scene = Scene::set(demo.limit)?;
     certify(&scene)?;
     let mut nodes = Vec::new();
@@ -45,6 +47,7 @@ pub(crate) async fn run(demo: Demo) -> anyhow::Result<bool> {
         shown = show(demo, &scene, &mut nodes) => shown,
         _ = interrupt.recv() => Ok(true),
         _ = terminate.recv() => Ok(true),
+        _ = hangup.recv() => Ok(true),
     };
     // Also where it went wrong: nothing is left behind.
     child::end_all(&mut nodes).await;
@@ -55,12 +58,14 @@ pub(crate) async fn run(demo: Demo) -> anyhow::Result<bool> {
 fn certify(scene: &Scene) -> anyhow::Result<()> {
     let now = SystemClock.now();
     let term = Term { now, days: 1 };
-    let authority = Authority::make(&scene.path("ca"), term, false)?;
+    let folder = scene.path("ca");
+    let authority = Authority::make(&folder, term, false)?;
     for index in 0..NODES {
         let name = child::name(index);
         authority.issue(&[CertifiedName::parse(&name)?], &scene.path(&name), term, false)?;
     }
-    Ok(())
+    // Nobody needs the key to this mesh any more, and whatever ends this process cannot leave it behind.
+    std::fs::remove_dir_all(&folder).context("removing the CA")
 }
 
 async fn show(demo: Demo, scene: &Scene, nodes: &mut Vec<Child>) -> anyhow::Result<bool> {

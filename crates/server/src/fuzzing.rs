@@ -15,7 +15,6 @@ use crate::admin::answer_json;
 use crate::config::{Problem, parse_rules};
 use crate::front::rls::{RateLimitService, ReadRequest};
 use crate::front::websocket::scan;
-use crate::mesh::MeshFigures;
 use crate::proto::envoy::service::ratelimit::v3::{
     RateLimitRequest, RateLimitResponse, rate_limit_response::Code,
 };
@@ -23,7 +22,7 @@ use crate::replay::{AccessLog, Engine, Lines, Recorded};
 use crate::ruleset::Ruleset;
 use crate::service::{Asked, HeaderNames, Options, Service};
 use crate::storage::Storage;
-use crate::telemetry::{Stats, StoreFigures, exposition};
+use crate::telemetry::{Stats, exposition};
 use hivemind_core::store::{KeySeed, MemoryStore, OnRefusal, StoreOptions};
 use hivemind_core::{Clock, Descriptor, Matcher, SystemClock};
 use prost::Message;
@@ -72,14 +71,13 @@ fn ask_each_rule(ruleset: Ruleset) {
         let descriptors = [Descriptor::new(&entries)];
         let told = Default::default;
         let asked = Asked { domain: &domain, descriptors: &descriptors, told: &told, now: SystemClock.now() };
-        let statuses = service.0.decide_at_once(&asked, |answer| answer.statuses.len());
+        let statuses = service.0.decide_at_once(&asked, None, |answer| answer.statuses.len());
         assert_eq!(statuses, Some(1));
         service.0.with_rules(|rules| {
             assert_eq!(rules.explain(&domain, &entries).steps.len(), entries.len(), "{domain} {entries:?}");
         });
     }
-    let (store_figures, mesh) = (StoreFigures::default(), MeshFigures::default());
-    assert!(exposition(service.0.stats(), store().occupancy(), &store_figures, &mesh).ends_with('\n'));
+    assert!(exposition(&service.0.stats().families(store().occupancy())).ends_with('\n'));
 }
 
 /// Bytes as a message: our codec and prost accept or refuse them alike, and read the same.
@@ -119,7 +117,7 @@ pub fn rls_request(bytes: &[u8]) {
         let service = service(RULESET.clone(), options);
         for _ in 0..2 {
             let mut answer = Vec::new();
-            match service.answer_at_once(bytes, None, &mut answer) {
+            match service.answer_at_once(bytes, None, None, &mut answer) {
                 Some(Ok(())) => sound(&answer, asked, never_refuses),
                 Some(Err(error)) => assert!(!error.to_string().is_empty()),
                 None => panic!("the memory store never waits"),
@@ -140,7 +138,7 @@ fn sound(bytes: &[u8], asked: usize, never_refuses: bool) {
 /// Bytes as the body of `POST /json`: an answer that is JSON, or a reason why not.
 pub fn json_request(bytes: &[u8]) {
     let service = service(RULESET.clone(), options());
-    match now(answer_json(&service, None, bytes)) {
+    match now(answer_json(&service, None, bytes, None)) {
         Ok((_, text)) => {
             let answer: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
             assert!(answer.get("overallCode").is_some(), "{text}");
@@ -218,5 +216,6 @@ pub(crate) fn options() -> Options {
             reset: header("Reset"),
         }),
         dynamic_metadata: true,
+        counts: true,
     }
 }

@@ -1,7 +1,15 @@
-//! Whether the service can be asked, and what is the matter if not.
+//! Whether the service can be asked, and what is the matter if not. Every part of it has a state and a reason: what
+//! fails keeps it from being ready, what is degraded does not, since another node would be no better.
 
+mod clock;
+mod component;
+
+pub(crate) use clock::watch as watch_clock;
+pub(crate) use component::Component;
+#[cfg(test)]
+use component::State;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 /// What is known about the service's state.
@@ -12,61 +20,91 @@ pub(crate) struct Health {
     /// Whether the mesh has no place for this node yet.
     awaits_mesh: AtomicBool,
     ready: watch::Sender<bool>,
-    /// Why the rules on disk are not the rules in force.
-    last_load_error: Mutex<Option<String>>,
-    /// Why the configuration on disk is not the one in force.
-    configuration_error: Mutex<Option<String>>,
-    /// Keys of it that say something else than is in force, until a restart.
-    restart: Mutex<Vec<String>>,
-    /// Certificates that are not in force, or that clients do not accept any more, soon or yet.
-    certificates: Mutex<Vec<String>>,
-    /// What is the matter with the certificate that peers see.
-    mesh_certificate: Mutex<Option<String>>,
-    /// Files of keys and tokens that are not in force, or let nobody in.
-    keys: Mutex<Vec<String>>,
-    /// Why limits hold for this node alone, or not at all, though they are to be shared.
-    degraded: Mutex<Option<String>>,
+    known: Mutex<Known>,
 }
 
+/// Which parts there are beside those that every service has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Parts {
+    pub(crate) mesh: bool,
+    pub(crate) certificates: bool,
+    pub(crate) keys: bool,
+}
+
+/// What is the matter, with each part.
+#[derive(Debug, Default)]
+struct Known {
+    parts: Parts,
+    /// Why the rules on disk are not the rules in force.
+    rules: Option<String>,
+    /// Why the configuration on disk is not the one in force.
+    configuration: Option<String>,
+    /// Keys of it that say something else than is in force, until a restart.
+    restart: Vec<String>,
+    /// Why limits hold for this node alone, or not at all, though they are to be shared.
+    store: Option<String>,
+    mesh: Option<String>,
+    /// What the wall clock did, and what peers say of it.
+    clock: [Option<String>; 2],
+    /// Certificates that are not in force, or that clients do not accept any more, soon or yet.
+    certificates: Vec<String>,
+    /// What is the matter with the certificate that peers see.
+    mesh_certificate: Option<String>,
+    /// Files of keys and tokens that are not in force, or let nobody in.
+    keys: Vec<String>,
+}
+
+const STOPPING: &str = "stopping: no new connections are taken";
+const NO_RULES: &str = "no rules have been loaded yet: every request is answered with an error";
+const NO_MESH: &str = "not in the mesh yet: no peer has let this node in; see `mesh.bootstrap_peers`";
+const OLD_RULES: &str = "the rules on disk are refused, those from before are in force";
+const OLD_CONFIGURATION: &str = "the configuration on disk is refused, that from before is in force";
+const RESTART: &str = "changed on disk, and needs a restart";
+
 impl Health {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Told once, before anybody can ask.
+    pub(crate) fn has(&self, parts: Parts) {
+        self.known().parts = parts;
+    }
+
     pub(crate) fn rules_loaded(&self) {
         self.has_rules.store(true, Ordering::Relaxed);
         self.ready.send_replace(self.is_ready());
-        *self.last_load_error.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.known().rules = None;
     }
 
     pub(crate) fn rules_refused(&self, why: String) {
-        *self.last_load_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+        self.known().rules = Some(why);
     }
 
     /// With the keys that cannot be followed.
     pub(crate) fn configuration_loaded(&self, needing_restart: Vec<String>) {
-        *self.configuration_error.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        *self.restart.lock().unwrap_or_else(PoisonError::into_inner) = needing_restart;
+        let mut known = self.known();
+        (known.configuration, known.restart) = (None, needing_restart);
     }
 
     pub(crate) fn configuration_refused(&self, why: String) {
-        *self.configuration_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+        self.known().configuration = Some(why);
     }
 
     /// With a line for each certificate that something is the matter with.
     pub(crate) fn certificates_are(&self, lines: Vec<String>) {
-        *self.certificates.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+        self.known().certificates = lines;
     }
 
     /// With a line for each file of keys or tokens that something is the matter with.
     pub(crate) fn keys_are(&self, lines: Vec<String>) {
-        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+        self.known().keys = lines;
     }
 
-    /// The store that limits are shared in cannot be reached; it is ready all the same, since
+    /// Why the store that limits are shared in cannot be reached; it is ready all the same, since
     /// it answers every request by its policy, and so would every other node.
-    pub(crate) fn degraded(&self, why: String) {
-        *self.degraded.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
-    }
-
-    pub(crate) fn whole(&self) {
-        *self.degraded.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    pub(crate) fn store_is(&self, matter: Option<String>) {
+        self.known().store = matter;
     }
 
     /// Whether the mesh has a place for this node: it is in a view, or a guest of one.
@@ -76,8 +114,23 @@ impl Health {
         }
     }
 
+    /// What is the matter with a mesh that it is in.
+    pub(crate) fn mesh_matter_is(&self, matter: Option<String>) {
+        self.known().mesh = matter;
+    }
+
     pub(crate) fn mesh_certificate_is(&self, matter: Option<String>) {
-        *self.mesh_certificate.lock().unwrap_or_else(PoisonError::into_inner) = matter;
+        self.known().mesh_certificate = matter;
+    }
+
+    /// What the wall clock did that no clock should do.
+    pub(crate) fn clock_is(&self, matter: Option<String>) {
+        self.known().clock[0] = matter;
+    }
+
+    /// How the clock stands to those of peers, if that is far.
+    pub(crate) fn clock_among_peers_is(&self, matter: Option<String>) {
+        self.known().clock[1] = matter;
     }
 
     pub(crate) fn stopping(&self) {
@@ -100,42 +153,107 @@ impl Health {
         if self.is_ready() { "ready" } else { "not ready" }
     }
 
+    fn flags(&self) -> [bool; 3] {
+        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        [is(&self.stopping), !is(&self.has_rules), is(&self.awaits_mesh)]
+    }
+
     /// A line for each thing that an operator should know.
     pub(crate) fn details(&self) -> String {
         let mut lines = vec![self.word().to_owned()];
-        if self.stopping.load(Ordering::Relaxed) {
-            lines.push("stopping: no new connections are taken".into());
+        let of_flags = self.flags().into_iter().zip([STOPPING, NO_RULES, NO_MESH]);
+        lines.extend(of_flags.filter(|(is, _)| *is).map(|(_, line)| line.to_owned()));
+        let known = self.known();
+        lines.extend(known.store.iter().chain(&known.mesh).map(|why| format!("degraded: {why}")));
+        lines.extend(known.clock.iter().flatten().map(|why| format!("clock: {why}")));
+        lines.extend(known.rules.iter().map(|error| format!("{OLD_RULES}:\n{error}")));
+        if !known.restart.is_empty() {
+            lines.push(format!("{RESTART}: {}", known.restart.join(", ")));
         }
-        if !self.has_rules.load(Ordering::Relaxed) {
-            lines.push("no rules have been loaded yet: every request is answered with an error".into());
-        }
-        if self.awaits_mesh.load(Ordering::Relaxed) {
-            lines
-                .push("not in the mesh yet: no peer has let this node in; see `mesh.bootstrap_peers`".into());
-        }
-        let degraded = self.degraded.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(why) = &*degraded {
-            lines.push(format!("degraded: {why}"));
-        }
-        let error = self.last_load_error.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(error) = &*error {
-            lines.push(format!("the rules on disk are refused, those from before are in force:\n{error}"));
-        }
-        let restart = self.restart.lock().unwrap_or_else(PoisonError::into_inner);
-        if !restart.is_empty() {
-            lines.push(format!("changed on disk, and needs a restart: {}", restart.join(", ")));
-        }
-        let error = self.configuration_error.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(error) = &*error {
-            let text = "the configuration on disk is refused, that from before is in force";
-            lines.push(format!("{text}:\n{error}"));
-        }
-        let certificates = self.certificates.lock().unwrap_or_else(PoisonError::into_inner);
-        let mesh_certificate = self.mesh_certificate.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = certificates.iter().chain(&*mesh_certificate);
-        lines.extend(all.map(|line| format!("certificates: {line}")));
-        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.extend(keys.iter().map(|line| format!("keys: {line}")));
+        lines.extend(known.configuration.iter().map(|error| format!("{OLD_CONFIGURATION}:\n{error}")));
+        let certificates = known.certificates.iter().chain(&known.mesh_certificate);
+        lines.extend(certificates.map(|line| format!("certificates: {line}")));
+        lines.extend(known.keys.iter().map(|line| format!("keys: {line}")));
         lines.join("\n") + "\n"
+    }
+
+    /// Every part of the service with its state and, where that is not good, the reason.
+    pub(crate) fn components(&self) -> Vec<Component> {
+        let [stopping, lacks_rules, awaits_mesh] = self.flags();
+        let known = self.known();
+        let failing = |is: bool, reason: &str| is.then(|| reason.to_owned());
+        let refused =
+            |text: &str, error: &Option<String>| error.as_ref().map(|error| format!("{text}:\n{error}"));
+        let restart = (!known.restart.is_empty()).then(|| format!("{RESTART}: {}", known.restart.join(", ")));
+        let certificates = known.certificates.iter().chain(&known.mesh_certificate).cloned();
+        let Parts { mesh, certificates: has_certificates, keys } = known.parts;
+        vec![
+            Component::new("serving", failing(stopping, STOPPING), []),
+            Component::new("rules", failing(lacks_rules, NO_RULES), refused(OLD_RULES, &known.rules)),
+            Component::new(
+                "configuration",
+                None,
+                refused(OLD_CONFIGURATION, &known.configuration).into_iter().chain(restart),
+            ),
+            Component::new("store", None, known.store.clone()),
+            Component::new("mesh", failing(awaits_mesh, NO_MESH), known.mesh.clone()).off_unless(mesh),
+            Component::new("clock", None, known.clock.iter().flatten().cloned()),
+            Component::new("certificates", None, certificates).off_unless(has_certificates),
+            Component::new("keys", None, known.keys.iter().cloned()).off_unless(keys),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn states(health: &Health) -> Vec<(&'static str, State)> {
+        health.components().iter().map(|component| (component.name, component.state)).collect()
+    }
+
+    // Seen failing on: a mesh that is not there shown as good; a store that is away making it not ready.
+    #[test]
+    fn what_fails_keeps_it_from_being_ready_and_what_is_degraded_does_not() {
+        let health = Health::default();
+        health.has(Parts { mesh: true, ..Parts::default() });
+        assert!(!health.is_ready() && states(&health).contains(&("rules", State::Failed)));
+        health.rules_loaded();
+        health.rules_refused("rules.yaml:1".to_owned());
+        health.store_is(Some("away".to_owned()));
+        health.clock_is(Some("set back".to_owned()));
+        health.mesh_matter_is(Some("a peer is silent".to_owned()));
+        assert!(health.is_ready());
+        for part in ["rules", "store", "clock", "mesh"] {
+            assert!(states(&health).contains(&(part, State::Degraded)), "{part}");
+        }
+        for part in ["keys", "certificates"] {
+            assert!(states(&health).contains(&(part, State::Off)), "{part}");
+        }
+        health.mesh_is(false);
+        assert!(!health.is_ready() && states(&health).contains(&("mesh", State::Failed)));
+    }
+
+    #[test]
+    fn every_line_of_the_text_is_the_reason_of_a_component() {
+        let health = Health::default();
+        health.has(Parts { mesh: true, certificates: true, keys: true });
+        health.rules_refused("r".to_owned());
+        health.configuration_loaded(vec!["server.host".to_owned()]);
+        health.certificates_are(vec!["c".to_owned()]);
+        health.mesh_certificate_is(Some("m".to_owned()));
+        health.keys_are(vec!["k".to_owned()]);
+        health.clock_among_peers_is(Some("p".to_owned()));
+        health.store_is(Some("s".to_owned()));
+        health.stopping();
+        let reasons: Vec<String> = health.components().iter().map(Component::reason).collect();
+        let reasons = reasons.join("\n");
+        for line in health.details().lines().skip(1) {
+            let bare = ["degraded: ", "clock: ", "certificates: ", "keys: "]
+                .iter()
+                .find_map(|prefix| line.strip_prefix(prefix))
+                .unwrap_or(line);
+            assert!(reasons.contains(bare), "{bare} is not among {reasons}");
+        }
     }
 }

@@ -2,12 +2,15 @@
 //! node that runs. What is shared, and how, is `hivemind-mesh`'s.
 
 pub(crate) mod certs;
+mod due;
 mod figures;
 mod fingerprint;
+mod matters;
 pub(crate) mod name;
 mod own_name;
 mod peers;
 mod running;
+mod traced;
 
-pub(crate) use figures::{BUCKETS_US, MeshFigures, PeerFigures};
+pub(crate) use figures::{BUCKETS_US, Latencies, MeshFigures, PeerFigures};
 pub(crate) use running::RunningMesh;

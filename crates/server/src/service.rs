@@ -4,22 +4,29 @@
 mod answer;
 mod decided;
 mod in_force;
+mod tally;
+mod traced;
 
 pub(crate) use answer::{Answer, Code, CurrentLimit, Grant, Status};
 
-use crate::ruleset::{Extras, Ruleset};
+use crate::logging::DecisionLog;
+use crate::ruleset::Ruleset;
 use crate::storage::{SharedStore, Storage};
-use crate::telemetry::{Charged, RuleCounters, StatName, Stats};
+use crate::telemetry::Stats;
+use crate::telemetry::trace::{Check, Stage, Tracer};
 use arc_swap::ArcSwap;
 use decided::{Decided, only_watches, status_of};
 use hivemind_core::rules::{Resolved, Ruling};
-use hivemind_core::store::{Charge, Context, KeySeed, Mode, OnRefusal, Op, Store, Verdict};
+use hivemind_core::store::{Charge, Context, KeySeed, Mode, OnRefusal, Store};
 use hivemind_core::{Clock, Descriptor, Rules, SystemClock, Timestamp};
 use in_force::InForce;
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tally::{Answered, Tally};
+use traced::{has_waited, note, tell};
 
 /// What the service was told once and for all.
 #[derive(Clone, Debug)]
@@ -36,6 +43,8 @@ pub(crate) struct Options {
     /// The names of the three headers, where they are wanted.
     pub(crate) response_headers: Option<HeaderNames>,
     pub(crate) dynamic_metadata: bool,
+    /// Whether anybody reads what is counted of requests.
+    pub(crate) counts: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -66,6 +75,9 @@ pub(crate) struct Service<R = SharedStore> {
     clock: SystemClock,
     options: Options,
     stats: Arc<Stats>,
+    /// None: nothing is traced.
+    tracer: Option<Arc<Tracer>>,
+    decisions: Arc<DecisionLog>,
 }
 
 impl<R> Service<R> {
@@ -76,12 +88,36 @@ impl<R> Service<R> {
         options: Options,
         stats: Arc<Stats>,
     ) -> Self {
-        let in_force = ArcSwap::from_pointee(InForce { loaded: false, ..InForce::new(ruleset, &stats) });
-        Self { in_force, storage, seed, clock: SystemClock, options, stats }
+        let mut in_force = InForce::new(ruleset, &stats, SystemClock.now());
+        in_force.loaded = false;
+        let in_force = ArcSwap::from_pointee(in_force);
+        let decisions = Arc::default();
+        Self { in_force, storage, seed, clock: SystemClock, options, stats, decisions, tracer: None }
+    }
+
+    /// The same, with its decisions told there.
+    pub(crate) fn with_log(self, decisions: Arc<DecisionLog>) -> Self {
+        Self { decisions, ..self }
+    }
+
+    /// The same, with its checks followed.
+    pub(crate) fn traced_by(self, tracer: Option<Arc<Tracer>>) -> Self {
+        Self { tracer, ..self }
+    }
+
+    /// Who follows its checks, if anybody does.
+    #[inline]
+    pub(crate) fn tracer(&self) -> Option<&Arc<Tracer>> {
+        self.tracer.as_ref()
     }
 
     pub(crate) fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    /// Whether anybody reads what is counted of requests.
+    pub(crate) fn counts(&self) -> bool {
+        self.options.counts
     }
 
     /// Whether there is anything to decide by.
@@ -97,7 +133,7 @@ impl<R> Service<R> {
     /// Puts other rules in force; says how long counters must be held that look idle to the new ones.
     fn put_in_force(&self, ruleset: Ruleset) -> Option<Duration> {
         let ruleset = Ruleset { rules: ruleset.rules.seeded(self.seed), ..ruleset };
-        let next = Arc::new(InForce::new(ruleset, &self.stats));
+        let next = Arc::new(InForce::new(ruleset, &self.stats, self.clock.now()));
         let before = self.in_force.swap(Arc::clone(&next));
         let memory = next.ruleset.rules.longest_memory_after(&before.ruleset.rules);
         drop(before);
@@ -120,15 +156,18 @@ impl<R: Store> Service<R> {
     pub(crate) fn decide_at_once<T>(
         &self,
         asked: &Asked<'_>,
+        mut check: Option<&mut Check>,
         show: impl FnOnce(&Answer<'_>) -> T,
     ) -> Option<T> {
         if !self.options.enabled {
-            return Some(show(&Answer::unlimited(asked.descriptors.len())));
+            return Some(show(&self.unlimited(asked)));
         }
+        note(&mut check, Stage::Reads);
         let in_force = self.in_force.load();
         let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
         let charges = self.charges(&resolved);
         let context = self.context(asked, None);
+        note(&mut check, Stage::Writes);
         let is_shared = !self.storage.is_alone();
         let (verdicts, is_counted) = if let Some(verdicts) = self.storage.ask_at_once(&charges, context) {
             (verdicts, is_shared)
@@ -138,7 +177,10 @@ impl<R: Store> Service<R> {
             (self.storage.fall_back(&charges, &policies, context, &error), false)
         };
         let decided = Decided { resolved: &resolved, charges: &charges, verdicts, is_counted };
-        Some(show(&self.answer(&in_force, asked, &decided)))
+        note(&mut check, if is_counted { Stage::Written } else { Stage::FellBack });
+        let answer = self.answer(&in_force, asked, &decided);
+        tell(check, &in_force, asked, &answer);
+        Some(show(&answer))
     }
 
     /// The same, however long the store takes. Where it cannot answer, the rules' policies do.
@@ -146,18 +188,25 @@ impl<R: Store> Service<R> {
         &self,
         asked: &Asked<'_>,
         deadline: Option<Timestamp>,
+        mut check: Option<&mut Check>,
         show: impl FnOnce(&Answer<'_>) -> T,
     ) -> T {
         if !self.options.enabled {
-            return show(&Answer::unlimited(asked.descriptors.len()));
+            return show(&self.unlimited(asked));
         }
+        note(&mut check, Stage::Reads);
         // Held while it waits, so it is a share of its own: what is only lent would slow every other load down.
         let in_force = self.in_force.load_full();
         let resolved = in_force.ruleset.rules.resolve(asked.domain, asked.descriptors);
         let charges = self.charges(&resolved);
         let context = self.context(asked, deadline);
         let is_shared = !self.storage.is_alone();
-        let (verdicts, is_counted) = match self.storage.ask(&charges, context).await {
+        note(&mut check, Stage::Writes);
+        let (asked_of_store, waited) = has_waited(self.storage.ask(&charges, context)).await;
+        if waited {
+            note(&mut check, Stage::Waits);
+        }
+        let (verdicts, is_counted) = match asked_of_store {
             Ok(verdicts) => (verdicts, is_shared),
             Err(error) => {
                 let policies = in_force.policies(&resolved, self.storage.on_error());
@@ -165,7 +214,10 @@ impl<R: Store> Service<R> {
             }
         };
         let decided = Decided { resolved: &resolved, charges: &charges, verdicts, is_counted };
-        show(&self.answer(&in_force, asked, &decided))
+        note(&mut check, if is_counted { Stage::Written } else { Stage::FellBack });
+        let answer = self.answer(&in_force, asked, &decided);
+        tell(check, &in_force, asked, &answer);
+        show(&answer)
     }
 
     fn context(&self, asked: &Asked<'_>, deadline: Option<Timestamp>) -> Context {
@@ -201,25 +253,33 @@ impl<R: Store> Service<R> {
     fn answer<'r>(
         &'r self,
         in_force: &'r InForce,
-        asked: &Asked<'_>,
+        asked: &'r Asked<'_>,
         decided: &'r Decided<'_, '_>,
     ) -> Answer<'r> {
-        if !in_force.ruleset.rules.has_domain(asked.domain) {
-            self.stats.domain_not_found(asked.domain);
-        }
-        let mut answer = Answer::new(decided.verdicts.committed);
+        let committed = decided.verdicts.committed;
+        let mut tally = self
+            .options
+            .counts
+            .then(|| Tally::new(&self.stats, in_force, asked, self.options.near_limit_ratio, committed));
+        let mut answer = Answer::new(committed);
         let mut would_refuse = false;
         for (ruling, descriptor) in decided.resolved.rulings().zip(asked.descriptors) {
             let extras = ruling.declared.and_then(|number| in_force.ruleset.extras.get(number));
             let strictest = decided.strictest(&ruling);
             let status = status_of(&ruling, strictest, decided.quota(extras), asked.now);
-            self.count(in_force, asked.domain, &ruling, descriptor, strictest, extras);
+            if let Some(tally) = &mut tally {
+                let (charge, code) = (decided.charges.get(ruling.charges.start), status.code);
+                // A descriptor without charges of its own begins where the next one's are.
+                let charge = charge.filter(|_| !ruling.charges.is_empty());
+                tally.count(&Answered { ruling: &ruling, descriptor, extras, charge, strictest, code });
+            }
             would_refuse |= status.code == Code::OverLimit;
             let is_quota = strictest.is_some_and(|(charge, _)| charge.mode == Mode::Quota);
             answer.add(status, extras, is_quota || self.options.quota_mode);
         }
+        answer.domain = tally.as_mut().map(Tally::domain);
         if self.options.shadow_mode && would_refuse {
-            self.stats.global_shadow_mode.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            self.stats.global_shadow_mode.fetch_add(1, Ordering::Relaxed);
         }
         if let Some(names) = &self.options.response_headers {
             answer.add_limit_headers(names);
@@ -227,52 +287,15 @@ impl<R: Store> Service<R> {
         if self.options.dynamic_metadata {
             answer.add_dynamic_metadata((asked.told)());
         }
+        self.decisions.tell(asked, &answer);
         answer
     }
 
-    fn count(
-        &self,
-        in_force: &InForce,
-        domain: &str,
-        ruling: &Ruling<'_>,
-        descriptor: &Descriptor<'_>,
-        strictest: Option<(&Charge<'_>, &Verdict)>,
-        extras: Option<&Extras>,
-    ) {
-        let of_request;
-        let counters: &RuleCounters = match (ruling.declared, extras) {
-            (Some(number), Some(extras)) => {
-                if let Some(Some(counters)) = in_force.counters.get(number) {
-                    counters
-                } else {
-                    let name = StatName::new(domain, extras.stat.name(ruling.entries));
-                    of_request = self.stats.of_request(&name);
-                    &of_request
-                }
-            }
-            // A limit that the request brought is counted under all its values.
-            _ if !ruling.charges.is_empty() => {
-                let parts = ruling.entries.iter().map(|entry| crate::ruleset::joined(*entry));
-                of_request = self.stats.of_request(&StatName::new(domain, parts.collect()));
-                &of_request
-            }
-            _ => return,
-        };
-        let hits = descriptor.cost.get();
-        if descriptor.op == Op::Refund {
-            counters.total_negative_hits.fetch_add(hits, std::sync::atomic::Ordering::Relaxed);
-            return;
-        }
-        let charged = match strictest {
-            Some((charge, verdict)) => Charged {
-                hits,
-                limit: u64::from(charge.limit.burst()),
-                available: verdict.available,
-                refused: !verdict.is_admitted(),
-                shadow: only_watches(ruling),
-            },
-            None => Charged { hits, limit: u64::MAX, available: u64::MAX, refused: false, shadow: false },
-        };
-        counters.count(charged, self.options.near_limit_ratio);
+    /// The answer where nothing is limited.
+    fn unlimited(&self, asked: &Asked<'_>) -> Answer<'_> {
+        let domain = self.options.counts.then(|| self.stats.series.other());
+        let mut answer = Answer::unlimited(asked.descriptors.len());
+        answer.domain = domain;
+        answer
     }
 }

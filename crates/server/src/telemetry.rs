@@ -1,11 +1,24 @@
-//! What the service tells about itself: the reference service's counters.
+//! What the service tells about itself: one set of counters, read as families, which Prometheus fetches and OTLP sends.
 
 mod access_figures;
 mod exposition;
+mod family;
+mod instruments;
 mod mesh_figures;
+pub(crate) mod otlp;
 mod rule_stats;
+mod series;
+mod stats;
 mod store_figures;
+mod timings;
+mod top;
+pub(crate) mod trace;
 
 pub(crate) use exposition::exposition;
-pub(crate) use rule_stats::{Charged, RuleCounters, StatName, Stats};
+pub(crate) use instruments::Instruments;
+pub(crate) use rule_stats::{Charged, RuleCounters, StatName};
+pub(crate) use series::{DomainSeries, KeySeries, Level};
+pub(crate) use stats::Stats;
 pub(crate) use store_figures::StoreFigures;
+pub(crate) use timings::Timings;
+pub(crate) use top::{By, Top};

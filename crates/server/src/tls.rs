@@ -16,7 +16,7 @@ mod tests;
 mod trust;
 mod validity;
 
-pub(crate) use certificate::{CertificateFiles, Warning};
+pub(crate) use certificate::{CertificateFiles, Warning, is_exposed};
 pub(crate) use certificates::{Certificates, Renewal};
 pub(crate) use error::{HandshakeError, TlsError, at};
 pub(crate) use port::{PortFiles, PortTls};

@@ -42,6 +42,18 @@ pub struct Gate {
     service: Arc<str>,
 }
 
+/// How far a decision has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stage {
+    /// It is known which limits are asked, and by which counters.
+    Resolved,
+    /// Whoever keeps the counters has to be waited for.
+    Waits,
+    /// They have decided, or could not.
+    Decided,
+}
+
 /// What becomes of a request.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -74,15 +86,30 @@ impl Gate {
 
     /// Decides on a request, and holds it back where its limit delays.
     pub async fn admit(&self, parts: &Parts, peer: Option<IpAddr>) -> Passage {
+        self.admit_noting(parts, peer, |_| {}).await
+    }
+
+    /// The same, with a word to `note` at each stage, for those who trace it.
+    pub async fn admit_noting(
+        &self,
+        parts: &Parts,
+        peer: Option<IpAddr>,
+        mut note: impl FnMut(Stage),
+    ) -> Passage {
         let shared = &self.limiter.0;
         let asked = match shared.ask(&self.limits, &self.service, parts, || peer) {
             Asking::Store(asked) => asked,
             Asking::Nothing(guard) => return Passage::Open(Pass { decision: None, guard }),
         };
+        note(Stage::Resolved);
         let verdicts = match shared.decide(&asked) {
             Deciding::Now(verdicts) => Ok(verdicts),
-            Deciding::Later(later) => shared.in_time(later).await,
+            Deciding::Later(later) => {
+                note(Stage::Waits);
+                shared.in_time(later).await
+            }
         };
+        note(Stage::Decided);
         match shared.conclude(asked, verdicts, parts) {
             Admission::Passed { decision, guard } => {
                 if let Some(decision) = &decision {

@@ -61,6 +61,11 @@ pub mod error {
     pub use crate::trust::TrustError;
 }
 
+/// What [`Gate::admit_noting`] tells.
+pub mod trace {
+    pub use crate::gate::Stage;
+}
+
 /// The types that a layered service answers with, for those who have to name them.
 pub mod response {
     pub use crate::answer_body::AnswerBody;

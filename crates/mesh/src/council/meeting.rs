@@ -171,6 +171,11 @@ impl Council {
         self.started = now;
     }
 
+    /// When this node began to look for a mesh.
+    pub(crate) fn seek_from(&mut self, moment: Timestamp) {
+        self.started = moment;
+    }
+
     pub(super) fn found_if_alone(&mut self, now: Timestamp, peers: &Peers) {
         let Some(wait) = self.options.found_after else { return };
         if self.chain.is_some() || now.since(self.started) < wait || self.leaving {

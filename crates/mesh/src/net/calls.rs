@@ -1,6 +1,5 @@
 //! Whom this node calls, and how: by datagrams first, and by TCP where they do not get through.
 
-use super::dialer;
 use super::greeting::{self, Refusal};
 use super::hello::Hello;
 use super::host::{Host, every};
@@ -12,10 +11,11 @@ use super::quic;
 use super::session::Session;
 use super::tcp;
 use crate::member::Member;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -31,29 +31,44 @@ impl Host {
             again.tick().await;
             while calls.try_join_next().is_some() {}
             let now = self.clock.now();
-            for address in self.targets() {
-                if lock(&self.dialer).is_due(address, now) {
-                    calls.spawn(Arc::clone(&self).call(address, false));
-                }
-            }
+            // Those that are connected first: they lose a peer, where others do not win one yet.
             for link in self.links.list() {
                 let party = &link.party;
-                if link.distrusted_for(now).is_some() && lock(&self.dialer).is_due(party.address, now) {
-                    calls.spawn(Arc::clone(&self).call(party.address, true));
+                let Ok(place) = Arc::clone(&self.calls).try_acquire_owned() else { break };
+                let mut dialer = lock(&self.dialer);
+                if link.distrusted_for().is_some() && dialer.is_due(party.address, now) {
+                    calls.spawn(Arc::clone(&self).call(party.address, true, place));
+                } else if party.transport() == Transport::Tcp
+                    && dialer.datagrams_are_due(party.address, party.since, now)
+                {
+                    calls.spawn(Arc::clone(&self).try_datagrams(party.address, place));
                 }
-                if party.transport() == Transport::Tcp && now.since(party.since) >= dialer::DATAGRAMS_AGAIN {
-                    // Not before it is due, and later and later: it may never work.
-                    if lock(&self.dialer).is_due(party.address, now) {
-                        calls.spawn(Arc::clone(&self).try_datagrams(party.address));
+            }
+            let (targets, places) = (self.targets(), self.calls.available_permits());
+            let due = lock(&self.dialer).due(targets, places, now);
+            for address in due {
+                match Arc::clone(&self.calls).try_acquire_owned() {
+                    Ok(place) => drop(calls.spawn(Arc::clone(&self).call(address, false, place))),
+                    Err(_) => {
+                        self.call_failed(address);
                     }
                 }
             }
         }
     }
 
+    /// A call came to nothing. Says whether somebody else than multicast names the address.
+    pub(super) fn call_failed(&self, address: SocketAddr) -> bool {
+        let is_named = self.lookout.named().contains(&address)
+            || lock(&self.roster).addresses().any(|known| known == address);
+        lock(&self.dialer).failed(address, self.clock.now(), !is_named);
+        is_named
+    }
+
     /// Tries datagrams to a peer that is reached by TCP: a connection by them takes the other's place.
-    async fn try_datagrams(self: Arc<Self>, address: SocketAddr) {
+    async fn try_datagrams(self: Arc<Self>, address: SocketAddr, place: OwnedSemaphorePermit) {
         let reached = greeting::in_time(self.reach_by_quic(address, false)).await;
+        drop(place);
         let now = self.clock.now();
         match reached {
             Ok(session) => {
@@ -66,45 +81,52 @@ impl Host {
         }
     }
 
-    /// Addresses at which there may be a peer that is not connected.
-    fn targets(&self) -> BTreeSet<SocketAddr> {
-        let mut targets = self.lookout.addresses();
-        targets.extend(lock(&self.roster).iter().map(|(_, contact)| contact.address));
-        lock(&self.dialer).keep_only(|address| targets.contains(address));
+    /// Addresses at which there may be a peer that is not connected, and whether only multicast names them.
+    fn targets(&self) -> BTreeMap<SocketAddr, bool> {
+        let announced = self.lookout.announced().into_iter().map(|address| (address, true));
+        let mut targets: BTreeMap<SocketAddr, bool> = announced.collect();
+        targets.extend(self.lookout.named().into_iter().map(|address| (address, false)));
+        targets.extend(lock(&self.roster).addresses().map(|address| (address, false)));
+        lock(&self.dialer).keep_only(|address| targets.contains_key(address));
         for link in self.links.list() {
             targets.remove(&link.party.address);
         }
         // A node may be known by other addresses than the one that it gives.
         let known = lock(&self.dialer);
-        targets.retain(|address| {
+        targets.retain(|address, _| {
             known.answered(*address).is_none_or(|(_, name)| self.links.get(&name).is_none())
         });
         targets
     }
 
     /// Calls an address, and serves the connection until it ends.
-    async fn call(self: Arc<Self>, address: SocketAddr, renews: bool) {
+    async fn call(self: Arc<Self>, address: SocketAddr, renews: bool, place: OwnedSemaphorePermit) {
         let called = self.reach(address, renews).await;
+        drop(place);
         let now = self.clock.now();
-        match &called {
+        match called {
             Ok(session) => {
                 let name = session.theirs.member.id.clone();
-                let mut known = lock(&self.dialer);
-                known.answered_by(address, name, now, false);
-                known.reached_by(address, session.transport());
+                lock(&self.dialer).answered_by(address, name, now, false);
+                lock(&self.dialer).reached_by(address, session.transport());
+                self.serve(session).await;
             }
             Err(Refusal::Itself) => lock(&self.dialer).answered_by(address, self.name.clone(), now, true),
-            Err(_) => {
-                lock(&self.dialer).failed(address, now);
-            }
+            Err(refusal) => self.call_was_refused(address, &refusal),
         }
-        match called {
-            Ok(session) => self.serve(session).await,
-            Err(Refusal::Itself) => {}
-            Err(refusal @ (Refusal::OtherCluster { .. } | Refusal::OtherName(_))) => {
-                tracing::warn!(%address, %refusal, "what answers there is no peer");
-            }
-            Err(refusal) => tracing::debug!(%address, %refusal, "a peer cannot be reached"),
+    }
+
+    fn call_was_refused(&self, address: SocketAddr, refusal: &Refusal) {
+        let is_named = self.call_failed(address);
+        if let Refusal::SameName(other) = refusal {
+            self.hear_of_namesake(other.generation);
+        }
+        // Anybody on the local network can announce addresses without end: those are not worth a line each.
+        if lock(&self.dialer).failed_because(address, &refusal.to_string()) && is_named {
+            let remedy = refusal.remedy();
+            tracing::warn!(%address, %refusal, remedy, "a peer cannot be reached: it is called again and again");
+        } else {
+            tracing::debug!(%address, %refusal, "a peer cannot be reached");
         }
     }
 
@@ -123,11 +145,11 @@ impl Host {
         tokio::select! {
             met = &mut by_quic => match met {
                 Ok(session) => Ok(session),
-                Err(refusal) => by_tcp.await.map_err(|_| refusal),
+                Err(refusal) => by_tcp.await.map_err(|by_tcp| refusal.or_by_tcp(by_tcp)),
             },
             met = &mut by_tcp => match met {
                 Ok(session) => Ok(session),
-                Err(_) => by_quic.await,
+                Err(by_tcp) => by_quic.await.map_err(|refusal| refusal.or_by_tcp(by_tcp)),
             },
         }
     }

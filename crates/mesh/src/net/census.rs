@@ -14,14 +14,21 @@ impl Host {
     /// Every peer that this node knows of, without what they hold.
     pub(super) fn peers(&self) -> Vec<Peer> {
         let now = self.clock.now();
-        let standing = self.store.with(|node| node.standing(now));
-        let silences: BTreeMap<_, _> = standing.ages.into_iter().collect();
-        let clocks: BTreeMap<_, _> = standing.clocks.iter().map(|clock| (&clock.id, clock)).collect();
-        let council = &self.options.council;
         let contacts: Vec<_> = lock(&self.roster)
             .iter()
             .map(|(name, contact)| (name.clone(), contact.address, contact.generation))
             .collect();
+        let (standing, contacts) = self.store.with(|node| {
+            // The number of a run may change once while it is connected: its frames have the new one.
+            let newest = |(name, address, known): (NodeId, SocketAddr, Generation)| {
+                let run = node.run_of(&name).map_or(known, |heard| heard.max(known));
+                (name, address, run)
+            };
+            (node.standing(now), contacts.into_iter().map(newest).collect::<Vec<_>>())
+        });
+        let silences: BTreeMap<_, _> = standing.ages.into_iter().collect();
+        let clocks: BTreeMap<_, _> = standing.clocks.iter().map(|clock| (&clock.id, clock)).collect();
+        let council = &self.options.council;
         let describe = |(name, address, generation): (NodeId, SocketAddr, Generation)| {
             let link = self.links.get(&name);
             let (clock, silence) = (clocks.get(&name).copied(), silences.get(&name).copied());
@@ -32,7 +39,10 @@ impl Host {
                 address,
                 generation: generation.0,
                 state: PeerState::of(silence, clock, link.is_some(), after),
-                is_member: standing.members.iter().any(|member| member.id == name),
+                is_member: standing
+                    .members
+                    .iter()
+                    .any(|member| member.id == name && member.generation == generation),
                 transport: link.as_ref().map(|link| link.party.transport()),
                 // Over TCP, by the exchanges that clocks are compared by.
                 round_trip: by_quic.or(link.and(clock).map(|clock| clock.within * 2)),

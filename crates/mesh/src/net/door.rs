@@ -10,10 +10,11 @@ use super::session::Session;
 use super::tcp;
 use quinn::{Connection, Incoming};
 use rustls::pki_types::CertificateDer;
+use std::collections::BTreeSet;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -27,6 +28,8 @@ const ACQUAINTANCES: usize = 64;
 /// So many callers are believed to call from where they say; past that each has to answer there first. It costs a
 /// round trip, and nothing here.
 const AT_THEIR_WORD: usize = 16;
+/// The most callers and reasons that are told of, by those that have a certificate of the CA.
+const MOST_TOLD: usize = 256;
 /// How long to wait when there are no descriptors left: others will be free again.
 const NO_DESCRIPTORS: Duration = Duration::from_millis(50);
 
@@ -37,6 +40,8 @@ pub(super) struct Door {
     tcp: Arc<Semaphore>,
     acquaintances: Arc<Semaphore>,
     refused: AtomicU64,
+    /// Of whom it was told why, so that it is told once.
+    told: Mutex<BTreeSet<(IpAddr, String)>>,
 }
 
 impl Default for Door {
@@ -46,6 +51,7 @@ impl Default for Door {
             tcp: Arc::new(Semaphore::new(STRANGERS)),
             acquaintances: Arc::new(Semaphore::new(ACQUAINTANCES)),
             refused: AtomicU64::new(0),
+            told: Mutex::default(),
         }
     }
 }
@@ -62,6 +68,12 @@ impl Door {
 
     pub(super) fn refuse(&self) {
         self.refused.fetch_add(1, Relaxed);
+    }
+
+    /// Whether it is to be told why somebody at an address is no peer: once for each reason, and not without end.
+    pub(super) fn tells(&self, address: IpAddr, reason: String) -> bool {
+        let mut told = lock(&self.told);
+        told.len() < MOST_TOLD && told.insert((address.to_canonical(), reason))
     }
 }
 
@@ -158,7 +170,19 @@ impl Host {
             Err(Refusal::Itself) => {}
             Err(refusal) => {
                 self.door.refuse();
-                tracing::debug!(%remote, %refusal, "a caller is no peer");
+                if let Refusal::SameName(other) = &refusal {
+                    self.hear_of_namesake(other.generation);
+                }
+                // These have a certificate of the CA: they are somebody's mistake, and no stranger's doing.
+                let is_ours = matches!(
+                    refusal,
+                    Refusal::SameName(_) | Refusal::OtherName(_) | Refusal::OtherCluster { .. }
+                );
+                if is_ours && self.door.tells(remote.ip(), refusal.to_string()) {
+                    tracing::warn!(%remote, %refusal, remedy = refusal.remedy(), "a caller is no peer");
+                } else {
+                    tracing::debug!(%remote, %refusal, "a caller is no peer");
+                }
             }
         }
     }

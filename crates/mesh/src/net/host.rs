@@ -9,6 +9,8 @@ use super::links::Links;
 use super::lock;
 use super::lookout::Lookout;
 use super::roster::Roster;
+use super::round::{Rounds, next};
+use crate::member::Generation;
 use crate::options::MeshOptions;
 use crate::owner::NodeId;
 use crate::store::MeshStore;
@@ -16,12 +18,16 @@ use hivemind_core::Clock;
 use quinn::Endpoint;
 use rustls::{ClientConfig, ServerConfig};
 use std::net::IpAddr;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio::sync::Semaphore;
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
-/// How often the state machine is told the time.
+/// How often the state machine is told the time, and how many times as seldom while nothing waits for it: at rest a
+/// node does little else.
 pub(super) const TICK: Duration = Duration::from_millis(5);
+const AT_REST: u32 = 2;
 /// How often peers are told what is new of who there is, and after how many such turns all of it.
 const ROSTER: Duration = Duration::from_secs(1);
 const WHOLE_ROSTER: u64 = 30;
@@ -44,6 +50,13 @@ pub(super) struct Host {
     pub(super) store: Arc<MeshStore<Arc<Links>>>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) door: Door,
+    pub(super) rounds: Mutex<Rounds>,
+    /// Places for calls that this node makes.
+    pub(super) calls: Arc<Semaphore>,
+    /// Whether anybody was ever connected.
+    pub(super) has_met: AtomicBool,
+    /// The run of this node's name that was last told of.
+    pub(super) namesake: Mutex<Option<Generation>>,
 }
 
 impl std::fmt::Debug for Host {
@@ -67,11 +80,30 @@ impl Host {
         Hello { cluster: self.cluster.clone(), member, address, port, renews }
     }
 
+    /// Another process has this node's name: the later run counts, and the other one says so.
+    pub(super) fn hear_of_namesake(&self, run: Generation) {
+        let now = self.clock.now();
+        let is_outdated = self.store.with(|node| node.hear_of_run(now, run));
+        if is_outdated && lock(&self.namesake).replace(run) != Some(run) {
+            tracing::warn!(
+                run = run.0,
+                remedy = "give each node a name of its own; see `mesh.node_id` and `MESH_NODE_ID`",
+                "another process has this node's name and started later: peers listen to that one"
+            );
+        }
+    }
+
     pub(super) async fn tick(self: Arc<Self>) {
-        let mut ticks = every(TICK);
         loop {
-            ticks.tick().await;
-            self.store.on_tick(self.clock.now());
+            let began = self.clock.now();
+            let sent = self.store.on_tick(began);
+            if sent.peers > 0 {
+                let mut rounds = lock(&self.rounds);
+                rounds.sync = next(rounds.sync, (began, self.clock.now()), (sent.peers, sent.bytes));
+            }
+            let waits = self.store.with(|node| node.has_waiting());
+            let pause = if waits { TICK } else { TICK * AT_REST };
+            let _ = timeout(pause, std::future::pending::<()>()).await;
         }
     }
 
@@ -100,9 +132,13 @@ impl Host {
                 let news = roster.write_news(now);
                 (links, if turn.is_multiple_of(WHOLE_ROSTER) { Some(roster.write(now)) } else { news })
             };
-            for (link, told) in links.iter().zip(told.iter().cycle()) {
-                link.send_roster(told);
+            let Some(told) = told else { continue };
+            for link in &links {
+                link.send_roster(&told);
             }
+            let mut rounds = lock(&self.rounds);
+            let sent = (links.len(), links.len() * told.len());
+            rounds.gossip = next(rounds.gossip, (now, self.clock.now()), sent);
         }
     }
 }

@@ -62,6 +62,8 @@ pub struct Certificates {
     pub ca_until: Timestamp,
     /// From which moment on somebody should see to a new certificate: the last third of its time, or two weeks.
     pub renew_from: Timestamp,
+    /// The same of the CA.
+    pub renew_ca_from: Timestamp,
 }
 
 /// A node's certificate and the CA that it believes, as their files were last read.
@@ -194,6 +196,16 @@ pub(super) fn is_for(certificate: &CertificateDer<'_>, name: &NodeId) -> bool {
     ParsedCertificate::try_from(certificate).is_ok_and(|parsed| verify_server_name(&parsed, &wanted).is_ok())
 }
 
+/// Until when all certificates of a chain are good.
+pub(super) fn good_until(chain: &[CertificateDer<'_>]) -> Timestamp {
+    chain
+        .iter()
+        .filter_map(|certificate| Validity::of(certificate))
+        .map(|good| good.until)
+        .min()
+        .unwrap_or(Timestamp::MAX)
+}
+
 fn read(
     files: &TlsFiles,
     name: &NodeId,
@@ -221,12 +233,14 @@ fn read(
     let its = authorities.iter().filter(|authority| {
         self::verifier(std::slice::from_ref(*authority)).is_some_and(|verifier| is_good(&verifier).is_ok())
     });
-    let ca_until = its.filter_map(|authority| Validity::of(authority)).map(|good| good.until).max();
+    let ca = its.filter_map(|authority| Validity::of(authority)).max_by_key(|good| good.until);
+    let ca = ca.ok_or_else(no_ca)?;
     let validity = Validity::of(first).ok_or_else(mismatch)?;
     let good = Certificates {
         own_until: validity.until,
-        ca_until: ca_until.ok_or_else(no_ca)?,
+        ca_until: ca.until,
         renew_from: validity.renew_from(),
+        renew_ca_from: ca.renew_from(),
     };
     Ok((verifier, own, good))
 }

@@ -6,7 +6,7 @@ use super::message::{self, Kind};
 use super::traffic::Traffic;
 use crate::member::Member;
 use crate::node::Lane;
-use hivemind_core::Timestamp;
+use hivemind_core::{Clock, MonotonicClock, Timestamp};
 use rustls::pki_types::CertificateDer;
 use std::fmt;
 use std::io;
@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 /// Asks that may wait for a slow connection: they are short.
 const MOST_ASKS: usize = 1_024;
-/// Frames that may, up to 16 KB each.
+/// Frames that may. They are cut at 16 KB, but for one with a whole chain of views: some 2 MB in all.
 const MOST_FRAMES: usize = 128;
 /// What waits is written together up to about so many bytes.
 const AT_ONCE: usize = 16 * 1_024;
@@ -80,9 +80,10 @@ pub(super) struct Party {
     pub(super) began: Began,
     /// Whether it says that this connection takes the place of any other.
     pub(super) renews: bool,
-    /// The certificates that it showed, and when.
+    /// The certificates that it showed, when, and until when all of them are good.
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) since: Timestamp,
+    pub(super) until: Timestamp,
     pub(super) quic: Option<quinn::Connection>,
 }
 
@@ -100,7 +101,7 @@ pub(super) struct Link {
     asks: Sender<Vec<u8>>,
     rest: Sender<Vec<u8>>,
     closed: watch::Sender<bool>,
-    /// Since when the CA it was made with is believed no longer.
+    /// Since when the certificates it was made with are believed no longer, by a clock that nobody sets.
     distrusted: OnceLock<Timestamp>,
 }
 
@@ -135,14 +136,14 @@ impl Link {
         let _ = self.rest.try_send(message::written(Kind::Roster, roster));
     }
 
-    /// The CA it was made with is believed no longer.
-    pub(super) fn distrust(&self, now: Timestamp) {
-        let _ = self.distrusted.set(now);
+    /// The certificates it was made with are believed no longer.
+    pub(super) fn distrust(&self) {
+        let _ = self.distrusted.set(MonotonicClock.now());
     }
 
     /// For how long that is so.
-    pub(super) fn distrusted_for(&self, now: Timestamp) -> Option<Duration> {
-        self.distrusted.get().map(|since| now.since(*since))
+    pub(super) fn distrusted_for(&self) -> Option<Duration> {
+        self.distrusted.get().map(|since| MonotonicClock.now().since(*since))
     }
 
     /// Ends it, whoever runs it.
@@ -206,7 +207,7 @@ impl Link {
         }
     }
 
-    /// Writes what waits in `first`, and of `second` when there is none.
+    /// Writes what waits in `first`, and of `second` when there is none, or one after so much of the first.
     async fn tell(
         &self,
         mut stream: Writes,
@@ -228,6 +229,11 @@ impl Link {
                 && let Ok(more) = first.try_recv()
             {
                 bytes.extend_from_slice(&more);
+                frames += 1;
+            }
+            // Asks without end would silence totals and votes.
+            if let Some(frame) = second.as_mut().and_then(|second| second.try_recv().ok()) {
+                bytes.extend_from_slice(&frame);
                 frames += 1;
             }
             stream.write_all(&bytes).await?;

@@ -3,6 +3,7 @@
 //! began, on both sides the same.
 
 use super::link::{Began, Link, Party, Transport};
+use super::lock;
 use super::traffic::Traffic;
 use crate::node::Lane;
 use crate::owner::NodeId;
@@ -18,6 +19,8 @@ pub(super) enum Admission {
     Admitted,
     /// There is a better one: it is to be closed.
     Redundant,
+    /// A later run of its name is connected, which it may not know of.
+    Outdated,
     /// There are too many peers.
     Full,
 }
@@ -42,13 +45,13 @@ impl Links {
 
     /// The totals of a peer, which go on from one connection to the next.
     pub(super) fn traffic(&self, peer: &NodeId) -> Arc<Traffic> {
-        let mut traffic = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut traffic = lock(&self.traffic);
         Arc::clone(traffic.entry(peer.clone()).or_default())
     }
 
     /// Forgets the totals of peers that are forgotten.
     pub(super) fn keep_only(&self, is_known: impl Fn(&NodeId) -> bool) {
-        let mut traffic = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut traffic = lock(&self.traffic);
         traffic.retain(|peer, _| is_known(peer));
     }
 
@@ -62,7 +65,7 @@ impl Links {
         if let Some(known) = known {
             let is_better = match known.party.member.generation.cmp(&link.party.member.generation) {
                 std::cmp::Ordering::Less => true,
-                std::cmp::Ordering::Greater => false,
+                std::cmp::Ordering::Greater => return Admission::Outdated,
                 std::cmp::Ordering::Equal if renews(&link.party, &known.party) => true,
                 std::cmp::Ordering::Equal => self.is_better(&link.party, &known.party),
             };
@@ -141,6 +144,7 @@ mod tests {
             renews: false,
             chain: Vec::new(),
             since: Timestamp::EPOCH,
+            until: Timestamp::MAX,
             quic: None,
         };
         Arc::new(Link::new(party, Arc::default()).0)
@@ -168,7 +172,8 @@ mod tests {
     fn renewing(peer: &str, began: Began, at_ms: u64) -> Arc<Link> {
         let member = Member::new(NodeId::new(peer), 1);
         let (address, since) = (SocketAddr::from(([192, 0, 2, 1], 1)), Timestamp::from_millis(at_ms));
-        let party = Party { member, address, began, renews: true, chain: Vec::new(), since, quic: None };
+        let (chain, until) = (Vec::new(), Timestamp::MAX);
+        let party = Party { member, address, began, renews: true, chain, since, until, quic: None };
         Arc::new(Link::new(party, Arc::default()).0)
     }
 
@@ -198,7 +203,7 @@ mod tests {
         let a = links("a");
         assert_eq!(a.admit(&link("b", 5, Began::Here)), Admission::Admitted);
         assert_eq!(a.admit(&link("b", 6, Began::There)), Admission::Admitted);
-        assert_eq!(a.admit(&link("b", 5, Began::Here)), Admission::Redundant);
+        assert_eq!(a.admit(&link("b", 5, Began::Here)), Admission::Outdated);
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl Host {
     /// Announces this node and listens to others, if it is told to.
     pub(super) async fn announce(self: Arc<Self>) {
         if let Err(error) = self.announce_for_ever().await {
-            tracing::warn!(%error, "peers on the local network cannot be looked for: `mesh.discovery.mdns` has no effect");
+            tracing::warn!(%error, "peers on the local network cannot be looked for: `mesh.mdns` has no effect");
         }
     }
 

@@ -1,26 +1,31 @@
 //! A node that runs: its sockets, its connections, and the ticks of its state machine.
 
-use super::dialer::Dialer;
+use super::dialer::{Dialer, MOST_CALLS};
 use super::door::Door;
 use super::host::{Host, TICK, every};
 use super::identity::{Certificates, Identity, IdentityError};
 use super::links::Links;
 use super::lock;
-use super::lookout::Lookout;
+use super::lookout::{self, Lookout};
 use super::peer::Peer;
 use super::quic;
 use super::roster::Roster;
+use super::round::Rounds;
 use super::settings::{MeshSettings, StartError};
-use crate::node::{Node, Standing};
+use super::unmet::Unmet;
+use crate::node::{GivenUp, Node, NotGivenUp, Standing};
+use crate::owner::NodeId;
 use crate::store::MeshStore;
 use hivemind_core::store::{Charge, Context, Store, StoreError, Verdicts};
 use hivemind_core::{Clock, Timestamp};
 use quinn::VarInt;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -54,6 +59,8 @@ impl Mesh {
         let mut node = Node::new(name.clone(), now.as_nanos(), options.clone(), now);
         if discovery.is_empty() {
             node.found(now);
+        } else if discovery.has_names() {
+            node.seek_from(now.saturating_add(lookout::PATIENT_FOR));
         }
         let links = Arc::new(Links::new(name.clone(), max_peers));
         let advertise = settings.advertise.or_else(|| Some(address.ip()).filter(|ip| !ip.is_unspecified()));
@@ -73,6 +80,10 @@ impl Mesh {
             name,
             clock,
             door: Door::default(),
+            rounds: Mutex::default(),
+            calls: Arc::new(Semaphore::new(MOST_CALLS)),
+            has_met: AtomicBool::new(false),
+            namesake: Mutex::default(),
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(Arc::clone(&host).tick());
@@ -131,6 +142,19 @@ impl Mesh {
         self.host.peers()
     }
 
+    /// The last rounds in which peers were told anything.
+    #[must_use]
+    pub fn rounds(&self) -> Rounds {
+        *lock(&self.host.rounds)
+    }
+
+    /// That none of the peers which the configuration names was ever met, and why: then this node counts alone,
+    /// and so may each of them.
+    #[must_use]
+    pub fn unmet(&self) -> Option<Unmet> {
+        self.host.unmet()
+    }
+
     /// Callers that were refused: without a certificate, with one of another CA, of another mesh, too slow, or too many.
     #[must_use]
     pub fn callers_refused(&self) -> u64 {
@@ -156,6 +180,15 @@ impl Mesh {
     pub fn rules_loaded(&self, fingerprint: u32) {
         let now = self.host.clock.now();
         self.host.store.with(|node| node.reload(fingerprint, now));
+    }
+
+    /// An operator says that a peer does not come back: the next view is without it.
+    ///
+    /// # Errors
+    /// If that cannot be: it is this node, it was heard lately, or nobody has that name.
+    pub fn give_up(&self, peer: &NodeId) -> Result<GivenUp, NotGivenUp> {
+        let now = self.host.clock.now();
+        self.host.store.with(|node| node.give_up_peer(peer, now))
     }
 
     /// Leaves, and serves on: the next view is without this node. Returns once what it held is given back, or

@@ -14,6 +14,9 @@ use std::time::Duration;
 /// How long a name is kept that nobody has spoken to.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10 * 60);
 
+/// After which a connection that is not seen any more has ended: connections are looked at every second.
+const IN_SIGHT: Duration = Duration::from_secs(3);
+
 /// One node, and where it can be called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Contact {
@@ -21,6 +24,14 @@ pub(super) struct Contact {
     pub(super) address: SocketAddr,
     /// When somebody was last connected to it, by this node's clock.
     pub(super) seen: Timestamp,
+    /// When this node itself was, if ever.
+    sighted: Option<Timestamp>,
+}
+
+impl Contact {
+    fn is_in_sight(&self, now: Timestamp) -> bool {
+        self.sighted.is_some_and(|sighted| now.since(sighted) < IN_SIGHT)
+    }
 }
 
 /// Everybody this node knows of, but for itself.
@@ -29,46 +40,95 @@ pub(super) struct Roster {
     me: NodeId,
     most: usize,
     contacts: BTreeMap<NodeId, Contact>,
+    /// Later runs of those in sight, as others say, which are called and not believed before they answer.
+    rumours: BTreeMap<NodeId, Contact>,
     /// Of whom there is news since it was last told.
     news: BTreeSet<NodeId>,
     /// Runs that have said goodbye: nobody need call them, whoever still names them.
     departed: BTreeMap<NodeId, Generation>,
 }
 
+/// What came of a roster that a peer told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    /// Whether there was anything new.
+    pub(super) is_news: bool,
+    /// The latest run of this node's own name, if there was one.
+    pub(super) own_run: Option<Generation>,
+}
+
 impl Roster {
     pub(super) fn new(me: NodeId, most: usize) -> Self {
-        Self { me, most, contacts: BTreeMap::new(), news: BTreeSet::new(), departed: BTreeMap::new() }
+        let (contacts, rumours) = (BTreeMap::new(), BTreeMap::new());
+        Self { me, most, contacts, rumours, news: BTreeSet::new(), departed: BTreeMap::new() }
     }
 
-    /// Learns of a node. Says whether that is news.
-    pub(super) fn learn(&mut self, member: &Member, address: SocketAddr, seen: Timestamp) -> bool {
-        if member.id == self.me || address.port() == 0 || address.ip().is_unspecified() {
+    /// Learns of a node that this one is connected to: what it says of itself counts, whatever others say. Tells
+    /// whether that is news.
+    pub(super) fn learn(&mut self, member: &Member, address: SocketAddr, now: Timestamp) -> bool {
+        let contact = Contact { generation: member.generation, address, seen: now, sighted: Some(now) };
+        if !self.may_know(member, address) {
             return false;
         }
-        if self.departed.get(&member.id).is_some_and(|gone| member.generation <= *gone) {
-            return false;
-        }
-        self.departed.remove(&member.id);
-        let contact = Contact { generation: member.generation, address, seen };
-        let is_full = self.contacts.len() >= self.most;
+        self.rumours.remove(&member.id);
         let is_news = match self.contacts.get_mut(&member.id) {
-            Some(known) if known.generation > contact.generation => false,
             Some(known) => {
                 let is_news = known.address != contact.address || known.generation != contact.generation;
-                let seen = known.seen.max(seen);
-                *known = Contact { seen, ..contact };
+                *known = contact;
                 is_news
             }
-            None if is_full => false,
-            None => {
-                self.contacts.insert(member.id.clone(), contact);
-                true
-            }
+            None => self.add(member, contact),
         };
         if is_news {
             self.news.insert(member.id.clone());
         }
         is_news
+    }
+
+    /// Hears of a node from another: that adds unknown names and later runs, and changes nothing of what this node
+    /// sees itself. Two peers may see a third at two addresses, and a peer may be wrong.
+    fn hear(&mut self, member: &Member, address: SocketAddr, seen: Timestamp, now: Timestamp) -> bool {
+        let contact = Contact { generation: member.generation, address, seen, sighted: None };
+        if !self.may_know(member, address) {
+            return false;
+        }
+        let is_news = match self.contacts.get_mut(&member.id) {
+            Some(known) if known.generation >= contact.generation => {
+                known.seen = known.seen.max(seen);
+                false
+            }
+            Some(known) if known.is_in_sight(now) => {
+                self.rumours.insert(member.id.clone(), contact);
+                false
+            }
+            Some(known) => {
+                *known = contact;
+                true
+            }
+            None => self.add(member, contact),
+        };
+        if is_news {
+            self.news.insert(member.id.clone());
+        }
+        is_news
+    }
+
+    fn may_know(&mut self, member: &Member, address: SocketAddr) -> bool {
+        let is_nobody = member.id == self.me || address.port() == 0 || address.ip().is_unspecified();
+        let has_left = self.departed.get(&member.id).is_some_and(|gone| member.generation <= *gone);
+        if is_nobody || has_left {
+            return false;
+        }
+        self.departed.remove(&member.id);
+        true
+    }
+
+    fn add(&mut self, member: &Member, contact: Contact) -> bool {
+        let has_room = self.contacts.len() < self.most;
+        if has_room {
+            self.contacts.insert(member.id.clone(), contact);
+        }
+        has_room
     }
 
     /// What is new since the last time, for others to hear.
@@ -79,6 +139,11 @@ impl Roster {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&NodeId, &Contact)> {
         self.contacts.iter()
+    }
+
+    /// Every address at which somebody may be.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.contacts.values().chain(self.rumours.values()).map(|contact| contact.address)
     }
 
     pub(super) fn knows(&self, name: &NodeId) -> bool {
@@ -104,6 +169,9 @@ impl Roster {
     /// Forgets who was not seen for long, but for the members of the view: those are called for ever.
     pub(super) fn forget_old(&mut self, now: Timestamp, is_member: impl Fn(&NodeId) -> bool) {
         self.contacts.retain(|name, contact| is_member(name) || now.since(contact.seen) < FORGOTTEN_AFTER);
+        let Self { contacts, rumours, .. } = self;
+        rumours
+            .retain(|name, rumour| contacts.contains_key(name) && now.since(rumour.seen) < FORGOTTEN_AFTER);
     }
 
     /// All of it, for somebody who may know nothing of it.
@@ -125,10 +193,10 @@ impl Roster {
         writer.0
     }
 
-    /// Learns of all that a peer knows. Says whether there is news.
-    pub(super) fn read(&mut self, bytes: &[u8], now: Timestamp) -> Result<bool, Unreadable> {
+    /// Hears of all that a peer knows.
+    pub(super) fn read(&mut self, bytes: &[u8], now: Timestamp) -> Result<Told, Unreadable> {
         let mut reader = Reader(bytes);
-        let mut is_news = false;
+        let mut told = Told::default();
         for _ in 0..reader.count(self.most.saturating_mul(2))? {
             let id = NodeId::new(reader.text(LONGEST_NAME)?);
             let generation = Generation(reader.number()?);
@@ -137,108 +205,15 @@ impl Roster {
             if age < FORGOTTEN_AFTER && !id.as_str().is_empty() {
                 let age = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
                 let seen = Timestamp::from_nanos(now.as_nanos().saturating_sub(age));
-                is_news |= self.learn(&Member { id, generation }, address, seen);
+                if id == self.me {
+                    told.own_run = told.own_run.max(Some(generation));
+                }
+                told.is_news |= self.hear(&Member { id, generation }, address, seen, now);
             }
         }
-        Ok(is_news)
+        Ok(told)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(port: u16) -> SocketAddr {
-        SocketAddr::from(([10, 1, 2, 3], port))
-    }
-
-    fn member(name: &str, generation: u64) -> Member {
-        Member::new(NodeId::new(name), generation)
-    }
-
-    #[test]
-    fn a_roster_is_learnt_by_whoever_is_told_it_but_for_itself() {
-        let now = Timestamp::from_millis(1_000_000);
-        let mut here = Roster::new(NodeId::new("a"), 10);
-        assert!(here.learn(&member("b", 1), at(1), now));
-        assert!(here.learn(&member("c", 1), at(2), now));
-        let mut there = Roster::new(NodeId::new("b"), 10);
-        assert_eq!(there.read(&here.write(now), now), Ok(true));
-        assert_eq!(there.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["c"]);
-        assert_eq!(there.read(&here.write(now), now), Ok(false));
-    }
-
-    #[test]
-    fn an_earlier_run_changes_nothing_and_a_later_one_brings_its_address() {
-        let now = Timestamp::from_millis(1_000_000);
-        let mut roster = Roster::new(NodeId::new("a"), 10);
-        roster.learn(&member("b", 5), at(1), now);
-        assert!(!roster.learn(&member("b", 4), at(9), now));
-        assert!(roster.learn(&member("b", 6), at(2), now));
-        assert_eq!(roster.iter().next().unwrap().1.address, at(2));
-    }
-
-    #[test]
-    fn names_are_bounded_and_forgotten_when_nobody_has_seen_them_for_long() {
-        let now = Timestamp::from_millis(10_000_000);
-        let mut roster = Roster::new(NodeId::new("a"), 2);
-        for (name, port) in [("b", 1), ("c", 2), ("d", 3)] {
-            roster.learn(&member(name, 1), at(port), now);
-        }
-        assert_eq!(roster.iter().count(), 2);
-        // What one forgets, another must not bring back by its word alone.
-        let later = now.saturating_add(FORGOTTEN_AFTER);
-        let told = roster.write(later);
-        roster.forget_old(later, |_| false);
-        assert_eq!(roster.read(&told, later), Ok(false));
-        assert_eq!(roster.iter().count(), 0);
-    }
-
-    // Seen failing on: departures that are not remembered; later runs that are kept out with the earlier one.
-    #[test]
-    fn a_run_that_left_is_not_brought_back_by_others_and_its_next_run_is_welcome() {
-        let now = Timestamp::from_millis(1_000_000);
-        let mut roster = Roster::new(NodeId::new("a"), 10);
-        roster.learn(&member("b", 5), at(1), now);
-        let told = roster.write(now);
-        roster.depart(&member("b", 5));
-        assert!(!roster.knows(&NodeId::new("b")));
-        let mut other = Roster::new(NodeId::new("c"), 10);
-        other.read(&told, now).unwrap();
-        assert_eq!(roster.read(&other.write(now), now), Ok(false));
-        assert!(!roster.knows(&NodeId::new("b")));
-        assert!(roster.learn(&member("b", 6), at(1), now));
-    }
-
-    // Seen failing on: members forgotten like all others.
-    #[test]
-    fn members_of_the_view_are_called_for_ever() {
-        let now = Timestamp::from_millis(1_000_000);
-        let mut roster = Roster::new(NodeId::new("a"), 10);
-        roster.learn(&member("b", 1), at(1), now);
-        roster.learn(&member("c", 1), at(2), now);
-        roster.forget_old(now.saturating_add(FORGOTTEN_AFTER * 100), |name| name.as_str() == "b");
-        assert_eq!(roster.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["b"]);
-    }
-
-    // Seen failing on: all of it told each time.
-    #[test]
-    fn what_is_new_is_told_once() {
-        let now = Timestamp::from_millis(1_000_000);
-        let mut here = Roster::new(NodeId::new("a"), 100);
-        for port in 1..60 {
-            here.learn(&member(&format!("node-{port}"), 1), at(port), now);
-        }
-        let first = here.write_news(now).unwrap();
-        assert_eq!(here.write_news(now), None);
-        here.learn(&member("node-7", 1), at(7), now);
-        assert_eq!(here.write_news(now), None, "it is where it was");
-        here.learn(&member("node-7", 2), at(99), now);
-        let news = here.write_news(now).unwrap();
-        assert!(news.len() < 60 && first.len() > 1_000, "{} {}", news.len(), first.len());
-        let mut there = Roster::new(NodeId::new("b"), 100);
-        assert_eq!(there.read(&first, now), Ok(true));
-        assert_eq!(there.read(&news, now), Ok(true));
-        assert_eq!(there.read(&here.write(now), now), Ok(false));
-    }
-}
+mod tests;

@@ -50,7 +50,12 @@ impl Discovery {
     /// Whether there is no way to find anybody.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.peers.is_empty() && self.dns.is_empty() && !self.mdns
+        !self.has_names() && !self.mdns
+    }
+
+    /// Whether it names peers that have to be there.
+    pub(super) fn has_names(&self) -> bool {
+        !self.peers.is_empty() || !self.dns.is_empty()
     }
 }
 

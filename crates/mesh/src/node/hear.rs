@@ -121,6 +121,16 @@ impl Node {
         self.views_may_have_changed(now);
     }
 
+    /// A run of this node's name was heard of beside its frames. Says whether peers listen to that one and not to
+    /// this, which stays as it is.
+    pub fn hear_of_run(&mut self, now: Timestamp, run: Generation) -> bool {
+        let now = self.mesh_time(now);
+        if run > self.council.me.generation {
+            self.on_later_run(now, run);
+        }
+        run > self.council.me.generation
+    }
+
     /// A peer knows a later run of this node's name, and does not listen to this one. One that holds nothing
     /// yet takes a number above it, once: if there is another node of its name the two would never end.
     fn on_later_run(&mut self, now: Timestamp, later: Generation) {

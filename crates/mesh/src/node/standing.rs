@@ -56,6 +56,18 @@ pub struct Standing {
 }
 
 impl Node {
+    /// The run of a peer that its frames name, if it was ever heard.
+    #[must_use]
+    pub fn run_of(&self, peer: &NodeId) -> Option<Generation> {
+        self.peers.get(peer).map(|peer| peer.generation)
+    }
+
+    /// Whether something waits for time to pass: a request, an ask, or somebody who asked.
+    #[must_use]
+    pub fn has_waiting(&self) -> bool {
+        !(self.waiting.is_empty() && self.asks.is_empty() && self.parked.is_empty())
+    }
+
     /// How the mesh stands, as this node sees it.
     #[must_use]
     pub fn standing(&self, now: Timestamp) -> Standing {

@@ -24,24 +24,30 @@ impl Peers {
         self.discovered = Some(names);
     }
 
-    /// Whether a run is over: a later one spoke, or it is silent and discovery has withdrawn its name. A name
-    /// that discovery never knew proves nothing: the list may be short.
+    /// Somebody who knows says that a name does not come back.
+    pub(crate) fn give_up(&mut self, name: NodeId) {
+        self.given_up.insert(name);
+    }
+
+    /// Whether a run is over: a later one spoke, or it is silent and discovery has withdrawn its name, or an
+    /// operator has given it up. A name that discovery never knew proves nothing: the list may be short.
     pub(crate) fn is_dead(&self, member: &Member, now: Timestamp, after: Duration) -> bool {
         let peer = self.all.get(&member.id);
         if peer.is_some_and(|peer| peer.generation > member.generation) {
             return true;
         }
         let silent = peer.is_none_or(|peer| now.since(peer.heard) > after);
-        silent && self.withdrawn.contains(&member.id)
+        silent && (self.withdrawn.contains(&member.id) || self.given_up.contains(&member.id))
     }
 
     /// Forgets those that nothing is left of.
     pub(crate) fn forget(&mut self, now: Timestamp, in_a_view: impl Fn(&NodeId) -> bool) {
-        let Self { all, discovered, withdrawn, .. } = self;
+        let Self { all, discovered, withdrawn, given_up, .. } = self;
         let known = |id: &NodeId| discovered.as_ref().is_some_and(|names| names.contains(id));
         let after = if discovered.is_some() { FORGOTTEN } else { FORGOTTEN_UNNAMED };
         all.retain(|id, peer| now.since(peer.heard) <= after || known(id) || in_a_view(id));
         withdrawn.retain(|id| all.contains_key(id) || in_a_view(id));
+        given_up.retain(|id| in_a_view(id));
     }
 
     /// Forgets names that did not speak and are spoken to no more.

@@ -33,12 +33,12 @@ impl Till {
     }
 
     /// What each member holds, as far as is known: those that never spoke have their share.
-    pub(crate) fn lent(&self, owner: Option<&Member>, mut tell: impl FnMut(&NodeId, u64)) {
+    pub(crate) fn lent(&self, owner: &NodeId, mut tell: impl FnMut(&NodeId, u64)) {
         for account in &self.accounts {
             tell(&account.member.id, account.held(self.share));
         }
         if let Some(view) = self.began.as_ref().filter(|_| self.share > 0) {
-            let silent = view.members().iter().filter(|member| Some(*member) != owner && !self.knows(member));
+            let silent = view.members().iter().filter(|member| member.id != *owner && !self.knows(member));
             silent.for_each(|member| tell(&member.id, self.share));
         }
     }

@@ -1,11 +1,13 @@
 //! A private CA, and certificates of it, in a folder that goes with it.
 
+use hivemind_core::{Clock, SystemClock, Timestamp};
 use hivemind_mesh::net::TlsFiles;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     date_time_ymd,
 };
 use std::fs;
+use std::time::Duration;
 use tempfile::TempDir;
 
 pub(crate) struct Authority {
@@ -43,6 +45,13 @@ impl Authority {
     pub(crate) fn expired(&self, name: &str) -> TlsFiles {
         let mut params = certificate_of(name);
         params.not_after = date_time_ymd(2001, 1, 1);
+        self.written(name, &params)
+    }
+
+    /// The same, of one that is good for so long.
+    pub(crate) fn good_for(&self, name: &str, span: Duration) -> TlsFiles {
+        let mut params = certificate_of(name);
+        params.not_after = (std::time::UNIX_EPOCH + SystemClock.now().since(Timestamp::EPOCH) + span).into();
         self.written(name, &params)
     }
 

@@ -5,6 +5,8 @@ use super::names::{NameServer, SERVICE};
 use super::nodes::{Nodes, peer, settings, start, until};
 use hivemind_core::{Limit, Period};
 use hivemind_mesh::net::{Discovery, Mesh, PeerState};
+use std::time::Duration;
+use tokio::time::timeout;
 
 async fn found_by_names(authority: &Authority, name: &str, server: &NameServer) -> Mesh {
     let mut settings = settings(authority.node(name), name, None);
@@ -79,4 +81,46 @@ async fn nodes_find_each_other_by_multicast() {
     let nodes = Nodes { list, authority };
     nodes.all_are_members().await;
     nodes.leave().await;
+}
+
+/// A cold start: records come seconds after nodes, and denials are cached.
+///
+/// Seen failing on: names looked up again after five seconds, and meshes founded after three.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_whose_name_has_nobody_behind_it_for_some_seconds_found_one_mesh() {
+    let (authority, server) = (Authority::new(), NameServer::started().await);
+    server.deny();
+    let mut list = Vec::new();
+    for name in ["node-0", "node-1", "node-2"] {
+        list.push(found_by_names(&authority, name, &server).await);
+    }
+    // Nothing happens in that time, which is what the test is of.
+    let nothing = until("somebody is in a mesh", || list.iter().any(Mesh::is_ready));
+    assert!(timeout(Duration::from_secs(4), nothing).await.is_err(), "nobody was found yet");
+    assert!(server.failures() > 3 * 4, "all have looked again and again");
+    server.list(Some(list.iter().map(|node| node.address().port()).collect()));
+    let founder = |node: &Mesh| {
+        let standing = node.standing();
+        assert_eq!(standing.overlaps, 0);
+        // Of those that look for a mesh together the first by name founds it, and the others join.
+        let is_alone = standing.members.len() == 1;
+        assert!(!is_alone || standing.members[0].id.as_str() == "node-0", "{:?}", standing.members);
+        standing.members.len() == list.len()
+    };
+    until("all are in one mesh", || list.iter().filter(|node| founder(node)).count() == list.len()).await;
+    Nodes { list, authority }.leave().await;
+}
+
+/// A node may be the only one, whatever its name server says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_name_cannot_be_looked_up_founds_a_mesh_all_the_same_and_says_why_it_is_alone() {
+    let (authority, server) = (Authority::new(), NameServer::started().await);
+    let node = found_by_names(&authority, "node", &server).await;
+    until("it has a mesh of its own", || node.is_ready()).await;
+    let unmet = node.unmet().expect("it met nobody");
+    assert!(unmet.addresses == 0 && unmet.reason.contains(SERVICE), "{unmet:?}");
+    // It is behind its name by itself: there is nobody to meet.
+    server.list(Some(vec![node.address().port()]));
+    until("it is alone with itself", || node.unmet().is_none()).await;
+    node.leave(Duration::ZERO).await;
 }

@@ -15,3 +15,4 @@ mod reconnection;
 mod rotation;
 mod stranger;
 mod strangers;
+mod ways;

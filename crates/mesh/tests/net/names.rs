@@ -3,7 +3,7 @@
 use simple_dns::rdata::{A, RData, SRV};
 use simple_dns::{CLASS, Name, Packet, PacketFlag, RCODE, ResourceRecord};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UdpSocket};
@@ -16,6 +16,7 @@ pub(crate) struct NameServer {
     ports: Arc<Mutex<Option<Vec<u16>>>>,
     answers: Arc<AtomicUsize>,
     failures: Arc<AtomicUsize>,
+    denies: Arc<AtomicBool>,
     pub(crate) address: SocketAddr,
 }
 
@@ -31,6 +32,7 @@ impl NameServer {
             ports: Arc::default(),
             answers: Arc::default(),
             failures: Arc::default(),
+            denies: Arc::default(),
             address: socket.local_addr().unwrap(),
         };
         tokio::spawn(server.clone().answer_datagrams(socket));
@@ -41,6 +43,12 @@ impl NameServer {
     /// From now on these are the ports of the service, all on this host; none is no answer that helps.
     pub(crate) fn list(&self, ports: Option<Vec<u16>>) {
         *self.ports.lock().unwrap() = ports;
+        self.denies.store(false, Relaxed);
+    }
+
+    /// From now on there is no such service.
+    pub(crate) fn deny(&self) {
+        self.denies.store(true, Relaxed);
     }
 
     /// How often it has told all of them.
@@ -78,6 +86,10 @@ impl NameServer {
         let asked = question.questions[0].qname.to_string();
         let ports = self.ports.lock().unwrap().clone();
         match ports {
+            _ if self.denies.load(Relaxed) => {
+                self.failures.fetch_add(1, Relaxed);
+                *reply.rcode_mut() = RCODE::NameError;
+            }
             _ if asked != SERVICE => *reply.rcode_mut() = RCODE::NameError,
             None => {
                 self.failures.fetch_add(1, Relaxed);

@@ -2,11 +2,12 @@
 
 use super::authority::Authority;
 use hivemind_core::store::{Charge, Context, Key, Parts, Store};
-use hivemind_core::{Clock, Limit, SystemClock};
+use hivemind_core::{Clock, Limit, SystemClock, Timestamp};
 use hivemind_mesh::net::{Discovery, Mesh, MeshSettings, Peer, TlsFiles};
 use hivemind_mesh::{MeshOptions, NodeId};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::time::{interval, timeout};
 
@@ -27,6 +28,26 @@ pub(crate) fn settings(tls: TlsFiles, name: &str, peer: Option<SocketAddr>) -> M
         max_peers: 100,
         options: MeshOptions { ask_timeout: Duration::from_secs(5), ..MeshOptions::default() },
     }
+}
+
+/// The machine's clock, ahead by as much as a test says.
+#[derive(Clone, Default)]
+pub(crate) struct Shifted(Arc<AtomicU64>);
+
+impl Shifted {
+    pub(crate) fn advance(&self, span: Duration) {
+        self.0.fetch_add(u64::try_from(span.as_millis()).unwrap(), Relaxed);
+    }
+}
+
+impl Clock for Shifted {
+    fn now(&self) -> Timestamp {
+        SystemClock.now().saturating_add(Duration::from_millis(self.0.load(Relaxed)))
+    }
+}
+
+pub(crate) async fn start_by(settings: MeshSettings, clock: &Shifted) -> Mesh {
+    Mesh::start(settings, Arc::new(clock.clone())).await.unwrap()
 }
 
 pub(crate) async fn start(settings: MeshSettings) -> Mesh {

@@ -1,8 +1,11 @@
 //! Certificates and the CA are replaced in their files while nodes run.
 
-use super::nodes::{Nodes, peer, settings, start, until};
+use super::authority::Authority;
+use super::nodes::{Nodes, Shifted, peer, settings, start, start_by, until};
+use super::ways::TcpOnly;
 use hivemind_core::{Limit, Period};
-use hivemind_mesh::net::Mesh;
+use hivemind_mesh::net::{Mesh, Transport};
+use std::time::Duration;
 
 fn reload(nodes: &Nodes) {
     for node in &nodes.list {
@@ -88,4 +91,77 @@ async fn files_that_cannot_be_used_leave_everything_as_it_was() {
     assert_eq!(nodes.admitted(20, 1, &limit).await, 5);
     assert_eq!(connections(&nodes.list[0], "node-1"), 1);
     nodes.leave().await;
+}
+
+// Seen failing on: connections by TCP that are not due to be called while datagrams wait, and end without a successor.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ca_is_replaced_while_peers_speak_tcp_and_no_peer_is_lost() {
+    let (mut authority, clock) = (Authority::new(), Shifted::default());
+    let ways = [TcpOnly::new().await, TcpOnly::new().await];
+    let mut list = Vec::new();
+    for (name, way, known) in [("node-0", &ways[0], None), ("node-1", &ways[1], Some(ways[0].address))] {
+        let mut settings = settings(authority.node(name), name, known);
+        way.is_the_way_to(&mut settings);
+        list.push(start_by(settings, &clock).await);
+        way.lead_to(list.last().map(Mesh::address));
+    }
+    let old = authority.replace();
+    authority.write_ca(&old);
+    let nodes = Nodes { list, authority };
+    nodes.all_are_members().await;
+    // It is done every few seconds anyway.
+    let reload = || {
+        for node in &nodes.list {
+            node.reload_identity().unwrap();
+        }
+    };
+    reload();
+    for name in ["node-0", "node-1"] {
+        nodes.authority.node(name);
+    }
+    reload();
+    // Datagrams were in vain, and are not tried again for a while.
+    let before: Vec<usize> = ways.iter().map(TcpOnly::calls).collect();
+    let all_have_tried =
+        |more: usize| ways.iter().zip(&before).all(|(way, before)| way.calls() >= before + more);
+    clock.advance(Duration::from_secs(90));
+    until("both have tried datagrams", || all_have_tried(1)).await;
+    clock.advance(Duration::from_secs(90));
+    until("both have tried datagrams again", || all_have_tried(2)).await;
+
+    nodes.authority.write_ca("");
+    let connections = [connections(&nodes.list[0], "node-1"), connections(&nodes.list[1], "node-0")];
+    reload();
+    until("they are connected with the new CA", || {
+        let seen = [peer(&nodes.list[0], "node-1").unwrap(), peer(&nodes.list[1], "node-0").unwrap()];
+        assert!(seen.iter().all(|peer| peer.transport == Some(Transport::Tcp)), "{seen:?}");
+        seen.iter().zip(connections).all(|(peer, before)| peer.connections > before)
+    })
+    .await;
+    nodes.leave().await;
+}
+
+// Seen failing on: chains that are looked at only when the CA changes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_does_not_outlive_the_certificate_it_was_made_with() {
+    let (authority, clock) = (Authority::new(), Shifted::default());
+    let first = start_by(settings(authority.node("node-0"), "node-0", None), &clock).await;
+    let known = Some(first.address());
+    let files = authority.good_for("short", Duration::from_secs(86_400));
+    let list = vec![
+        start_by(settings(files, "short", known), &clock).await,
+        start_by(settings(authority.node("long"), "long", known), &clock).await,
+    ];
+    let is_connected = |name: &str| peer(&first, name).is_some_and(|peer| peer.transport.is_some());
+    until("both are connected", || is_connected("short") && is_connected("long")).await;
+    clock.advance(Duration::from_secs(86_400));
+    until("the one whose certificate has expired is shown out", || !is_connected("short")).await;
+    assert!(is_connected("long"));
+    // With a new one in its file it is back.
+    authority.node("short");
+    until("it is back", || is_connected("short")).await;
+    for node in list {
+        node.leave(Duration::ZERO).await;
+    }
+    first.leave(Duration::ZERO).await;
 }

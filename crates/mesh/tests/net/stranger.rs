@@ -132,13 +132,18 @@ async fn said_and_heard(mut stream: impl AsyncRead + AsyncWrite + Unpin, said: &
 
 /// The first message of a connection, as a node would say it.
 pub(crate) fn hello(cluster: &str, name: &str) -> Vec<u8> {
+    hello_of_run(cluster, name, 1)
+}
+
+/// The same of a run, whose number is small.
+pub(crate) fn hello_of_run(cluster: &str, name: &str, run: u8) -> Vec<u8> {
     let mut body = vec![1];
     for text in [cluster, name] {
         body.push(u8::try_from(text.len()).unwrap());
         body.extend_from_slice(text.as_bytes());
     }
-    // The first run, at the address that it calls from, at port 9, and it renews nothing.
-    body.extend_from_slice(&[1, 0, 9, 0]);
+    // At the address that it calls from, at port 9, and it renews nothing.
+    body.extend_from_slice(&[run, 0, 9, 0]);
     let mut message = vec![0];
     message.extend_from_slice(&u32::try_from(body.len()).unwrap().to_be_bytes());
     message.extend_from_slice(&body);

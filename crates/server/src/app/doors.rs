@@ -2,7 +2,8 @@
 
 use super::listeners::Listeners;
 use crate::access::Access;
-use crate::config::Security;
+use crate::config::{Security, Settings};
+use crate::health::Parts;
 use crate::tls::{PortFiles, PortTls, Protocol};
 use anyhow::Context;
 use hivemind_core::{Clock, SystemClock};
@@ -35,6 +36,16 @@ impl Doors {
             metrics: port("metrics_tls", &security.metrics_tls, OF_PAGES)?,
             access: Access::open(security)?,
         })
+    }
+
+    /// Which parts health has to tell of.
+    pub(super) fn parts(&self, settings: &Settings) -> Parts {
+        let of_gateway = settings.gateway.as_ref().is_some_and(|gateway| gateway.front.tls.is_some());
+        Parts {
+            mesh: settings.mesh.is_some(),
+            certificates: of_gateway || settings.mesh.is_some() || !self.ports().is_empty(),
+            keys: self.access.is_asked_for(),
+        }
     }
 
     /// Those whose files are followed.

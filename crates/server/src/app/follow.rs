@@ -62,7 +62,9 @@ pub(super) fn follow(
         let loaded = Some(origin.loaded.fingerprint);
         let followed = ConfigurationFile {
             configuration: origin.configuration,
+            seen: origin.loaded.leaves.clone(),
             started: origin.loaded,
+            log: Arc::clone(&shared.log),
             gateway: gateway.map(put_in_force),
             service: Arc::clone(service),
             health: Arc::clone(health),

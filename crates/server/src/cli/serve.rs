@@ -7,6 +7,8 @@ use crate::reload::Configuration;
 use anyhow::Context;
 use clap::Args;
 use hivemind_core::SystemClock;
+use rustix::process::{Signal, getpid, kill_process};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -30,6 +32,10 @@ pub(super) struct Serve {
     /// Rules: a file, or a folder of .yaml and .yml files; goes before `rate_limiting.config_path`
     #[arg(long, value_name = "PATH")]
     rules: Option<PathBuf>,
+
+    /// End when the standard input is closed: for nodes that shall not outlive who started them
+    #[arg(long, hide = true)]
+    end_with_stdin: bool,
 }
 
 impl Serve {
@@ -40,8 +46,17 @@ impl Serve {
         if let Some(rules) = &self.rules {
             settings.rate_limiting.config_path = Some(rules.clone());
         }
+        if self.end_with_stdin {
+            std::thread::Builder::new().name("stdin".to_owned()).spawn(end_with_stdin)?;
+        }
         run(&settings, Origin { configuration, loaded })
     }
+}
+
+/// Waits until nobody can write to the standard input any more, and ends this process as an operator does.
+fn end_with_stdin() {
+    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink()); // What cannot be read has ended too.
+    let _ = kill_process(getpid(), Signal::TERM); // Nothing forbids a signal to oneself.
 }
 
 /// By how many milliseconds this process shall read the clock wrongly: for tests of nodes whose clocks differ, and for
@@ -63,13 +78,13 @@ fn be_wrong_by(offset: Option<&str>) -> anyhow::Result<()> {
 /// Runs what is configured until it is told to stop.
 pub(super) fn run(settings: &Settings, origin: Origin) -> anyhow::Result<ExitCode> {
     // The gateway has a log of its own for refusals, and each is told once.
-    logging::start(&settings.observability, settings.gateway.is_none());
+    let log = logging::start(&settings.observability.log, settings.gateway.is_none());
     for warning in &origin.loaded.warnings {
         tracing::warn!("{warning}");
     }
     be_wrong_by(std::env::var(WRONG_CLOCK).ok().as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let ended = runtime.block_on(app::run(settings, origin));
+    let ended = runtime.block_on(app::run(settings, origin, log));
     // Whoever is still connected after the grace period is not waited for.
     runtime.shutdown_background();
     ended.map(|()| ExitCode::SUCCESS)

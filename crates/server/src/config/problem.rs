@@ -1,5 +1,6 @@
 //! What is wrong in a file: where, why, and what to write instead.
 
+use super::masked::masked;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::fmt;
 use std::ops::Range;
@@ -61,6 +62,7 @@ impl fmt::Display for Problem {
         let Some(span) = span else {
             let Self { source, cause, remedy, .. } = self;
             let title = if self.severity == Severity::Error { "error" } else { "warning" };
+            let cause = masked(cause);
             return write!(f, "{title}: {}: {cause}\n  = help: {remedy}", source.name);
         };
         // Only its lines are handed on: the renderer reads all it is given, for each problem again.
@@ -77,7 +79,8 @@ impl fmt::Display for Problem {
             .annotation(mark);
         let level = if self.severity == Severity::Error { Level::ERROR } else { Level::WARNING };
         let report = [level.primary_title(&self.cause).element(snippet)];
-        f.write_str(&Renderer::plain().render(&report))
+        // Other mistakes may stand in the line of a URL that has a password in it.
+        f.write_str(&masked(&Renderer::plain().render(&report)))
     }
 }
 

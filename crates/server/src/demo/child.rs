@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{ChildStdout, Command};
+use tokio::process::{ChildStdin, ChildStdout, Command};
 
 /// How long a node has to start, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -20,6 +20,8 @@ pub(super) struct Child {
     pub(super) mesh: SocketAddr,
     pub(super) admin: SocketAddr,
     process: tokio::process::Child,
+    /// Closed when this process ends, however it does; the node ends with it.
+    _lifeline: ChildStdin,
     /// Kept, so that the node never finds its screen gone.
     _screen: Lines<BufReader<ChildStdout>>,
 }
@@ -39,6 +41,7 @@ impl Child {
             .spawn()
             .context("starting a node")?;
         let out = process.stdout.take().context("a node has no screen")?;
+        let lifeline = process.stdin.take().context("a node has no lifeline")?;
         let mut screen = BufReader::new(out).lines();
         let shown = tokio::time::timeout(PATIENCE, addresses(&mut screen)).await;
         let Ok(Ok(Some((mesh, admin)))) = shown else {
@@ -46,7 +49,7 @@ impl Child {
             let told = std::fs::read_to_string(&log).unwrap_or_default();
             bail!("{name} did not start:\n{told}");
         };
-        Ok(Self { name, mesh, admin, process, _screen: screen })
+        Ok(Self { name, mesh, admin, process, _lifeline: lifeline, _screen: screen })
     }
 
     /// Returns once it is ready, and a member of a mesh of so many.
@@ -72,7 +75,13 @@ impl Child {
 
 fn command(scene: &Scene, name: &str, peer: Option<SocketAddr>) -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("finding this program")?);
-    command.args(["serve", "--rules"]).arg(scene.path("rules.yaml"));
+    command.args(["serve", "--end-with-stdin", "--rules"]).arg(scene.path("rules.yaml"));
+    // What the shell has for another node is not for these.
+    for (variable, _) in std::env::vars_os() {
+        if variable.as_encoded_bytes().starts_with(b"HIVEMIND_") {
+            command.env_remove(variable);
+        }
+    }
     let file = |file: &str| scene.path(name).join(file).display().to_string();
     for (key, value) in [
         ("SERVER__GRPC_PORT", "0".to_owned()),
@@ -90,7 +99,7 @@ fn command(scene: &Scene, name: &str, peer: Option<SocketAddr>) -> anyhow::Resul
     ] {
         command.env(format!("HIVEMIND_{key}"), value);
     }
-    command.current_dir(scene.folder()).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+    command.current_dir(scene.folder()).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
     Ok(command)
 }
 

@@ -74,7 +74,7 @@ pub(super) struct Load {
     /// The first that is whole.
     next: u64,
     nodes: usize,
-    _callers: JoinSet<()>,
+    callers: JoinSet<()>,
 }
 
 impl Load {
@@ -88,13 +88,16 @@ impl Load {
             callers.spawn(keep_asking(index, node.admin, pause, tell.clone()));
         }
         let next = SystemClock.now().as_nanos() / SECOND + 1;
-        Self { heard, seconds: BTreeMap::new(), next, nodes: nodes.len(), _callers: callers }
+        Self { heard, seconds: BTreeMap::new(), next, nodes: nodes.len(), callers }
     }
 
-    /// The next second that is over; none where nobody answers any more.
+    /// The next second that is over; none where one of them does not answer any more.
     pub(super) async fn next(&mut self) -> Option<Second> {
         loop {
-            let (node, second, passed) = self.heard.recv().await?;
+            let (node, second, passed) = tokio::select! {
+                heard = self.heard.recv() => heard?,
+                _ = self.callers.join_next() => return None,
+            };
             let counted = self.seconds.entry(second).or_insert_with(|| vec![Counted::default(); self.nodes]);
             if let Some(counted) = counted.get_mut(node) {
                 counted.asked += 1;

@@ -29,6 +29,7 @@ mod rewound;
 mod route;
 mod streams;
 mod target;
+mod traced;
 mod unanswered;
 mod upgrade;
 mod upstream;
@@ -36,6 +37,7 @@ mod visitor;
 
 use super::workers::{Ended, Workers};
 use crate::config::gateway::{self as settings, Routing};
+use crate::telemetry::trace::Tracer;
 use crate::tls::Trust;
 use access_log::AccessLog;
 use arc_swap::ArcSwap;
@@ -83,8 +85,9 @@ impl Gateway {
     /// Starts its threads. Connections come to them by the workers that this gives back.
     pub(crate) async fn start(
         settings: &settings::Gateway,
-        Limiting { limiter, refusals }: Limiting,
+        Limiting { limiter, refusals, decisions }: Limiting,
         tls: Option<TlsAcceptor>,
+        tracer: Option<Arc<Tracer>>,
         count: NonZeroUsize,
         stopped: &watch::Receiver<bool>,
     ) -> Result<(Self, Workers<Arrival>, Ended), GatewayError> {
@@ -99,6 +102,8 @@ impl Gateway {
         let shared = Arc::new(Shared {
             table: ArcSwap::from_pointee(table),
             log,
+            tracer,
+            decisions,
             clients,
             max_headers: front.max_headers,
         });

@@ -12,10 +12,12 @@ mod tests;
 pub(crate) use request::Request as ReadRequest;
 
 use crate::access::Grant;
-use crate::service::{Asked, Service};
+use crate::service::{Answer, Asked, Service};
 use crate::storage::SharedStore;
+use crate::telemetry::trace::{Check, Door};
 use hivemind_core::store::Store;
 use hivemind_core::{Clock, SystemClock, Timestamp};
+use http::HeaderMap;
 use request::{Descriptors, MOST_DESCRIPTORS, Request};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -58,10 +60,11 @@ impl<R: Store> RateLimitService<R> {
         &self,
         message: &[u8],
         grant: Option<&Grant>,
+        check: Option<&mut Check>,
         out: &mut Vec<u8>,
     ) -> Option<Result<(), CallError>> {
         let from = SystemClock.now();
-        let answered = self.decide_at_once(message, grant, from, out).transpose()?;
+        let answered = self.decide_at_once(message, grant, from, check, out).transpose()?;
         self.count(from, &answered);
         Some(answered)
     }
@@ -71,13 +74,14 @@ impl<R: Store> RateLimitService<R> {
         message: &[u8],
         grant: Option<&Grant>,
         now: Timestamp,
+        check: Option<&mut Check>,
         out: &mut Vec<u8>,
     ) -> Result<Option<()>, CallError> {
         let request = self.read(message, grant)?;
         let descriptors = self.descriptors(&request)?;
         let told = || request.told();
         let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &told, now };
-        Ok(self.0.decide_at_once(&asked, |answer| response::write(answer, out)))
+        Ok(self.0.decide_at_once(&asked, check, |answer| tell(answer, now, out)))
     }
 
     /// Appends the answer to a message, however long its decision takes, and counts it.
@@ -86,11 +90,12 @@ impl<R: Store> RateLimitService<R> {
         message: &[u8],
         grant: Option<&Grant>,
         deadline: Option<Timestamp>,
+        check: Option<&mut Check>,
         out: &mut Vec<u8>,
     ) -> Result<(), CallError> {
         let from = SystemClock.now();
         let answered = match self.read(message, grant) {
-            Ok(request) => self.decide(&request, from, deadline, out).await,
+            Ok(request) => self.decide(&request, (from, deadline), check, out).await,
             Err(error) => Err(error),
         };
         self.count(from, &answered);
@@ -100,15 +105,21 @@ impl<R: Store> RateLimitService<R> {
     async fn decide(
         &self,
         request: &Request<'_>,
-        now: Timestamp,
-        deadline: Option<Timestamp>,
+        (now, deadline): (Timestamp, Option<Timestamp>),
+        check: Option<&mut Check>,
         out: &mut Vec<u8>,
     ) -> Result<(), CallError> {
         let descriptors = self.descriptors(request)?;
         let told = || request.told();
         let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &told, now };
-        self.0.decide(&asked, deadline, |answer| response::write(answer, out)).await;
+        self.0.decide(&asked, deadline, check, |answer| tell(answer, now, out)).await;
         Ok(())
+    }
+
+    /// Follows the check of a request with these headers, where it is to be followed.
+    #[inline]
+    pub(crate) fn follow(&self, headers: &HeaderMap, door: Door) -> Option<Check> {
+        self.0.tracer().and_then(|tracer| tracer.check(headers, door))
     }
 
     /// A request, if whoever sends it may.
@@ -127,11 +138,22 @@ impl<R: Store> RateLimitService<R> {
         if self.0.has_rules() { Ok(descriptors) } else { Err(CallError::NoRules) }
     }
 
+    /// What has an answer is counted while it is told.
     fn count(&self, from: Timestamp, answered: &Result<(), CallError>) {
-        let stats = self.0.stats();
         if answered.is_err() {
+            let stats = self.0.stats();
             stats.service_errors.fetch_add(1, Ordering::Relaxed);
+            if self.0.counts() {
+                stats.series.errors.observe(SystemClock.now().since(from));
+            }
         }
-        stats.answered(SystemClock.now().since(from));
+    }
+}
+
+/// Appends an answer, and counts how long all of it took.
+fn tell(answer: &Answer<'_>, from: Timestamp, out: &mut Vec<u8>) {
+    response::write(answer, out);
+    if let Some(timings) = answer.timings() {
+        timings.observe(SystemClock.now().since(from));
     }
 }

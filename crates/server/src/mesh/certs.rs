@@ -209,7 +209,12 @@ fn write_pair(
         }
     }
     put(&key_file, key, 0o600, force)?;
-    put(&cert_file, cert, 0o644, force)
+    let written = put(&cert_file, cert, 0o644, force);
+    if written.is_err() && !force {
+        // It was not there before, and is of no use without the other.
+        let _ = std::fs::remove_file(&key_file);
+    }
+    written
 }
 
 /// Writes a file: a new one, or one in the place of another in one step, so that whoever follows it never sees half.

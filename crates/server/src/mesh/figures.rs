@@ -18,6 +18,8 @@ pub(crate) struct MeshFigures {
     pub(crate) callers_refused: u64,
     /// When this node's certificate ends, in seconds since the epoch.
     pub(crate) certificate_expiry: Option<u64>,
+    /// When the CA does that it is of.
+    pub(crate) ca_expiry: Option<u64>,
 }
 
 /// Up to how many microseconds a round trip is in each bucket: those of the design, in milliseconds there.
@@ -47,11 +49,12 @@ impl Latencies {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PeerFigures {
     pub(crate) name: String,
-    pub(crate) is_active: bool,
+    pub(crate) state: &'static str,
+    pub(crate) transport: &'static str,
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
-    pub(crate) updates_sent: u64,
-    pub(crate) updates_received: u64,
+    pub(crate) messages_sent: u64,
+    pub(crate) messages_received: u64,
     pub(crate) frames_lost: u64,
     pub(crate) round_trip_us: Option<u64>,
     pub(crate) latencies: Latencies,

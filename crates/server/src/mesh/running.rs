@@ -1,25 +1,28 @@
 //! A node of the mesh that runs within this service: started as it is configured, told which rules are in
 //! force, asked how it is, and taken out of its mesh before the service ends.
 
+use super::due::{Due, due, seconds};
 use super::figures::{Latencies, MeshFigures, PeerFigures};
+use super::matters::{alone, matters};
+use super::name::NodeName;
 use super::{fingerprint, own_name, peers};
 use crate::config::gateway::Routing;
 use crate::config::{Mesh as MeshConfiguration, MeshFiles, RateLimiting};
 use crate::health::Health;
 use anyhow::Context;
 use hivemind_core::{Clock, Rules, SystemClock};
-use hivemind_mesh::net::{Discovery, Mesh, MeshSettings, Peer, PeerState, PeerStore, TlsFiles};
-use hivemind_mesh::{CouncilOptions, MeshOptions, NodeId, Standing};
+use hivemind_mesh::net::{Discovery, Mesh, MeshSettings, Peer, PeerStore, Rounds, TlsFiles, Transport};
+use hivemind_mesh::{CouncilOptions, GivenUp, MeshOptions, NodeId, NotGivenUp};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often it is asked whether it may serve, and after how many times what is the matter.
 const LOOK: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 20;
-/// The most names in a line.
-const MOST_NAMES: usize = 5;
 
 /// A node of the mesh that runs.
 pub(crate) struct RunningMesh {
@@ -31,6 +34,13 @@ pub(crate) struct RunningMesh {
     told: Mutex<(String, String)>,
     /// Round trips to each peer, looked at once a second.
     latencies: Mutex<BTreeMap<NodeId, Latencies>>,
+    /// Its private key, and whether everybody could read it when it was last looked at.
+    key: PathBuf,
+    is_exposed: AtomicBool,
+    /// Whether it was told that the CA ends.
+    is_ca_told: AtomicBool,
+    /// Whoever lists peers looks at every counter: one at a time.
+    listing: tokio::sync::Mutex<()>,
 }
 
 impl RunningMesh {
@@ -42,10 +52,22 @@ impl RunningMesh {
         let variable = |name: &str| std::env::var(name).ok();
         let name = own_name::own_name(mesh.node_id.as_ref(), variable, &mesh.tls)?.to_string();
         let settings = settings(mesh, limiting, &name);
+        let key = mesh.tls.key.clone();
         let mesh = Mesh::start(settings, Arc::new(SystemClock)).await.context("the mesh")?;
         tracing::info!(node_id = %name, address = %mesh.address(), "a node of a mesh");
-        let staleness = limiting.staleness_threshold;
-        Ok(Arc::new(Self { mesh, name, staleness, told: Mutex::default(), latencies: Mutex::default() }))
+        let running = Self {
+            mesh,
+            name,
+            staleness: limiting.staleness_threshold,
+            told: Mutex::default(),
+            latencies: Mutex::default(),
+            key,
+            is_exposed: AtomicBool::default(),
+            is_ca_told: AtomicBool::default(),
+            listing: tokio::sync::Mutex::default(),
+        };
+        running.look_at_key();
+        Ok(Arc::new(running))
     }
 
     /// What this node is called.
@@ -88,6 +110,7 @@ impl RunningMesh {
             health.mesh_is(self.mesh.is_ready());
             if look % LOOKS == 0 {
                 self.look(&health);
+                self.look_at_key();
                 self.measure();
             }
         }
@@ -109,18 +132,33 @@ impl RunningMesh {
     pub(crate) fn look(&self, health: &Health) {
         let is_ready = self.mesh.is_ready();
         health.mesh_is(is_ready);
-        let matters = if is_ready { matters(&self.mesh.standing(), self.staleness) } else { Vec::new() };
-        if matters.is_empty() {
-            health.whole();
-        } else {
-            health.degraded(matters.join("; "));
+        let standing = self.mesh.standing();
+        let mut matters = if is_ready { matters(&standing, self.staleness) } else { Vec::new() };
+        matters.extend(self.mesh.unmet().map(|unmet| alone(&unmet)));
+        health.mesh_matter_is((!matters.is_empty()).then(|| matters.join("; ")));
+        let is_off = standing.is_outlier;
+        health.clock_among_peers_is(
+            is_off.then(|| "peers agree that this node's clock is off: set it".to_owned()),
+        );
+        let due = due(&self.mesh.certificates(), SystemClock.now());
+        let is_ca = matches!(due, Some(Due::Ca(_)));
+        if is_ca && !self.is_ca_told.swap(is_ca, Ordering::Relaxed) {
+            tracing::warn!("{}", due.map(Due::told).unwrap_or_default());
         }
-        let certificates = self.mesh.certificates();
-        let is_due = certificates.renew_from <= SystemClock.now();
-        health.mesh_certificate_is(is_due.then(|| {
-            let ends = crate::tls::at(certificates.own_until);
-            format!("the mesh's certificate ends {ends}; make a new one by `hivemind certs node`")
-        }));
+        self.is_ca_told.store(is_ca, Ordering::Relaxed);
+        health.mesh_certificate_is(due.map(Due::told));
+    }
+
+    /// Warns once where everybody on this machine can read the private key: whoever has it can be this node.
+    fn look_at_key(&self) {
+        let is_exposed = crate::tls::is_exposed(&self.key);
+        if is_exposed && !self.is_exposed.swap(is_exposed, Ordering::Relaxed) {
+            let key = self.key.display();
+            tracing::warn!(
+                "`mesh.tls.key`: everybody on this machine can read {key}; `chmod 600 {key}` ends that"
+            );
+        }
+        self.is_exposed.store(is_exposed, Ordering::Relaxed);
     }
 
     /// Takes this node out of the view while it serves on; says whether that was done in time.
@@ -133,14 +171,38 @@ impl RunningMesh {
         self.mesh.leave(Duration::ZERO).await;
     }
 
-    /// Every peer, as the API shows it.
-    pub(crate) fn peers(&self) -> serde_json::Value {
-        peers::shown(&self.mesh.peers())
+    /// Every peer, as the API shows it. What they hold is summed up over all counters, one part of them after the
+    /// other: beside what decides, and once at a time, however many ask.
+    pub(crate) async fn peers(self: Arc<Self>) -> serde_json::Value {
+        let this = Arc::clone(&self);
+        let _alone = self.listing.lock().await;
+        let shown = tokio::task::spawn_blocking(move || peers::shown(&this.mesh.peers())).await;
+        shown.unwrap_or_else(|_| peers::shown(&[]))
+    }
+
+    /// Gives up a peer that an operator knows to be gone for good: the next view is without it.
+    pub(crate) fn give_up(&self, name: &str) -> Result<GivenUp, NotGivenUp> {
+        // What cannot be a name is nobody's.
+        let peer = NodeName::parse(name).map_err(|_| NotGivenUp::Unknown)?.to_string();
+        let given_up = self.mesh.give_up(&NodeId::new(peer.as_str()));
+        match &given_up {
+            Ok(GivenUp::Member) => {
+                tracing::warn!(%peer, "a peer is forgotten, as an operator wants it: the next view is without it");
+            }
+            Ok(GivenUp::NoMember) => {}
+            Err(why) => tracing::info!(%peer, %why, "a peer is not forgotten"),
+        }
+        given_up
+    }
+
+    /// The last rounds in which it told its peers anything.
+    pub(super) fn rounds(&self) -> Rounds {
+        self.mesh.rounds()
     }
 
     /// What is counted.
     pub(crate) fn figures(&self) -> MeshFigures {
-        let standing = self.mesh.standing();
+        let (standing, certificates) = (self.mesh.standing(), self.mesh.certificates());
         let latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
         let of_peer = |peer: &Peer| of_peer(peer, latencies.get(&peer.name).copied().unwrap_or_default());
         MeshFigures {
@@ -155,7 +217,8 @@ impl RunningMesh {
             overlaps: standing.overlaps,
             unreadable: standing.unreadable,
             callers_refused: self.mesh.callers_refused(),
-            certificate_expiry: Some(self.mesh.certificates().own_until.as_nanos() / 1_000_000_000),
+            certificate_expiry: Some(seconds(certificates.own_until)),
+            ca_expiry: Some(seconds(certificates.ca_until)),
         }
     }
 }
@@ -167,54 +230,17 @@ fn micros(trip: Option<Duration>) -> Option<u64> {
 fn of_peer(peer: &Peer, latencies: Latencies) -> PeerFigures {
     PeerFigures {
         name: peer.name.to_string(),
-        is_active: peer.state == PeerState::Alive,
+        state: peer.state.as_str(),
+        transport: peer.transport.map_or("none", Transport::as_str),
         bytes_sent: peer.bytes_out,
         bytes_received: peer.bytes_in,
         frames_lost: peer.frames_lost,
-        updates_sent: peer.frames_out,
-        updates_received: peer.frames_in,
+        messages_sent: peer.frames_out,
+        messages_received: peer.frames_in,
         round_trip_us: micros(peer.round_trip),
         latencies,
         clock_offset_us: peer.clock_offset_us,
     }
-}
-
-/// Everything about the mesh that an operator should know.
-fn matters(standing: &Standing, staleness: Duration) -> Vec<String> {
-    let mut matters = Vec::new();
-    if let Some(other) = standing.outdated_by {
-        matters.push(format!(
-            "another node of this name runs, or ran by a clock that was ahead (its run is {}): give each node a name of its own",
-            other.0
-        ));
-    }
-    if standing.is_outlier {
-        matters.push("this node's clock is off: set it".to_owned());
-    }
-    if standing.is_in_doubt {
-        matters.push("this node waits for peers to say which view counts: it begins no window".to_owned());
-    }
-    if !standing.other_rules.is_empty() {
-        matters.push(format!("peers that go by other rules: {}", list(&standing.other_rules)));
-    }
-    let is_member = |id: &NodeId| standing.members.iter().any(|member| member.id == *id);
-    let silent = standing.ages.iter().filter(|(id, age)| *age > staleness && is_member(id));
-    let silent: Vec<NodeId> = silent.map(|(id, _)| id.clone()).collect();
-    if !silent.is_empty() {
-        matters.push(format!("members that are silent, whose share is held for them: {}", list(&silent)));
-    }
-    let off = standing.clocks.iter().filter(|clock| clock.is_quarantined);
-    let off: Vec<NodeId> = off.map(|clock| clock.id.clone()).collect();
-    if !off.is_empty() {
-        matters.push(format!("peers whose clock is off: {}", list(&off)));
-    }
-    matters
-}
-
-fn list(names: &[NodeId]) -> String {
-    let shown: Vec<&str> = names.iter().take(MOST_NAMES).map(NodeId::as_str).collect();
-    let more = names.len().saturating_sub(MOST_NAMES);
-    if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
 }
 
 fn settings(mesh: &MeshConfiguration, limiting: &RateLimiting, name: &str) -> MeshSettings {

@@ -2,9 +2,12 @@
 
 use super::Followed;
 use crate::config::gateway::Routing;
-use crate::config::{Loaded, Problems, Settings, SettingsText, environment};
+use crate::config::{
+    DecisionLines, Leaves, Loaded, Log, LogLevels, Problems, Settings, SettingsText, environment,
+};
 use crate::front::gateway::GatewayError;
 use crate::health::Health;
+use crate::logging::RunningLog;
 use crate::service::Service;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,6 +49,9 @@ pub(crate) struct ConfigurationFile {
     pub(crate) configuration: Configuration,
     /// As it was when the process started, and so as it is where that needs a restart.
     pub(crate) started: Loaded,
+    /// What was written when it was last put in force.
+    pub(crate) seen: Leaves,
+    pub(crate) log: Arc<RunningLog>,
     /// None if no gateway runs.
     pub(crate) gateway: Option<PutInForce>,
     pub(crate) service: Arc<Service>,
@@ -55,10 +61,11 @@ pub(crate) struct ConfigurationFile {
 impl ConfigurationFile {
     /// The keys that say something else than when the process started, and cannot be followed.
     fn needing_restart(&self, loaded: &Loaded) -> Vec<String> {
-        if without_routing(&loaded.settings) == without_routing(&self.started.settings) {
+        if without_followed(&loaded.settings) == without_followed(&self.started.settings) {
             return Vec::new();
         }
-        let mut keys = self.started.leaves.changed(&loaded.leaves, &Routing::KEYS);
+        let followed = [&Routing::KEYS[..], &Log::FOLLOWED[..]].concat();
+        let mut keys = self.started.leaves.changed(&loaded.leaves, &followed);
         if self.started.settings.gateway.is_some() != loaded.settings.gateway.is_some() {
             keys.push("gateway".to_owned());
         }
@@ -83,6 +90,7 @@ impl Followed for ConfigurationFile {
         if let (Some(put_in_force), Some(gateway)) = (&self.gateway, &loaded.settings.gateway) {
             put_in_force(&gateway.routing).map_err(|error| text.problem(&error.to_string()))?;
         }
+        self.log.follow(&loaded.settings.observability.log);
         let mut notes: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
         for warning in &notes {
             tracing::warn!("{warning}");
@@ -98,7 +106,10 @@ impl Followed for ConfigurationFile {
         self.health.configuration_loaded(keys);
         self.service.stats().config_load_success.fetch_add(1, Ordering::Relaxed);
         let path = self.configuration.path.as_deref().unwrap_or(Path::new(""));
-        tracing::info!(path = %path.display(), "configuration loaded");
+        // The keys alone: a value may be a secret.
+        let changed = self.seen.changed(&loaded.leaves, &[]).join(", ");
+        tracing::info!(path = %path.display(), changed, "configuration loaded");
+        self.seen = loaded.leaves;
         Ok(notes)
     }
 
@@ -110,11 +121,13 @@ impl Followed for ConfigurationFile {
 }
 
 /// What cannot be followed.
-fn without_routing(settings: &Settings) -> Settings {
+fn without_followed(settings: &Settings) -> Settings {
     let mut settings = settings.clone();
     if let Some(gateway) = &mut settings.gateway {
         gateway.routing.services.clear();
         gateway.routing.platform = crate::config::gateway::Platform::default();
     }
+    let log = &mut settings.observability.log;
+    (log.levels, log.decisions) = (LogLevels::default(), DecisionLines::default());
     settings
 }

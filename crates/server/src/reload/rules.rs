@@ -38,7 +38,8 @@ impl Followed for RuleFiles {
         if let Some(mesh) = &self.mesh {
             self.service.with_rules(|rules| mesh.rules_are(rules));
         }
-        tracing::info!(path = %self.path.display(), "rules loaded");
+        let rules = self.service.with_rules(|rules| rules.declarations().count());
+        tracing::info!(path = %self.path.display(), rules, "rules loaded");
         Ok(notes)
     }
 

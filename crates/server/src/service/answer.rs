@@ -2,6 +2,7 @@
 
 use super::HeaderNames;
 use crate::ruleset::Extras;
+use crate::telemetry::{DomainSeries, Timings};
 use hivemind_core::{Limit, Timestamp};
 use serde_json::{Map, Value};
 use smallvec::{SmallVec, smallvec};
@@ -80,6 +81,8 @@ pub(crate) struct Answer<'r> {
     pub(crate) request_headers: Vec<(&'r str, &'r str)>,
     pub(crate) raw_body: Option<&'r str>,
     pub(crate) dynamic_metadata: Option<Value>,
+    /// What the request's time is counted in; none where nobody reads it.
+    pub(super) domain: Option<&'r DomainSeries>,
     /// What the rules that let the request pass say of it, merged.
     metadata: Option<Value>,
     /// The status that the three headers tell of.
@@ -96,6 +99,7 @@ impl<'r> Answer<'r> {
             request_headers: Vec::new(),
             raw_body: None,
             dynamic_metadata: None,
+            domain: None,
             metadata: None,
             tightest: None,
             tightest_is_over: false,
@@ -105,6 +109,14 @@ impl<'r> Answer<'r> {
     /// The answer to so many descriptors where nothing is limited.
     pub(super) fn unlimited(descriptors: usize) -> Self {
         Self { statuses: smallvec![Status::without_limit(0); descriptors], ..Self::new(true) }
+    }
+
+    /// What the time is counted in that it took to tell this.
+    pub(crate) fn timings(&self) -> Option<&'r Timings> {
+        self.domain.map(|domain| match self.overall {
+            Code::Ok => &domain.ok,
+            Code::OverLimit => &domain.over_limit,
+        })
     }
 
     pub(super) fn add(&mut self, status: Status<'r>, extras: Option<&'r Extras>, is_quota: bool) {
@@ -145,6 +157,11 @@ impl<'r> Answer<'r> {
             told.insert("metadata".into(), metadata.clone());
         }
         self.dynamic_metadata = Some(Value::Object(told));
+    }
+
+    /// The status that speaks for all, and which descriptor it is of: what refuses, else the one with the least left.
+    pub(crate) fn tightest(&self) -> Option<(usize, &Status<'r>)> {
+        self.tightest.and_then(|index| Some((index, self.statuses.get(index)?)))
     }
 
     pub(super) fn add_limit_headers(&mut self, names: &'r HeaderNames) {

@@ -2,9 +2,11 @@
 
 use crate::ruleset::Ruleset;
 use crate::storage::OnError;
-use crate::telemetry::{RuleCounters, StatName, Stats};
+use crate::telemetry::{DomainSeries, KeySeries, Level, RuleCounters, StatName, Stats};
 use hivemind_core::rules::{Resolved, Ruling};
+use hivemind_core::{Limit, Matcher, Period, Timestamp};
 use smallvec::SmallVec;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A ruleset with the counters that its rules are counted in.
@@ -12,18 +14,56 @@ pub(super) struct InForce {
     /// Whether these are rules at all, and not what stands in for them until some are loaded.
     pub(super) loaded: bool,
     pub(super) ruleset: Ruleset,
-    /// By declaration; none where the name depends on the request.
-    pub(super) counters: Vec<Option<Arc<RuleCounters>>>,
+    /// By declaration.
+    counted: Vec<Counted>,
+    domains: HashMap<String, Arc<DomainSeries>>,
+}
+
+/// What the requests that one rule answers are counted in.
+pub(super) struct Counted {
+    /// Under the reference's names; none where the name depends on the request.
+    pub(super) counters: Option<Arc<RuleCounters>>,
+    pub(super) domain: Arc<DomainSeries>,
+    pub(super) key: Arc<KeySeries>,
+    levels: SmallVec<[(Period, Arc<Level>); 1]>,
+}
+
+impl Counted {
+    /// How much of its limits over this period is taken.
+    pub(super) fn level(&self, period: Period) -> Option<&Level> {
+        self.levels.iter().find(|(of, _)| *of == period).map(|(_, level)| &**level)
+    }
 }
 
 impl InForce {
-    pub(super) fn new(ruleset: Ruleset, stats: &Stats) -> Self {
+    pub(super) fn new(ruleset: Ruleset, stats: &Stats, now: Timestamp) -> Self {
+        let series = &stats.series;
+        let domains = ruleset.rules.domains().map(|name| (name.to_owned(), series.domain(name, now)));
+        let domains: HashMap<_, _> = domains.collect();
         let declared = ruleset.rules.declarations().zip(&ruleset.extras);
-        let counters = declared.map(|((domain, _, rule), extras)| {
+        let counted = declared.map(|((domain, path, rule), extras)| {
             let fixed = rule.is_some() && extras.stat.is_fixed();
-            fixed.then(|| stats.of_rule(&StatName::new(domain, extras.stat.name(&[]))))
+            let keys = || path.iter().map(Matcher::key);
+            let limits = rule.and_then(|rule| rule.limits()).unwrap_or_default();
+            let level = |period| Some((period, series.level(domain, keys(), period)?));
+            Counted {
+                counters: fixed.then(|| stats.rules.of_rule(&StatName::new(domain, extras.stat.name(&[])))),
+                domain: series.domain(domain, now),
+                key: series.key(domain, keys(), now),
+                levels: limits.iter().map(Limit::period).filter_map(level).collect(),
+            }
         });
-        Self { loaded: true, counters: counters.collect(), ruleset }
+        let counted = counted.collect();
+        Self { loaded: true, ruleset, counted, domains }
+    }
+
+    pub(super) fn counted(&self, declared: Option<usize>) -> Option<&Counted> {
+        declared.and_then(|number| self.counted.get(number))
+    }
+
+    /// The series of a domain that there are rules of.
+    pub(super) fn domain(&self, name: &str) -> Option<&DomainSeries> {
+        self.domains.get(name).map(|series| &**series)
     }
 
     /// What each charge says where the store cannot: its rule's word, else that `for_all`.

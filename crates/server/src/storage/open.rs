@@ -154,7 +154,7 @@ impl Seen {
         match &self.away {
             None => {
                 self.storage.meet();
-                self.health.whole();
+                self.health.store_is(None);
                 self.changes.back();
                 if !met_before {
                     tracing::info!("the shared store is there; limits hold for all nodes");
@@ -162,13 +162,13 @@ impl Seen {
             }
             Some(reason) if met_before => {
                 self.storage.lose(reason.clone());
-                self.health
-                    .degraded(format!("the shared store is lost: {reason}; rules answer by `on_error`"));
+                let policies = "rules answer by `on_error`";
+                self.health.store_is(Some(format!("the shared store is lost: {reason}; {policies}")));
                 self.changes.lost();
             }
             Some(reason) => {
                 let alone = "this node counts alone until it is";
-                self.health.degraded(format!("the shared store is not there: {reason}; {alone}"));
+                self.health.store_is(Some(format!("the shared store is not there: {reason}; {alone}")));
                 if !std::mem::replace(&mut self.is_told_missing, true) {
                     tracing::warn!("the shared store is not there: {reason}; {alone}");
                 }

@@ -99,7 +99,7 @@ impl Setup {
         let descriptors: Vec<Descriptor<'_>> = entries.iter().map(|entry| descriptor(entry)).collect();
         let asked = Asked { domain: "d", descriptors: &descriptors, told: &serde_json::Map::new, now: NOW };
         self.service
-            .decide(&asked, None, |answer| {
+            .decide(&asked, None, None, |answer| {
                 let statuses = answer.statuses.iter().map(|status| match status.code {
                     Code::Ok => format!("OK {}", status.remaining),
                     Code::OverLimit => format!("OVER {}s", status.reset_seconds().unwrap()),
@@ -115,9 +115,9 @@ impl Setup {
         let descriptors = [Descriptor::new(&entries)];
         let asked = Asked { domain: "d", descriptors: &descriptors, told: &serde_json::Map::new, now: NOW };
         let grant = |answer: &Answer<'_>| answer.statuses[0].grant.as_ref().map(|grant| grant.requests);
-        match self.service.decide_at_once(&asked, grant) {
+        match self.service.decide_at_once(&asked, None, grant) {
             Some(granted) => granted,
-            None => self.service.decide(&asked, None, grant).await,
+            None => self.service.decide(&asked, None, None, grant).await,
         }
     }
 
@@ -247,7 +247,7 @@ async fn while_the_shared_store_is_known_to_be_away_nobody_waits() {
     let entries = [("plain", "v")];
     let descriptors = [Descriptor::new(&entries)];
     let asked = Asked { domain: "d", descriptors: &descriptors, told: &serde_json::Map::new, now: NOW };
-    let at_once = || setup.service.decide_at_once(&asked, |answer| answer.overall);
+    let at_once = || setup.service.decide_at_once(&asked, None, |answer| answer.overall);
     assert_eq!(at_once(), None, "it may answer");
     setup.storage.lose("no route".into());
     assert_eq!(at_once(), Some(Code::OverLimit));

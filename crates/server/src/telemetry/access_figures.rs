@@ -1,7 +1,6 @@
 //! What is counted of those who were not let in, and of the files that say who is.
 
-use super::exposition::head;
-use std::fmt::{self, Write};
+use super::family::Family;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is counted of those who were not let in.
@@ -16,16 +15,18 @@ pub(crate) struct AccessFigures {
 }
 
 impl AccessFigures {
-    pub(super) fn write(&self, page: &mut String) -> fmt::Result {
-        let name = "hivemind_access_refused";
-        head(page, name, "counter", "Calls and requests that were not let in.")?;
-        for (reason, count) in
-            [("unauthenticated", &self.unauthenticated), ("permission_denied", &self.denied)]
-        {
-            writeln!(page, "{name}{{reason=\"{reason}\"}} {}", count.load(Ordering::Relaxed))?;
-        }
-        let name = "hivemind_access_file_errors";
-        head(page, name, "gauge", "Files of API keys and tokens that cannot be used as they are now.")?;
-        writeln!(page, "{name} {}", self.file_errors.load(Ordering::Relaxed))
+    pub(super) fn families(&self) -> [Family; 2] {
+        let refused =
+            Family::counter("hivemind_access_refused_total", "Calls and requests that were not let in.");
+        let errors = Family::gauge(
+            "hivemind_access_file_errors",
+            "Files of API keys and tokens that cannot be used as they are now.",
+        );
+        [
+            refused
+                .with([("reason", "unauthenticated")], self.unauthenticated.load(Ordering::Relaxed))
+                .with([("reason", "permission_denied")], self.denied.load(Ordering::Relaxed)),
+            errors.plain(self.file_errors.load(Ordering::Relaxed)),
+        ]
     }
 }

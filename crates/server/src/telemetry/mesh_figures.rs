@@ -1,141 +1,163 @@
-//! What is counted of the mesh, as Prometheus reads it. The first names are those of the design that the
-//! mesh comes from, with `_` for its dots; a peer's label is its name, and there are as many as `max_peers`.
+//! What is counted of the mesh. The first names are those of the design that the mesh comes from; a peer's label is its
+//! name, and there are as many as `max_peers`.
 
-use super::exposition::{escaped, head};
-use crate::mesh::{BUCKETS_US, MeshFigures, PeerFigures};
-use std::fmt::{self, Write};
+use super::family::{Family, Spread, Value, as_level};
+use crate::mesh::{BUCKETS_US, Latencies, MeshFigures, PeerFigures};
 
-type OfPeer = fn(&PeerFigures) -> Option<String>;
+/// How a peer can be, and how it can be reached: every pair is told, so that one that was never there is 0.
+const ALIVE: &str = "alive";
+const STATES: [&str; 4] = [ALIVE, "suspect", "dead", "quarantined"];
+const TRANSPORTS: [&str; 3] = ["quic", "tcp", "none"];
 
-const BY_PEER: [(&str, &str, &str, OfPeer); 5] = [
-    ("ratelimit_mesh_bytes_sent_total", "counter", "Bytes sent to a peer.", |peer| {
-        Some(peer.bytes_sent.to_string())
-    }),
-    ("ratelimit_mesh_bytes_received_total", "counter", "Bytes received from a peer.", |peer| {
-        Some(peer.bytes_received.to_string())
-    }),
-    ("hivemind_mesh_frames_lost_total", "counter", "Frames to a peer for which there was no room.", |peer| {
-        Some(peer.frames_lost.to_string())
-    }),
-    ("hivemind_mesh_round_trip_seconds", "gauge", "How long a packet takes to a peer and back.", |peer| {
-        peer.round_trip_us.map(|micros| format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000))
-    }),
-    (
-        "hivemind_mesh_clock_offset_seconds",
-        "gauge",
-        "How far a peer's clock is ahead of this node's.",
-        |peer| {
-            let seconds = |micros: i64| {
-                let (whole, part) = (micros.unsigned_abs() / 1_000_000, micros.unsigned_abs() % 1_000_000);
-                format!("{}{whole}.{part:06}", if micros < 0 { "-" } else { "" })
-            };
-            peer.clock_offset_us.map(seconds)
-        },
-    ),
-];
-
-fn millis(micros: u64) -> String {
-    let text = format!("{}.{:03}", micros / 1_000, micros % 1_000);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+/// Microseconds in another unit, of which it has so many.
+pub(super) fn in_units(micros: u64, of_unit: f64) -> f64 {
+    as_level(micros) / of_unit
 }
 
+const MILLIS: f64 = 1_000.0;
+const SECONDS: f64 = 1_000_000.0;
+
 impl MeshFigures {
-    pub(super) fn write(&self, page: &mut String) -> fmt::Result {
-        let active = self.peers.iter().filter(|peer| peer.is_active).count() as u64;
-        for (name, kind, help, value) in [
-            ("ratelimit_mesh_peers_active", "gauge", "Peers that are alive.", active),
+    pub(in crate::telemetry) fn families(&self) -> Vec<Family> {
+        let active = self.peers.iter().filter(|peer| peer.state == ALIVE).count() as u64;
+        let mut families = vec![
+            Family::gauge("ratelimit.mesh.peers.active", "Peers that are alive.").plain(active),
+            Family::gauge("hivemind_mesh_members", "Members of the newest view, this node included.")
+                .plain(self.members),
+            Family::gauge("hivemind_mesh_keys", "Counters that are shared.").plain(self.keys),
+        ];
+        families.extend(self.counters().map(|(name, help, value)| {
+            Family::counter(format!("hivemind_mesh_{name}_total"), help).plain(value)
+        }));
+        families.extend(self.of_peers());
+        families.push(self.states());
+        families.push(self.messages());
+        families.push(self.latencies());
+        for (name, help, moment) in [
             (
-                "hivemind_mesh_members",
-                "gauge",
-                "Members of the newest view, this node included.",
-                self.members,
+                "hivemind_mesh_certificate_expiry_seconds",
+                "When this node's certificate ends, in Unix time.",
+                self.certificate_expiry,
             ),
-            ("hivemind_mesh_keys", "gauge", "Counters that are shared.", self.keys),
+            ("hivemind_mesh_ca_expiry_seconds", "When the CA of the mesh ends, in Unix time.", self.ca_expiry),
+        ] {
+            let expiry = Family::gauge(name, help).unit("s");
+            families.push(match moment {
+                Some(moment) => expiry.plain(moment),
+                None => expiry,
+            });
+        }
+        families
+    }
+
+    fn counters(&self) -> [(&'static str, &'static str, u64); 8] {
+        [
             (
-                "hivemind_mesh_overadmission_total",
-                "counter",
+                "overadmission",
                 "Admitted above a limit, reckoned from merged counters when its window was over.",
                 self.overadmission,
             ),
             (
-                "hivemind_mesh_beyond_rights_total",
-                "counter",
+                "beyond_rights",
                 "Admitted past the rights held, because an owner could not be reached.",
                 self.beyond_rights,
             ),
-            ("hivemind_mesh_asks_total", "counter", "Asks sent to owners of counters.", self.asks),
-            (
-                "hivemind_mesh_waited_total",
-                "counter",
-                "Decisions that waited for an owner, or for rights that were recalled.",
-                self.waited,
-            ),
-            (
-                "hivemind_mesh_overlaps_total",
-                "counter",
-                "Times that two views were found for the same windows.",
-                self.overlaps,
-            ),
-            (
-                "hivemind_mesh_unshared_total",
-                "counter",
-                "Decisions made alone because too many counters were shared.",
-                self.unshared,
-            ),
-            ("hivemind_mesh_unreadable_total", "counter", "Frames that could not be read.", self.unreadable),
-            (
-                "hivemind_mesh_callers_refused_total",
-                "counter",
-                "Calls at the mesh port that came to nothing.",
-                self.callers_refused,
-            ),
-        ] {
-            head(page, name, kind, help)?;
-            writeln!(page, "{name} {value}")?;
-        }
-        for (name, kind, help, value) in BY_PEER {
-            head(page, name, kind, help)?;
-            for peer in &self.peers {
-                if let Some(value) = value(peer) {
-                    writeln!(page, "{name}{{peer_id=\"{}\"}} {value}", escaped(&peer.name))?;
-                }
-            }
-        }
-        self.write_updates(page)?;
-        self.write_latencies(page)?;
-        let (expiry, help) =
-            ("hivemind_mesh_certificate_expiry_seconds", "When this node's certificate ends.");
-        head(page, expiry, "gauge", help)?;
-        self.certificate_expiry.map_or(Ok(()), |moment| writeln!(page, "{expiry} {moment}"))
+            ("asks", "Asks sent to owners of counters.", self.asks),
+            ("waited", "Decisions that waited for an owner, or for rights that were recalled.", self.waited),
+            ("overlaps", "Times that two views were found for the same windows.", self.overlaps),
+            ("unshared", "Decisions made alone because too many counters were shared.", self.unshared),
+            ("unreadable", "Frames that could not be read.", self.unreadable),
+            ("callers_refused", "Calls at the mesh port that came to nothing.", self.callers_refused),
+        ]
     }
 
-    fn write_updates(&self, page: &mut String) -> fmt::Result {
-        let name = "ratelimit_mesh_state_updates_total";
-        head(page, name, "counter", "Frames of changes, asks and answers, by operation.")?;
-        for peer in &self.peers {
-            for (operation, count) in [("send", peer.updates_sent), ("receive", peer.updates_received)] {
-                let peer_id = escaped(&peer.name);
-                writeln!(page, "{name}{{operation=\"{operation}\",peer_id=\"{peer_id}\"}} {count}")?;
+    /// A family with a series for each peer that has a value.
+    fn by_peer(&self, family: Family, value: impl Fn(&PeerFigures) -> Option<Value>) -> Family {
+        self.peers.iter().fold(family, |mut family, peer| {
+            if let Some(value) = value(peer) {
+                family.add([("peer_id", peer.name.as_str())], value, None);
             }
-        }
-        Ok(())
+            family
+        })
     }
 
-    fn write_latencies(&self, page: &mut String) -> fmt::Result {
-        let name = "ratelimit_mesh_sync_latency";
-        head(page, name, "histogram", "Round trips to a peer, looked at once a second, in milliseconds.")?;
-        for peer in &self.peers {
-            let labels = format!("operation=\"round_trip\",peer_id=\"{}\"", escaped(&peer.name));
-            let mut so_far = 0;
-            for (edge, count) in BUCKETS_US.iter().zip(peer.latencies.buckets) {
-                so_far += count;
-                writeln!(page, "{name}_bucket{{{labels},le=\"{}\"}} {so_far}", millis(*edge))?;
+    fn of_peers(&self) -> [Family; 5] {
+        let sent = Family::counter("ratelimit.mesh.bytes_sent.total", "Bytes sent to a peer.");
+        let received = Family::counter("ratelimit.mesh.bytes_received.total", "Bytes received from a peer.");
+        let lost = Family::counter(
+            "hivemind_mesh_frames_lost_total",
+            "Frames to a peer for which there was no room.",
+        );
+        let round_trip =
+            Family::gauge("hivemind_mesh_round_trip_seconds", "How long a packet takes to a peer and back.");
+        let offset = Family::gauge(
+            "hivemind_mesh_clock_offset_seconds",
+            "How far a peer's clock is ahead of this node's.",
+        );
+        let ahead = |micros: i64| {
+            let seconds = in_units(micros.unsigned_abs(), SECONDS);
+            if micros < 0 { -seconds } else { seconds }
+        };
+        [
+            self.by_peer(sent.unit("By"), |peer| Some(Value::Count(peer.bytes_sent))),
+            self.by_peer(received.unit("By"), |peer| Some(Value::Count(peer.bytes_received))),
+            self.by_peer(lost, |peer| Some(Value::Count(peer.frames_lost))),
+            self.by_peer(round_trip.unit("s"), |peer| {
+                peer.round_trip_us.map(|micros| Value::Level(in_units(micros, SECONDS)))
+            }),
+            self.by_peer(offset.unit("s"), |peer| {
+                peer.clock_offset_us.map(|micros| Value::Level(ahead(micros)))
+            }),
+        ]
+    }
+
+    fn states(&self) -> Family {
+        let mut family =
+            Family::gauge("hivemind_mesh_peers", "Peers by how they are and how they are reached.");
+        for state in STATES {
+            for transport in TRANSPORTS {
+                let is_so = |peer: &&PeerFigures| peer.state == state && peer.transport == transport;
+                let count = self.peers.iter().filter(is_so).count() as u64;
+                family.add([("state", state), ("transport", transport)], Value::Count(count), None);
             }
-            let count = peer.latencies.count;
-            writeln!(page, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}")?;
-            writeln!(page, "{name}_sum{{{labels}}} {}", millis(peer.latencies.sum_us))?;
-            writeln!(page, "{name}_count{{{labels}}} {count}")?;
         }
-        Ok(())
+        family
+    }
+
+    fn messages(&self) -> Family {
+        let mut family = Family::counter(
+            "ratelimit.mesh.state_updates.total",
+            "Messages to and from a peer, signs of life among them.",
+        );
+        for peer in &self.peers {
+            for (operation, count) in [("send", peer.messages_sent), ("receive", peer.messages_received)] {
+                let labels = [("operation", operation), ("peer_id", peer.name.as_str())];
+                family.add(labels, Value::Count(count), None);
+            }
+        }
+        family
+    }
+
+    fn latencies(&self) -> Family {
+        let mut family = Family::histogram(
+            "ratelimit.mesh.sync.latency",
+            "Round trips to a peer, looked at once a second, in milliseconds.",
+        )
+        .unit("ms");
+        for peer in &self.peers {
+            let Latencies { buckets, count, sum_us } = peer.latencies;
+            let beyond = count.saturating_sub(buckets.iter().sum());
+            let spread = Spread {
+                edges: BUCKETS_US.iter().map(|edge| in_units(*edge, MILLIS)).collect(),
+                buckets: buckets.into_iter().chain([beyond]).collect(),
+                sum: in_units(sum_us, MILLIS),
+            };
+            let labels = [("operation", "round_trip"), ("peer_id", peer.name.as_str())];
+            family.add(labels, Value::Spread(spread), None);
+        }
+        family
     }
 }
+
+#[cfg(test)]
+mod tests;

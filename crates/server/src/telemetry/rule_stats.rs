@@ -1,21 +1,17 @@
 //! The reference service's counters, by rule. The number of names is bounded: past
 //! it, hits are counted under `other`, where they can be seen.
 
-use super::access_figures::AccessFigures;
+use super::family::{Family, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 
 /// More names than this come from clients, not from rules.
 const MOST_NAMES: usize = 1_000;
 
 /// A name longer than this comes from a client, too; so many long ones would fill the memory.
 const LONGEST_NAME: usize = 200;
-
-/// The buckets of the response time, in microseconds.
-pub(super) const BUCKETS_US: [u64; 9] = [10, 50, 100, 500, 1_000, 5_000, 10_000, 50_000, 100_000];
 
 /// Whom hits are counted under: a domain, and a part for each level of the rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +25,18 @@ impl StatName {
     pub(crate) fn new(domain: &str, parts: Vec<String>) -> Self {
         let parts = parts.into_iter().map(|part| without_dots_in_addresses(&part.replace([':', '|'], "_")));
         Self { domain: domain.to_owned(), parts: parts.collect() }
+    }
+
+    /// The reference's labels: the first level, and all others in one.
+    fn add_to(&self, family: &mut Family, count: Value) {
+        let domain = ("domain", self.domain.as_str());
+        match self.parts.split_first() {
+            None => family.add([domain, ("key1", "")], count, None),
+            Some((first, [])) => family.add([domain, ("key1", first)], count, None),
+            Some((first, rest)) => {
+                family.add([domain, ("key1", first), ("key2", &rest.join("."))], count, None);
+            }
+        }
     }
 
     fn len(&self) -> usize {
@@ -119,29 +127,27 @@ fn add(counter: &AtomicU64, amount: u64) {
     }
 }
 
-/// All counters of the service.
+/// The counters of all names, and of the domains that have no rules.
 #[derive(Debug, Default)]
-pub(crate) struct Stats {
+pub(crate) struct RuleStats {
     by_rule: RwLock<HashMap<StatName, Arc<RuleCounters>>>,
     by_request: RwLock<HashMap<StatName, Arc<RuleCounters>>>,
-    pub(crate) other: Arc<RuleCounters>,
+    other: Arc<RuleCounters>,
     domains_not_found: RwLock<HashMap<String, AtomicU64>>,
-    pub(crate) requests: AtomicU64,
-    pub(crate) service_errors: AtomicU64,
-    pub(crate) config_load_success: AtomicU64,
-    pub(crate) config_load_error: AtomicU64,
-    pub(crate) global_shadow_mode: AtomicU64,
-    /// Files of certificates and CAs that are not in force as they are.
-    pub(crate) certificate_errors: AtomicU64,
-    /// When the first certificate in force ends, in seconds of Unix time; 0 where there is none.
-    pub(crate) certificate_expiry: AtomicU64,
-    pub(crate) access: AccessFigures,
-    /// By bucket of [`BUCKETS_US`], and one for all that took longer.
-    pub(super) response_times: [AtomicU64; BUCKETS_US.len() + 1],
-    pub(super) response_time_us: AtomicU64,
 }
 
-impl Stats {
+type Field = fn(&RuleCounters) -> &AtomicU64;
+
+const BY_RULE: [(&str, &str, Field); 6] = [
+    ("total_hits", "Hits that were asked for.", |counters| &counters.total_hits),
+    ("over_limit", "Hits past the limit.", |counters| &counters.over_limit),
+    ("near_limit", "Hits within the limit, but near it.", |counters| &counters.near_limit),
+    ("within_limit", "Hits within the limit.", |counters| &counters.within_limit),
+    ("shadow_mode", "Hits past the limit of a rule that only watches.", |counters| &counters.shadow_mode),
+    ("total_negative_hits", "Hits that were given back.", |counters| &counters.total_negative_hits),
+];
+
+impl RuleStats {
     /// The counters of a name that a rule fixes. There are as many as there are rules.
     pub(crate) fn of_rule(&self, name: &StatName) -> Arc<RuleCounters> {
         let mut by_rule = self.by_rule.write().unwrap_or_else(PoisonError::into_inner);
@@ -185,19 +191,9 @@ impl Stats {
         add(unknown.entry(shown.to_owned()).or_default(), 1);
     }
 
-    pub(crate) fn answered(&self, took: Duration) {
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        let bucket = BUCKETS_US.iter().position(|edge| micros <= *edge).unwrap_or(BUCKETS_US.len());
-        if let Some(count) = self.response_times.get(bucket) {
-            add(count, 1);
-        }
-        add(&self.response_time_us, micros);
-        add(&self.requests, 1);
-    }
-
     /// All names with their counters, in order. A name that both a rule and requests have
     /// is told once, as the rule's: a page with one name twice is refused.
-    pub(super) fn by_name(&self) -> Vec<(StatName, Arc<RuleCounters>)> {
+    fn by_name(&self) -> Vec<(StatName, Arc<RuleCounters>)> {
         let mut all: BTreeMap<StatName, Arc<RuleCounters>> = BTreeMap::new();
         for names in [&self.by_request, &self.by_rule] {
             let names = names.read().unwrap_or_else(PoisonError::into_inner);
@@ -206,82 +202,37 @@ impl Stats {
         all.into_iter().collect()
     }
 
-    pub(super) fn domains_not_found(&self) -> Vec<(String, u64)> {
+    fn domains_not_found(&self) -> Vec<(String, u64)> {
         let unknown = self.domains_not_found.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<_> =
             unknown.iter().map(|(name, count)| (name.clone(), count.load(Ordering::Relaxed))).collect();
         all.sort();
         all
     }
+
+    /// Under the reference's names; its dashboards ask for `..._total_hits`.
+    pub(super) fn families(&self) -> Vec<Family> {
+        let by_name = self.by_name();
+        let by_rule = BY_RULE.map(|(field, help, counter)| {
+            let mut family =
+                Family::counter(format!("ratelimit_service_rate_limit_{field}"), help).of_requests();
+            for (name, counters) in &by_name {
+                let count = Value::Count(counter(counters).load(Ordering::Relaxed));
+                name.add_to(&mut family, count);
+            }
+            family
+                .with([("domain", "other"), ("key1", "other")], counter(&self.other).load(Ordering::Relaxed))
+        });
+        let not_found = self.domains_not_found().iter().fold(
+            Family::counter(
+                "ratelimit_service_rate_limit_domain_not_found",
+                "Requests for a domain that has no rules.",
+            ),
+            |family, (domain, count)| family.with([("domain", domain)], *count),
+        );
+        by_rule.into_iter().chain([not_found.of_requests()]).collect()
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Charged, LONGEST_NAME, MOST_NAMES, RuleCounters, StatName, Stats};
-    use std::sync::Arc;
-    use std::sync::atomic::Ordering;
-
-    #[test]
-    fn hits_are_near_over_and_within_as_the_reference_counts_them() {
-        for (limit, hits, before, total, over, near, within) in [
-            (15, 1, 10, 1, 0, 0, 1),
-            (15, 1, 12, 1, 0, 1, 1),
-            (15, 1, 15, 1, 1, 0, 0),
-            (20, 3, 2, 3, 0, 0, 3),
-            (8, 2, 5, 2, 0, 1, 2),
-            (20, 3, 16, 3, 0, 3, 3),
-            (20, 3, 19, 3, 2, 1, 0),
-            (20, 7, 15, 7, 2, 4, 0),
-            (10, 3, 27, 3, 3, 0, 0),
-        ] {
-            let counters = RuleCounters::default();
-            let available = u64::try_from(limit - before).unwrap_or(0);
-            let limit = u64::try_from(limit).unwrap();
-            let charged = Charged { hits, limit, available, refused: hits > available, shadow: false };
-            counters.count(charged, 0.8);
-            let counted =
-                [&counters.total_hits, &counters.over_limit, &counters.near_limit, &counters.within_limit]
-                    .map(|counter| counter.load(Ordering::Relaxed));
-            assert_eq!(counted, [total, over, near, within], "limit {limit}, {hits} hits after {before}");
-        }
-    }
-
-    #[test]
-    fn names_are_bounded_and_the_rest_is_counted_under_other() {
-        let stats = Stats::default();
-        let name = |number: usize| StatName { domain: "d".into(), parts: vec![number.to_string()] };
-        for number in 0..MOST_NAMES + 50 {
-            stats.of_request(&name(number)).total_hits.fetch_add(1, Ordering::Relaxed);
-        }
-        assert_eq!(stats.by_name().len(), MOST_NAMES);
-        let long = StatName { domain: "d".into(), parts: vec!["x".repeat(LONGEST_NAME)] };
-        assert!(Arc::ptr_eq(&stats.of_request(&long), &stats.other));
-        assert_eq!(stats.other.total_hits.load(Ordering::Relaxed), 50);
-        assert!(!Arc::ptr_eq(&stats.of_request(&name(0)), &stats.other));
-        // Rules keep their names, however many requests have taken theirs before.
-        let rule = stats.of_rule(&StatName::new("d", vec!["of a rule".into()]));
-        assert!(!Arc::ptr_eq(&rule, &stats.other));
-        stats.drop_unused();
-        assert_eq!(stats.by_name().len(), MOST_NAMES + 1);
-        drop(rule);
-        stats.drop_unused();
-        assert_eq!(stats.by_name().len(), MOST_NAMES);
-        for number in 0..1_000 {
-            stats.domain_not_found(&number.to_string());
-        }
-        assert_eq!(stats.domains_not_found().len(), 101);
-    }
-
-    #[test]
-    fn names_are_written_as_the_reference_writes_them() {
-        for (text, written) in [
-            ("remote_address_10.0.0.1", "remote_address_10_0_0_1"),
-            ("path_/v1.2/a.html", "path_/v1.2/a.html"),
-            ("host_example.org:8080|x", "host_example.org_8080_x"),
-            ("net_10.0.0.0/8", "net_10_0_0_0/8"),
-            ("version_1.2.3.4.5", "version_1.2.3.4.5"),
-        ] {
-            assert_eq!(StatName::new("d", vec![text.into()]).parts, [written]);
-        }
-    }
-}
+mod tests;

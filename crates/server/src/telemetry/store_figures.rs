@@ -1,8 +1,7 @@
 //! What is counted of the store that nodes share. All zeros where counters are in memory alone.
 
-use super::exposition::head;
+use super::family::{Family, Kind};
 use crate::storage::Fallbacks;
-use std::fmt::{self, Write};
 
 /// What is counted of the store that nodes share.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,38 +20,36 @@ pub(crate) struct StoreFigures {
 }
 
 impl StoreFigures {
-    pub(super) fn write(&self, page: &mut String) -> fmt::Result {
-        for (name, kind, help, value) in [
-            ("up", "gauge", "Whether the shared store can be reached.", u64::from(self.is_up)),
-            ("script_calls", "counter", "Calls of the script that decides.", self.script_calls),
-            ("commands", "counter", "Commands sent to the shared store.", self.commands),
-            ("timeouts", "counter", "Commands given up because no reply came in time.", self.timeouts),
-            ("errors", "counter", "Commands that failed otherwise.", self.errors),
-            ("breaker_openings", "counter", "Times that it was given up for a while.", self.breaker_openings),
-            ("connections", "counter", "Connections to it that were made.", self.connections),
+    pub(super) fn families(&self) -> Vec<Family> {
+        let counters = [
+            ("script_calls", "Calls of the script that decides.", self.script_calls),
+            ("commands", "Commands sent to the shared store.", self.commands),
+            ("timeouts", "Commands given up because no reply came in time.", self.timeouts),
+            ("errors", "Commands that failed otherwise.", self.errors),
+            ("breaker_openings", "Times that it was given up for a while.", self.breaker_openings),
+            ("connections", "Connections to it that were made.", self.connections),
             (
                 "over_cache_hits",
-                "counter",
                 "Refusals known from the last one, without a round trip.",
                 self.over_cache_hits,
             ),
-            (
-                "lease_hits",
-                "counter",
-                "Decisions from a leased budget, without a round trip.",
-                self.lease_hits,
-            ),
-        ] {
-            let name = format!("hivemind_store_{name}");
-            head(page, &name, kind, help)?;
-            writeln!(page, "{name} {value}")?;
-        }
-        let name = "hivemind_store_fallbacks";
-        head(page, name, "counter", "Limits decided without the shared store, by policy.")?;
+            ("lease_hits", "Decisions from a leased budget, without a round trip.", self.lease_hits),
+        ];
+        let up = Family::new("hivemind_store_up", Kind::Gauge, "Whether the shared store can be reached.");
+        let mut families = vec![up.plain(u64::from(self.is_up))];
+        families.extend(counters.map(|(name, help, value)| {
+            Family::counter(format!("hivemind_store_{name}_total"), help).plain(value)
+        }));
         let Fallbacks { open, closed, local, start } = self.fallbacks;
-        for (policy, count) in [("open", open), ("closed", closed), ("local", local), ("start", start)] {
-            writeln!(page, "{name}{{policy=\"{policy}\"}} {count}")?;
-        }
-        Ok(())
+        let fallbacks =
+            [("open", open), ("closed", closed), ("local", local), ("start", start)].into_iter().fold(
+                Family::counter(
+                    "hivemind_store_fallbacks_total",
+                    "Limits decided without the shared store, by policy.",
+                ),
+                |family, (policy, count)| family.with([("policy", policy)], count),
+            );
+        families.push(fallbacks);
+        families
     }
 }

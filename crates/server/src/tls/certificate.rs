@@ -118,7 +118,8 @@ impl Certificate {
     }
 }
 
-fn is_exposed(key: &Path) -> bool {
+/// Whether everybody on this machine can read a private key.
+pub(crate) fn is_exposed(key: &Path) -> bool {
     std::fs::metadata(key).is_ok_and(|found| found.permissions().mode() & 0o004 != 0)
 }
 

@@ -14,6 +14,7 @@ descriptors:
 - {key: ten, rate_limit: {unit: minute, requests_per_unit: 10}}
 - {key: second, rate_limit: {unit: second, requests_per_unit: 60}}
 - {key: day, rate_limit: {unit: day, requests_per_unit: 600}}
+- {key: loose, rate_limit: {unit: second, requests_per_unit: 5, consistency: eventual}}
 ";
 
 /// A CA, and where certificates of it go.
@@ -23,8 +24,13 @@ pub(crate) struct Authority {
 
 impl Authority {
     pub(crate) fn new() -> Self {
+        Self::lasting("3650")
+    }
+
+    /// One that ends after so many days.
+    pub(crate) fn lasting(days: &str) -> Self {
         let authority = Self { folder: tempfile::tempdir().unwrap() };
-        done(&["certs", "ca", "--out", authority.path("ca").to_str().unwrap()]);
+        done(&["certs", "ca", "--days", days, "--out", authority.path("ca").to_str().unwrap()]);
         authority
     }
 

@@ -1,7 +1,7 @@
 //! One limit at several nodes: what passes is the limit, wherever it is asked.
 
 use crate::nodes::{Authority, RULES, peers, until};
-use crate::support::{Setup, get, overall};
+use crate::support::{Setup, get, overall, request};
 use hivemind_core::{Clock, SystemClock};
 
 /// The number of the minute that it is.
@@ -87,4 +87,29 @@ async fn without_a_mesh_there_are_no_peers() {
     assert_eq!((page.code, page.body.trim()), (200, r#"{"peers":[]}"#));
     assert_eq!(page.header("content-type"), Some("application/json"));
     assert_eq!(server.metrics().await.metric("ratelimit_mesh_peers_active"), Some(0));
+}
+
+// Seen failing on: an owner that does not sum up what was admitted beyond a limit (the metric stays 0).
+#[tokio::test]
+async fn what_was_admitted_above_a_limit_is_counted_when_its_window_is_over() {
+    let authority = Authority::new();
+    let nodes = authority.nodes(3).await;
+    let mut clients = Vec::new();
+    for node in &nodes {
+        clients.push(node.client().await);
+    }
+    // All at once, and at all nodes: what is `eventual` knows of the others' only later.
+    until("more than the limit to be counted", async || {
+        let calls = (0..30).map(|call| {
+            let mut client = clients[call % 3].clone();
+            async move { client.should_rate_limit(request("d", "loose=v")).await.unwrap() }
+        });
+        futures_util::future::join_all(calls).await;
+        let mut beyond = 0;
+        for node in &nodes {
+            beyond += node.metrics().await.metric("hivemind_mesh_overadmission_total").unwrap();
+        }
+        beyond >= 5
+    })
+    .await;
 }

@@ -3,7 +3,7 @@
 use crate::crashes::{between, until_whole};
 use crate::fleet::{Fleet, Plan};
 use crate::load::{Deal, Load};
-use crate::moment::{SECOND, now, window};
+use crate::moment::{SECOND, now, until_so, window};
 use crate::network::Drop;
 use crate::rules::{
     FAST, OFFERED, RULES, most_of_a_small_limit, no_window_is_above_the_limit, percent_admitted,
@@ -14,12 +14,8 @@ use std::time::Duration;
 
 /// Waits until a node sees so many of its peers as alive, whatever the others are.
 async fn until_alive(fleet: &Fleet, index: usize, count: usize) {
-    within("peers that are cut off", async {
-        while fleet.nodes[index].peers_that_are("alive").await != count {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    let is_so = async || fleet.nodes[index].peers_that_are("alive").await == count;
+    within("peers that are cut off", until_so(is_so)).await;
 }
 
 /// What is dropped, for a while, under load.
@@ -27,7 +23,7 @@ async fn dropping(fleet: &Fleet, what: &str, drops: &[Drop], loses: Option<(usiz
     let count = fleet.nodes.len() as u64;
     next_minute().await;
     let load = Load::start(fleet, Deal::Uniform, OFFERED, "fast=v");
-    load.windows(2).await;
+    load.windows(1).await;
     fleet.network().only(drops).await;
     let dropped = window(now(), SECOND);
     if let Some((index, alive)) = loses {
@@ -38,7 +34,7 @@ async fn dropping(fleet: &Fleet, what: &str, drops: &[Drop], loses: Option<(usiz
     let healed = window(now(), SECOND);
     fleet.network().heal().await;
     fleet.settled().await;
-    load.windows(3).await;
+    load.windows(2).await;
     let tally = load.end().await;
     let recovered = until_whole(&tally, healed);
     println!("{what}: from {dropped} to {healed}, whole again after {recovered:?} s: {}", tally.shown());
@@ -81,15 +77,17 @@ async fn nodes_that_are_100_ms_apart_share_a_limit_without_exceeding_it() {
     let plan = Plan::new(3, RULES).far_apart(Duration::from_millis(100));
     let fleet = plan.start().await.unwrap();
     for deal in [Deal::Uniform, Deal::Skewed] {
-        let tally = Load::over(&fleet, deal, OFFERED, "fast=v", 6).await;
+        let tally = Load::over(&fleet, deal, OFFERED, "fast=v", 4).await;
         println!("100 ms, {deal:?}: {:.2} % admitted: {}", percent_admitted(&tally), tally.shown());
         println!("  {}", tally.latency(|_| true).shown());
         no_window_is_above_the_limit(&tally);
         assert_eq!(tally.failed(), 0);
+        assert!(percent_admitted(&tally) >= 80.0, "{deal:?}: {}", tally.shown());
     }
     let small = admitted_of_each(&fleet, "five=far", 12, 14).await;
     println!("100 ms: of 5 a minute: {small:?}");
-    assert!(small.iter().all(|&admitted| admitted <= 5), "{small:?}");
+    // An owner that is further away than `ask_timeout_ms` is asked in vain: a node has what it brought for the next.
+    assert!(small.iter().all(|&admitted| (1..=5).contains(&admitted)), "{small:?}");
 }
 
 #[tokio::test]

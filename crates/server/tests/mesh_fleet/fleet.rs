@@ -2,7 +2,7 @@
 
 use crate::authority::Authority;
 use crate::delay::Way;
-use crate::moment::{SECOND, begin, now, until, window};
+use crate::moment::{SECOND, begin, now, until, until_so, window};
 use crate::network::Network;
 use crate::node::Node;
 use crate::support::DEADLINE;
@@ -27,6 +27,7 @@ pub(crate) struct Plan {
     in_namespaces: bool,
     way: Option<Duration>,
     clocks: Vec<(usize, i64)>,
+    name: Option<String>,
 }
 
 impl Plan {
@@ -34,7 +35,7 @@ impl Plan {
     pub(crate) fn new(count: usize, descriptors: &str) -> Self {
         let mesh = json!({"cluster_id": "fleet"});
         let rules = format!("domain: d\ndescriptors:\n{descriptors}");
-        Self { count, rules, mesh, in_namespaces: false, way: None, clocks: Vec::new() }
+        Self { count, rules, mesh, in_namespaces: false, way: None, clocks: Vec::new(), name: None }
     }
 
     /// The rules are of another domain.
@@ -46,6 +47,12 @@ impl Plan {
     /// Each in a namespace of its own.
     pub(crate) fn in_namespaces(self) -> Self {
         Self { in_namespaces: true, ..self }
+    }
+
+    /// They listen at every address, advertise none, and find each other behind a name; for nodes in namespaces. Who is
+    /// behind it is said by [`Fleet::name`].
+    pub(crate) fn behind(self, name: &str) -> Self {
+        Self { name: Some(name.to_owned()), ..self }
     }
 
     /// What goes between two of them takes so long in each direction.
@@ -96,14 +103,22 @@ impl Plan {
             std::fs::create_dir(&own).unwrap();
             let mut mesh = self.mesh.clone();
             mesh["node_id"] = json!(name);
-            mesh["bind"] = json!(place.binds);
-            mesh["advertise"] = json!(place.called_at.ip());
-            mesh["bootstrap_peers"] = json!(peers);
+            if let Some(name) = &self.name {
+                mesh["bind"] = json!(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port));
+                mesh["dns"] = json!(name);
+            } else {
+                mesh["bind"] = json!(place.binds);
+                mesh["advertise"] = json!(place.called_at.ip());
+                mesh["bootstrap_peers"] = json!(peers);
+            }
             mesh["tls"] = authority.equip(&own, &name);
             write_settings(&own, &mesh, &self.rules);
             let mut node = Node::new(&name, own, place.called_at);
             if let Some((_, ahead_ms)) = self.clocks.iter().find(|(whose, _)| *whose == index) {
                 node.variable(CLOCK_OFFSET, &ahead_ms.to_string());
+            }
+            if self.name.is_some() {
+                node.hosts = Some(folder.path().join("hosts"));
             }
             if let Some(way) = self.way {
                 ways.push(Way::open(place.called_at, place.binds, way).await);
@@ -190,6 +205,13 @@ impl Fleet {
         self.nodes[index].start(place).await;
     }
 
+    /// Who is behind a name from now on, in the file that nodes in namespaces have for `/etc/hosts`. It is written in
+    /// its place: they see what is in it, not which file has its name.
+    pub(crate) fn name(&self, name: &str, nodes: &[usize]) {
+        let lines = nodes.iter().map(|&index| format!("{} {name}\n", Network::address(index)));
+        std::fs::write(self.folder.path().join("hosts"), lines.collect::<String>()).unwrap();
+    }
+
     pub(crate) fn network(&self) -> &Network {
         self.network.as_ref().expect("a fleet in namespaces")
     }
@@ -224,11 +246,7 @@ impl Fleet {
     async fn agreed(&self) {
         let running: Vec<usize> = (0..self.nodes.len()).filter(|&index| self.nodes[index].runs()).collect();
         for &index in &running {
-            let agreed = async {
-                while !self.is_settled(index, running.len()).await {
-                    tokio::task::yield_now().await;
-                }
-            };
+            let agreed = until_so(async || self.is_settled(index, running.len()).await);
             let is_agreed = tokio::time::timeout(DEADLINE, agreed).await.is_ok();
             assert!(is_agreed, "waited {DEADLINE:?} for peers of node {index}: {}", self.shown().await);
         }

@@ -19,6 +19,15 @@ pub(crate) async fn until(moment: Timestamp) {
     }
 }
 
+/// Waits until something is so, asking again and again: seldom enough that it takes nothing from what is measured.
+pub(crate) async fn until_so(mut is_so: impl AsyncFnMut() -> bool) {
+    let mut ticks = tokio::time::interval(Duration::from_millis(20));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while !is_so().await {
+        ticks.tick().await;
+    }
+}
+
 /// The window of this length that a moment lies in, counted from the epoch as the nodes do.
 pub(crate) fn window(moment: Timestamp, length: Duration) -> u64 {
     u64::try_from(u128::from(moment.as_nanos()) / length.as_nanos()).unwrap()

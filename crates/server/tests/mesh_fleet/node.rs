@@ -17,6 +17,8 @@ pub(crate) struct Node {
     pub(crate) mesh: SocketAddr,
     folder: PathBuf,
     variables: Vec<(String, String)>,
+    /// What it has for `/etc/hosts`, in a namespace.
+    pub(crate) hosts: Option<PathBuf>,
     running: Option<Running>,
 }
 
@@ -31,7 +33,7 @@ struct Running {
 impl Node {
     /// One that does not run yet; its folder has `config.yaml` and the rules that it names.
     pub(crate) fn new(name: &str, folder: PathBuf, mesh: SocketAddr) -> Self {
-        Self { name: name.to_owned(), mesh, folder, variables: Vec::new(), running: None }
+        Self { name: name.to_owned(), mesh, folder, variables: Vec::new(), hosts: None, running: None }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -47,9 +49,15 @@ impl Node {
     /// Starts it, and waits for the end of its first screen.
     pub(crate) async fn start(&mut self, place: Option<(&Network, usize)>) {
         let program = env!("CARGO_BIN_EXE_hivemind");
-        let mut command = match place {
-            Some((network, index)) => network.member(index).command(program),
-            None => Command::new(program),
+        let mut command = match (place, &self.hosts) {
+            (Some((network, index)), Some(hosts)) => {
+                let mut command = network.member(index).command("unshare");
+                let bind = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
+                command.args(["--mount", "sh", "-c", bind]).arg(hosts).arg(program);
+                command
+            }
+            (Some((network, index)), None) => network.member(index).command(program),
+            (None, _) => Command::new(program),
         };
         let path = std::env::var_os("PATH").unwrap_or_default();
         command.args(["serve", "--config", "config.yaml"]).current_dir(&self.folder).env_clear();

@@ -3,6 +3,7 @@
 use crate::authority::{Authority, Term};
 use crate::callers::{Shows, over_quic, over_tcp, speaks};
 use crate::fleet::{Fleet, Plan, write_settings};
+use crate::moment::until_so;
 use crate::node::Node;
 use crate::rules::RULES;
 use crate::small_limits::exactly_the_first_pass;
@@ -13,12 +14,8 @@ use std::collections::BTreeSet;
 const REFUSED: &str = "hivemind_mesh_callers_refused_total";
 
 async fn until_refused(fleet: &Fleet, index: usize, more_than: f64) {
-    within("a caller is refused", async {
-        while fleet.metric(index, REFUSED).await <= more_than {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    let is_so = async || fleet.metric(index, REFUSED).await > more_than;
+    within("a caller is refused", until_so(is_so)).await;
 }
 
 /// Nobody is known but the fleet itself, and limits hold.

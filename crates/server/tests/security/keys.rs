@@ -59,8 +59,8 @@ async fn a_call_needs_a_key_that_is_for_its_domain() {
         }
     }
     let page = get(server.metrics, "/metrics").await;
-    assert_eq!(page.metric("hivemind_access_refused{reason=\"unauthenticated\"}"), Some(12));
-    assert_eq!(page.metric("hivemind_access_refused{reason=\"permission_denied\"}"), Some(9));
+    assert_eq!(page.metric("hivemind_access_refused_total{reason=\"unauthenticated\"}"), Some(12));
+    assert_eq!(page.metric("hivemind_access_refused_total{reason=\"permission_denied\"}"), Some(9));
     let header = format!("x-api-key: {any}");
     assert_eq!(curl_call(&server, "http", &["-H", &header]).await.grpc_status(), Code::Ok);
 }

@@ -1,7 +1,13 @@
 //! TLS, keys and tokens from outside: the real binary, asked by openssl, curl and gRPC over real sockets. Every test
 //! starts a service of its own, has its own authorities, and waits for events under a deadline.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
 
 #[expect(dead_code, reason = "nothing here reads descriptions of messages")]
 #[path = "../../src/proto.rs"]

@@ -2,7 +2,7 @@
 
 use crate::RULES;
 use crate::authority::{Authority, put};
-use crate::client::{ask, caller};
+use crate::client::{ask, caller, curl};
 use crate::support::{Setup, within};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -70,4 +70,41 @@ async fn certificates_and_cas_are_replaced_under_load_without_a_failed_call() {
     put(&bundle, next.pem());
     within("the end of the old CA", async { while is_let_in(&config).await {} }).await;
     assert!(is_let_in(&config_of_next).await);
+}
+
+// Seen failing on: certificates that are read at the start alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn certificates_of_the_pages_are_replaced_without_a_failed_request() {
+    let ours = Authority::new();
+    let issued = ours.issue("server");
+    let (cert, key) = (issued.cert.to_str().unwrap(), issued.key.to_str().unwrap());
+    let mut server = ["security.admin.tls", "security.metrics_tls"]
+        .iter()
+        .fold(Setup::rules(RULES), |setup, section| {
+            setup.with(&format!("{section}.cert"), cert).with(&format!("{section}.key"), key)
+        })
+        .start()
+        .await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut visitors = tokio::task::JoinSet::new();
+    let pages = [(server.admin, "readyz"), (server.metrics, "metrics")];
+    for (at, path) in pages {
+        let (ca, stop) = (ours.file().to_str().unwrap().to_owned(), Arc::clone(&stop));
+        visitors.spawn(async move {
+            let (url, mut asked) = (format!("https://{at}/{path}"), 0);
+            while !stop.load(Ordering::Relaxed) || asked < 5 {
+                let said = curl(&["--cacert", &ca, &url]).await;
+                assert!(said.exit == Some(0) && said.code() == 200, "{said:?}");
+                asked += 1;
+            }
+            asked
+        });
+    }
+    for _ in 0..3 {
+        ours.issue("server");
+        server.log.next("new certificates are in force").await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let asked = within("the visitors", visitors.join_all()).await;
+    assert!(asked.iter().all(|asked| *asked >= 5), "{asked:?}");
 }

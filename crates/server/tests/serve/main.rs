@@ -12,6 +12,7 @@
 
 #[path = "../../src/proto.rs"]
 mod proto;
+#[expect(dead_code, reason = "tests/logs needs more of it")]
 mod support;
 
 mod admin;

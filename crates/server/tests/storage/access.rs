@@ -13,7 +13,7 @@ async fn shares(setup: Setup) {
 async fn serves(mut node: Server) {
     node.log.next("the shared store is there").await;
     assert_eq!(said(&node, "closed=x", 4).await, ["OK", "OK", "OK", "OVER"]);
-    assert!(crate::nodes::metric(&node, "script_calls").await >= 3);
+    assert!(crate::nodes::metric(&node, "script_calls_total").await >= 3);
 }
 
 #[tokio::test]

@@ -69,7 +69,7 @@ async fn nodes_share_a_limit_in_a_cluster() {
     }
     for node in &nodes {
         assert_eq!(fallbacks(node, "open").await, 0);
-        assert_eq!(metric(node, "errors").await, 0);
+        assert_eq!(metric(node, "errors_total").await, 0);
     }
     let mut holders = 0;
     for server in &servers {
@@ -100,7 +100,7 @@ async fn nodes_that_lease_admit_no_more_than_the_limit_and_ask_less() {
     assert_eq!(passed(&nodes, 50, "plain=a").await, 0);
     for node in &nodes {
         assert_eq!(passed(std::slice::from_ref(node), 500, "endless=a").await, 500);
-        until_metric(node, "lease_hits", |hits| hits > 0).await;
+        until_metric(node, "lease_hits_total", |hits| hits > 0).await;
         assert_eq!(fallbacks(node, "open").await, 0);
     }
 }

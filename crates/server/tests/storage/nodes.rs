@@ -56,7 +56,7 @@ pub(crate) async fn metric(node: &Server, series: &str) -> u64 {
 
 /// How many limits were decided by a policy.
 pub(crate) async fn fallbacks(node: &Server, policy: &str) -> u64 {
-    metric(node, &format!("fallbacks{{policy=\"{policy}\"}}")).await
+    metric(node, &format!("fallbacks_total{{policy=\"{policy}\"}}")).await
 }
 
 /// Waits until a number of the page of metrics is as wished.

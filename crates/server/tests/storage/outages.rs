@@ -67,14 +67,14 @@ async fn redis_stands_still_under_load_and_goes_on() {
     is_degraded(&nodes[0]).await;
     each_policy_holds(&nodes[0]).await;
     load.answered(200).await;
-    assert!(metric(&nodes[0], "timeouts").await > 0);
-    assert!(metric(&nodes[0], "breaker_openings").await > 0);
+    assert!(metric(&nodes[0], "timeouts_total").await > 0);
+    assert!(metric(&nodes[0], "breaker_openings_total").await > 0);
     redis.signal("CONT").await;
     nodes[0].log.next("the shared store is back").await;
     is_whole(&nodes[0]).await;
-    let calls = metric(&nodes[0], "script_calls").await;
+    let calls = metric(&nodes[0], "script_calls_total").await;
     load.answered(100).await;
-    until_metric(&nodes[0], "script_calls", |now| now >= calls + 50).await;
+    until_metric(&nodes[0], "script_calls_total", |now| now >= calls + 50).await;
     assert_eq!(load.end().await.over, 0);
 }
 
@@ -91,7 +91,7 @@ async fn redis_is_flushed_under_load_and_no_call_fails() {
     }
     assert_eq!(load.end().await.over, 0);
     assert_eq!(fallbacks(&nodes[0], "open").await, 0);
-    assert_eq!(metric(&nodes[0], "errors").await, 0);
+    assert_eq!(metric(&nodes[0], "errors_total").await, 0);
 }
 
 #[tokio::test]

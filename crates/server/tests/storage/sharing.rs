@@ -76,10 +76,11 @@ async fn who_is_over_is_refused_without_a_round_trip() {
     let nodes = nodes(1, &redis, PATIENT_MS).await;
     let node = &nodes[0];
     assert_eq!(passed(&nodes, 5, "open=a").await, 3);
-    let (commands, hits) = (metric(node, "commands").await, metric(node, "over_cache_hits").await);
+    let (commands, hits) =
+        (metric(node, "commands_total").await, metric(node, "over_cache_hits_total").await);
     assert_eq!(passed(&nodes, 50, "open=a").await, 0);
-    assert!(metric(node, "over_cache_hits").await >= hits + 49);
-    assert!(metric(node, "commands").await <= commands + 1);
+    assert!(metric(node, "over_cache_hits_total").await >= hits + 49);
+    assert!(metric(node, "commands_total").await <= commands + 1);
 }
 
 #[tokio::test]

@@ -33,5 +33,5 @@ async fn with_memory_alone_nothing_is_degraded() {
     assert_eq!(readiness(&server).await, (200, "ready\n".to_owned()));
     assert_eq!(metric(&server, "up").await, 1);
     assert_eq!(said(&server, "closed=x", 4).await, ["OK", "OK", "OK", "OVER"]);
-    assert_eq!(metric(&server, "script_calls").await, 0);
+    assert_eq!(metric(&server, "script_calls_total").await, 0);
 }

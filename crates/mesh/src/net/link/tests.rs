@@ -9,7 +9,10 @@ fn link() -> (Link, Queues) {
     let member = Member::new(NodeId::new("b"), 1);
     let (address, chain) = (SocketAddr::from(([192, 0, 2, 1], 1)), Vec::new());
     let (began, since) = (Began::Here, Timestamp::EPOCH);
-    Link::new(Party { member, address, began, renews: false, chain, since, quic: None }, Arc::default())
+    Link::new(
+        Party { member, address, began, renews: false, chain, since, until: Timestamp::MAX, quic: None },
+        Arc::default(),
+    )
 }
 
 fn halves(stream: DuplexStream) -> (Reads, Writes) {
@@ -77,4 +80,28 @@ async fn a_queue_that_is_full_loses_frames_and_counts_them() {
         link.send(Lane::Sync, b"frame");
     }
     assert_eq!(link.traffic.totals().frames_lost, 3);
+}
+
+// Seen failing on: asks first, for ever.
+#[tokio::test]
+async fn over_one_stream_asks_without_end_leave_frames_their_turn() {
+    let (main, mut there) = duplex(1 << 16);
+    let (link, queues) = link();
+    link.send(Lane::Sync, b"frame");
+    let talking = async {
+        loop {
+            // There is always another that waits.
+            for _ in 0..20 {
+                link.send(Lane::Ask, &[7; 1_000]);
+            }
+            if next(&mut there).await.0 == Some(Kind::Sync) {
+                break;
+            }
+        }
+        link.close();
+    };
+    let streams = Streams { main: halves(main), asks: None };
+    let both = async { tokio::join!(link.run(streams, queues, |_, _| ()), talking) };
+    let (ended, ()) = timeout(Duration::from_secs(60), both).await.expect("the frame has its turn");
+    ended.unwrap();
 }

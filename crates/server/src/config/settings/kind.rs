@@ -131,16 +131,8 @@ pub(super) const WORD: Kind<String> =
 pub(super) const HTTP_PATH: Kind<HttpPath> = Kind::text("a path from `/` on", "/metrics", HttpPath::new);
 pub(super) const HEADER: Kind<HeaderName> =
     Kind::text("the name of an HTTP header: letters, digits and `-`", "RateLimit-Limit", HeaderName::new);
-pub(super) const URL: Kind<()> = Kind::text("a URL of http or https", "http://127.0.0.1:4317", |text| {
-    has_scheme(text, &["http", "https"])
-});
 pub(super) const BYTES: Kind<u64> =
     Kind::text("a size above 0 with its unit (B, kB, MB, GB, KiB, MiB or GiB)", "10MB", bytes);
-
-fn has_scheme(text: &str, schemes: &[&str]) -> Option<()> {
-    let (scheme, rest) = text.split_once("://")?;
-    (schemes.contains(&scheme) && !rest.is_empty()).then_some(())
-}
 
 /// Far enough for any setting, and near enough that adding it to a clock cannot overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);

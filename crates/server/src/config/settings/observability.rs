@@ -1,88 +1,37 @@
 //! `observability`: what is told about it, and where.
 
-use super::kind::{FLAG, HTTP_PATH, HttpPath, PORT, RATIO, SPAN, URL, WORD};
+use super::kind::{FLAG, HTTP_PATH, HttpPath, PORT};
+use super::log::{self, Log};
+use super::otel::{self, Otel};
 use super::reading::Section;
 
 /// What is told about it, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Observability {
-    pub(crate) log_level: LogLevel,
-    pub(crate) log_format: LogFormat,
+    pub(crate) log: Log,
     /// Where Prometheus finds the metrics; none: nowhere.
     pub(crate) prometheus_path: Option<HttpPath>,
+    pub(crate) otel: Otel,
 }
 
-/// The least that is logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LogLevel {
-    Off,
-    Error,
-    Warn,
-    Info,
-    Debug,
-    Trace,
+impl Observability {
+    /// Whether anybody reads what is counted of requests: Prometheus, or a receiver of OTLP.
+    pub(crate) fn are_metrics_read(&self) -> bool {
+        self.prometheus_path.is_some() || self.otel.metrics.is_some()
+    }
 }
 
-/// How a line of the log is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LogFormat {
-    /// Text on a terminal, JSON elsewhere.
-    Auto,
-    Json,
-    Text,
-}
-
-const LEVELS: &[(&str, LogLevel)] = &[
-    ("off", LogLevel::Off),
-    ("error", LogLevel::Error),
-    ("warn", LogLevel::Warn),
-    ("info", LogLevel::Info),
-    ("debug", LogLevel::Debug),
-    ("trace", LogLevel::Trace),
-];
-const FORMATS: &[(&str, LogFormat)] =
-    &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
-/// With whether they send anything: Prometheus comes and fetches.
-const METRICS_EXPORTERS: &[(&str, bool)] = &[("otlp", true), ("prometheus", false), ("both", true)];
-const TRACE_EXPORTERS: &[(&str, bool)] = &[("otlp", true)];
-const PROTOCOLS: &[(&str, ())] = &[("grpc", ()), ("http", ())];
 
 /// Also the port that `server.metrics_port` is now.
 pub(super) fn read(mut section: Section<'_, '_>) -> (Observability, Option<u16>) {
     let metrics = section.superseded("metrics_enabled", &FLAG, Ok("observability.prometheus.enabled"));
     let tracing = section.superseded("tracing_enabled", &FLAG, Ok("observability.otel.tracing.enabled"));
-    let log_level = section.choice("log_level", LEVELS).unwrap_or(LogLevel::Info);
-    let log_format = section.choice("log_format", FORMATS).unwrap_or(LogFormat::Auto);
-    if section.read("log_decisions", &FLAG) == Some(true) {
-        section.not_yet("log_decisions", "a log of decisions is");
-    }
-    if exports(section.section("otel"), tracing) {
-        section.not_yet("otel", "exporting to OpenTelemetry is");
-    }
+    let log = log::read(&mut section);
+    let otel = otel::read(section.section("otel"), tracing);
     let mut prometheus = section.section("prometheus");
     let port = prometheus.superseded("port", &PORT, Ok("server.metrics_port"));
     let enabled = prometheus.read("enabled", &FLAG).or(metrics).unwrap_or(true);
     let path = prometheus.read("path", &HTTP_PATH).or_else(|| HttpPath::new("/metrics"));
     let prometheus_path = path.filter(|_| enabled);
-    (Observability { log_level, log_format, prometheus_path }, port)
-}
-
-/// Whether it asks for anything to be sent anywhere. Without an endpoint nothing is.
-fn exports(mut section: Section<'_, '_>, older_tracing: Option<bool>) -> bool {
-    let mut asks = false;
-    let signals = [("metrics", METRICS_EXPORTERS, None), ("tracing", TRACE_EXPORTERS, older_tracing)];
-    for (signal, exporters, older) in signals {
-        let mut section = section.section(signal);
-        let enabled = section.read("enabled", &FLAG).or(older).unwrap_or(true);
-        let sends = section.choice("exporter", exporters).unwrap_or(true);
-        let has_endpoint = section.read("endpoint", &URL).is_some();
-        section.choice("protocol", PROTOCOLS);
-        asks |= enabled && sends && has_endpoint;
-    }
-    section.section("metrics").read("interval", &SPAN);
-    section.section("tracing").read("sample_rate", &RATIO);
-    let mut resource = section.section("resource");
-    resource.read("service_name", &WORD);
-    resource.read("service_version", &WORD);
-    asks
+    (Observability { log, prometheus_path, otel }, port)
 }

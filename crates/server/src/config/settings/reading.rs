@@ -2,6 +2,7 @@
 //! list of keys cannot differ from what is read; what nobody asked for is unknown.
 
 use super::super::document::{Node, Value};
+use super::super::masked::masked;
 use super::super::problem::{Problem, Source};
 use super::super::reader::is_no;
 use super::kind::Kind;
@@ -230,18 +231,7 @@ impl<'r, 'n> Section<'r, 'n> {
         Some(value)
     }
 
-    /// What is asked for and not there yet, and may be missing without harm.
-    pub(super) fn not_yet(&mut self, key: &str, what: &str) {
-        let cause = format!("{what} not there yet in this version; `{}` is ignored", self.path(key));
-        let span = self.span(key);
-        self.reading.warn(
-            &span,
-            cause,
-            "leave it out until then, or leave it for the version that has it".into(),
-        );
-    }
-
-    /// The same about a value that must not be shown.
+    /// A warning about a value that must not be shown.
     pub(super) fn warn_hidden(&mut self, key: &str, cause: String, remedy: &str) {
         let span = self.span(key);
         let problem = self.reading.places.hidden(&span, cause, remedy.to_owned());
@@ -320,6 +310,7 @@ impl<'r, 'n> Section<'r, 'n> {
 /// A value in a sentence; a long one in part.
 fn shown(text: &str) -> String {
     const LONGEST: usize = 60;
+    let text = masked(text);
     let short: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
     if text.chars().count() > LONGEST { format!("`{short}...`") } else { format!("`{short}`") }
 }

@@ -5,13 +5,15 @@ mod errors;
 mod gateway;
 mod gateway_errors;
 mod mesh;
+mod otel;
 mod page;
 mod properties;
 mod storage;
 
 use super::places::Syntax;
-use super::{Loaded, LogFormat, LogLevel, Problems, Settings, load_settings, parse_settings};
+use super::{Loaded, LogFormat, LogLevel, Problems, Settings, Told, load_settings, parse_settings};
 use crate::storage::OnError;
+use crate::telemetry::trace::OnLimit;
 use hivemind_core::store::OnRefusal;
 use std::path::Path;
 use std::time::Duration;
@@ -116,9 +118,11 @@ fn without_a_file_everything_is_as_the_architecture_says() {
     assert_eq!(rate_limiting.response_headers, None);
     assert_eq!((storage.redis, storage.on_error), (None, OnError::Open));
     assert_eq!(security.key_seed_file, None);
-    assert_eq!(observability.log_level, LogLevel::Info);
-    assert_eq!(observability.log_format, LogFormat::Auto);
+    assert_eq!(observability.log.levels.level, LogLevel::Info);
+    assert_eq!(observability.log.format, LogFormat::Auto);
+    assert!(observability.are_metrics_read());
     assert_eq!(observability.prometheus_path.unwrap().as_str(), "/metrics");
+    assert_eq!(observability.otel.metrics, None);
 }
 
 #[test]
@@ -127,6 +131,13 @@ fn the_sample_of_the_seed_loads_and_each_older_key_is_named_once() {
     let mut expected = defaults();
     expected.rate_limiting.config_path = Some("/etc/ratelimit/config.yaml".into());
     expected.rate_limiting.max_keys = 10_000.try_into().unwrap();
+    expected.observability.otel.metrics = loaded.settings.observability.otel.metrics.clone();
+    let metrics = expected.observability.otel.metrics.as_ref().unwrap();
+    assert_eq!(metrics.endpoint.to_string(), "http://otel-collector:4317");
+    expected.observability.otel.tracing = loaded.settings.observability.otel.tracing.clone();
+    let tracing = expected.observability.otel.tracing.as_ref().unwrap();
+    assert_eq!(tracing.destination.endpoint.to_string(), "http://otel-collector:4317");
+    assert_eq!((tracing.sample_rate.to_string().as_str(), tracing.on_limit), ("1", OnLimit::Unset));
     assert_eq!(loaded.settings, expected);
     let warned = [
         ("seed:5:1", "`mesh` has no effect unless `storage.kind` is `mesh`"),
@@ -135,7 +146,6 @@ fn the_sample_of_the_seed_loads_and_each_older_key_is_named_once() {
         ("seed:17:3", "`rate_limiting.local_cache_size` is now `rate_limiting.max_keys`"),
         ("seed:20:3", "`observability.metrics_enabled` is now `observability.prometheus.enabled`"),
         ("seed:21:3", "`observability.tracing_enabled` is now `observability.otel.tracing.enabled`"),
-        ("seed:24:3", "exporting to OpenTelemetry is not there yet in this version"),
         ("seed:43:5", "`observability.prometheus.port` is now `server.metrics_port`"),
     ];
     let warnings = warnings(&loaded);
@@ -232,24 +242,26 @@ fn an_empty_file_and_empty_sections_are_the_defaults() {
 }
 
 #[test]
-fn what_is_not_there_yet_and_does_no_harm_is_one_warning_and_changes_nothing() {
-    let otel =
-        "observability: {otel: {metrics: {exporter: both, endpoint: 'http://c:4317', protocol: http}}}";
-    let decisions = "observability: {log_decisions: true}";
-    for text in [otel, decisions] {
-        let loaded = yaml(text).unwrap();
-        assert_eq!(loaded.settings, defaults(), "{text}");
-        let warnings = warnings(&loaded);
-        assert_eq!(warnings.len(), 1, "{warnings:#?}");
-        assert!(warnings[0].contains("not there yet in this version; `"), "{warnings:?}");
-    }
-    // Nothing of it is asked for, so nothing is missing.
-    for text in [
-        "observability: {otel: {metrics: {enabled: true}, resource: {service_name: a}}}",
-        "observability: {otel: {metrics: {enabled: false, endpoint: 'http://c:4317'}}}",
-        "observability: {otel: {metrics: {exporter: prometheus, endpoint: 'http://c:4317'}}, log_decisions: no}",
-        "storage: {kind: memory}",
-    ] {
-        assert!(yaml(text).unwrap().warnings.is_empty(), "{text}");
+fn the_logs_levels_and_decisions_are_read_from_a_file_and_from_variables_alike() {
+    let file = "observability: {log_levels: [hivemind_mesh=debug, 'h2 = off'], log_decisions: denied,
+        log_decisions_sample_rate: 0.1, log_decisions_per_second: 7, log_decisions_values: [path]}";
+    let variables = [
+        ("HIVEMIND_OBSERVABILITY__LOG_LEVELS", "hivemind_mesh=debug,h2=off"),
+        ("HIVEMIND_OBSERVABILITY__LOG_DECISIONS", "denied"),
+        ("HIVEMIND_OBSERVABILITY__LOG_DECISIONS_SAMPLE_RATE", "0.1"),
+        ("HIVEMIND_OBSERVABILITY__LOG_DECISIONS_PER_SECOND", "7"),
+        ("HIVEMIND_OBSERVABILITY__LOG_DECISIONS_VALUES", "path"),
+    ];
+    let settings = yaml(file).unwrap().settings;
+    assert_eq!(settings, with_variables("", &variables).unwrap().settings);
+    let log = &settings.observability.log;
+    let modules: Vec<(&str, LogLevel)> =
+        log.levels.modules.iter().map(|(module, level)| (module.as_str(), *level)).collect();
+    assert_eq!(modules, [("h2", LogLevel::Off), ("hivemind_mesh", LogLevel::Debug)]);
+    assert_eq!((log.decisions.told, log.decisions.per_second.get()), (Told::Denied, 7));
+    for (word, told) in [("true", Told::All), ("yes", Told::All), ("false", Told::None), ("off", Told::None)]
+    {
+        let text = format!("observability: {{log_decisions: {word}}}");
+        assert_eq!(yaml(&text).unwrap().settings.observability.log.decisions.told, told, "{word}");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::config::Settings;
 use crate::config::gateway::{Clients, Forwarding, Front, Gateway, IdentityStep, LimitHeaders, LogTarget};
+use crate::logging::DecisionLog;
 use crate::storage::{Storage, counting};
 use hivemind_core::Ipv6Prefix;
 use hivemind_core::store::KeySeed;
@@ -26,10 +27,11 @@ pub(crate) enum GatewayLimitsError {
     Limiter(#[from] LimiterError),
 }
 
-/// A limiter, and the log that it tells refusals in.
+/// A limiter, and the logs that refusals and decisions are told in.
 pub(crate) struct Limiting {
     pub(crate) limiter: RateLimiter,
     pub(crate) refusals: Arc<RefusalLog>,
+    pub(crate) decisions: Arc<DecisionLog>,
 }
 
 /// A limiter that counts in `storage`, which others use too and sweep.
@@ -38,9 +40,11 @@ pub(crate) fn limiter(
     storage: &Arc<Storage>,
     settings: &Settings,
     seed: KeySeed,
+    decisions: &Arc<DecisionLog>,
 ) -> Result<Limiting, GatewayLimitsError> {
     let (builder, refusals) = builder(gateway)?;
-    Ok(Limiting { limiter: counting(builder, storage, settings, seed).build()?, refusals })
+    let limiter = counting(builder, storage, settings, seed).build()?;
+    Ok(Limiting { limiter, refusals, decisions: Arc::clone(decisions) })
 }
 
 fn builder(gateway: &Gateway) -> Result<(RateLimiterBuilder, Arc<RefusalLog>), GatewayLimitsError> {

@@ -9,9 +9,11 @@ use super::reply::{Content, Relayed, Reply};
 use super::request_body::RequestBody;
 use super::route::{Host, Service};
 use super::target::Target;
+use super::traced::{comes_to, is_decided};
 use super::upgrade;
 use super::upstream::Upstream;
 use super::visitor::Visitor;
+use crate::telemetry::trace::{Check, Door, Stage};
 use hivemind_tower::{Pass, Passage};
 use http::header::{COOKIE, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use http::request::Parts;
@@ -36,12 +38,15 @@ pub(super) async fn answer(
     let log = visitor.desk.shared.log.as_ref();
     let mut line = log.map(|log| log.begin(&parts, visitor.origin.address));
     let mut idle = None;
-    let response = match admit(&visitor, &parts, line.as_mut()).await {
+    let tracer = visitor.desk.shared.tracer.as_ref();
+    let mut check = tracer.and_then(|tracer| tracer.check(&parts.headers, Door::Gateway));
+    let response = match admit(&visitor, &parts, line.as_mut(), check.as_mut()).await {
         Err(failure) => failure.answer(is_unread),
         Ok(Admitted::Refused(response)) => response,
         Ok(Admitted::Passed(service, target, pass)) => {
             idle = is_http2.then_some(service.timeouts.idle);
-            let way = Way { visitor: &visitor, service: &service, host: target.host.as_ref(), pass: &pass };
+            let (host, check) = (target.host.as_ref(), check.as_ref());
+            let way = Way { visitor: &visitor, service: &service, host, pass: &pass, check };
             let mut response = match way.serve(parts, body, line.as_mut()).await {
                 Ok(response) => response,
                 Err(failure) => failure.answer(is_unread),
@@ -53,6 +58,9 @@ pub(super) async fn answer(
     if let Some(line) = &mut line {
         line.is_answered(response.status());
     }
+    if let Some(check) = &mut check {
+        check.is_answered_with(response.status());
+    }
     Ok(response.map(|content| Reply::new(content, line, visit, idle)))
 }
 
@@ -63,7 +71,16 @@ enum Admitted {
 }
 
 /// Which service it is for, and whether it may go on.
-async fn admit(visitor: &Visitor, parts: &Parts, mut line: Option<&mut Line>) -> Result<Admitted, Failure> {
+async fn admit(
+    visitor: &Visitor,
+    parts: &Parts,
+    mut line: Option<&mut Line>,
+    mut check: Option<&mut Check>,
+) -> Result<Admitted, Failure> {
+    if let Some(check) = &mut check {
+        check.asks_by(&parts.method);
+        check.comes_to(Stage::Reads);
+    }
     if parts.method == Method::CONNECT {
         return Err(Failure::NotSupported);
     }
@@ -86,14 +103,21 @@ async fn admit(visitor: &Visitor, parts: &Parts, mut line: Option<&mut Line>) ->
     if let Some(line) = &mut line {
         line.is_for(service.gate.service(), target.host.as_ref());
     }
-    match service.gate.admit(parts, Some(visitor.origin.address)).await {
+    let note = |stage| comes_to(&mut check, stage);
+    let passage = service.gate.admit_noting(parts, Some(visitor.origin.address), note).await;
+    if let Some(check) = check {
+        is_decided(check, &service.gate, &passage);
+    }
+    match passage {
         Passage::Open(pass) => {
+            visitor.desk.shared.decisions.tell_of_gateway(pass.decision());
             if let Some(line) = line {
                 line.is_decided(pass.decision());
             }
             Ok(Admitted::Passed(service, target, pass))
         }
         Passage::Refused(decision, answer) => {
+            visitor.desk.shared.decisions.tell_of_gateway(decision.as_ref());
             if let Some(line) = line {
                 line.is_decided(decision.as_ref());
             }
@@ -110,6 +134,8 @@ pub(super) struct Way<'a> {
     pub(super) service: &'a Arc<Service>,
     pub(super) host: Option<&'a HeaderValue>,
     pub(super) pass: &'a Pass,
+    /// Where it is followed.
+    pub(super) check: Option<&'a Check>,
 }
 
 impl Way<'_> {
@@ -165,6 +191,9 @@ impl Way<'_> {
         self.visitor.origin.tell(headers, self.host, self.service.forwarded, believed);
         if parts.version == Version::HTTP_2 {
             join_cookies(headers);
+        }
+        if let Some(check) = self.check {
+            check.tell(headers);
         }
         parts.extensions.clear();
     }

@@ -7,6 +7,8 @@ use super::line::Unheard;
 use super::presence::{Presence, Roll};
 use super::route::{Dice, Table};
 use super::upgrade::Ticket;
+use crate::logging::DecisionLog;
+use crate::telemetry::trace::Tracer;
 use arc_swap::ArcSwap;
 use hivemind_tower::ClientAddress;
 use std::cell::RefCell;
@@ -17,6 +19,9 @@ use std::sync::Arc;
 pub(super) struct Shared {
     pub(super) table: ArcSwap<Table>,
     pub(super) log: Option<AccessLog>,
+    /// None: nothing is traced.
+    pub(super) tracer: Option<Arc<Tracer>>,
+    pub(super) decisions: Arc<DecisionLog>,
     /// Who is believed about those before it.
     pub(super) clients: ClientAddress,
     /// HTTP/2 has no such bound of its own, only one in bytes.

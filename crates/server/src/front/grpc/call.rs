@@ -10,9 +10,11 @@ use super::message::{self, Message, PREFIX};
 use super::waits::Waits;
 use crate::access::{ApiKeys, Grant};
 use crate::front::rls::{CallError, RateLimitService};
+use crate::telemetry::trace::{Check, Door};
 use bytes::{Bytes, BytesMut};
 use hivemind_core::Timestamp;
 use hivemind_core::store::Store;
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use hyper::body::Incoming;
@@ -26,8 +28,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tonic::Status;
 use tonic::service::Routes;
+use tonic::{Code, Status};
 use tower_service::Service;
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
@@ -60,11 +62,16 @@ impl<S: Store> Desk<S> {
     }
 
     /// The framed answer to a message; `None` where its decision has to wait.
-    fn answer_at_once(&self, message: &[u8], grant: Option<&Grant>) -> Option<Result<Bytes, CallError>> {
+    fn answer_at_once(
+        &self,
+        message: &[u8],
+        grant: Option<&Grant>,
+        check: Option<&mut Check>,
+    ) -> Option<Result<Bytes, CallError>> {
         let mut scratch = self.scratch.borrow_mut();
         scratch.clear();
         scratch.extend_from_slice(&[0; PREFIX]);
-        let answered = self.service.answer_at_once(message, grant, &mut scratch)?;
+        let answered = self.service.answer_at_once(message, grant, check, &mut scratch)?;
         Some(answered.map(|()| {
             frame(&mut scratch);
             let mut answers = self.answers.borrow_mut();
@@ -80,15 +87,25 @@ impl<S: Store> Desk<S> {
         (message, headers): (Message, HeaderMap),
         known: Option<Rc<Known>>,
         deadline: Timestamp,
+        mut check: Option<Check>,
     ) -> Result<Bytes, Status> {
         let mut out = vec![0; PREFIX];
         let message = message.read(&headers)?;
         let grant = grant(known.as_ref());
-        let answered = self.service.answer(message, grant, Some(deadline), &mut out).await;
-        answered.map_err(|error| status(&error))?;
+        let answered = self.service.answer(message, grant, Some(deadline), check.as_mut(), &mut out).await;
+        is_answered(check, answered.map_err(|error| status(&error)))?;
         frame(&mut out);
         Ok(out.into())
     }
+}
+
+/// The end of a check that is followed.
+#[inline]
+fn is_answered<T>(check: Option<Check>, answered: Result<T, Status>) -> Result<T, Status> {
+    if let Some(mut check) = check {
+        check.is_answered(answered.as_ref().err().map_or(Code::Ok, Status::code));
+    }
+    answered
 }
 
 fn grant(known: Option<&Rc<Known>>) -> Option<&Grant> {
@@ -126,11 +143,10 @@ impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for Calls<S>
 
     fn call(&self, request: Request<Incoming>) -> Call<S> {
         self.activity.call_begun();
-        let (desk, activity) = (Rc::clone(&self.desk), Rc::clone(&self.activity));
         if request.headers().len() > MOST_HEADERS {
-            let state = State::Refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
-            return Call { desk, activity, headers: HeaderMap::new(), known: None, waits: None, state };
+            return self.begin(State::Refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
         }
+        let desk = &self.desk;
         let admitted = match &desk.keys {
             None => Ok(None),
             Some(keys) => self.gate.admit(keys, request.uri().path(), request.headers()),
@@ -139,25 +155,33 @@ impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for Calls<S>
             Ok(known) => known,
             Err(why) => {
                 desk.service.0.stats().access.unauthenticated.fetch_add(1, Ordering::Relaxed);
-                let state = State::Unknown(why);
-                return Call { desk, activity, headers: HeaderMap::new(), known: None, waits: None, state };
+                return self.begin(State::Unknown(why));
             }
         };
         if request.uri().path() != SHOULD_RATE_LIMIT {
             // Tonic has the others.
             let granted = request.headers().get(deadline::HEADER).cloned();
             let headers = granted.map(|value| (deadline::HEADER, value)).into_iter().collect();
-            let mut tonic = self.desk.routes.clone();
+            let mut tonic = desk.routes.clone();
             // Asked when it is polled first, where a panic ends the call and not the connection.
             let routed = Box::pin(async move { tonic.call(request).await });
-            return Call { desk, activity, headers, known, waits: None, state: State::Routed(routed) };
+            return Call { headers, known, ..self.begin(State::Routed(routed)) };
         }
-        let (parts, body) = request.into_parts();
-        let state = match unacceptable(&parts.method, &parts.headers) {
-            Some(code) => State::Refused(code),
-            None => State::Reading { body, message: Message::default() },
-        };
-        Call { desk, activity, headers: parts.headers, known, waits: None, state }
+        let (Parts { method, headers, .. }, body) = request.into_parts();
+        if let Some(code) = unacceptable(&method, &headers) {
+            return Call { headers, known, ..self.begin(State::Refused(code)) };
+        }
+        // Followed from here: of a call that waits, the headers are not kept.
+        let check = desk.service.follow(&headers, Door::Grpc);
+        Call { headers, known, check, ..self.begin(State::Reading { body, message: Message::default() }) }
+    }
+}
+
+impl<S> Calls<S> {
+    /// A call of which nothing is known but this.
+    fn begin(&self, state: State) -> Call<S> {
+        let (desk, activity) = (Rc::clone(&self.desk), Rc::clone(&self.activity));
+        Call { desk, activity, headers: HeaderMap::new(), known: None, waits: None, check: None, state }
     }
 }
 
@@ -181,6 +205,8 @@ pub(super) struct Call<S> {
     known: Option<Rc<Known>>,
     /// Once it is off the fast path.
     waits: Option<Waits>,
+    /// Where it is followed.
+    check: Option<Check>,
     state: State,
 }
 
@@ -209,13 +235,13 @@ impl<S: Store + 'static> Future for Call<S> {
         };
         let waits = self.waits();
         if let Err(status) = waits.gather(held) {
-            return Poll::Ready(Ok(status.into_http()));
+            return Poll::Ready(Ok(self.end(status)));
         }
         if waits.timer.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
         let late = Status::deadline_exceeded("the call's time is over before it is answered");
-        Poll::Ready(Ok(late.into_http()))
+        Poll::Ready(Ok(self.end(late)))
     }
 }
 
@@ -242,7 +268,7 @@ impl<S: Store + 'static> Call<S> {
                             return Poll::Ready(response);
                         }
                     }
-                    Err(status) => return Poll::Ready(status.into_http()),
+                    Err(status) => return Poll::Ready(self.end(status)),
                 },
                 State::Deciding(decision) => return decision.as_mut().poll(cx).map(respond),
                 State::Routed(routed) => {
@@ -260,28 +286,36 @@ impl<S: Store + 'static> Call<S> {
         }
     }
 
+    /// Ends it without a decision.
+    fn end(&mut self, status: Status) -> Response<Body> {
+        respond(is_answered(self.check.take(), Err(status)))
+    }
+
     /// Answers at once, or begins to wait for the decision.
     fn answer(&mut self, message: Message) -> Option<Response<Body>> {
         let at_once = match message.read(&self.headers) {
             // A bug that one message finds must not take the calls beside it down.
             Ok(bytes) => {
-                let grant = grant(self.known.as_ref());
-                catch_unwind(AssertUnwindSafe(|| self.desk.answer_at_once(bytes, grant)))
+                let (grant, check) = (grant(self.known.as_ref()), self.check.as_mut());
+                catch_unwind(AssertUnwindSafe(|| self.desk.answer_at_once(bytes, grant, check)))
             }
-            Err(status) => return Some(status.into_http()),
+            Err(status) => return Some(self.end(status)),
         };
         match at_once {
-            Ok(Some(answered)) => Some(respond(answered.map_err(|error| status(&error)))),
+            Ok(Some(answered)) => {
+                Some(respond(is_answered(self.check.take(), answered.map_err(|error| status(&error)))))
+            }
             Ok(None) => {
                 let deadline = self.waits().deadline;
                 let asked = (message, std::mem::take(&mut self.headers));
-                let decision = Rc::clone(&self.desk).answer(asked, self.known.take(), deadline);
+                let (known, check) = (self.known.take(), self.check.take());
+                let decision = Rc::clone(&self.desk).answer(asked, known, deadline, check);
                 self.state = State::Deciding(Box::pin(decision));
                 None
             }
             Err(_) => {
                 tracing::error!("a decision ended in a panic; its caller is told INTERNAL");
-                Some(Status::internal("the decision ended in a panic; the log says where").into_http())
+                Some(self.end(Status::internal("the decision ended in a panic; the log says where")))
             }
         }
     }

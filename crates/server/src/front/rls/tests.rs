@@ -166,12 +166,12 @@ fn an_ordinary_call_allocates_nothing() {
         }
         let mut out = Vec::with_capacity(1_000);
         for _ in 0..3 {
-            service.answer_at_once(&request, None, &mut out).unwrap().unwrap();
+            service.answer_at_once(&request, None, None, &mut out).unwrap().unwrap();
         }
         out.clear();
         let allocations = allocation_counter::measure(|| {
             for _ in 0..10 {
-                service.answer_at_once(&request, None, &mut out).unwrap().unwrap();
+                service.answer_at_once(&request, None, None, &mut out).unwrap().unwrap();
             }
         });
         assert_eq!(allocations.count_total, 0, "{values:?}");

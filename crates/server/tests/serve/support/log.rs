@@ -40,6 +40,11 @@ impl Log {
         found.unwrap_or_else(|| panic!("`{text}` was never logged, but:\n{}", self.seen.join("\n")))
     }
 
+    /// A line that was read already and contains a text.
+    pub(crate) fn told(&self, text: &str) -> Option<&str> {
+        self.seen.iter().find(|line| line.contains(text)).map(String::as_str)
+    }
+
     /// All that was written, when the process has ended.
     pub(crate) async fn rest(&mut self) -> String {
         while let Some(line) = self.lines.recv().await {

@@ -17,13 +17,26 @@ pub(crate) type Client = RateLimitServiceClient<Channel>;
 pub(crate) struct Setup {
     folder: tempfile::TempDir,
     rules: Option<PathBuf>,
+    config: Option<PathBuf>,
+    program: Vec<String>,
     settings: Vec<(String, String)>,
 }
 
 impl Setup {
+    /// With nothing set, not even its ports: for a network of its own.
+    pub(crate) fn by_default() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            rules: None,
+            config: None,
+            program: vec![env!("CARGO_BIN_EXE_hivemind").to_owned()],
+            settings: Vec::new(),
+        }
+    }
+
     /// With no rules given, and every port any that is free.
     pub(crate) fn new() -> Self {
-        let setup = Self { folder: tempfile::tempdir().unwrap(), rules: None, settings: Vec::new() };
+        let setup = Self::by_default();
         ["grpc_port", "admin_port", "metrics_port"]
             .into_iter()
             .fold(setup, |setup, port| setup.with(&format!("server.{port}"), "0"))
@@ -45,6 +58,19 @@ impl Setup {
     /// With the rules at exactly this path, as given on the command line.
     pub(crate) fn rules_as_given(self, path: &str) -> Self {
         Self { rules: Some(path.into()), ..self }
+    }
+
+    /// With a configuration in a file, `hivemind.yaml`. What is set otherwise goes before it.
+    pub(crate) fn config(self, text: &str) -> Self {
+        self.write("hivemind.yaml", text);
+        let config = Some(self.path().join("hivemind.yaml"));
+        Self { config, ..self }
+    }
+
+    /// Started by these words before its own.
+    pub(crate) fn started_by(self, words: &[&str]) -> Self {
+        let words = words.iter().map(|word| (*word).to_owned());
+        Self { program: words.chain(self.program).collect(), ..self }
     }
 
     /// With a setting, by the name it has in a file of them; or, in capitals, with a variable that is none.
@@ -69,8 +95,12 @@ impl Setup {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
-        command.arg("serve").env_clear().envs(self.settings.iter().cloned()).current_dir(self.path());
+        let mut command = Command::new(&self.program[0]);
+        command.args(&self.program[1..]).arg("serve");
+        command.env_clear().envs(self.settings.iter().cloned()).current_dir(self.path());
+        if let Some(config) = &self.config {
+            command.arg("--config").arg(config);
+        }
         if let Some(rules) = &self.rules {
             command.arg("--rules").arg(rules);
         }
@@ -83,8 +113,9 @@ impl Setup {
         let mut child = self.command().spawn().unwrap();
         let mut log = Log::of(child.stderr.take().unwrap());
         let mut out = Log::of(child.stdout.take().unwrap());
+        // A page that is off has none.
         let address = |line: &str| {
-            let (_, rest) = line.split_once("://").expect("an address");
+            let (_, rest) = line.split_once("://").unwrap_or(("", "0.0.0.0:0"));
             rest.split(['/', ' ']).next().unwrap().parse().unwrap()
         };
         let shown = async {

@@ -1,0 +1,158 @@
+//! Peers that an operator gives up: where no discovery can say who is gone, somebody has to.
+
+use super::Node;
+use crate::owner::NodeId;
+use hivemind_core::Timestamp;
+use std::fmt;
+use std::time::Duration;
+
+/// What a peer was that is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GivenUp {
+    /// A member: the next view is without it.
+    Member,
+    /// None any more: there is nothing to do.
+    NoMember,
+}
+
+/// Why a peer is not given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotGivenUp {
+    /// It is this very node.
+    Myself,
+    /// It was heard so long ago.
+    Heard(Duration),
+    /// Nobody has that name.
+    Unknown,
+}
+
+impl fmt::Display for NotGivenUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Myself => f.write_str("it is this node itself; end it, and it leaves by itself"),
+            Self::Heard(silence) => {
+                let millis = silence.as_millis();
+                write!(
+                    f,
+                    "it was heard {millis} ms ago; end it, and try again when it has been silent for a while"
+                )
+            }
+            Self::Unknown => f.write_str("nobody of that name is known here; `/api/v1/peers` has the names"),
+        }
+    }
+}
+
+impl std::error::Error for NotGivenUp {}
+
+impl Node {
+    /// An operator says that a peer does not come back. It counts as dead once it is silent for as long as the dead
+    /// are, as if discovery had withdrawn its name: the next view is without it. All members hear of that view, so one
+    /// of them is told. Whoever speaks again is welcome, and not given up any more.
+    ///
+    /// # Errors
+    /// If it is this node, if it was heard lately, or if nobody has that name.
+    pub fn give_up_peer(&mut self, peer: &NodeId, now: Timestamp) -> Result<GivenUp, NotGivenUp> {
+        let now = self.mesh_time(now);
+        if *peer == self.council.me.id {
+            return Err(NotGivenUp::Myself);
+        }
+        let heard = self.peers.get(peer).map(|peer| now.since(peer.heard));
+        // Whoever is shown as dead can be given up, also where silence is borne for longer.
+        let lately = self.options.council.staleness.min(self.options.council.dead_after);
+        if let Some(silence) = heard.filter(|silence| *silence <= lately) {
+            return Err(NotGivenUp::Heard(silence));
+        }
+        let is_member =
+            self.view().is_some_and(|view| view.members().iter().any(|member| member.id == *peer));
+        if is_member {
+            self.peers.give_up(peer.clone());
+            return Ok(GivenUp::Member);
+        }
+        if heard.is_some() { Ok(GivenUp::NoMember) } else { Err(NotGivenUp::Unknown) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GivenUp, NotGivenUp};
+    use crate::node::{MeshOptions, Node, Output};
+    use crate::owner::NodeId;
+    use hivemind_core::Timestamp;
+
+    fn after(millis: u64) -> Timestamp {
+        Timestamp::from_millis(1_700_000_000_000 + millis)
+    }
+
+    /// Lets time pass for those that run; what one sends arrives at once.
+    fn run(nodes: &mut [Node], from: u64, to: u64) {
+        for millis in (from..to).step_by(10) {
+            let now = after(millis);
+            for node in &mut *nodes {
+                node.on_tick(now);
+            }
+            loop {
+                let mut mail = Vec::new();
+                for node in nodes.iter_mut() {
+                    let me = node.member().id.clone();
+                    mail.extend(node.outputs().filter_map(|output| match output {
+                        Output::Send { to, frame, .. } => Some((me.clone(), to, frame)),
+                        Output::Decided(..) => None,
+                    }));
+                }
+                if mail.is_empty() {
+                    break;
+                }
+                for (from, to, frame) in mail {
+                    let to = nodes.iter_mut().find(|node| node.member().id == to);
+                    if let Some(node) = to {
+                        node.on_frame(now, &from, &frame);
+                    }
+                }
+            }
+        }
+    }
+
+    fn members(node: &Node) -> Vec<&str> {
+        node.view().unwrap().members().iter().map(|member| member.id.as_str()).collect()
+    }
+
+    #[test]
+    fn who_is_given_up_at_one_node_is_out_of_the_view_of_all_until_it_speaks_again() {
+        let names = ["a", "b", "c"];
+        let new = |name: &str, generation| {
+            let mut node = Node::new(NodeId::new(name), generation, MeshOptions::default(), after(0));
+            names.iter().filter(|other| **other != name).for_each(|other| node.meet(NodeId::new(*other)));
+            node
+        };
+        let mut nodes: Vec<Node> = names.map(|name| new(name, 1)).into();
+        nodes[0].found(after(0));
+        run(&mut nodes, 0, 8_000);
+        assert_eq!(members(&nodes[1]), names);
+        let gone = NodeId::new("c");
+        assert!(matches!(nodes[0].give_up_peer(&gone, after(8_000)), Err(NotGivenUp::Heard(_))));
+        assert_eq!(nodes[0].give_up_peer(&NodeId::new("a"), after(8_000)), Err(NotGivenUp::Myself));
+        assert_eq!(nodes[0].give_up_peer(&NodeId::new("d"), after(8_000)), Err(NotGivenUp::Unknown));
+        let dead = nodes.pop().unwrap();
+        run(&mut nodes, 8_000, 20_000);
+        assert_eq!(members(&nodes[1]), names, "silence alone is no death");
+        assert_eq!(nodes[0].give_up_peer(&gone, after(20_000)), Ok(GivenUp::Member));
+        run(&mut nodes, 20_000, 30_000);
+        assert_eq!([members(&nodes[0]), members(&nodes[1])], [["a", "b"]; 2]);
+        assert_eq!(
+            nodes[0].give_up_peer(&gone, after(30_000)),
+            Ok(GivenUp::NoMember),
+            "once more does nothing"
+        );
+        // It comes back, and falls silent once more: nobody has given up this run.
+        drop(dead);
+        nodes.push(new("c", 2));
+        run(&mut nodes, 30_000, 45_000);
+        assert_eq!(members(&nodes[0]), names);
+        nodes.pop();
+        run(&mut nodes, 45_000, 60_000);
+        assert_eq!(members(&nodes[0]), names);
+        assert!(nodes[0].view().unwrap().members().iter().all(|it| it.generation.0 == 1 || it.id == gone));
+        assert_eq!(nodes[0].give_up_peer(&gone, after(60_000)), Ok(GivenUp::Member));
+    }
+}

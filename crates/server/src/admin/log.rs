@@ -1,0 +1,128 @@
+//! The log as the API shows and takes it. Which values of descriptors are told is for the file alone: they may say who
+//! somebody is, and who keeps the file answers for that.
+
+use crate::config::{DecisionLines, LogLevel, LogLevels, Told, module_name};
+use crate::logging::{LogChange, RunningLog};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+const LEVELS: &str = "off, error, warn, info, debug or trace";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)] // A misspelt key must not be taken for "as it is".
+struct RawLog {
+    level: Option<String>,
+    levels: Option<BTreeMap<String, String>>,
+    decisions: Option<RawDecisions>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawDecisions {
+    log: Option<Value>,
+    sample_rate: Option<f64>,
+    per_second: Option<NonZeroU32>,
+}
+
+/// What is in force.
+pub(super) fn shown(log: &RunningLog) -> Response {
+    let (LogLevels { level, modules }, DecisionLines { told, sample_rate, per_second, values }) = log.now();
+    let modules: BTreeMap<&str, &str> =
+        modules.iter().map(|(module, level)| (module.as_str(), level.as_str())).collect();
+    let told = match told {
+        Told::None => json!(false),
+        Told::All => json!(true),
+        Told::Denied => json!(told.as_str()),
+    };
+    let decisions =
+        json!({"log": told, "sample_rate": sample_rate, "per_second": per_second, "values": values});
+    let body = json!({"level": level.as_str(), "levels": modules, "decisions": decisions});
+    ([(header::CONTENT_TYPE, "application/json")], body.to_string() + "\n").into_response()
+}
+
+/// What a body asks for, or why it asks for nothing that is known.
+pub(super) fn change(body: &[u8]) -> Result<LogChange, String> {
+    let raw: RawLog = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let level = raw.level.map(|word| level(&word)).transpose()?;
+    let modules = raw.levels.map(modules).transpose()?;
+    let mut change = LogChange { level, modules, ..LogChange::default() };
+    if let Some(RawDecisions { log, sample_rate, per_second }) = raw.decisions {
+        change.told = log.map(told).transpose()?;
+        if sample_rate.is_some_and(|rate| !(0.0..=1.0).contains(&rate)) {
+            return Err("`decisions.sample_rate` is a number from 0 to 1.".to_owned());
+        }
+        (change.sample_rate, change.per_second) = (sample_rate, per_second);
+    }
+    if change == LogChange::default() {
+        return Err("Nothing is asked for: send `level`, `levels` or `decisions`.".to_owned());
+    }
+    Ok(change)
+}
+
+fn level(word: &str) -> Result<LogLevel, String> {
+    LogLevel::parse(word).ok_or_else(|| format!("A level is {LEVELS}."))
+}
+
+fn modules(raw: BTreeMap<String, String>) -> Result<BTreeMap<String, LogLevel>, String> {
+    if raw.len() > LogLevels::MOST_MODULES {
+        return Err(format!("`levels` has at most {} modules.", LogLevels::MOST_MODULES));
+    }
+    let one = |(module, word): (String, String)| {
+        let name = module_name(&module).ok_or("A module is called as in `hivemind_mesh`.")?;
+        Ok((name.to_owned(), level(&word)?))
+    };
+    raw.into_iter().map(one).collect()
+}
+
+fn told(value: Value) -> Result<Told, String> {
+    let told = match value {
+        Value::Bool(true) => Some(Told::All),
+        Value::Bool(false) => Some(Told::None),
+        Value::String(word) => Told::parse(&word),
+        _ => None,
+    };
+    told.ok_or_else(|| "`decisions.log` is true, false or \"denied\".".to_owned())
+}
+
+pub(super) fn refused(detail: &str) -> Response {
+    let status = StatusCode::UNPROCESSABLE_ENTITY;
+    let title = "The log cannot be changed like that";
+    let body = json!({"type": "about:blank", "title": title, "status": status.as_u16(), "detail": detail});
+    (status, [(header::CONTENT_TYPE, "application/problem+json")], body.to_string() + "\n").into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Seen failing on: unknown keys that are passed over; a sample rate of 2.
+    #[test]
+    fn a_change_says_what_it_changes_and_what_makes_no_sense_is_refused() {
+        let whole = br#"{"level": "debug", "levels": {"h2": "off"}, "decisions": {"log": "denied", "sample_rate": 0.5, "per_second": 7}}"#;
+        let whole = change(whole).unwrap();
+        assert_eq!((whole.level, whole.told), (Some(LogLevel::Debug), Some(Told::Denied)));
+        assert_eq!((whole.sample_rate, whole.per_second), (Some(0.5), NonZeroU32::new(7)));
+        assert_eq!(whole.modules, Some([("h2".to_owned(), LogLevel::Off)].into()));
+        let some = change(br#"{"decisions": {"log": true}}"#).unwrap();
+        assert_eq!(some, LogChange { told: Some(Told::All), ..LogChange::default() });
+        for wrong in [
+            "",
+            "[]",
+            "{}",
+            r#"{"level": "loud"}"#,
+            r#"{"lvl": "info"}"#,
+            r#"{"levels": {"a b": "info"}}"#,
+            r#"{"levels": {"h2": 3}}"#,
+            r#"{"decisions": {"log": "some"}}"#,
+            r#"{"decisions": {"sample_rate": 2}}"#,
+            r#"{"decisions": {"per_second": 0}}"#,
+            r#"{"decisions": {"values": ["user"]}}"#,
+        ] {
+            assert!(change(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+}

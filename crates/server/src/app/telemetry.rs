@@ -1,0 +1,71 @@
+//! How metrics leave: Prometheus fetches them from their port, and OTLP sends them.
+
+use super::Shared;
+use super::traces::Traced;
+use crate::config::Settings;
+use crate::telemetry::otlp::{MetricsExporter, Sender, Signal};
+use crate::telemetry::{Instruments, exposition};
+use anyhow::Context;
+use axum::http::header;
+use axum::routing::get;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// The page that Prometheus fetches.
+pub(super) fn page(settings: &Settings, shared: &Shared) -> axum::Router {
+    let Some(path) = &settings.observability.prometheus_path else { return axum::Router::new() };
+    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    let instruments = instruments(shared);
+    let page = async move || (kind, exposition(&instruments.families()));
+    axum::Router::new().route(path.as_str(), get(page))
+}
+
+fn instruments(shared: &Shared) -> Instruments {
+    let (storage, mesh) = (Arc::clone(&shared.storage), shared.mesh.clone());
+    Instruments { stats: Arc::clone(&shared.stats), storage, mesh }
+}
+
+/// What is sent by OTLP, each signal in a task of its own.
+pub(super) struct Exports {
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+}
+
+impl Exports {
+    pub(super) fn start(
+        settings: &Settings,
+        shared: &Shared,
+        traced: Option<Traced>,
+    ) -> anyhow::Result<Self> {
+        let (stop, stopped) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        let otel = &settings.observability.otel;
+        if let Some(destination) = &otel.metrics {
+            let figures = Arc::clone(&shared.stats.exports.metrics);
+            let sender = Sender::new(Signal::Metrics, destination, figures);
+            let exporter = MetricsExporter {
+                sender: sender.context("`observability.otel.metrics.endpoint`")?,
+                instruments: instruments(shared),
+                resource: Arc::clone(&shared.resource),
+                interval: otel.metrics_interval,
+            };
+            tasks.spawn(exporter.run(stopped.clone()));
+        }
+        if let Some(traced) = traced {
+            tasks.spawn(traced.exporter(shared).run(stopped));
+        }
+        Ok(Self { stop, tasks })
+    }
+
+    /// Sends what is left, for so long at most.
+    pub(super) async fn flush(mut self, within: Duration) {
+        let _ = self.stop.send(true); // Nobody listens where nothing is sent.
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        if timeout(within, all).await.is_err() {
+            tracing::warn!("the last telemetry could not be sent within {within:?}");
+        }
+    }
+}

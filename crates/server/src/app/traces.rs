@@ -1,0 +1,43 @@
+//! Traces: begun before the first request, and sent until after the last.
+
+use super::Shared;
+use crate::config::{Settings, Tracing};
+use crate::telemetry::Stats;
+use crate::telemetry::otlp::{Sender, Signal};
+use crate::telemetry::trace::{Exporter, Keeper, Outlet, Tracer};
+use anyhow::Context;
+use std::sync::Arc;
+
+/// Who follows requests, and where what it tells comes out.
+pub(super) struct Traced {
+    pub(super) tracer: Arc<Tracer>,
+    outlet: Outlet,
+    sender: Sender,
+}
+
+impl Traced {
+    /// None where nothing is to be sent anywhere.
+    pub(super) fn begin(settings: &Settings, stats: &Stats) -> anyhow::Result<Option<Self>> {
+        let Some(tracing) = &settings.observability.otel.tracing else { return Ok(None) };
+        let Tracing { destination, sample_rate, on_limit } = tracing;
+        let keeper = match (&settings.mesh, &settings.storage.redis) {
+            (Some(_), _) => Keeper::Mesh,
+            (None, Some(_)) => Keeper::Redis,
+            (None, None) => Keeper::Memory,
+        };
+        let figures = Arc::clone(&stats.exports.traces);
+        let sender = Sender::new(Signal::Traces, destination, figures);
+        let sender = sender.context("`observability.otel.tracing.endpoint`")?;
+        let (tracer, outlet) = Tracer::new(*sample_rate, keeper, *on_limit, Arc::clone(&stats.traces));
+        Ok(Some(Self { tracer, outlet, sender }))
+    }
+
+    /// What sends them. Where there is a mesh, its rounds are followed from now on.
+    pub(super) fn exporter(self, shared: &Shared) -> Exporter {
+        let Self { tracer, outlet, sender } = self;
+        if let Some(mesh) = &shared.mesh {
+            tokio::spawn(Arc::clone(mesh).keep_tracing(Arc::clone(&tracer)));
+        }
+        Exporter::new(tracer, outlet, sender, Arc::clone(&shared.resource))
+    }
+}

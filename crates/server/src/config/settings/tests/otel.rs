@@ -1,0 +1,81 @@
+//! What is sent by OTLP, and where to.
+
+use super::super::OtlpProtocol;
+use super::{defaults, yaml};
+use crate::telemetry::trace::OnLimit;
+use std::time::Duration;
+
+// Seen failing on: `exporter` and `enabled` without effect; something sent without an endpoint.
+#[test]
+fn metrics_are_sent_where_there_is_an_endpoint_and_nothing_says_that_they_are_not() {
+    let sent =
+        |text: &str| yaml(&format!("observability: {{otel: {{metrics: {{{text}}}}}}}")).unwrap().settings;
+    for text in ["endpoint: 'http://c:4317'", "endpoint: 'http://c:4317', exporter: both"] {
+        let metrics = sent(text).observability.otel.metrics.unwrap();
+        assert_eq!((metrics.protocol, metrics.endpoint.port), (OtlpProtocol::Grpc, 4317), "{text}");
+    }
+    for text in [
+        "enabled: true, exporter: otlp",
+        "enabled: false, endpoint: 'http://c:4317'",
+        "exporter: prometheus, endpoint: 'http://c:4317'",
+    ] {
+        assert_eq!(sent(text), defaults(), "{text}");
+    }
+    let otel = sent("endpoint: 'http://c', protocol: http, interval: 500ms").observability.otel;
+    assert_eq!(otel.metrics.unwrap().protocol, OtlpProtocol::Http);
+    assert_eq!(otel.metrics_interval, Duration::from_millis(500));
+}
+
+// Seen failing on: `enabled` without effect.
+#[test]
+fn traces_are_sent_where_there_is_an_endpoint_with_the_rate_and_the_status_that_are_asked_for() {
+    let sent =
+        |text: &str| yaml(&format!("observability: {{otel: {{tracing: {{{text}}}}}}}")).unwrap().settings;
+    let of = |text: &str| sent(text).observability.otel.tracing.unwrap();
+    let usual = of("endpoint: 'http://c:4317'");
+    assert_eq!(usual.destination.protocol, OtlpProtocol::Grpc);
+    assert_eq!((usual.sample_rate.to_string().as_str(), usual.on_limit), ("1", OnLimit::Unset));
+    let other = of("endpoint: 'http://c', protocol: http, sample_rate: 0.25, span_status_on_limit: ok");
+    assert_eq!(other.destination.protocol, OtlpProtocol::Http);
+    assert_eq!((other.sample_rate.to_string().as_str(), other.on_limit), ("0.25", OnLimit::Ok));
+    for text in ["sample_rate: 0.5, span_status_on_limit: ok", "enabled: false, endpoint: 'http://c:4317'"] {
+        assert_eq!(sent(text), defaults(), "{text}");
+    }
+}
+
+// Seen failing on: brackets kept in the host; a slash kept at the end of the path.
+#[test]
+fn an_endpoint_is_a_url_with_a_host_perhaps_a_port_and_perhaps_a_path() {
+    let endpoint = |url: &str| {
+        let text = format!("observability: {{otel: {{metrics: {{endpoint: '{url}'}}}}}}");
+        yaml(&text).map(|loaded| loaded.settings.observability.otel.metrics.unwrap().endpoint)
+    };
+    for (url, is_tls, host, port, path) in [
+        ("http://c", false, "c", 80, ""),
+        ("https://c.example/", true, "c.example", 443, ""),
+        ("http://192.0.2.1:4317", false, "192.0.2.1", 4317, ""),
+        ("https://[2001:db8::1]:4318/otlp/", true, "2001:db8::1", 4318, "/otlp"),
+    ] {
+        let found = endpoint(url).unwrap();
+        let of = (found.is_tls, found.host.as_str(), found.port, found.path.as_str());
+        assert_eq!(of, (is_tls, host, port, path), "{url}");
+        assert_eq!(endpoint(&found.to_string()).unwrap(), found, "{url}");
+    }
+    for wrong in
+        ["c:4317", "ftp://c", "http://", "http://user:secret@c", "http://c?key=1", "http://c:0", "http://a b"]
+    {
+        assert!(endpoint(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn who_sends_is_hivemind_of_this_version_unless_it_is_told_otherwise() {
+    let service = |text: &str| {
+        let text = format!("observability: {{otel: {{resource: {{{text}}}}}}}");
+        yaml(&text).unwrap().settings.observability.otel.service
+    };
+    let of = service("service_version: auto");
+    assert_eq!((of.name.as_str(), of.version.as_str()), ("hivemind", env!("CARGO_PKG_VERSION")));
+    let of = service("service_name: edge, service_version: '7'");
+    assert_eq!((of.name.as_str(), of.version.as_str()), ("edge", "7"));
+}

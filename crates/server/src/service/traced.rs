@@ -1,0 +1,52 @@
+//! What a check that is followed is told of its decision.
+
+use super::in_force::InForce;
+use super::{Answer, Asked, Code, Status};
+use crate::telemetry::trace::{Check, Decided, Stage};
+use std::future::poll_fn;
+use std::pin::pin;
+
+#[inline]
+pub(super) fn note(check: &mut Option<&mut Check>, stage: Stage) {
+    if let Some(check) = check {
+        check.comes_to(stage);
+    }
+}
+
+/// Tells what was decided: whatever is a client's is left out.
+#[inline]
+pub(super) fn tell(check: Option<&mut Check>, in_force: &InForce, asked: &Asked<'_>, answer: &Answer<'_>) {
+    if let Some(check) = check {
+        check.is_decided(decided(in_force, asked, answer));
+    }
+}
+
+#[cold]
+fn decided(in_force: &InForce, asked: &Asked<'_>, answer: &Answer<'_>) -> Decided {
+    let entries = asked.descriptors.iter().flat_map(|descriptor| descriptor.entries);
+    let limited = answer.statuses.iter().filter(|status| status.limit.is_some());
+    let refusing = answer.statuses.iter().filter(|status| status.code == Code::OverLimit);
+    let is_limited = answer.overall == Code::OverLimit;
+    Decided {
+        domain: Decided::domain(asked.domain, in_force.ruleset.rules.has_domain(asked.domain)),
+        keys: Decided::keys(entries.map(|(key, _)| *key)),
+        is_limited: Some(is_limited),
+        hits: asked.descriptors.iter().fold(0, |hits, of| hits.saturating_add(of.cost.get())),
+        remaining: limited.map(|status| status.remaining.into()).min(),
+        retry_after: refusing.filter_map(Status::reset_seconds).max().filter(|_| is_limited),
+        kind: None,
+    }
+}
+
+/// What comes of a future, and whether it had to be waited for.
+pub(super) async fn has_waited<F: Future>(future: F) -> (F::Output, bool) {
+    let mut future = pin!(future);
+    let mut waited = false;
+    let outcome = poll_fn(|cx| {
+        let polled = future.as_mut().poll(cx);
+        waited |= polled.is_pending();
+        polled
+    });
+    let outcome = outcome.await;
+    (outcome, waited)
+}

@@ -1,0 +1,193 @@
+//! Who is refused most, and who spends most: the few keys that matter, in memory that does not grow with their number.
+//! They are told to operators and are never a label.
+//!
+//! Nobody waits here: whoever finds the place taken, or has come too often within a moment, adds what it brings to what
+//! the next one records. So a count is exact while there is little to count, and an estimate in a flood.
+
+mod sketch;
+
+use hivemind_core::Timestamp;
+use hivemind_core::store::{Charge, Parts};
+use serde_json::{Value, json};
+use sketch::Sketch;
+use std::hash::{Hash, Hasher};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+const SHARDS: usize = 8;
+/// How many are recorded in a shard within a moment: with them all, about a hundredth of a core.
+const IN_A_MOMENT: u64 = 512;
+const MOMENT: Duration = Duration::from_millis(50);
+/// How long something is told at least; at most it is told twice as long.
+const REMEMBERED: Duration = Duration::from_secs(300);
+/// The most that one answer tells.
+const MOST_SHOWN: usize = 1_000;
+
+/// What keys are told by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    Denied,
+    Spent,
+}
+
+impl By {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "denied" => Some(Self::Denied),
+            "spent" => Some(Self::Spent),
+            _ => None,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Denied => "denied",
+            Self::Spent => "spent",
+        }
+    }
+}
+
+/// The keys that matter.
+#[derive(Debug, Default)]
+pub(crate) struct Top {
+    denied: Ranking,
+    spent: Ranking,
+}
+
+impl Top {
+    /// Counts for the key of a charge: a refusal, or what it has spent.
+    pub(crate) fn record(&self, by: By, charge: &Charge<'_>, amount: u64, now: Timestamp) {
+        if amount > 0 {
+            let mut folded = Folded::default();
+            charge.key.hash(&mut folded);
+            self.of(by).record(folded.0, charge.parts, amount, now);
+        }
+    }
+
+    /// The first of them, as the API shows them.
+    pub(crate) fn shown(&self, by: By, limit: usize, now: Timestamp) -> Value {
+        let generation = generation(now);
+        let mut all: Vec<_> =
+            self.of(by).shards.iter().flat_map(|shard| shard.counted_by(generation)).collect();
+        all.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.parts.cmp(&other.parts)));
+        all.truncate(limit.min(MOST_SHOWN));
+        let since = generation.saturating_sub(1) * REMEMBERED.as_secs();
+        json!({"by": by.name(), "since": since, "keys": all.iter().map(sketch::Counted::shown).collect::<Vec<_>>()})
+    }
+
+    const fn of(&self, by: By) -> &Ranking {
+        match by {
+            By::Denied => &self.denied,
+            By::Spent => &self.spent,
+        }
+    }
+}
+
+/// A key is a hash already, under a secret: its halves are laid over each other, and nothing is hashed again.
+#[derive(Default)]
+struct Folded(u64);
+
+impl Hasher for Folded {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, half: u64) {
+        self.0 ^= half;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+fn generation(now: Timestamp) -> u64 {
+    now.as_nanos() / 1_000_000_000 / REMEMBERED.as_secs()
+}
+
+#[derive(Debug, Default)]
+struct Ranking {
+    shards: [Shard; SHARDS],
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    /// When the next moment begins, and how many were recorded in this one.
+    next: AtomicU64,
+    recorded: AtomicU64,
+    /// What those brought who were not recorded.
+    left: AtomicU64,
+    generations: Mutex<Generations>,
+}
+
+/// Two spans of time, so that what is long past is forgotten.
+#[derive(Debug, Default)]
+struct Generations {
+    number: u64,
+    now: Sketch,
+    before: Sketch,
+}
+
+impl Ranking {
+    fn record(&self, hash: u64, parts: Parts<'_>, amount: u64, now: Timestamp) {
+        let Some(shard) = usize::try_from(hash % SHARDS as u64).ok().and_then(|index| self.shards.get(index))
+        else {
+            return;
+        };
+        if !shard.has_room(now) {
+            shard.left.fetch_add(amount, Ordering::Relaxed);
+            return;
+        }
+        let Ok(mut generations) = shard.generations.try_lock() else {
+            shard.left.fetch_add(amount, Ordering::Relaxed);
+            return;
+        };
+        generations.turn_to(generation(now));
+        let left =
+            if shard.left.load(Ordering::Relaxed) > 0 { shard.left.swap(0, Ordering::Relaxed) } else { 0 };
+        generations.now.record(hash, parts, amount.saturating_add(left));
+    }
+}
+
+impl Shard {
+    fn has_room(&self, now: Timestamp) -> bool {
+        let nanos = now.as_nanos();
+        // A clock that was set back begins a new moment, too.
+        let next = self.next.load(Ordering::Relaxed);
+        let after = now.saturating_add(MOMENT).as_nanos();
+        if nanos >= next || next > after {
+            self.next.store(after, Ordering::Relaxed);
+            self.recorded.store(0, Ordering::Relaxed);
+        }
+        let recorded = self.recorded.load(Ordering::Relaxed);
+        if recorded < IN_A_MOMENT {
+            // Two at once count as one: this is a bound on work, not a count.
+            self.recorded.store(recorded + 1, Ordering::Relaxed);
+        }
+        recorded < IN_A_MOMENT
+    }
+
+    fn counted_by(&self, generation: u64) -> Vec<sketch::Counted> {
+        let mut generations = self.generations.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        generations.turn_to(generation);
+        generations.now.merged(&generations.before)
+    }
+}
+
+impl Generations {
+    fn turn_to(&mut self, number: u64) {
+        if number == self.number {
+            return;
+        }
+        let was_last = number == self.number + 1;
+        let before = std::mem::take(&mut self.now);
+        self.before = if was_last { before } else { Sketch::default() };
+        self.number = number;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! The heaviest of many keys in a fixed number of places (Space-Saving, Metwally et al., 2005): a key that finds no place
+//! takes that of the lightest, with its count as the error. What is heavier than a place's share of the total is there.
+
+use hivemind_core::store::Parts;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+/// Places in each sketch.
+pub(super) const PLACES: usize = 256;
+/// As much of a key as is kept to be read by people.
+const MOST_ENTRIES: usize = 8;
+const LONGEST_TEXT: usize = 128;
+
+/// A domain and entries, each text cut to a bound.
+pub(super) type Readable = (String, Vec<(String, String)>);
+
+#[derive(Debug, Default)]
+pub(super) struct Sketch {
+    places: Vec<Place>,
+    by_hash: HashMap<u64, usize>,
+}
+
+#[derive(Debug)]
+struct Place {
+    hash: u64,
+    count: u64,
+    /// What of the count may be others'.
+    error: u64,
+    parts: Readable,
+}
+
+/// A key with its count.
+#[derive(Debug)]
+pub(super) struct Counted {
+    pub(super) count: u64,
+    pub(super) error: u64,
+    pub(super) parts: Readable,
+}
+
+impl Counted {
+    pub(super) fn shown(&self) -> Value {
+        let (domain, entries) = &self.parts;
+        let entries: Vec<_> =
+            entries.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();
+        json!({"domain": domain, "entries": entries, "count": self.count, "error": self.error})
+    }
+}
+
+impl Sketch {
+    pub(super) fn record(&mut self, hash: u64, parts: Parts<'_>, amount: u64) {
+        if let Some(place) = self.by_hash.get(&hash).and_then(|index| self.places.get_mut(*index)) {
+            place.count = place.count.saturating_add(amount);
+            return;
+        }
+        if self.places.len() < PLACES {
+            self.by_hash.insert(hash, self.places.len());
+            self.places.push(Place { hash, count: amount, error: 0, parts: readable(parts) });
+            return;
+        }
+        let lightest = self.places.iter_mut().enumerate().min_by_key(|(_, place)| place.count);
+        let Some((index, place)) = lightest else { return };
+        self.by_hash.remove(&place.hash);
+        self.by_hash.insert(hash, index);
+        let error = place.count;
+        *place = Place { hash, count: error.saturating_add(amount), error, parts: readable(parts) };
+    }
+
+    /// All keys of both, with what both have counted of each.
+    pub(super) fn merged(&self, before: &Self) -> Vec<Counted> {
+        let counted = |place: &Place, earlier: Option<&Place>| Counted {
+            count: place.count.saturating_add(earlier.map_or(0, |earlier| earlier.count)),
+            error: place.error.saturating_add(earlier.map_or(0, |earlier| earlier.error)),
+            parts: place.parts.clone(),
+        };
+        let of = |sketch: &Self, hash: u64| sketch.by_hash.get(&hash).copied();
+        let now = self
+            .places
+            .iter()
+            .map(|place| counted(place, of(before, place.hash).and_then(|index| before.places.get(index))));
+        let only_before = before.places.iter().filter(|place| of(self, place.hash).is_none());
+        now.chain(only_before.map(|place| counted(place, None))).collect()
+    }
+}
+
+fn readable(parts: Parts<'_>) -> Readable {
+    let entries = parts.entries.iter().take(MOST_ENTRIES);
+    (cut(parts.domain), entries.map(|(key, value)| (cut(key), cut(value))).collect())
+}
+
+fn cut(text: &str) -> String {
+    text.get(..text.floor_char_boundary(LONGEST_TEXT)).unwrap_or_default().to_owned()
+}

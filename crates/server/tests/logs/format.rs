@@ -1,0 +1,79 @@
+//! How a line is written.
+
+use crate::support::{Log, Setup};
+use crate::{RULES, line};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use tokio::process::Command;
+
+/// A configuration that is warned of, so that there is a line.
+fn warned_of(folder: &std::path::Path) -> std::path::PathBuf {
+    let file = folder.join("hivemind.yaml");
+    std::fs::write(&file, "server: {grpc_port: 0, admin_port: 0, metrics_port: 0}").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    file
+}
+
+// Seen failing on: text where nobody sits; a log that is coloured everywhere.
+#[tokio::test]
+async fn the_log_is_json_where_nobody_sits_text_on_a_terminal_and_never_coloured() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = warned_of(folder.path());
+    let hivemind = env!("CARGO_BIN_EXE_hivemind");
+    // A terminal that goes away asks for a reload, and ends nothing: it is ended by its id.
+    let on_terminal = format!("echo process $$; exec {hivemind} serve --config {}", file.display());
+    for (format, is_terminal, is_json) in
+        [("auto", false, true), ("auto", true, false), ("json", true, true), ("text", false, false)]
+    {
+        // `script` runs it on a terminal of its own.
+        let mut command = Command::new(if is_terminal { "script" } else { hivemind });
+        if is_terminal {
+            command.args(["-qec", &on_terminal, "/dev/null"]);
+        } else {
+            command.args(["serve", "--config"]).arg(&file);
+        }
+        command.env_clear().env("HIVEMIND_OBSERVABILITY__LOG_FORMAT", format).env("TERM", "xterm-256color");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        let mut log = if is_terminal {
+            Log::of(child.stdout.take().unwrap())
+        } else {
+            Log::of(child.stderr.take().unwrap())
+        };
+        let process = if is_terminal { Some(log.next("process ").await) } else { None };
+        let told = log.next("can read the configuration").await;
+        if let Some(process) = process.as_deref().and_then(|line| line.trim().strip_prefix("process ")) {
+            let ended = Command::new("sh").args(["-c", &format!("kill -TERM {process}")]).status().await;
+            assert!(ended.unwrap().success());
+        }
+        assert!(told.contains("WARN") && !told.contains('\u{1b}'), "{format}: {told:?}");
+        assert_eq!(told.starts_with('{'), is_json, "{format}, terminal {is_terminal}: {told}");
+        if is_json {
+            let told = line(told.trim());
+            assert_eq!((&told["level"], &told["target"]), (&"WARN".into(), &"hivemind::app::doors".into()));
+            let time = told["timestamp"].as_str().unwrap();
+            assert!(time.len() > 20 && time.ends_with('Z'), "{time}");
+            assert!(told["fields"]["message"].is_string());
+        }
+    }
+}
+
+// Seen failing on: a value that is written whole.
+#[tokio::test]
+async fn nothing_that_a_client_sends_makes_a_line_of_its_own_or_moves_a_cursor() {
+    for format in ["json", "text"] {
+        let mut server = Setup::rules(RULES)
+            .with("observability.log_format", format)
+            .with("observability.log_decisions", "true")
+            .with("observability.log_decisions_values", "k")
+            .start()
+            .await;
+        let long = format!("k=a{}", "b".repeat(10_000));
+        server.ask("d\n2026 ERROR forged\u{1b}[31m", "key\u{1b}forged=v").await;
+        let told = server.log.next("decided").await;
+        assert!(told.contains("forged") && !told.contains('\u{1b}'), "{told}");
+        server.ask("d", &long).await;
+        let told = server.log.next("decided").await;
+        assert!(told.contains("k=abbb") && told.contains("...") && told.len() < 1_000, "{told}");
+    }
+}

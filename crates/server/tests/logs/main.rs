@@ -1,0 +1,56 @@
+//! What an operator is told, from outside: the log, health, and what is shipped for Prometheus and Grafana. The real binary,
+//! asked over real sockets; every test starts a service of its own and waits for events under a deadline.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
+#[expect(dead_code, reason = "nothing here reads descriptions of messages")]
+#[path = "../../src/proto.rs"]
+mod proto;
+#[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
+#[path = "../serve/support/mod.rs"]
+mod support;
+
+#[path = "../storage/app.rs"]
+mod app;
+#[expect(dead_code, reason = "it is that of tests/security, which needs more of it")]
+#[path = "../security/authority.rs"]
+mod authority;
+mod changes;
+#[expect(dead_code, reason = "it is that of tests/security, which needs more of it")]
+#[path = "../security/client.rs"]
+mod client;
+mod clock;
+mod decisions;
+mod format;
+mod health;
+mod levels;
+#[expect(dead_code, reason = "it is that of tests/storage, which needs more of it")]
+#[path = "../storage/redis.rs"]
+mod redis;
+mod secrets;
+mod shipped;
+
+use serde_json::Value;
+
+const RULES: &str = "
+domain: d
+descriptors:
+- {key: k, rate_limit: {unit: day, requests_per_unit: 2, name: two}}
+- {key: many, rate_limit: {unit: day, requests_per_unit: 1000000}}
+- {key: outer, descriptors: [ {key: path, rate_limit: {unit: hour, requests_per_unit: 9}} ]}
+";
+
+/// A line of the log, read.
+fn line(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn json(text: &str) -> Value {
+    line(text)
+}

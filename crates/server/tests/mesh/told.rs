@@ -1,0 +1,48 @@
+//! What a node tells of its peers and of its clock.
+
+use crate::nodes::{Authority, Node, until};
+use crate::support::get;
+use serde_json::Value;
+
+/// What a node says of one of its components.
+async fn component(node: &Node, name: &str) -> Value {
+    let page = get(node.admin, "/readyz?verbose").await;
+    let told: Value = serde_json::from_str(&page.body).unwrap();
+    told["components"][name].clone()
+}
+
+// Seen failing on: peers that nobody watches.
+#[tokio::test]
+async fn peers_that_come_and_go_are_in_the_log_by_their_names() {
+    let authority = Authority::new();
+    let mut nodes = authority.nodes(2).await;
+    let told: Value = serde_json::from_str(&nodes[0].log.next("a peer came").await).unwrap();
+    assert_eq!((&told["level"], &told["fields"]["peer"]), (&"INFO".into(), &"node-1".into()), "{told}");
+    assert_eq!(told["fields"]["address"], nodes[1].mesh.to_string());
+    assert_eq!(component(&nodes[0], "mesh").await["state"], "ok");
+    // Killed by its handle: nobody says goodbye.
+    nodes.truncate(1);
+    let told = nodes[0].log.next("a peer counts as dead").await;
+    assert!(told.contains("WARN") && told.contains("node-1"), "{told}");
+    let is_told = async || component(&nodes[0], "mesh").await["reason"].to_string().contains("node-1");
+    until("a reason", is_told).await;
+    assert_eq!(get(nodes[0].admin, "/healthz").await.code, 200);
+}
+
+// Seen failing on: an outlier that is the mesh's matter and not the clock's.
+#[tokio::test]
+async fn a_node_whose_clock_is_off_says_so_of_its_clock_and_the_others_of_their_peer() {
+    let authority = Authority::new();
+    let mut nodes = authority.nodes(2).await;
+    let early = authority.node("early", &[nodes[0].mesh]).with("HIVEMIND_TEST_CLOCK_OFFSET_MS", "10000");
+    nodes.push(Node::start(early).await);
+    let is_off = async || component(&nodes[2], "clock").await["state"] == "degraded";
+    until("its own clock", is_off).await;
+    let reason = component(&nodes[2], "clock").await["reason"].to_string();
+    assert!(reason.contains("peers agree that this node's clock is off"), "{reason}");
+    let of_peer = async || {
+        component(&nodes[0], "mesh").await["reason"].to_string().contains("whose clock is off: early")
+    };
+    until("the peer's clock", of_peer).await;
+    assert_eq!(component(&nodes[0], "clock").await["state"], "ok");
+}

@@ -1,0 +1,44 @@
+//! What the service tells about itself, from outside: the real binary, a receiver of OTLP that decodes with
+//! OpenTelemetry's own types, a real Prometheus and its promtool. Every test starts and ends what it needs.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
+#[expect(dead_code, reason = "nothing here reads descriptions of messages")]
+#[path = "../../src/proto.rs"]
+mod proto;
+#[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
+#[path = "../serve/support/mod.rs"]
+mod support;
+
+#[expect(dead_code, reason = "it is that of tests/security, which needs more of it")]
+#[path = "../security/authority.rs"]
+mod authority;
+
+mod exports;
+mod labels;
+mod prometheus;
+mod receiver;
+mod receivers_in_trouble;
+mod shown;
+mod top;
+
+/// What most services here limit.
+const RULES: &str = "
+domain: shop
+descriptors:
+- {key: hot, rate_limit: {unit: day, requests_per_unit: 1000000}}
+- {key: ten, rate_limit: {unit: hour, requests_per_unit: 10}}
+- key: tenant
+  value: big
+  descriptors:
+  - {key: path, rate_limit: {unit: minute, requests_per_unit: 3}}
+- key: tenant
+  descriptors:
+  - {key: path, rate_limit: {unit: minute, requests_per_unit: 3}}
+";

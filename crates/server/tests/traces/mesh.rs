@@ -1,0 +1,57 @@
+//! What nodes of a mesh tell of it.
+
+use crate::asking::ask;
+use crate::nodes::{Authority, Node, all_are_members};
+use crate::receiver::{Received, Receiver, below, by_id};
+
+fn number(text: Option<String>) -> u64 {
+    text.expect("an attribute").parse().unwrap()
+}
+
+// Seen failing on: rounds that are told twice; an ask that is told where nobody was asked.
+#[tokio::test]
+async fn rounds_of_the_mesh_are_traces_of_their_own_and_an_ask_is_below_its_check() {
+    let (receiver, authority) = (Receiver::start().await, Authority::new());
+    let first = Node::start(authority.node("a", &[])).await;
+    let second =
+        authority.node("b", &[first.mesh]).with("observability.otel.tracing.endpoint", &receiver.url);
+    let nodes = [first, Node::start(second).await];
+    all_are_members(&nodes).await;
+    // Of so many counters some are the other node's, and have to be asked for once.
+    for key in 0..32 {
+        assert_eq!(ask(&nodes[1], ("d", &format!("day={key}")), &[]).await.unwrap(), "OK");
+    }
+    for name in ["ratelimit.mesh.sync", "ratelimit.mesh.gossip", "ratelimit.mesh.ask"] {
+        receiver.until(name, |all| all.iter().any(|of| of.span.name == name)).await;
+    }
+    // Enough of them for one to be told again, if it were.
+    let is_round = |of: &Received| of.span.name == "ratelimit.mesh.sync";
+    receiver.until("some rounds", |all| all.iter().filter(|of| is_round(of)).count() >= 4).await;
+    let all = receiver.spans();
+    for round in
+        all.iter().filter(|of| ["ratelimit.mesh.sync", "ratelimit.mesh.gossip"].contains(&&*of.span.name))
+    {
+        assert_eq!((round.parent().as_str(), round.span.kind), ("", 1), "{round:?}");
+        assert_eq!(number(round.attribute("peer_count")), 1, "{round:?}");
+        assert!(number(round.attribute("bytes_transferred")) > 0, "{round:?}");
+        let lasted = round.span.end_time_unix_nano - round.span.start_time_unix_nano;
+        assert_eq!(number(round.attribute("duration_us")), lasted / 1_000, "{round:?}");
+    }
+    let spans = by_id(&all);
+    let asks = receiver.named("ratelimit.mesh.ask");
+    assert!(asks.len() < 32, "what a node owns or holds it does not ask for");
+    for asked in &asks {
+        let write = &spans[&asked.parent()];
+        assert_eq!(write.span.name, "ratelimit.state.write");
+        assert_eq!(spans[&write.parent()].span.name, "ratelimit.check");
+        assert_eq!(below(&all, write), ["ratelimit.mesh.ask"]);
+        assert_eq!(write.attribute("hivemind.store").as_deref(), Some("mesh"));
+    }
+    for name in ["ratelimit.mesh.sync", "ratelimit.mesh.gossip"] {
+        let rounds = all.iter().filter(|of| of.span.name == name);
+        let mut begun: Vec<_> = rounds.map(|of| of.span.start_time_unix_nano).collect();
+        let count = begun.len();
+        begun.dedup();
+        assert_eq!(begun.len(), count, "a round is told once");
+    }
+}

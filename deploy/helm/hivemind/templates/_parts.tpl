@@ -1,0 +1,60 @@
+{{- define "hivemind.name" -}}
+{{- if contains "hivemind" .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-hivemind" .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "hivemind.selector" -}}
+app.kubernetes.io/name: hivemind
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "hivemind.labels" -}}
+{{ include "hivemind.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{/* Members of the mesh: of this release, and of this cluster id. */}}
+{{- define "hivemind.members" -}}
+app.kubernetes.io/instance: {{ .Release.Name }}
+hivemind-mesh: {{ .Values.mesh.clusterId | quote }}
+{{- end -}}
+
+{{- define "hivemind.preset" -}}
+{{- $presets := dict
+  "small" (dict "cpu" "100m" "request" "128Mi" "memory" "128Mi" "workers" 1 "keys" 100000)
+  "recommended" (dict "cpu" "250m" "request" "256Mi" "memory" "512Mi" "workers" 1 "keys" 500000)
+  "high" (dict "cpu" "1000m" "request" "1Gi" "memory" "2Gi" "workers" 2 "keys" 2000000) -}}
+{{- get $presets .Values.preset | toYaml -}}
+{{- end -}}
+
+{{/* The configuration: what the chart needs, and over it what `config` says. */}}
+{{- define "hivemind.config" -}}
+{{- $preset := include "hivemind.preset" . | fromYaml -}}
+{{- $config := dict
+  "server" (dict "host" "0.0.0.0" "workers" (int $preset.workers))
+  "rate_limiting" (dict "config_path" "/etc/hivemind/rules" "max_keys" (int $preset.keys))
+  "storage" (dict "kind" (ternary "mesh" "memory" .Values.mesh.enabled)) -}}
+{{- if .Values.mesh.enabled -}}
+{{- $tls := dict "ca" "/etc/hivemind/mesh/ca.crt" "cert" "/etc/hivemind/mesh/node.crt" "key" "/etc/hivemind/mesh/node.key" -}}
+{{- $_ := set $config "mesh" (dict "cluster_id" .Values.mesh.clusterId "dns" (printf "%s-mesh" (include "hivemind.name" .)) "tls" $tls) -}}
+{{- end -}}
+{{- $security := dict -}}
+{{- if .Values.secrets.adminToken -}}
+{{- $_ := set $security "admin" (dict "token_file" "/etc/hivemind/admin/token") -}}
+{{- end -}}
+{{- if .Values.secrets.apiKeys -}}
+{{- $_ := set $security "api_keys_file" "/etc/hivemind/keys/keys" -}}
+{{- end -}}
+{{- if .Values.secrets.grpcTls -}}
+{{- $_ := set $security "grpc_tls" (dict "cert" "/etc/hivemind/tls/tls.crt" "key" "/etc/hivemind/tls/tls.key") -}}
+{{- end -}}
+{{- if $security -}}
+{{- $_ := set $config "security" $security -}}
+{{- end -}}
+{{- mergeOverwrite $config (deepCopy .Values.config) | toYaml -}}
+{{- end -}}
