@@ -78,7 +78,7 @@ fn a_seed_plays_the_same_run_bit_for_bit() {
 
 /// Slow buckets while a mesh is founded, nodes are restarted in turn, come for a while, crash, and all of it.
 ///
-/// Seen failing on: SEEN
+/// Not yet seen failing: its mutations are in `scripts/mesh-mutations` and were not run.
 #[test]
 fn no_bucket_that_goes_from_hand_to_hand_admits_more_than_one_and_hardly_less() {
     for rollout in Rollout::ALL {
