@@ -20,7 +20,7 @@ pub(crate) use rule_files::{LoadedRules, RuleTexts, demo_rules, load_rules, read
 /// The gateway's settings.
 pub(crate) use settings::gateway;
 pub(crate) use settings::{
-    DecisionLines, Destination, LARGEST_CONFIGURATION, Leaves, Loaded, Log, LogFormat, LogLevel, LogLevels, Mesh,
-    MeshFiles, NamedService, OtlpProtocol, RateLimiting, Redis, SECTIONS, Security, Settings, SettingsText, Told,
-    Topology, Tracing, environment, load_settings, module_name,
+    DecisionLines, Destination, LARGEST_CONFIGURATION, Leaves, Loaded, Log, LogFormat, LogLevel, LogLevels,
+    Mesh, MeshFiles, NamedService, OtlpProtocol, RateLimiting, Redis, SECTIONS, Security, Settings,
+    SettingsText, Told, Topology, Tracing, environment, load_settings, module_name,
 };

@@ -39,7 +39,11 @@ impl MeshFigures {
                 "When this node's certificate ends, in Unix time.",
                 self.certificate_expiry,
             ),
-            ("hivemind_mesh_ca_expiry_seconds", "When the CA of the mesh ends, in Unix time.", self.ca_expiry),
+            (
+                "hivemind_mesh_ca_expiry_seconds",
+                "When the CA of the mesh ends, in Unix time.",
+                self.ca_expiry,
+            ),
         ] {
             let expiry = Family::gauge(name, help).unit("s");
             families.push(match moment {

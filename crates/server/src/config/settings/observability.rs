@@ -21,7 +21,6 @@ impl Observability {
     }
 }
 
-
 /// Also the port that `server.metrics_port` is now.
 pub(super) fn read(mut section: Section<'_, '_>) -> (Observability, Option<u16>) {
     let metrics = section.superseded("metrics_enabled", &FLAG, Ok("observability.prometheus.enabled"));

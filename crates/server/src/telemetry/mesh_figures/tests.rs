@@ -1,6 +1,6 @@
 use super::{MeshFigures, PeerFigures};
-use crate::telemetry::exposition::exposition;
 use crate::mesh::Latencies;
+use crate::telemetry::exposition::exposition;
 
 fn two_peers() -> MeshFigures {
     let mut latencies = Latencies { count: 4, sum_us: 203_450, ..Latencies::default() };
