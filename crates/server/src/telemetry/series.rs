@@ -247,7 +247,8 @@ fn window(period: Period) -> String {
     let nanos = period.length().as_nanos();
     let units =
         [("d", 86_400_000_000_000), ("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000)];
-    let unit = units.into_iter().chain([("ms", 1_000_000), ("us", 1_000)]).find(|(_, of)| nanos % of == 0);
+    let unit =
+        units.into_iter().chain([("ms", 1_000_000), ("us", 1_000)]).find(|(_, of)| nanos.is_multiple_of(*of));
     unit.map_or_else(|| format!("{nanos}ns"), |(unit, of)| format!("{}{unit}", nanos / of))
 }
 
