@@ -60,7 +60,6 @@ impl Prometheus {
     }
 }
 
-// Seen failing on: a page with one series twice, which is refused whole.
 #[tokio::test]
 async fn prometheus_scrapes_it_and_answers() {
     let server = Server::with_rules(RULES).await;
@@ -103,7 +102,7 @@ fn is_forced(complaint: &str) -> bool {
             && complaint.contains("should not include type"))
 }
 
-// Seen failing on: `hivemind_keys_evicted` for a counter's name; a series twice; a family without a type.
+// Seen failing on: `hivemind_keys_evicted` for a counter's name.
 #[tokio::test]
 async fn promtool_has_nothing_to_say_but_of_the_references_names() {
     let server = Setup::rules(RULES).start().await;

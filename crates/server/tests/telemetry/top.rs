@@ -14,7 +14,7 @@ fn key(value: &str, count: u64) -> Value {
     json!({"domain": "shop", "entries": [{"key": "ten", "value": value}], "count": count, "error": 0})
 }
 
-// Seen failing on: what passed counted as denied; what was refused counted as spent; requests counted for hits.
+// Seen failing on: what passed counted as denied.
 #[tokio::test]
 async fn those_who_are_refused_most_and_spend_most_are_told_in_order() {
     let server = Server::with_rules(RULES).await;
@@ -37,7 +37,6 @@ async fn those_who_are_refused_most_and_spend_most_are_told_in_order() {
     assert!(wrong.body.contains("`by` is `denied` or `spent`."), "{}", wrong.body);
 }
 
-// Seen failing on: the route before the guard.
 #[tokio::test]
 async fn it_is_told_to_operators_alone_once_there_is_a_token() {
     let setup = Setup::rules(RULES);

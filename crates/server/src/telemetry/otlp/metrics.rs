@@ -116,7 +116,6 @@ mod tests {
     use hivemind_core::Timestamp;
     use opentelemetry_proto::tonic::resource::v1::Resource;
 
-    // Seen failing on: `peer_id` left out; the last bucket, which has no edge, left out.
     #[test]
     fn the_mesh_is_told_under_the_names_of_the_design() {
         let latencies = Latencies { buckets: [1; 9], count: 10, sum_us: 1_500 };

@@ -5,7 +5,6 @@ use super::{defaults, yaml};
 use crate::telemetry::trace::OnLimit;
 use std::time::Duration;
 
-// Seen failing on: `exporter` and `enabled` without effect; something sent without an endpoint.
 #[test]
 fn metrics_are_sent_where_there_is_an_endpoint_and_nothing_says_that_they_are_not() {
     let sent =
@@ -26,7 +25,6 @@ fn metrics_are_sent_where_there_is_an_endpoint_and_nothing_says_that_they_are_no
     assert_eq!(otel.metrics_interval, Duration::from_millis(500));
 }
 
-// Seen failing on: `enabled` without effect.
 #[test]
 fn traces_are_sent_where_there_is_an_endpoint_with_the_rate_and_the_status_that_are_asked_for() {
     let sent =
@@ -43,7 +41,6 @@ fn traces_are_sent_where_there_is_an_endpoint_with_the_rate_and_the_status_that_
     }
 }
 
-// Seen failing on: brackets kept in the host; a slash kept at the end of the path.
 #[test]
 fn an_endpoint_is_a_url_with_a_host_perhaps_a_port_and_perhaps_a_path() {
     let endpoint = |url: &str| {
