@@ -104,8 +104,8 @@ async fn restart(authority: &Authority, nodes: &mut [Node], index: usize, rotati
     rotation.set(index, None);
     assert_eq!(nodes[index].ended().await.code(), Some(0));
     let (answered, error) = within("the end of its socket", late).await.unwrap();
-    // It leaves for two seconds or so, and answers meanwhile.
-    assert!(answered >= 10, "{answered} calls were answered by a node that was leaving, then: {error}");
+    // It leaves for two seconds or so and answers meanwhile, though not at once where it has to ask.
+    assert!(answered >= 1, "{answered} calls were answered by a node that was leaving, then: {error}");
     let log = nodes[index].log.rest().await;
     assert!(log.contains("left the mesh"), "{log}");
     let others = nodes.iter().enumerate().filter(|(other, _)| *other != index);

