@@ -25,9 +25,11 @@ mod reset;
 mod rights;
 mod sliding;
 mod start;
+mod undo;
 
 pub(crate) use account::Account;
 use account::News;
+pub(crate) use undo::given_back;
 
 /// How long ago an account may have spoken to count among those that share what is left.
 const ACTIVE: Duration = Duration::from_secs(1);

@@ -5,6 +5,7 @@ use crate::frame::Item;
 use crate::member::{Generation, Member};
 use crate::owner::NodeId;
 use crate::replay::Replay;
+use hivemind_core::Timestamp;
 use hivemind_core::store::Key;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,12 +20,22 @@ pub(super) struct Link {
     pub(super) heard: Heard,
     /// Which of its asks were served.
     pub(super) replay: Replay,
-    /// What was spent for its asks, the last of them: the number, the counter, the window, and how much.
-    pub(super) done: VecDeque<(u64, Key, u64, u64)>,
+    /// What was spent for its asks, the last of them.
+    pub(super) done: VecDeque<Done>,
     pub(super) urgent: Vec<Item>,
     pub(super) items: Vec<Item>,
     /// For how many seconds nothing was known of this peer but its name.
     pub(super) unknown_for: u32,
+}
+
+/// What was spent for an ask of this number: of which counter and window, how much, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Done {
+    pub(super) id: u64,
+    pub(super) key: Key,
+    pub(super) tag: u64,
+    pub(super) cost: u64,
+    pub(super) at: Timestamp,
 }
 
 /// The next dictionary of this run.

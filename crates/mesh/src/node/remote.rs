@@ -4,12 +4,14 @@
 
 use super::asks::{Ask, Kind};
 use super::find::Found;
+use super::link::Done;
 use super::{Node, Output, Ticket};
 use crate::batch::{self, Owed};
 use crate::book::Book;
 use crate::frame::{Reply, Want};
 use crate::member::Member;
 use crate::page::Side;
+use crate::till::given_back;
 use crate::window::tag_at;
 use hivemind_core::algorithm::{Action, State};
 use hivemind_core::store::{Context, Key, Mode, Op, Outcome, Verdict, Verdicts};
@@ -193,7 +195,7 @@ impl Node {
         for (charge, alone) in taken.here {
             // What was spent of a window that is over must not lower the count of the next.
             if tag_at(&charge.limit, then) == tag_at(&charge.limit, now) {
-                self.give_back_here(&charge, alone, now);
+                self.give_back_here(&charge, alone, then, now);
             }
         }
         self.flush_urgent(now);
@@ -214,8 +216,8 @@ impl Node {
     /// spent in or into none.
     pub(super) fn undo(&mut self, now: Timestamp, from: &Member, of: u64) {
         let Some(link) = self.links.get_mut(&from.id) else { return };
-        let Some(place) = link.done.iter().position(|(id, ..)| *id == of) else { return };
-        let Some((_, key, tag, cost)) = link.done.remove(place) else { return };
+        let Some(place) = link.done.iter().position(|done| done.id == of) else { return };
+        let Some(Done { key, tag, cost, at, .. }) = link.done.remove(place) else { return };
         let Some(mut book) = self.shelf.books.get_mut(&key) else { return };
         let limit = book.limit();
         let Some(page) = book.page(tag) else { return };
@@ -224,14 +226,15 @@ impl Node {
             return;
         }
         if let Side::Till(till) = &mut page.side {
-            till.apply(&limit, Action::Refund, cost, moment);
-            till.note_refunded(cost);
+            till.undo(&limit, cost, at, moment);
         }
         page.follow_state(&limit, &self.options);
     }
 
-    /// Gives back what was spent here.
-    fn give_back_here(&mut self, charge: &Owed, alone: Option<Limit>, now: Timestamp) {
+    /// Gives back what was spent here, not before `then`.
+    fn give_back_here(&mut self, charge: &Owed, alone: Option<Limit>, then: Timestamp, now: Timestamp) {
+        let (cost, rest) = given_back(&charge.limit, charge.cost, then, now);
+        let charge = &Owed { cost, ..*charge };
         if let Some(limit) = alone {
             return self.refund_alone(charge, &limit, now);
         }
@@ -243,6 +246,9 @@ impl Node {
         // It was found to be tried, and that is over.
         if let Some(mut book) = self.shelf.books.get_mut(&charge.key) {
             book.still = false;
+            if let Some(Side::Till(till)) = book.page(0).map(|page| &mut page.side).filter(|_| cost > 0) {
+                till.earn_later(&charge.limit, rest);
+            }
         }
     }
 }

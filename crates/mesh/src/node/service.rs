@@ -1,6 +1,7 @@
 //! Asks of peers, as an owner serves them.
 
 use super::Node;
+use super::link::Done;
 use super::parked::{Asker, Parked};
 use crate::frame::{Item, Place, Reply, Report, Want, Word};
 use crate::member::Member;
@@ -108,7 +109,7 @@ impl Node {
                     && matches!(action, Action::Spend { .. })
                     && let Some(link) = self.links.get_mut(&from.id)
                 {
-                    link.done.push_back((id, key, page.tag, cost));
+                    link.done.push_back(Done { id, key, tag: page.tag, cost, at: moment });
                     if link.done.len() > MOST_UNDONE {
                         link.done.pop_front();
                     }

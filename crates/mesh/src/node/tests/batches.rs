@@ -106,6 +106,30 @@ fn a_refund_gives_back_what_was_spent_and_never_what_others_hold() {
     }
 }
 
+/// An answer comes so late that its request was refused, and what was spent for it is undone; meanwhile the bucket was full
+/// and was spent empty.
+#[test]
+fn what_is_undone_after_its_bucket_was_full_is_not_admitted_twice() {
+    let limit = bucket(200, 5);
+    let mut mesh = Mesh::new(3, &strict());
+    let key = mesh.key(0, 1);
+    mesh.pass(100);
+    let ticket = mesh.ask(1, &[charge(key, &limit)]).expect_err("its owner decides");
+    for letter in &std::mem::take(&mut mesh.mail) {
+        mesh.hand_over(letter);
+    }
+    let late = std::mem::take(&mut mesh.mail);
+    mesh.pass(50);
+    assert!(!mesh.decided[&(1, ticket)].committed, "nobody waits so long");
+    let mut passed = (0..9).filter(|_| mesh.passes_now(0, &[charge(key, &limit)])).count();
+    for letter in &late {
+        mesh.hand_over(letter);
+    }
+    mesh.deliver();
+    passed += (0..9).filter(|_| mesh.passes_now(0, &[charge(key, &limit)])).count();
+    assert_eq!(passed, 5);
+}
+
 /// Seen failing on: an undoing that is done in whatever window has begun meanwhile.
 #[test]
 fn what_is_undone_after_its_window_lowers_no_other_count() {

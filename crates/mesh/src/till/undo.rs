@@ -1,0 +1,95 @@
+//! What was spent for a request that was refused after all, and is given back a while later. A bucket may have been full
+//! in between: there it would have earned nothing without that request, and it has earned with it. So what it can have earned
+//! since is not given back too, to the last part of a token.
+
+use super::Till;
+use hivemind_core::algorithm::{Action, STEP_BACK, State};
+use hivemind_core::{Limit, Timestamp};
+use std::time::Duration;
+
+/// What is given back of `cost`, which was spent at `spent`, and for how long the bucket is to earn nothing then.
+pub(crate) fn given_back(limit: &Limit, cost: u64, spent: Timestamp, now: Timestamp) -> (u64, Duration) {
+    if !matches!(limit, Limit::TokenBucket(_)) {
+        return (cost, Duration::ZERO);
+    }
+    let since = now.since(spent);
+    if spent > now || since >= STEP_BACK {
+        return (0, Duration::ZERO); // A clock was set, or nobody knows any more what came in between.
+    }
+    let (rate, period) = (u128::from(limit.requests()), u128::from(limit.period().nanos()));
+    let earned = since.as_nanos() * rate / period;
+    let rest = since.as_nanos() - earned * period / rate.max(1);
+    let cost = cost.saturating_sub(u64::try_from(earned).unwrap_or(u64::MAX));
+    (cost, Duration::from_nanos(u64::try_from(rest).unwrap_or(u64::MAX)))
+}
+
+impl Till {
+    /// Gives back what was spent at `spent`, as far as it is still missing.
+    pub(crate) fn undo(&mut self, limit: &Limit, cost: u64, spent: Timestamp, now: Timestamp) {
+        let (cost, rest) = given_back(limit, cost, spent, now);
+        if cost > 0 {
+            self.apply(limit, Action::Refund, cost, now);
+            self.note_refunded(cost);
+            self.earn_later(limit, rest);
+        }
+    }
+
+    /// A bucket earns nothing for so long.
+    pub(crate) fn earn_later(&mut self, limit: &Limit, by: Duration) {
+        if matches!(limit, Limit::TokenBucket(_)) {
+            let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+            let later = |state: State| State::from_bits(state.bits().0.saturating_add(by), state.bits().1);
+            self.state = self.state.map(later);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hivemind_core::{Period, Rate};
+
+    /// Ten a second, of which ten fit: one in 100 ms.
+    fn ten() -> Limit {
+        Limit::token_bucket(Rate::new(10, Period::SECOND).expect("a rate"), 10).expect("a bucket")
+    }
+
+    /// Spent and undone from a full bucket, which is spent empty in between at the moment at which it is full again, or at
+    /// the last one before the undoing. No moment finds more than the bucket would hold in which it was never spent.
+    #[test]
+    fn no_bucket_holds_more_after_an_undoing_than_without_what_was_undone() {
+        let begin = Timestamp::from_millis(1_700_006_400_000);
+        let at = |millis: u64| begin.saturating_add(Duration::from_millis(millis));
+        for (cost, drained, undone) in
+            [1, 3, 9].into_iter().flat_map(|cost| (0..40).map(move |step| (cost, step * 30, step * 30 + 7)))
+        {
+            let (mut till, mut without) = (Till::default(), Till::default());
+            assert!(till.spend(&ten(), cost, at(0)).is_some());
+            let all = till.left(&ten(), at(drained));
+            assert!(till.spend(&ten(), all, at(drained)).is_some());
+            assert!(without.spend(&ten(), all, at(drained)).is_some());
+            till.undo(&ten(), cost, at(0), at(undone));
+            for later in 0..1_500 {
+                let (with, without) =
+                    (till.left(&ten(), at(undone + later)), without.left(&ten(), at(undone + later)));
+                assert!(
+                    with <= without,
+                    "{cost}, {drained}, {undone}: {with} and {without} after {later} ms"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_slow_bucket_gets_back_what_was_undone_at_once() {
+        let slow = Limit::token_bucket(Rate::new(5, Period::HOUR).expect("a rate"), 5).expect("a bucket");
+        let begin = Timestamp::from_millis(1_700_006_400_000);
+        let soon = begin.saturating_add(Duration::from_millis(40));
+        let mut till = Till::default();
+        assert!(till.spend(&slow, 3, begin).is_some());
+        till.undo(&slow, 1, begin, soon);
+        assert_eq!(till.left(&slow, soon), 3);
+        till.undo(&slow, 1, soon, begin);
+        assert_eq!(till.left(&slow, soon), 3, "a clock was set back");
+    }
+}
