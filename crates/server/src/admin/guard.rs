@@ -17,6 +17,8 @@ use std::sync::atomic::Ordering;
 const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/healthcheck"];
 /// A call for a decision, as the rate limit service has it.
 const CALL: &str = "/json";
+/// The keys of clients.
+const TOP: &str = "/api/v1/top";
 
 /// One listener's.
 #[derive(Clone)]
@@ -79,9 +81,10 @@ impl Guard {
         if HEALTH.contains(&path) {
             return Ok(());
         }
-        let is_write = ![Method::GET, Method::HEAD].contains(method);
+        // Who somebody's clients are is for operators, like what changes something.
+        let is_guarded = ![Method::GET, Method::HEAD].contains(method) || path == TOP;
         match (visitor.is_operator, &visitor.grant) {
-            (true, _) if is_write && path != CALL && !self.access.is_asked_for() && !self.is_private => {
+            (true, _) if is_guarded && path != CALL && !self.access.is_asked_for() && !self.is_private => {
                 Err(Refusal::Outside)
             }
             (true, _) => Ok(()),

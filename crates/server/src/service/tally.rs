@@ -106,7 +106,7 @@ impl<'r, 'a> Tally<'r, 'a> {
         };
         let hits = descriptor.cost.get();
         if descriptor.op == Op::Refund {
-            counters.total_negative_hits.fetch_add(hits, Ordering::Relaxed);
+            counters.refund(hits);
             return;
         }
         let charged = match strictest {

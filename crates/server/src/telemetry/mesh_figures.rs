@@ -122,7 +122,7 @@ impl MeshFigures {
             for transport in TRANSPORTS {
                 let is_so = |peer: &&PeerFigures| peer.state == state && peer.transport == transport;
                 let count = self.peers.iter().filter(is_so).count() as u64;
-                family.add([("state", state), ("transport", transport)], Value::Count(count), None);
+                family = family.with([("state", state), ("transport", transport)], count);
             }
         }
         family

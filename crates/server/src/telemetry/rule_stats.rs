@@ -27,22 +27,20 @@ impl StatName {
         Self { domain: domain.to_owned(), parts: parts.collect() }
     }
 
-    /// The reference's labels: the first level, and all others in one.
-    fn add_to(&self, family: &mut Family, count: Value) {
-        let domain = ("domain", self.domain.as_str());
-        match self.parts.split_first() {
-            None => family.add([domain, ("key1", "")], count, None),
-            Some((first, [])) => family.add([domain, ("key1", first)], count, None),
-            Some((first, rest)) => {
-                family.add([domain, ("key1", first), ("key2", &rest.join("."))], count, None);
-            }
-        }
+    /// The reference's labels: the domain, the first level, and all others in one.
+    fn labels(&self) -> Labels {
+        let (first, rest) =
+            self.parts.split_first().map_or((None, &[][..]), |(first, rest)| (Some(first), rest));
+        let second = (!rest.is_empty()).then(|| rest.join("."));
+        (self.domain.clone(), first.cloned().unwrap_or_default(), second)
     }
 
     fn len(&self) -> usize {
         self.domain.len() + self.parts.iter().map(String::len).sum::<usize>()
     }
 }
+
+type Labels = (String, String, Option<String>);
 
 fn without_dots_in_addresses(text: &str) -> String {
     let is_part = |c: char| c.is_ascii_digit() || c == '.';
@@ -85,6 +83,11 @@ pub(crate) struct RuleCounters {
 }
 
 impl RuleCounters {
+    /// Counts hits that were given back.
+    pub(crate) fn refund(&self, hits: u64) {
+        add(&self.total_negative_hits, hits);
+    }
+
     /// Counts a charge as the reference does: hits past the limit are over, hits
     /// between `near_limit_ratio` of it and the limit are near.
     pub(crate) fn count(&self, charged: Charged, near_limit_ratio: f32) {
@@ -179,15 +182,19 @@ impl RuleStats {
     }
 
     pub(crate) fn domain_not_found(&self, domain: &str) {
+        // The name comes from outside: few of them are shown, and none at length.
+        let shown = |known: &HashMap<String, AtomicU64>| {
+            let is_shown = known.contains_key(domain) || known.len() < 100 && domain.len() <= 200;
+            if is_shown { domain } else { "other" }
+        };
         let known = self.domains_not_found.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = known.get(domain) {
+        if let Some(count) = known.get(shown(&known)) {
             add(count, 1);
             return;
         }
         drop(known);
         let mut unknown = self.domains_not_found.write().unwrap_or_else(PoisonError::into_inner);
-        // The name comes from outside: few of them are shown, and none at length.
-        let shown = if unknown.len() < 100 && domain.len() <= 200 { domain } else { "other" };
+        let shown = shown(&unknown);
         add(unknown.entry(shown.to_owned()).or_default(), 1);
     }
 
@@ -202,6 +209,17 @@ impl RuleStats {
         all.into_iter().collect()
     }
 
+    /// The same by what is written of a name: names that are written alike are one series, and so is a rule that is
+    /// called as those are past the bound.
+    fn by_labels(&self) -> BTreeMap<Labels, Vec<Arc<RuleCounters>>> {
+        let other = ("other".to_owned(), "other".to_owned(), None);
+        let mut all = BTreeMap::from([(other, vec![Arc::clone(&self.other)])]);
+        for (name, counters) in self.by_name() {
+            all.entry(name.labels()).or_default().push(counters);
+        }
+        all
+    }
+
     fn domains_not_found(&self) -> Vec<(String, u64)> {
         let unknown = self.domains_not_found.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<_> =
@@ -212,16 +230,22 @@ impl RuleStats {
 
     /// Under the reference's names; its dashboards ask for `..._total_hits`.
     pub(super) fn families(&self) -> Vec<Family> {
-        let by_name = self.by_name();
+        let by_labels = self.by_labels();
         let by_rule = BY_RULE.map(|(field, help, counter)| {
             let mut family =
                 Family::counter(format!("ratelimit_service_rate_limit_{field}"), help).of_requests();
-            for (name, counters) in &by_name {
-                let count = Value::Count(counter(counters).load(Ordering::Relaxed));
-                name.add_to(&mut family, count);
+            for ((domain, first, second), all) in &by_labels {
+                let sum = |sum: u64, counters: &Arc<RuleCounters>| {
+                    sum.saturating_add(counter(counters).load(Ordering::Relaxed))
+                };
+                let count = Value::Count(all.iter().fold(0, sum));
+                let (domain, first) = (("domain", domain.as_str()), ("key1", first.as_str()));
+                match second {
+                    None => family.add([domain, first], count, None),
+                    Some(second) => family.add([domain, first, ("key2", second)], count, None),
+                }
             }
             family
-                .with([("domain", "other"), ("key1", "other")], counter(&self.other).load(Ordering::Relaxed))
         });
         let not_found = self.domains_not_found().iter().fold(
             Family::counter(

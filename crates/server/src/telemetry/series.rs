@@ -72,6 +72,10 @@ pub(crate) struct SeriesBook {
 impl SeriesBook {
     /// The series of a domain of the rules.
     pub(crate) fn domain(&self, name: &str, now: Timestamp) -> Arc<DomainSeries> {
+        // Two of one name would be a page that nobody reads.
+        if name == OTHER {
+            return Arc::clone(&self.other);
+        }
         let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = named.domains.get(name) {
             return Arc::clone(known);

@@ -21,6 +21,8 @@ const IN_A_MOMENT: u64 = 512;
 const MOMENT: Duration = Duration::from_millis(50);
 /// How long something is told at least; at most it is told twice as long.
 const REMEMBERED: Duration = Duration::from_secs(300);
+/// The most that one request counts for.
+const MOST_AT_ONCE: u64 = 1 << 40;
 /// The most that one answer tells.
 const MOST_SHOWN: usize = 1_000;
 
@@ -58,6 +60,8 @@ pub(crate) struct Top {
 impl Top {
     /// Counts for the key of a charge: a refusal, or what it has spent.
     pub(crate) fn record(&self, by: By, charge: &Charge<'_>, amount: u64, now: Timestamp) {
+        // Whatever a request claims to cost: no sum of such amounts wraps round.
+        let amount = amount.min(MOST_AT_ONCE);
         if amount > 0 {
             let mut folded = Folded::default();
             charge.key.hash(&mut folded);
@@ -148,7 +152,7 @@ impl Ranking {
         generations.turn_to(generation(now));
         let left =
             if shard.left.load(Ordering::Relaxed) > 0 { shard.left.swap(0, Ordering::Relaxed) } else { 0 };
-        generations.now.record(hash, parts, amount.saturating_add(left));
+        generations.now.record(hash, parts, amount, left);
     }
 }
 
@@ -179,7 +183,8 @@ impl Shard {
 
 impl Generations {
     fn turn_to(&mut self, number: u64) {
-        if number == self.number {
+        // Whoever read the clock before another one turned it counts with those that came after.
+        if number == self.number || number.saturating_add(1) == self.number {
             return;
         }
         let was_last = number == self.number + 1;

@@ -95,6 +95,8 @@ async fn without_a_token_a_port_that_is_open_to_the_network_takes_no_writes() {
     assert!(page.code == 403 && page.body.contains("set `security.admin.token_file`"), "{page:?}");
     assert_eq!(post(server.admin, "/json", ASKED).await.code, 200);
     assert_eq!(get(server.admin, "/rlconfig").await.code, 200);
+    // Nor does it tell whose keys its clients have.
+    assert_eq!(get(server.admin, "/api/v1/top?by=denied").await.code, 403);
     // With certificates asked for, those who come are known.
     let ours = Authority::new();
     let (issued, client) = (ours.issue("server"), ours.issue("client"));

@@ -26,7 +26,7 @@ pub(super) fn read(mut section: Section<'_, '_>) -> (Observability, Option<u16>)
     let metrics = section.superseded("metrics_enabled", &FLAG, Ok("observability.prometheus.enabled"));
     let tracing = section.superseded("tracing_enabled", &FLAG, Ok("observability.otel.tracing.enabled"));
     let log = log::read(&mut section);
-    let otel = otel::read(section.section("otel"), tracing);
+    let otel = otel::read(section.section("otel"), metrics, tracing);
     let mut prometheus = section.section("prometheus");
     let port = prometheus.superseded("port", &PORT, Ok("server.metrics_port"));
     let enabled = prometheus.read("enabled", &FLAG).or(metrics).unwrap_or(true);

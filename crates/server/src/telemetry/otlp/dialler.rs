@@ -66,6 +66,11 @@ impl Line {
 }
 
 impl Dialler {
+    /// As a request over it says.
+    pub(super) const fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
     pub(super) fn new(destination: &Destination) -> Result<Self, TlsError> {
         let endpoint = &destination.endpoint;
         Ok(Self {

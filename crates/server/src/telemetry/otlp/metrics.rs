@@ -102,7 +102,8 @@ fn histogram(series: &Series, span: Span) -> Option<HistogramDataPoint> {
 }
 
 fn began(series: &Series, span: Span) -> u64 {
-    series.since.unwrap_or(span.started).as_nanos()
+    // Of a clock that was set back it began now, at the latest.
+    series.since.unwrap_or(span.started).min(span.now).as_nanos()
 }
 
 fn attributes(series: &Series) -> Vec<KeyValue> {

@@ -181,7 +181,7 @@ impl Sender {
 
     fn request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, SendError> {
         let request = Request::post(match self.protocol {
-            OtlpProtocol::Grpc => format!("http://{}{}", self.authority, self.path),
+            OtlpProtocol::Grpc => format!("{}://{}{}", self.dialler.scheme(), self.authority, self.path),
             OtlpProtocol::Http => self.path.clone(),
         });
         let request = match self.protocol {

@@ -65,3 +65,29 @@ fn names_are_written_as_the_reference_writes_them() {
         assert_eq!(StatName::new("d", vec![text.into()]).parts, [written]);
     }
 }
+
+/// A page with one series twice is refused whole.
+#[test]
+fn names_that_are_written_alike_are_one_series() {
+    let stats = RuleStats::default();
+    for parts in [&["t", "p_a", "q_b"][..], &["t", "p_a.q_b"], &["t"], &[], &[""]] {
+        let parts = parts.iter().map(|part| (*part).to_owned()).collect();
+        stats.of_request(&StatName { domain: "d".into(), parts }).total_hits.fetch_add(1, Ordering::Relaxed);
+    }
+    let other = StatName { domain: "other".into(), parts: vec!["other".into()] };
+    stats.of_rule(&other).total_hits.fetch_add(1, Ordering::Relaxed);
+    let page = crate::telemetry::exposition(&stats.families());
+    let mut lines: Vec<&str> = page.lines().filter(|line| line.contains("_total_hits{")).collect();
+    lines.sort_unstable();
+    let name = "ratelimit_service_rate_limit_total_hits";
+    let of = |labels: &str, count: u32| format!("{name}{{{labels}}} {count}");
+    assert_eq!(
+        lines,
+        [
+            of(r#"domain="d",key1="""#, 2),
+            of(r#"domain="d",key1="t""#, 1),
+            of(r#"domain="d",key1="t",key2="p_a.q_b""#, 2),
+            of(r#"domain="other",key1="other""#, 1),
+        ]
+    );
+}

@@ -47,22 +47,26 @@ impl Counted {
 }
 
 impl Sketch {
-    pub(super) fn record(&mut self, hash: u64, parts: Parts<'_>, amount: u64) {
+    /// `others` is what is counted along with it though it may be anybody's.
+    pub(super) fn record(&mut self, hash: u64, parts: Parts<'_>, amount: u64, others: u64) {
+        let amount = amount.saturating_add(others);
         if let Some(place) = self.by_hash.get(&hash).and_then(|index| self.places.get_mut(*index)) {
             place.count = place.count.saturating_add(amount);
+            place.error = place.error.saturating_add(others);
             return;
         }
         if self.places.len() < PLACES {
             self.by_hash.insert(hash, self.places.len());
-            self.places.push(Place { hash, count: amount, error: 0, parts: readable(parts) });
+            self.places.push(Place { hash, count: amount, error: others, parts: readable(parts) });
             return;
         }
         let lightest = self.places.iter_mut().enumerate().min_by_key(|(_, place)| place.count);
         let Some((index, place)) = lightest else { return };
         self.by_hash.remove(&place.hash);
         self.by_hash.insert(hash, index);
-        let error = place.count;
-        *place = Place { hash, count: error.saturating_add(amount), error, parts: readable(parts) };
+        let count = place.count.saturating_add(amount);
+        let error = place.count.saturating_add(others);
+        *place = Place { hash, count, error, parts: readable(parts) };
     }
 
     /// All keys of both, with what both have counted of each.

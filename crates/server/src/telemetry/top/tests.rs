@@ -96,3 +96,15 @@ fn as_much_of_a_key_is_kept_as_people_can_read() {
     record(&top, &"é".repeat(100_000), 1, START);
     assert_eq!(shown(&top, 1, START)[0].0, "é".repeat(64));
 }
+
+/// Its clock was read before another one's, who came first.
+#[test]
+fn a_request_of_a_moment_before_the_turn_takes_nothing_away() {
+    let top = Top::default();
+    let turn = Timestamp::from_millis((generation(START) + 1) * REMEMBERED.as_secs() * 1_000);
+    record(&top, "first", 1, START);
+    record(&top, "second", 2, turn);
+    record(&top, "third", 3, Timestamp::from_nanos(turn.as_nanos() - 1));
+    let of = |value: &str, count| (value.to_owned(), count, 0);
+    assert_eq!(shown(&top, 10, turn), [of("third", 3), of("second", 2), of("first", 1)]);
+}

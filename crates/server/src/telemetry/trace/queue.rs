@@ -40,7 +40,7 @@ impl Queue {
     pub(super) fn push(&self, told: Told) {
         if self.way.try_send(told).is_err() {
             self.figures.queue_full.fetch_add(1, Ordering::Relaxed);
-        } else if self.way.capacity() == MOST / 2 {
+        } else if self.way.capacity() <= MOST / 2 {
             self.half_full.notify_one();
         }
     }
