@@ -56,6 +56,8 @@ mod tests {
 
     /// Spent and undone from a full bucket, which is spent empty in between at the moment at which it is full again, or at
     /// the last one before the undoing. No moment finds more than the bucket would hold in which it was never spent.
+    ///
+    /// Seen failing on: all is given back whatever was earned since; what is less than a token of it is forgotten.
     #[test]
     fn no_bucket_holds_more_after_an_undoing_than_without_what_was_undone() {
         let begin = Timestamp::from_millis(1_700_006_400_000);
@@ -80,6 +82,7 @@ mod tests {
         }
     }
 
+    /// Seen failing on: what was spent by a clock that has been set back since is given back.
     #[test]
     fn a_slow_bucket_gets_back_what_was_undone_at_once() {
         let slow = Limit::token_bucket(Rate::new(5, Period::HOUR).expect("a rate"), 5).expect("a bucket");
