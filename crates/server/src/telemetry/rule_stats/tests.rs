@@ -85,8 +85,8 @@ fn names_that_are_written_alike_are_one_series() {
         lines,
         [
             of(r#"domain="d",key1="""#, 2),
-            of(r#"domain="d",key1="t""#, 1),
             of(r#"domain="d",key1="t",key2="p_a.q_b""#, 2),
+            of(r#"domain="d",key1="t""#, 1),
             of(r#"domain="other",key1="other""#, 1),
         ]
     );
