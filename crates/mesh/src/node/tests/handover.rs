@@ -154,7 +154,7 @@ fn a_bucket_whose_owner_crashed_begins_empty() {
 /// Seen failing on: a page whose owner is the same in its view and in the newest one is kept, whoever had it in between (as
 /// it was first written).
 #[test]
-fn a_bucket_that_was_anothers_in_between_is_not_what_it_was() {
+fn a_bucket_that_was_with_another_in_between_is_not_what_it_was() {
     let mut world = World::new(5, Network::default(), strict(), 0);
     world.start_together(2);
     let counters = buckets(&mut world, 30);
