@@ -17,8 +17,9 @@ async fn rounds_of_the_mesh_are_traces_of_their_own_and_an_ask_is_below_its_chec
         authority.node("b", &[first.mesh]).with("observability.otel.tracing.endpoint", &receiver.url);
     let nodes = [first, Node::start(second).await];
     all_are_members(&nodes).await;
-    // Of so many counters some are the other node's, and have to be asked for once.
-    for key in 0..32 {
+    // Of so many counters some are the other node's, or all in a window that began before this one came. They have to be
+    // asked for, and something is lent with the answer.
+    for key in (0..32).chain(0..32) {
         assert_eq!(ask(&nodes[1], ("d", &format!("day={key}")), &[]).await.unwrap(), "OK");
     }
     for name in ["ratelimit.mesh.sync", "ratelimit.mesh.gossip", "ratelimit.mesh.ask"] {
@@ -39,7 +40,7 @@ async fn rounds_of_the_mesh_are_traces_of_their_own_and_an_ask_is_below_its_chec
     }
     let spans = by_id(&all);
     let asks = receiver.named("ratelimit.mesh.ask");
-    assert!(asks.len() < 32, "what a node owns or holds it does not ask for");
+    assert!(asks.len() < 64, "what a node owns or holds it does not ask for");
     for asked in &asks {
         let write = &spans[&asked.parent()];
         assert_eq!(write.span.name, "ratelimit.state.write");
