@@ -30,6 +30,9 @@ use hivemind_core::{Clock, SystemClock};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// As much of a reason as a header has.
+const LONGEST_REASON: usize = 300;
+
 /// No request for a decision is longer.
 const LARGEST_BODY: usize = 1 << 20;
 /// What a store that has to wait is granted.
@@ -148,7 +151,9 @@ pub(crate) async fn answer_json(
 /// The reference's body, word for word; why is in a header, for people.
 fn bad_request(reason: &str) -> Response {
     let mut response = (StatusCode::BAD_REQUEST, "Bad Request\n").into_response();
-    if let Ok(reason) = HeaderValue::from_str(reason) {
+    // It may have in it what the request had, at any length.
+    let shown = reason.chars().take(LONGEST_REASON).map(|c| if c.is_control() { ' ' } else { c });
+    if let Ok(reason) = HeaderValue::from_bytes(shown.collect::<String>().as_bytes()) {
         response.headers_mut().insert("x-error", reason);
     }
     response

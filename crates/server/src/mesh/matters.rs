@@ -12,7 +12,7 @@ pub(super) fn matters(standing: &Standing, staleness: Duration) -> Vec<String> {
     let mut matters = Vec::new();
     if let Some(other) = standing.outdated_by {
         matters.push(format!(
-            "another node of this name runs, or ran by a clock that was ahead (its run is {}): give each node a name of its own",
+            "another node of this name runs, or ran by a clock that was ahead (its run is {}), and peers listen to that one: give each node a name of its own, and restart this one",
             other.0
         ));
     }

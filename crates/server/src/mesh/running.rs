@@ -37,6 +37,8 @@ pub(crate) struct RunningMesh {
     /// Its private key, and whether everybody could read it when it was last looked at.
     key: PathBuf,
     is_exposed: AtomicBool,
+    /// Whether a later process has its name.
+    is_outdated: AtomicBool,
     /// Whether it was told that the CA ends.
     is_ca_told: AtomicBool,
     /// Whoever lists peers looks at every counter: one at a time.
@@ -63,6 +65,7 @@ impl RunningMesh {
             latencies: Mutex::default(),
             key,
             is_exposed: AtomicBool::default(),
+            is_outdated: AtomicBool::default(),
             is_ca_told: AtomicBool::default(),
             listing: tokio::sync::Mutex::default(),
         };
@@ -107,7 +110,7 @@ impl RunningMesh {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         for look in 0_u32.. {
             ticks.tick().await;
-            health.mesh_is(self.mesh.is_ready());
+            health.mesh_is(self.mesh.is_ready() && !self.is_outdated.load(Ordering::Relaxed));
             if look % LOOKS == 0 {
                 self.look(&health);
                 self.look_at_key();
@@ -131,8 +134,11 @@ impl RunningMesh {
     /// Tells the service's health how the mesh is now.
     pub(crate) fn look(&self, health: &Health) {
         let is_ready = self.mesh.is_ready();
-        health.mesh_is(is_ready);
         let standing = self.mesh.standing();
+        // Peers do not listen to it any more: whatever it decides, it decides alone.
+        let is_outdated = standing.outdated_by.is_some();
+        self.is_outdated.store(is_outdated, Ordering::Relaxed);
+        health.mesh_is(is_ready && !is_outdated);
         let mut matters = if is_ready { matters(&standing, self.staleness) } else { Vec::new() };
         matters.extend(self.mesh.unmet().map(|unmet| alone(&unmet)));
         health.mesh_matter_is((!matters.is_empty()).then(|| matters.join("; ")));

@@ -176,7 +176,8 @@ async fn two_nodes_of_one_name_say_so_in_both_logs_and_the_older_by_readyz() {
     let older = &mut nodes[1];
     older.log.next("another process has this node's name").await;
     until("a word of it in /readyz", async || {
-        get(older.admin, "/readyz").await.body.contains("another node of this name runs")
+        let page = get(older.admin, "/readyz").await;
+        page.code == 503 && page.body.contains("another node of this name runs")
     })
     .await;
     let line = twin.log.next("is another process").await;

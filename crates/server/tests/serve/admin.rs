@@ -106,6 +106,10 @@ async fn what_cannot_be_decided_is_a_bad_request_in_the_reference_s_words() {
         assert_eq!((page.code, page.body.as_str()), (400, "Bad Request\n"), "B.12: {body}");
         assert!(page.header("x-error").is_some_and(|error| error.contains(reason)), "{body}: {page:?}");
     }
+    // A reason has in it what the request had; a head stays a head all the same.
+    let long = format!(r#"{{"domain": "d", "{}": 1}}"#, r"k\n".repeat(100_000));
+    let page = post(server.admin, "/json", &long).await;
+    assert!(page.header("x-error").is_some_and(|error| (1..=300).contains(&error.len())), "{}", page.code);
     assert_eq!(post(server.admin, "/json", &" ".repeat(2 << 20)).await.code, 413);
     assert_eq!(post(server.admin, "/json", ASKED).await.code, 200);
 }
