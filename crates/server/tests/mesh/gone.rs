@@ -63,6 +63,8 @@ async fn the_log_tells_once_that_a_peer_came_counts_as_dead_and_has_started_anew
     nodes[1].signal("KILL").await;
     nodes[1].ended().await;
     until_dead(&nodes[0], "node-1").await;
+    // The page knows it before the log does.
+    nodes[0].log.next("a peer counts as dead").await;
     let first = [nodes[0].mesh];
     nodes[1] = Node::start(authority.node("node-1", &first)).await;
     nodes[0].log.next("a peer has started anew").await;
