@@ -82,8 +82,12 @@ async fn a_receiver_that_is_not_there_is_tried_less_and_less_and_changes_no_answ
 async fn a_receiver_that_never_answers_costs_one_message_and_no_answer() {
     let mut receiver = Receiver::start().await;
     receiver.is(Manner::Hangs);
-    let mut server =
-        sending(&receiver, "grpc").with("observability.otel.metrics.interval", "1ms").start().await;
+    let mut server = sending(&receiver, "grpc")
+        .with("observability.otel.metrics.interval", "1ms")
+        // Less than a message has.
+        .with("server.shutdown_grace", "2s")
+        .start()
+        .await;
     receiver.next().await;
     ask(&server, 500).await;
     let before = resident(&server);
