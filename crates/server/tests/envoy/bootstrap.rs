@@ -75,7 +75,7 @@ fn rate_limit_filter(differing: Vec<Value>) -> Value {
     json!({"name": "envoy.filters.http.ratelimit", "typed_config": config})
 }
 
-fn cluster(name: &str, address: &Value, protocol: &str) -> Value {
+pub(crate) fn cluster(name: &str, address: &Value, protocol: &str) -> Value {
     let protocol = json!({
         "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
         "explicit_http_config": {protocol: {}},

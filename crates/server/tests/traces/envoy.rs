@@ -1,6 +1,7 @@
 //! Behind a real Envoy that traces by OpenTelemetry: its calls carry its context, and both tell one receiver.
 
 use crate::asking::{SAMPLED, TRACE, sending_to};
+use crate::bootstrap::{Bootstrap, address, cluster};
 use crate::front::app;
 use crate::http::Connection;
 use crate::proxy::{self, Envoy};
@@ -9,74 +10,29 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::Path;
 
-fn cluster(name: &str, at: SocketAddr, protocol: &str) -> Value {
-    let address = json!({"socket_address": {"address": at.ip().to_string(), "port_value": at.port()}});
-    let protocol = json!({
-        "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-        "explicit_http_config": {protocol: {}},
-    });
-    json!({
-        "name": name,
-        "type": "STATIC",
-        "connect_timeout": "20s",
-        "typed_extension_protocol_options": {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": protocol},
-        "load_assignment": {"cluster_name": name, "endpoints": [
-            {"lb_endpoints": [{"endpoint": {"address": address}}]},
-        ]},
-    })
-}
-
-fn bootstrap(admin: &Path, app: SocketAddr, limiter: SocketAddr, receiver: SocketAddr) -> Value {
+/// The Envoy of the other tests, and it traces.
+fn tracing(admin: &Path, app: SocketAddr, limiter: SocketAddr, receiver: SocketAddr) -> Value {
     let limits = json!([{"actions": [{"generic_key": {"descriptor_key": "k", "descriptor_value": "v"}}]}]);
-    let manager = json!({
-        "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
-        "stat_prefix": "ingress",
-        "tracing": {"provider": {"name": "envoy.tracers.opentelemetry", "typed_config": {
+    let config = Bootstrap {
+        route: vec![json!({"route": {"rate_limits": limits}})],
+        filter: vec![json!({"domain": "d", "failure_mode_deny": true})],
+        ..Bootstrap::default()
+    };
+    let mut config = config.into_json(admin, &address(limiter), &[("upstream", app)]);
+    // Envoy holds spans back for seconds, unless it is told not to.
+    let runtime = json!({"tracing.opentelemetry.min_flush_spans": 1});
+    config["layered_runtime"] = json!({"layers": [{"name": "test", "static_layer": runtime}]});
+    let resources = &mut config["static_resources"];
+    resources["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]["tracing"] = json!({
+        "provider": {"name": "envoy.tracers.opentelemetry", "typed_config": {
             "@type": "type.googleapis.com/envoy.config.trace.v3.OpenTelemetryConfig",
             "grpc_service": {"envoy_grpc": {"cluster_name": "receiver"}, "timeout": "20s"},
             "service_name": "envoy",
-        }}},
-        "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [
-            {"match": {"prefix": "/"}, "route": {"cluster": "app", "rate_limits": limits}},
-        ]}]},
-        "http_filters": [
-            {"name": "envoy.filters.http.ratelimit", "typed_config": {
-                "@type": "type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit",
-                "domain": "d",
-                "timeout": "20s",
-                "failure_mode_deny": true,
-                "rate_limit_service": {
-                    "transport_api_version": "V3",
-                    "grpc_service": {"envoy_grpc": {"cluster_name": "hivemind"}},
-                },
-            }},
-            {"name": "envoy.filters.http.router", "typed_config": {
-                "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router",
-            }},
-        ],
+        }},
     });
-    json!({
-        "node": {"id": "test", "cluster": "edge"},
-        "admin": {"address": {"pipe": {"path": admin}}},
-        // Envoy holds spans back for seconds, unless it is told not to.
-        "layered_runtime": {"layers": [{"name": "test", "static_layer": {
-            "tracing.opentelemetry.min_flush_spans": 1,
-        }}]},
-        "static_resources": {
-            "listeners": [{
-                "name": "ingress",
-                "address": {"socket_address": {"address": "127.0.0.1", "port_value": 0}},
-                "filter_chains": [{"filters": [
-                    {"name": "envoy.filters.network.http_connection_manager", "typed_config": manager},
-                ]}],
-            }],
-            "clusters": [
-                cluster("app", app, "http_protocol_options"),
-                cluster("hivemind", limiter, "http2_protocol_options"),
-                cluster("receiver", receiver, "http2_protocol_options"),
-            ],
-        },
-    })
+    let receiver = cluster("receiver", &address(receiver), "http2_protocol_options");
+    resources["clusters"].as_array_mut().unwrap().push(receiver);
+    config
 }
 
 // Seen failing on: calls whose metadata is not looked at.
@@ -87,7 +43,7 @@ async fn behind_envoy_a_check_is_below_envoys_own_span_of_the_call() {
     let server = sending_to(&receiver).start().await;
     let folder = tempfile::tempdir().unwrap();
     let at = SocketAddr::from(([127, 0, 0, 1], receiver.port));
-    let bootstrap = bootstrap(&Envoy::admin_socket(folder.path()), app, server.grpc, at);
+    let bootstrap = tracing(&Envoy::admin_socket(folder.path()), app, server.grpc, at);
     let envoy = tokio::task::block_in_place(|| {
         let envoy = Envoy::start(&program, folder.path(), &bootstrap);
         let mut connection = Connection::tcp(envoy.address).unwrap();

@@ -25,6 +25,8 @@ mod nodes;
 #[path = "../storage/redis.rs"]
 mod redis;
 
+#[path = "../envoy/bootstrap.rs"]
+mod bootstrap;
 #[path = "../envoy/deadline.rs"]
 mod deadline;
 #[expect(dead_code, reason = "it is that of tests/envoy, which needs more of it")]
