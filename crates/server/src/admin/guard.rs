@@ -46,7 +46,8 @@ pub(crate) fn guarded(pages: Router, guard: Guard) -> Router {
 async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let visitor = guard.visitor(request.headers());
     let figures = &guard.service.stats().access;
-    if let Err(refusal) = guard.judge(&visitor, request.method(), request.uri().path()) {
+    let is_private = guard.is_private && !is_of_another_page(&request);
+    if let Err(refusal) = guard.judge(&visitor, is_private, request.method(), request.uri().path()) {
         let counter = match refusal {
             Refusal::Unknown => &figures.unauthenticated,
             Refusal::NotAllowed | Refusal::Outside => &figures.denied,
@@ -77,14 +78,14 @@ impl Guard {
         Visitor { is_operator, grant: grant.filter(|_| !has_token) }
     }
 
-    fn judge(&self, visitor: &Visitor, method: &Method, path: &str) -> Result<(), Refusal> {
+    fn judge(&self, visitor: &Visitor, is_private: bool, method: &Method, path: &str) -> Result<(), Refusal> {
         if HEALTH.contains(&path) {
             return Ok(());
         }
         // Who somebody's clients are is for operators, like what changes something.
         let is_guarded = ![Method::GET, Method::HEAD].contains(method) || path == TOP;
         match (visitor.is_operator, &visitor.grant) {
-            (true, _) if is_guarded && path != CALL && !self.access.is_asked_for() && !self.is_private => {
+            (true, _) if is_guarded && path != CALL && !self.access.is_asked_for() && !is_private => {
                 Err(Refusal::Outside)
             }
             (true, _) => Ok(()),
@@ -93,6 +94,16 @@ impl Guard {
             (false, None) => Err(Refusal::Unknown),
         }
     }
+}
+
+/// Whether a page of another site asks, by the browser of somebody of this house.
+fn is_of_another_page(request: &Request) -> bool {
+    let Some(origin) = request.headers().get(header::ORIGIN) else { return false };
+    let own = request.headers().get(header::HOST).map(HeaderValue::as_bytes);
+    let own = own.or_else(|| request.uri().authority().map(|authority| authority.as_str().as_bytes()));
+    let host =
+        [&b"http://"[..], b"https://"].iter().find_map(|scheme| origin.as_bytes().strip_prefix(*scheme));
+    host.is_none() || host != own
 }
 
 /// The token of `Authorization: Bearer`.

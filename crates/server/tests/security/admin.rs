@@ -85,6 +85,19 @@ async fn where_keys_are_set_json_needs_a_callers_and_all_else_an_operators() {
     }
 }
 
+// All of these were answered with 200 before the origin was looked at.
+#[tokio::test]
+async fn a_page_of_another_site_changes_nothing_by_the_browser_of_somebody_here() {
+    let server = Setup::rules(RULES).start().await;
+    let own = format!("Origin: http://{}", server.admin);
+    for (origin, expected) in
+        [("Origin: http://evil.example", 403), ("Origin: null", 403), (own.as_str(), 200)]
+    {
+        assert_eq!(code(&server, "POST", "/api/v1/reload", &[origin]).await, expected, "{origin}");
+    }
+    assert_eq!(code(&server, "GET", "/api/v1/top", &["Origin: http://evil.example"]).await, 403);
+}
+
 // Seen failing on: writes that are taken from everywhere.
 #[tokio::test]
 async fn without_a_token_a_port_that_is_open_to_the_network_takes_no_writes() {
