@@ -5,6 +5,7 @@ mod json;
 mod log;
 mod peers;
 mod reload;
+mod reply;
 mod rlconfig;
 mod top;
 

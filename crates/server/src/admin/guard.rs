@@ -2,14 +2,14 @@
 //! needs the token or an operator's key, and `/json` the key of a caller. Where none is, the port is open to those on this
 //! machine and to those with a certificate; others may look and ask, and change nothing.
 
+use super::reply::problem;
 use crate::access::{Access, Grant, KEY_HEADER};
 use crate::service::Service;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use axum::response::Response;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -131,10 +131,7 @@ impl Refusal {
                 "Where no token is set, changes are taken on loopback alone; set `security.admin.token_file`.",
             ),
         };
-        let body =
-            json!({"type": "about:blank", "title": title, "status": status.as_u16(), "detail": detail});
-        let kind = [(header::CONTENT_TYPE, "application/problem+json")];
-        let mut response = (status, kind, body.to_string() + "\n").into_response();
+        let mut response = problem(status, title, detail);
         if self == Self::Unknown {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }

@@ -1,10 +1,11 @@
 //! The log as the API shows and takes it. Which values of descriptors are told is for the file alone: they may say who
 //! somebody is, and who keeps the file answers for that.
 
+use super::reply::{ok, problem};
 use crate::config::{DecisionLines, LogLevel, LogLevels, Told, module_name};
 use crate::logging::{LogChange, RunningLog};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -41,7 +42,7 @@ pub(super) fn shown(log: &RunningLog) -> Response {
     let decisions =
         json!({"log": told, "sample_rate": sample_rate, "per_second": per_second, "values": values});
     let body = json!({"level": level.as_str(), "levels": modules, "decisions": decisions});
-    ([(header::CONTENT_TYPE, "application/json")], body.to_string() + "\n").into_response()
+    ok(&body)
 }
 
 /// What a body asks for, or why it asks for nothing that is known.
@@ -91,8 +92,7 @@ fn told(value: Value) -> Result<Told, String> {
 pub(super) fn refused(detail: &str) -> Response {
     let status = StatusCode::UNPROCESSABLE_ENTITY;
     let title = "The log cannot be changed like that";
-    let body = json!({"type": "about:blank", "title": title, "status": status.as_u16(), "detail": detail});
-    (status, [(header::CONTENT_TYPE, "application/problem+json")], body.to_string() + "\n").into_response()
+    problem(status, title, detail)
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! `/api/v1/peers`: who is in the mesh, and who is given up because nobody else could say that it is gone.
 
 use super::Admin;
+use super::reply::{ok, problem};
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use hivemind_mesh::{GivenUp, NotGivenUp};
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Every peer of the mesh, without this node itself; none where there is no mesh.
 pub(super) async fn list(State(admin): State<Admin>) -> Response {
@@ -13,7 +14,7 @@ pub(super) async fn list(State(admin): State<Admin>) -> Response {
         Some(mesh) => mesh.peers().await,
         None => json!({"peers": []}),
     };
-    answer(StatusCode::OK, &peers)
+    ok(&peers)
 }
 
 /// Gives up a peer that is gone for good.
@@ -22,22 +23,11 @@ pub(super) async fn forget(State(admin): State<Admin>, Path(name): Path<String>)
         return problem(StatusCode::NOT_FOUND, "There is no mesh", "`storage.kind` is not `mesh`.");
     };
     match mesh.give_up(&name) {
-        Ok(given_up) => {
-            answer(StatusCode::OK, &json!({"peer": name, "was_member": given_up == GivenUp::Member}))
-        }
+        Ok(given_up) => ok(&json!({"peer": name, "was_member": given_up == GivenUp::Member})),
         Err(why) => {
             let status =
                 if why == NotGivenUp::Unknown { StatusCode::NOT_FOUND } else { StatusCode::CONFLICT };
             problem(status, "Not forgotten", &format!("`{name}`: {why}."))
         }
     }
-}
-
-fn answer(status: StatusCode, body: &Value) -> Response {
-    (status, [(header::CONTENT_TYPE, "application/json")], body.to_string() + "\n").into_response()
-}
-
-fn problem(status: StatusCode, title: &str, detail: &str) -> Response {
-    let body = json!({"type": "about:blank", "title": title, "status": status.as_u16(), "detail": detail});
-    (status, [(header::CONTENT_TYPE, "application/problem+json")], body.to_string() + "\n").into_response()
 }

@@ -1,10 +1,10 @@
 //! `GET /api/v1/top?by=denied|spent&limit=N`: the keys that are refused most, and those that spend most.
 
+use super::reply::{ok, problem};
 use crate::telemetry::{By, Top};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use hivemind_core::{Clock, SystemClock};
-use serde_json::json;
 
 /// As many as fit on a screen.
 const SHOWN: usize = 20;
@@ -29,14 +29,9 @@ pub(super) fn answer(top: &Top, query: &str) -> Response {
     match asked(query) {
         Ok((by, limit)) => {
             let shown = top.shown(by, limit, SystemClock.now());
-            ([(header::CONTENT_TYPE, "application/json")], shown.to_string() + "\n").into_response()
+            ok(&shown)
         }
-        Err(detail) => {
-            let problem =
-                json!({"type": "about:blank", "title": "Not a question", "status": 400, "detail": detail});
-            let kind = [(header::CONTENT_TYPE, "application/problem+json")];
-            (StatusCode::BAD_REQUEST, kind, problem.to_string() + "\n").into_response()
-        }
+        Err(detail) => problem(StatusCode::BAD_REQUEST, "Not a question", detail),
     }
 }
 
