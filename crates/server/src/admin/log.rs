@@ -23,7 +23,10 @@ struct RawLog {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "`decisions` as an object with `log`, `sample_rate` or `per_second`")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "`decisions` as an object with `log`, `sample_rate` or `per_second`"
+)]
 struct RawDecisions {
     log: Option<Value>,
     sample_rate: Option<f64>,
