@@ -8,9 +8,11 @@ mod authority;
 mod cli;
 mod config;
 mod demo;
+mod explained;
 mod front;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod harmless;
 mod health;
 mod import;
 mod logging;

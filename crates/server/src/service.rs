@@ -130,6 +130,21 @@ impl<R> Service<R> {
         show(&self.in_force.load().ruleset.rules)
     }
 
+    /// Shows the rules in force with what belongs to them, and how many hits each let pass and refused, by its number.
+    pub(crate) fn with_ruleset<T>(
+        &self,
+        show: impl FnOnce(&Ruleset, &dyn Fn(usize) -> (u64, u64)) -> T,
+    ) -> T {
+        // A share of its own: what is only lent would slow every other load down while all rules are shown.
+        let in_force = self.in_force.load_full();
+        show(&in_force.ruleset, &|number| in_force.hits(number))
+    }
+
+    /// What it was told once and for all.
+    pub(crate) const fn options(&self) -> &Options {
+        &self.options
+    }
+
     /// Puts other rules in force; says how long counters must be held that look idle to the new ones.
     fn put_in_force(&self, ruleset: Ruleset) -> Option<Duration> {
         let ruleset = Ruleset { rules: ruleset.rules.seeded(self.seed), ..ruleset };
