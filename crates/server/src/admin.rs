@@ -1,7 +1,9 @@
 //! The admin port: health, the service's JSON twin, the rules in force, and loading them anew.
 
+mod blocks;
 mod guard;
 mod json;
+mod keys;
 mod log;
 mod peers;
 mod reload;
@@ -19,6 +21,7 @@ use crate::health::{Component, Health};
 use crate::logging::RunningLog;
 use crate::mesh::RunningMesh;
 use crate::reload::Reloads;
+use crate::storage::Storage;
 use crate::telemetry::trace::{Check, Door};
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, RawQuery, State};
@@ -28,6 +31,7 @@ use axum::routing::{any, get, post};
 use axum::{Extension, Router};
 use guard::Visitor;
 use hivemind_core::{Clock, SystemClock};
+use hivemind_tower::RateLimiter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +51,9 @@ pub(crate) struct Admin {
     /// None: limits are not shared by a mesh.
     pub(crate) mesh: Option<Arc<RunningMesh>>,
     pub(crate) log: Arc<RunningLog>,
+    pub(crate) storage: Arc<Storage>,
+    /// None: there is no gateway.
+    pub(crate) limiter: Option<RateLimiter>,
 }
 
 /// Everything that the admin port serves.
@@ -62,6 +69,8 @@ pub(crate) fn router(admin: Admin) -> Router {
         .route("/api/v1/peers/{name}/forget", post(peers::forget))
         .route("/api/v1/top", get(top))
         .route("/api/v1/log", get(log).put(change_log))
+        .merge(keys::routes())
+        .merge(blocks::routes())
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(admin)
 }

@@ -207,6 +207,8 @@ async fn serve(
         reloads,
         mesh: mesh.clone(),
         log: Arc::clone(&log),
+        storage: Arc::clone(&shared.storage),
+        limiter: logs.as_ref().map(|gateway| gateway.limiter().clone()),
     });
     let mut pages = JoinSet::new();
     serve_pages(settings, shared, [admin_tcp, metrics_tcp], admin_uds, &admin, &closed, &mut pages)?;

@@ -5,8 +5,10 @@ mod access;
 mod admin;
 mod app;
 mod authority;
+mod blocks;
 mod cli;
 mod config;
+mod counters;
 mod demo;
 mod front;
 #[cfg(any(test, fuzzing))]
