@@ -2,12 +2,14 @@
 
 mod about;
 mod audit;
+mod blocks;
 mod config;
 mod descriptor;
 mod etag;
 mod explain;
 mod guard;
 mod json;
+mod keys;
 mod limits;
 mod log;
 mod openapi;
@@ -33,6 +35,7 @@ use crate::health::{Component, Health};
 use crate::logging::RunningLog;
 use crate::mesh::RunningMesh;
 use crate::reload::Reloads;
+use crate::storage::Storage;
 use crate::telemetry::trace::{Check, Door};
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, RawQuery, State};
@@ -43,6 +46,7 @@ use axum::routing::{any, get, post};
 use axum::{Extension, Router};
 use guard::Visitor;
 use hivemind_core::{Clock, SystemClock};
+use hivemind_tower::RateLimiter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,6 +72,7 @@ pub(crate) struct Admin {
     /// None: no gateway runs.
     pub(crate) gateway: Option<Arc<Gateway>>,
     pub(crate) about: Arc<About>,
+    pub(crate) storage: Arc<Storage>,
 }
 
 /// Everything that the admin port serves.
@@ -89,6 +94,8 @@ pub(crate) fn router(admin: Admin) -> Router {
         .merge(limits::routes())
         .merge(openapi::routes())
         .merge(rules::routes())
+        .merge(keys::routes())
+        .merge(blocks::routes())
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .layer(from_fn(reply::in_words))
         .layer(from_fn(audit::audited))

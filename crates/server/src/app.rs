@@ -213,6 +213,7 @@ async fn serve(
         log: Arc::clone(&log),
         gateway: logs.clone(),
         about,
+        storage: Arc::clone(&shared.storage),
     });
     let mut pages = JoinSet::new();
     serve_pages(settings, shared, [admin_tcp, metrics_tcp], admin_uds, &admin, &closed, &mut pages)?;

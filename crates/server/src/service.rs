@@ -2,6 +2,7 @@
 //! answer in our own types out. Every front door that speaks descriptors asks here.
 
 mod answer;
+mod asked_about;
 mod decided;
 mod in_force;
 mod tally;
@@ -281,7 +282,8 @@ impl<R: Store> Service<R> {
         for (ruling, descriptor) in decided.resolved.rulings().zip(asked.descriptors) {
             let extras = ruling.declared.and_then(|number| in_force.ruleset.extras.get(number));
             let strictest = decided.strictest(&ruling);
-            let status = status_of(&ruling, strictest, decided.quota(extras), asked.now);
+            let is_heeded = !only_watches(&ruling) || self.is_blocked(committed, strictest, asked.now);
+            let status = status_of(&ruling, strictest, (decided.quota(extras), is_heeded), asked.now);
             if let Some(tally) = &mut tally {
                 let (charge, code) = (decided.charges.get(ruling.charges.start), status.code);
                 // A descriptor without charges of its own begins where the next one's are.

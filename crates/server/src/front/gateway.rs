@@ -131,6 +131,11 @@ impl Gateway {
         Ok((Self { shared, limiter, outside, refusals, lanes, cut }, workers, ended))
     }
 
+    /// What limits whoever comes.
+    pub(crate) const fn limiter(&self) -> &RateLimiter {
+        &self.limiter
+    }
+
     /// Whom its upstreams' certificates are checked with.
     pub(crate) const fn trust(&self) -> &Arc<Trust> {
         &self.outside.trust
