@@ -1,5 +1,6 @@
 //! The admin port: health, the service's JSON twin, the rules in force, and loading them anew.
 
+mod dashboard;
 mod guard;
 mod json;
 mod log;
@@ -62,6 +63,7 @@ pub(crate) fn router(admin: Admin) -> Router {
         .route("/api/v1/peers/{name}/forget", post(peers::forget))
         .route("/api/v1/top", get(top))
         .route("/api/v1/log", get(log).put(change_log))
+        .merge(dashboard::routes())
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(admin)
 }
