@@ -4,6 +4,7 @@ mod about;
 mod audit;
 mod blocks;
 mod config;
+mod dashboard;
 mod descriptor;
 mod etag;
 mod explain;
@@ -46,7 +47,6 @@ use axum::routing::{any, get, post};
 use axum::{Extension, Router};
 use guard::Visitor;
 use hivemind_core::{Clock, SystemClock};
-use hivemind_tower::RateLimiter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,6 +96,7 @@ pub(crate) fn router(admin: Admin) -> Router {
         .merge(rules::routes())
         .merge(keys::routes())
         .merge(blocks::routes())
+        .merge(dashboard::routes())
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .layer(from_fn(reply::in_words))
         .layer(from_fn(audit::audited))

@@ -1,0 +1,132 @@
+// Lines over time, drawn as SVG in the pixels that there are, so that text keeps its shape.
+
+import { el, set, show, svg, tell } from "./dom.js";
+import { clock } from "./format.js";
+
+const MARGIN = { top: 12, right: 12, bottom: 24, left: 46 };
+
+/**
+ * A chart of `series`: `{ name, kind, of }`, where `kind` is a class and `of` reads a point. Stacked ones are areas.
+ * `draw(points, from, to)` draws it anew.
+ */
+export function chart({ title, series, format, isStacked = false, height = 190, columns }) {
+  const drawing = svg("svg", { role: "img", "aria-label": `${title}: nothing yet`, class: "chart", height });
+  const tip = el("p", { class: "tip", hidden: true });
+  const legend = el("ul", { class: "legend", "aria-hidden": "true" }, series.map(one => el("li", { class: one.kind }, one.name)));
+  const rows = el("tbody");
+  const heads = [columns ?? "Time", ...series.map(one => one.name)].map(name => el("th", { scope: "col" }, name));
+  const table = el("table", {}, el("caption", { class: "hidden" }, title), el("thead", {}, el("tr", {}, heads)), rows);
+  const details = el("details", { class: "as-table" }, el("summary", {}, "As a table"), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${title}, as a table` }, table));
+  const figure = el("figure", { class: "panel" }, el("figcaption", {}, el("h2", {}, title), legend), el("div", { class: "plot" }, drawing, tip), details);
+  const state = { points: [], from: 0, to: 1, top: 1, drawing, tip, series, format, isStacked, height, title, rows, details };
+  drawing.addEventListener("pointermove", event => point(state, event));
+  drawing.addEventListener("pointerleave", () => set(tip, "hidden", true));
+  details.addEventListener("toggle", () => tabulate(state));
+  new ResizeObserver(() => draw(state)).observe(drawing);
+  return {
+    figure,
+    draw(points, from, to) {
+      Object.assign(state, { points, from, to: Math.max(to, from + 1) });
+      draw(state);
+      tabulate(state);
+    },
+  };
+}
+
+/** The number above all of them that is round: 1, 2 or 5 and zeros. */
+function roundAbove(value) {
+  if (!(value > 0)) return 1;
+  const size = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 5, 10].map(step => step * size).find(step => step >= value * 1.02) ?? 10 * size;
+}
+
+function heights(state, point) {
+  const own = state.series.map(one => one.of(point));
+  if (!state.isStacked) return own.map(value => [0, value]);
+  let sum = 0;
+  return own.map(value => [sum, (sum += value ?? 0)]);
+}
+
+function draw(state) {
+  const { drawing, points, height } = state;
+  const width = drawing.clientWidth || drawing.parentElement?.clientWidth || 0;
+  if (width === 0) return;
+  set(drawing, "viewBox", `0 0 ${width} ${height}`);
+  const shown = points.filter(point => point.t >= state.from && point.t <= state.to);
+  state.top = roundAbove(shown.reduce((most, point) => Math.max(most, ...heights(state, point).map(([, top]) => top ?? 0)), 0));
+  const scale = scaleOf(state, width);
+  const layers = state.series.map((one, index) => layer(state, shown, scale, one, index));
+  show(drawing, grid(state, scale, width), state.isStacked ? layers.reverse() : layers, svg("line", { class: "cross", y1: MARGIN.top, y2: height - MARGIN.bottom, visibility: "hidden" }));
+  const last = shown.filter(point => !point.isGap).at(-1);
+  const now = last ? state.series.map(one => `${one.name} ${state.format(one.of(last))}`).join(", ") : "nothing yet";
+  set(drawing, "aria-label", `${state.title}. Last: ${now}.`);
+}
+
+function scaleOf(state, width) {
+  const inner = width - MARGIN.left - MARGIN.right;
+  const tall = state.height - MARGIN.top - MARGIN.bottom;
+  return {
+    x: t => MARGIN.left + (inner * (t - state.from)) / (state.to - state.from),
+    y: value => MARGIN.top + tall * (1 - value / state.top),
+    back: x => state.from + ((x - MARGIN.left) / inner) * (state.to - state.from),
+  };
+}
+
+function grid(state, scale, width) {
+  const lines = [0, 0.5, 1].map(part => {
+    const y = scale.y(part * state.top);
+    return [svg("line", { class: part === 0 ? "axis" : "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y, y2: y }), svg("text", { class: "tick", x: MARGIN.left - 8, y: y + 4, "text-anchor": "end" }, state.format(part * state.top))];
+  });
+  const steps = width < 420 ? 2 : 4;
+  const moments = Array.from({ length: steps + 1 }, (_, index) => state.from + ((state.to - state.from) * index) / steps);
+  const times = moments.map((moment, index) => svg("text", { class: "tick", x: scale.x(moment), y: state.height - 6, "text-anchor": index === 0 ? "start" : index === steps ? "end" : "middle" }, clock(moment)));
+  return [lines, times].flat(3);
+}
+
+/** One series: a line, and an area below it where they are stacked; broken where nothing is known. */
+function layer(state, points, scale, one, index) {
+  const runs = [[]];
+  for (const point of points) {
+    const [low, high] = point.isGap ? [] : heights(state, point)[index];
+    if (typeof high === "number") runs.at(-1).push([scale.x(point.t), scale.y(high), scale.y(low)]);
+    else if (runs.at(-1).length > 0) runs.push([]);
+  }
+  const at = ([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`;
+  const line = runs.filter(run => run.length > 0).map(run => `M${run.map(at).join("L")}`).join("");
+  const area = runs.filter(run => run.length > 1).map(run => `M${run.map(at).join("L")}L${run.toReversed().map(([x, , low]) => at([x, low])).join("L")}Z`).join("");
+  return svg("g", { class: one.kind }, state.isStacked && svg("path", { class: "area", d: area }), svg("path", { class: "line", d: line }));
+}
+
+function point(state, event) {
+  const box = state.drawing.getBoundingClientRect();
+  const moment = scaleOf(state, box.width).back(event.clientX - box.left);
+  const near = state.points.filter(one => !one.isGap).reduce((best, one) => (!best || Math.abs(one.t - moment) < Math.abs(best.t - moment) ? one : best), null);
+  if (!near) return;
+  const x = scaleOf(state, box.width).x(near.t);
+  const cross = state.drawing.querySelector(".cross");
+  for (const [name, value] of [["x1", x], ["x2", x], ["visibility", "visible"]]) set(cross, name, value);
+  set(state.tip, "hidden", false);
+  tell(state.tip, [clock(near.t), ...state.series.map(one => `${one.name} ${state.format(one.of(near))}`)].join(" · "));
+}
+
+/** Twenty of the points, for those who do not see the drawing. */
+function tabulate({ details, points, rows, series, format }) {
+  if (!details.open) return;
+  const known = points.filter(one => !one.isGap);
+  const step = Math.max(1, Math.ceil(known.length / 20));
+  const told = known.filter((_, index) => (known.length - 1 - index) % step === 0);
+  show(rows, told.map(one => el("tr", {}, el("th", { scope: "row" }, clock(one.t)), series.map(each => el("td", { class: "number" }, format(each.of(one)))))));
+}
+
+/** A small line of one series without axes; the numbers are beside it. */
+export function spark(points, from, to) {
+  const [width, height] = [96, 22];
+  const top = points.reduce((most, one) => Math.max(most, one.refused), 0);
+  const drawing = svg("svg", { class: "spark refused", viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true" });
+  if (top > 0) {
+    const at = one => `${((width * (one.t - from)) / (to - from)).toFixed(1)},${(height - 2 - ((height - 4) * one.refused) / top).toFixed(1)}`;
+    const shown = points.filter(one => one.t >= from);
+    drawing.append(svg("path", { class: "line", d: `M${shown.map(at).join("L")}` }));
+  }
+  return drawing;
+}

@@ -1,0 +1,23 @@
+// A question before something is changed. The browser's own dialog keeps the focus inside and gives it back.
+
+import { button, el } from "./dom.js";
+
+/** Asks; the answer is what `read` reads of the fields, or null. */
+export function confirmed({ title, text, act, isGrave = false, fields = [], read = () => true }) {
+  return new Promise(resolve => {
+    let answer = null;
+    const submit = el("button", { type: "submit", class: isGrave ? "grave" : "main" }, act);
+    const form = el("form", { novalidate: false, on: { submit: event => {
+      event.preventDefault();
+      answer = read();
+      dialog.close();
+    } } }, el("h2", { id: "question" }, title), el("p", {}, text), fields, el("div", { class: "actions" }, submit, button("Cancel", () => dialog.close())));
+    const dialog = el("dialog", { "aria-labelledby": "question", on: { close: () => {
+      dialog.remove();
+      resolve(answer);
+    } } }, form);
+    document.body.append(dialog);
+    dialog.showModal();
+    (form.querySelector("input, select") ?? submit).focus();
+  });
+}

@@ -1,0 +1,78 @@
+// The last decisions, newest first, from a ring that the server keeps in memory.
+
+import { get, query, why } from "./api.js";
+import { button, choice, el, field, set, show, tell } from "./dom.js";
+import { entries, exact, line, time, value } from "./format.js";
+import { inspect } from "./keys.js";
+import { live } from "./live.js";
+import { once, table } from "./table.js";
+
+export const title = "Decisions";
+
+const PAGE = 100;
+const MOST = 1_000;
+const AGAIN_MS = 2_000;
+
+export function mount(place, go) {
+  const filters = { outcome: choice([["", "All"], ["denied", "Refused"], ["allowed", "Allowed"]], ""), domain: text(), key: text(), value: text() };
+  const follow = el("input", { type: "checkbox", checked: true });
+  const list = decisionsTable(go);
+  const older = button("Older", () => read(true));
+  const state = el("p", { class: "quiet-text", role: "status" }, "Loading…");
+  let items = [];
+  let next = null;
+  let asked = 0;
+
+  async function read(isMore) {
+    const own = (asked += 1);
+    try {
+      const page = await get(`/decisions${query({ ...Object.fromEntries(Object.entries(filters).map(([name, control]) => [name, control.value])), limit: PAGE, cursor: isMore ? next : null })}`);
+      // A slower answer to an older question must not win.
+      if (own !== asked) return;
+      items = isMore ? [...items, ...page.items].slice(0, MOST) : page.items;
+      next = page.next;
+      list.update(items);
+      tell(state, items.length === 0 ? "" : `${exact(items.length)} shown`);
+      set(older, "hidden", next === null || items.length >= MOST);
+      // Who reads older ones does not want them swept away.
+      if (isMore) follow.checked = false;
+    } catch (error) {
+      if (own === asked) tell(state, why(error));
+    }
+  }
+  const form = el("form", { class: "panel filters", "aria-label": "Which decisions", on: {
+    submit: event => event.preventDefault(),
+    input: event => event.target !== follow && read(false),
+  } }, field("Outcome", filters.outcome), field("Domain", filters.domain), field("Key", filters.key), field("Value", filters.value),
+    el("div", { class: "field check" }, el("label", {}, follow, " Follow")), button("Refresh", () => read(false)));
+  show(place, el("h1", { tabindex: "-1" }, title), form, el("section", { class: "panel" }, list.box, el("div", { class: "actions" }, older, state)));
+  set(older, "hidden", true);
+  list.update([]);
+  list.tellEmpty("Loading…");
+  read(false).then(() => list.tellEmpty("No decision fits. The server remembers the last ones only, and none from before it started."));
+  const timer = setInterval(() => follow.checked && !document.hidden && live.link === "live" && read(false), AGAIN_MS);
+  return () => clearInterval(timer);
+}
+
+const text = () => el("input", { type: "search", autocomplete: "off", spellcheck: "false" });
+
+function decisionsTable(go) {
+  return table({ caption: "Recent decisions", isCaptionHidden: true, empty: "", keyOf: decision => String(decision.id), columns: [
+    { head: "Time", cell: once(decision => time(decision.t_ms)) },
+    { head: "Outcome", cell: once(decision => el("span", { class: `tag ${decision.outcome === "denied" ? "bad" : "good"}` }, decision.outcome === "denied" ? "refused" : "allowed")) },
+    { head: "Domain", cell: once(decision => value(decision.domain, 40)) },
+    { head: "Descriptors", cell: once(decision => el("ul", { class: "descriptors" }, decision.descriptors.slice(0, 8).map(each => descriptor(decision.domain, each, go)),
+      decision.descriptors.length > 8 && el("li", { class: "quiet-text" }, `and ${decision.descriptors.length - 8} more`))) },
+    { head: "Door", cell: once(decision => el("span", {}, decision.door)) },
+  ] });
+}
+
+function descriptor(domain, each, go) {
+  const isOver = each.code === "OVER_LIMIT";
+  const left = typeof each.remaining === "number" ? `${exact(each.remaining)} left` : each.rule === null ? "no rule" : "";
+  return el("li", {}, button(entries(each.entries, 48), () => {
+    inspect({ domain, entries: each.entries });
+    go("keys");
+  }, { class: "as-link", "aria-label": `Inspect ${line(each.entries)}` }),
+    el("span", { class: isOver ? "bad" : "quiet-text" }, isOver ? " over its limit" : ` ${left}`), each.hits > 1 ? el("span", { class: "quiet-text" }, ` · ${exact(each.hits)} hits`) : null);
+}

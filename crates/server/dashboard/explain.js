@@ -1,0 +1,47 @@
+// Which rule answers a descriptor, and why no other does.
+
+import { post, why } from "./api.js";
+import { descriptorFields } from "./descriptor.js";
+import { el, set, show } from "./dom.js";
+import { entries, value, visible } from "./format.js";
+import { limits, where } from "./rules.js";
+
+export const title = "Explain";
+
+const OUTCOMES = { taken: "taken", does_not_match: "does not match", passed_over: "matches, but another goes first" };
+const ENDS = {
+  no_limit: "The rule that it ends at has no limit: it passes.",
+  no_match: "No rule fits: it passes.",
+  unknown_domain: "Nobody has rules for this domain: it passes.",
+};
+
+export function mount(place) {
+  const fields = descriptorFields();
+  const answer = el("section", { class: "panel", hidden: true, "aria-live": "polite", "aria-label": "The answer" });
+  const form = el("form", { class: "panel", "aria-label": "Which rule answers", on: { submit: async event => {
+    event.preventDefault();
+    set(answer, "hidden", false);
+    try {
+      show(answer, ...told(await post("/explain", fields.read())));
+    } catch (error) {
+      show(answer, el("p", { class: "bad" }, why(error)));
+    }
+  } } }, el("p", { class: "quiet-text" }, "The parts of a descriptor, in their order. Asking spends nothing."), fields.box,
+    el("div", { class: "actions" }, el("button", { type: "submit", class: "main" }, "Explain")));
+  show(place, el("h1", { tabindex: "-1" }, title), el("div", { class: "columns" }, form, answer));
+  return () => {};
+}
+
+function told(found) {
+  const { end, steps } = found;
+  const head = end.rule
+    ? [el("h2", {}, entries(end.rule.path)), el("p", { class: "headline" }, limits(end.rule)), el("p", {}, "Written in ", el("code", {}, value(where(end.rule), 120)))]
+    : [el("h2", {}, ENDS[end.kind] ?? visible(end.kind))];
+  const step = one => el("li", {}, entries([one.entry]), el("ul", {}, one.considered.slice(0, 100).map(rule =>
+    el("li", { class: rule.outcome }, value(rule.rule, 120), ` — ${OUTCOMES[rule.outcome] ?? visible(rule.outcome)}`))));
+  return [...head, el("h3", {}, "Step by step"), el("ol", { class: "steps" }, steps.map(step)), el("h3", {}, "As hivemind explain prints it"),
+    el("pre", { tabindex: "0" }, visibleText(found.text))];
+}
+
+/** A text of several lines: what is not seen is shown, and lines stay lines. */
+export const visibleText = text => String(text).slice(0, 100_000).split("\n").map(line => visible(line, 2_000)).join("\n");

@@ -1,0 +1,95 @@
+// One key: what is left of its limits, and what an operator can do about it.
+
+import { get, post, why } from "./api.js";
+import { confirmed } from "./confirm.js";
+import { button, choice, el, field, notify, set, show } from "./dom.js";
+import { entries, exact, limit, line, relative, time, value } from "./format.js";
+
+const SPANS = [["60000", "1 minute"], ["300000", "5 minutes"], ["900000", "15 minutes"], ["3600000", "1 hour"], ["21600000", "6 hours"], ["86400000", "1 day"], ["604800000", "7 days"]];
+
+/** Shows a key in a place, and again after each change. `changed` is called after one. */
+export async function showKey(place, subject, changed) {
+  set(place, "hidden", false);
+  set(place, "aria-busy", true);
+  try {
+    const found = await post("/keys/lookup", subjectOf(subject));
+    const again = () => {
+      changed();
+      return showKey(place, subject, changed);
+    };
+    show(place, head(subject, found), el("div", { class: "limits" }, found.limits.length > 0 ? found.limits.map(one) : el("p", { class: "empty" }, "No rule limits this key.")), actions(subject, found, again));
+  } catch (error) {
+    show(place, head(subject, {}), el("p", { class: "bad", role: "alert" }, why(error)));
+  } finally {
+    set(place, "aria-busy", null);
+  }
+}
+
+const subjectOf = ({ domain, entries: list }) => ({ domain, entries: list.map(({ key, value: text }) => ({ key, value: text ?? "" })) });
+
+function head(subject, found) {
+  const until = found.blocked_until_ms;
+  return el("header", { class: "key-head" },
+    el("h2", { tabindex: "-1" }, entries(subject.entries, 120)),
+    el("p", { class: "quiet-text" }, "in ", value(subject.domain)),
+    until ? el("p", { class: "blocked" }, el("strong", {}, "Blocked"), " until ", time(until), ` (${relative(until)})`) : null);
+}
+
+function one(found) {
+  const isSpent = found.remaining === 0;
+  const meter = el("meter", { min: 0, max: Math.max(found.requests, found.burst ?? 0, 1), value: found.remaining ?? 0, low: 0.1 * found.requests, optimum: found.requests, "aria-label": `Left of ${limit(found)}` });
+  return el("section", { class: "limit" },
+    el("h3", {}, limit(found), found.mode && found.mode !== "enforce" ? el("span", { class: "tag" }, found.mode) : null),
+    meter,
+    el("p", {}, el("strong", { class: isSpent ? "bad" : null }, found.remaining === null ? "?" : exact(found.remaining)), " left", found.reset_ms > 0 ? ` · whole again ${relative(Date.now() + found.reset_ms)}` : " · untouched"),
+    found.mesh ? meshShare(found.mesh) : null);
+}
+
+/** Who keeps the counter, and what each node holds of it. */
+function meshShare(mesh) {
+  const owner = el("p", { class: "quiet-text" }, "Counted by ", value(mesh.owner), mesh.is_owner ? " (this node)" : "", `; held here: ${exact(mesh.held_here)}`);
+  const held = Object.entries(mesh.held ?? {}).slice(0, 64);
+  if (held.length === 0) return owner;
+  return el("div", {}, owner, el("ul", { class: "held" }, held.map(([node, rights]) => el("li", {}, value(node), ` ${exact(rights)}`))));
+}
+
+function actions(subject, found, again) {
+  const name = `${line(subject.entries)} in ${subject.domain.slice(0, 60)}`;
+  const change = async (path, more, told) => {
+    try {
+      notify(told(await post(path, { ...subjectOf(subject), ...more })));
+      await again();
+    } catch (error) {
+      notify(why(error), "bad");
+    }
+  };
+  const block = async () => {
+    const span = choice(SPANS, "900000");
+    const chosen = await confirmed({ title: "Block this key?", isGrave: true, act: "Block", fields: [field("For", span)], read: () => Number(span.value),
+      text: `Every request of ${name} is refused until the time is over, on all nodes of a mesh.` });
+    if (chosen !== null) await change("/keys/block", { for_ms: chosen }, answer => `Blocked; it ends ${relative(answer.blocked_until_ms)}.`);
+  };
+  const unblock = async () => {
+    if (await confirmed({ title: "Unblock this key?", act: "Unblock", text: `${name} is limited by its rules again, and by nothing else.` })) {
+      await change("/keys/unblock", {}, answer => (answer.was_blocked ? "Unblocked." : "It was not blocked."));
+    }
+  };
+  const reset = async () => {
+    if (await confirmed({ title: "Reset this key?", act: "Reset", text: `What ${name} has spent is forgotten: it may spend its whole limits again.` })) {
+      await change("/keys/reset", {}, answer => `Reset: ${exact(answer.reset)} ${answer.reset === 1 ? "counter" : "counters"}.`);
+    }
+  };
+  const grant = async () => {
+    const extra = el("input", { type: "number", min: 1, max: 1_000_000_000, step: 1, required: true, value: 10 });
+    const chosen = await confirmed({ title: "Give back some of what was spent?", act: "Give back", fields: [field("Requests", extra)], read: () => Number(extra.value),
+      text: `${name} may send so many requests more before it is refused, up to its whole limits.` });
+    if (chosen !== null) await change("/keys/grant", { extra: chosen }, answer => `Given back: ${answer.limits.map(each => exact(each.granted)).join(", ")}.`);
+  };
+  return el("div", { class: "actions" },
+    found.blocked_until_ms ? button("Unblock…", unblock, { class: "main" }) : button("Block…", block, { class: "grave" }),
+    found.limits.length > 0 ? [button("Reset…", reset), button("Give back…", grant)] : null,
+    button("Look again", again, { class: "quiet" }));
+}
+
+/** The blocks in force. */
+export const blocks = () => get("/blocks?limit=200");

@@ -1,0 +1,78 @@
+// The rules as they are loaded: which there are, what they allow, and where they are written.
+
+import { get, query, why } from "./api.js";
+import { button, el, field, set, show, tell } from "./dom.js";
+import { count, entries, limit, value } from "./format.js";
+import { on } from "./live.js";
+import { once, table } from "./table.js";
+
+export const title = "Rules";
+
+const PAGE = 200;
+const MOST = 5_000;
+
+export function mount(place) {
+  const search = el("input", { type: "search", autocomplete: "off", spellcheck: "false" });
+  const domain = el("input", { type: "search", autocomplete: "off", spellcheck: "false" });
+  const list = rulesTable();
+  const state = el("p", { class: "quiet-text", role: "status" }, "Loading…");
+  const more = button("More", () => read(true));
+  let items = [];
+  let next = null;
+  let asked = 0;
+
+  async function read(isMore) {
+    const own = (asked += 1);
+    try {
+      const page = await get(`/rules${query({ q: search.value, domain: domain.value, limit: PAGE, cursor: isMore ? next : null })}`);
+      if (own !== asked) return;
+      items = isMore ? [...items, ...page.items].slice(0, MOST) : page.items;
+      next = page.next;
+      list.tellEmpty(search.value || domain.value ? "No rule fits." : "There are no rules: nobody is limited.");
+      list.update(items);
+      tell(state, next ? `${items.length} shown, there are more` : `${items.length} ${items.length === 1 ? "rule" : "rules"}`);
+      set(more, "hidden", next === null || items.length >= MOST);
+    } catch (error) {
+      if (own === asked) tell(state, why(error));
+    }
+  }
+  let pause = null;
+  const form = el("form", { class: "panel filters", role: "search", "aria-label": "Rules", on: {
+    submit: event => event.preventDefault(),
+    input: () => {
+      clearTimeout(pause);
+      pause = setTimeout(() => read(false), 150);
+    },
+  } }, field("Search", search), field("Domain", domain), state);
+  show(place, el("h1", { tabindex: "-1" }, title), form, el("section", { class: "panel" }, list.box, el("div", { class: "actions" }, more)));
+  set(more, "hidden", true);
+  list.update([]);
+  list.tellEmpty("Loading…");
+  read(false);
+  // Loaded anew: shown anew.
+  const end = on("config", () => read(false));
+  return () => {
+    clearTimeout(pause);
+    end();
+  };
+}
+
+/** What a rule allows. */
+export function limits(rule) {
+  if (rule.unlimited) return "unlimited";
+  if (rule.limits.length === 0) return "no limit: lets through";
+  return rule.limits.map(limit).join(", and ");
+}
+
+export const where = rule => `${rule.file}:${rule.line}`;
+
+function rulesTable() {
+  return table({ caption: "Rules in force", isCaptionHidden: true, empty: "", keyOf: rule => String(rule.id), columns: [
+    { head: "Rule", cell: once(rule => el("span", {}, entries(rule.path), rule.name ? [" ", el("span", { class: "tag" }, value(rule.name, 40))] : null)) },
+    { head: "Domain", cell: once(rule => value(rule.domain, 40)) },
+    { head: "Allows", cell: once(rule => el("span", {}, limits(rule), rule.mode && rule.mode !== "enforce" ? [" ", el("span", { class: "tag warn" }, rule.mode)] : null)) },
+    { head: "Allowed", class: "number", cell: rule => count(rule.ok) },
+    { head: "Refused", class: "number", cell: rule => count(rule.over_limit) },
+    { head: "Written in", cell: once(rule => el("code", {}, value(where(rule), 80))) },
+  ] });
+}

@@ -1,0 +1,154 @@
+// The overview: what is refused, whom it meets, and since when; then everything else.
+
+import { chart, spark } from "./chart.js";
+import { button, el, show, tell } from "./dom.js";
+import { clock, count, entries, exact, line, millis, rate, share, value } from "./format.js";
+import { minutes, nameOf, rates, refusalsOf, refusedSince } from "./history.js";
+import { inspect } from "./keys.js";
+import { live, on } from "./live.js";
+import { matters } from "./matters.js";
+import { once, table } from "./table.js";
+
+const SPAN_MS = 5 * 60_000;
+const MOST_ROWS = 50;
+
+export const title = "Overview";
+
+export function mount(place, go) {
+  const headline = el("p", { class: "headline" }, "Waiting for the first figures…");
+  const attention = el("ul", { class: "matters" });
+  const tiles = tilesOf();
+  const traffic = chart({ title: "Requests per second", isStacked: true, format: rate, series: [
+    { name: "refused", kind: "refused", of: point => point.refused },
+    { name: "allowed", kind: "allowed", of: point => point.ok },
+  ] });
+  const latency = chart({ title: "Time to decide", format: millis, series: [
+    { name: "p99", kind: "slow", of: point => point.p99 },
+    { name: "p50", kind: "usual", of: point => point.p50 },
+  ] });
+  const refused = refusedTable(go);
+  const domains = seriesTable("Domains", "No domain was asked about yet.", domain => nameOf(domain.domain), [
+    { head: "Domain", cell: once(domain => value(domain.domain)) },
+  ], [
+    { head: "p50", class: "number", cell: domain => millis(domain.p50_ms) },
+    { head: "p99", class: "number", cell: domain => millis(domain.p99_ms) },
+  ]);
+  const rules = seriesTable("Rules", "No rule has met a request yet.", rule => nameOf(rule.domain, rule.key), [
+    { head: "Rule", cell: once(rule => value(rule.key, 60)) },
+    { head: "Domain", cell: once(rule => value(rule.domain, 40)) },
+  ], []);
+  show(place, el("h1", { tabindex: "-1" }, title), headline, attention, tiles.box,
+    el("div", { class: "columns wide-first" }, traffic.figure, latency.figure),
+    el("div", { class: "columns" }, el("section", { class: "panel" }, refused.box), el("section", { class: "panel" }, domains.box)),
+    el("section", { class: "panel" }, rules.box));
+
+  const tick = () => {
+    if (document.hidden || !live.stats) return;
+    tiles.update(live.stats);
+    const to = live.stats.t_ms;
+    traffic.draw(minutes(), to - SPAN_MS, to);
+    latency.draw(minutes(), to - SPAN_MS, to);
+    domains.update(busiest(live.stats.domains, domain => nameOf(domain.domain)));
+    rules.update(busiest(live.stats.rules, rule => nameOf(rule.domain, rule.key)));
+    tellHeadline(headline);
+  };
+  const others = () => {
+    refused.update(live.top?.denied?.keys?.slice(0, 8) ?? []);
+    tellMatters(attention);
+  };
+  tick();
+  others();
+  const ends = [on("stats", tick), on("top", others), on("peers", others), on("config", others), on("version", others)];
+  return () => ends.forEach(end => end());
+}
+
+function tilesOf() {
+  const tile = (name, more) => {
+    const number = el("dd", {}, "–");
+    const note = el("dd", { class: "note" }, more ?? "");
+    return { number, note, box: el("div", { class: "tile" }, el("dt", {}, name), number, note) };
+  };
+  const all = { requests: tile("Requests", "per second"), refused: tile("Refused", "per second"), share: tile("Share refused"), p50: tile("Half within", "p50"), p99: tile("99 % within", "p99"), keys: tile("Keys in memory") };
+  all.refused.box.classList.add("of-refused");
+  all.share.box.classList.add("of-refused");
+  return {
+    box: el("dl", { class: "tiles", "aria-live": "off" }, Object.values(all).map(one => one.box)),
+    update(stats) {
+      const now = rates();
+      tell(all.requests.number, rate(now?.requests));
+      tell(all.refused.number, rate(now?.refused));
+      tell(all.share.number, now?.requests > 0 ? share(now.refused, now.requests) : "–");
+      tell(all.share.note, `${count(stats.totals.over_limit)} of ${count(stats.totals.ok + stats.totals.over_limit)} since the start`);
+      tell(all.p50.number, millis(stats.latency_ms?.p50));
+      tell(all.p99.number, millis(stats.latency_ms?.p99));
+      tell(all.keys.number, count(stats.keys_in_memory));
+      tell(all.keys.note, stats.max_keys ? `of at most ${count(stats.max_keys)}` : "");
+      const isRefusing = now?.refused > 0;
+      for (const one of [all.refused, all.share]) one.box.classList.toggle("on", isRefusing);
+    },
+  };
+}
+
+/** One sentence: how much, and since when. */
+function tellHeadline(headline) {
+  const now = rates();
+  if (!now) return;
+  const since = refusedSince(minutes().filter(point => !point.isGap));
+  if (!since) {
+    tell(headline, now.requests > 0 ? "Nobody is refused." : "No requests come in.");
+    return;
+  }
+  const began = since.isOlder ? `since before ${clock(since.since)}` : `since ${clock(since.since)}`;
+  const names = (live.stats.domains ?? []).map(domain => [domain.domain, rates(nameOf(domain.domain))?.refused ?? 0]).sort((one, other) => other[1] - one[1]);
+  const worst = names[0]?.[1] > 0 ? [", most of it in ", value(names[0][0], 40)] : [];
+  const text = `${share(now.refused, now.requests)} of all requests are refused, ${began}`;
+  const whole = text + (worst[1]?.textContent ?? "");
+  // Built anew only when it says something else: it may be selected.
+  if (headline.dataset.told === whole) return;
+  headline.dataset.told = whole;
+  show(headline, text, ...worst, ".");
+}
+
+function tellMatters(list) {
+  const all = matters();
+  const text = JSON.stringify(all);
+  if (list.dataset.told === text) return;
+  list.dataset.told = text;
+  list.hidden = all.length === 0;
+  show(list, all.map(one => el("li", { class: one.kind }, el("a", { href: `#/${one.view}` }, one.text))));
+}
+
+function refusedTable(go) {
+  return table({
+    caption: "Who is refused most",
+    empty: "Nobody was refused in the last minutes.",
+    keyOf: key => JSON.stringify([key.domain, key.entries]),
+    columns: [
+      { head: "Key", cell: once(key => button(entries(key.entries, 40), () => {
+        inspect(key);
+        go("keys");
+      }, { class: "as-link", "aria-label": `Inspect ${line(key.entries)}` })) },
+      { head: "Domain", cell: once(key => value(key.domain, 40)) },
+      { head: "Refused", class: "number", cell: key => (key.error > 0 ? `≤${exact(key.count)}` : exact(key.count)) },
+    ],
+  });
+}
+
+/** The ones that refuse most, then the busiest. */
+function busiest(list, name) {
+  const rated = (list ?? []).map(one => ({ ...one, now: rates(name(one)) }));
+  rated.sort((one, other) => (other.now?.refused ?? 0) - (one.now?.refused ?? 0) || (other.now?.requests ?? 0) - (one.now?.requests ?? 0) || other.over_limit - one.over_limit);
+  return rated.slice(0, MOST_ROWS);
+}
+
+function seriesTable(caption, empty, name, first, last) {
+  return table({ caption, empty, keyOf: name, columns: [
+    ...first,
+    { head: "Requests/s", class: "number", cell: one => rate(one.now?.requests) },
+    { head: "Refused/s", class: "number", cell: one => rate(one.now?.refused) },
+    { head: "Share", class: "number", cell: one => share(one.now?.refused, one.now?.requests) },
+    { head: "5 minutes", class: "wide", cell: one => spark(refusalsOf(name(one)), live.stats.t_ms - SPAN_MS, live.stats.t_ms) },
+    ...last,
+    { head: "Refused in all", class: "number", cell: one => count(one.over_limit) },
+  ] });
+}

@@ -1,0 +1,144 @@
+//! The dashboard at `/`: files that are part of the binary. There is no data in them, so they need no token; what they
+//! show they ask the API for, which asks who they are.
+//!
+//! A browser runs no script but these, takes no style but these, and asks no host but this one.
+
+use super::Admin;
+use axum::Router;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+
+/// With each file, whatever it is.
+const HEADERS: [(HeaderName, HeaderValue); 7] = [
+    (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+    (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
+    (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+    // It is asked for each time whether it has changed: an upgrade is seen at once.
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+];
+
+const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+const DRAWING: &str = "image/svg+xml";
+
+/// A file of the page: where it is, what it is, and what is in it.
+type File = (&'static str, &'static str, &'static str);
+
+macro_rules! assets {
+    ($($kind:ident: $($name:literal)*;)*) => {
+        &[$($((concat!("/assets/", $name), $kind, include_str!(concat!("../../dashboard/", $name))),)*)*]
+    };
+}
+
+const PAGE: File = ("/", HTML, include_str!("../../dashboard/index.html"));
+const ASSETS: &[File] = assets! {
+    STYLE: "style.css" "parts.css";
+    DRAWING: "icon.svg";
+    SCRIPT: "api.js" "app.js" "chart.js" "config.js" "confirm.js" "decisions.js" "descriptor.js" "dom.js" "explain.js"
+        "format.js" "history.js" "key.js" "keys.js" "live.js" "map.js" "matters.js" "mesh.js" "outlook.js" "rules.js"
+        "table.js" "theme.js" "token.js" "traffic.js" "whatif.js" "yaml.js";
+};
+
+pub(super) fn routes() -> Router<Admin> {
+    std::iter::once(&PAGE).chain(ASSETS).fold(Router::new(), |router, &(path, kind, text)| {
+        let tag = tag(text);
+        router.route(path, get(async move |headers: HeaderMap| answer(&headers, &tag, kind, text)))
+    })
+}
+
+/// A name for exactly this text.
+fn tag(text: &str) -> HeaderValue {
+    let mut tag = String::from('"');
+    for byte in Sha256::digest(text).iter().take(16) {
+        // Writing to a text does not fail.
+        let _ = write!(tag, "{byte:02x}");
+    }
+    tag.push('"');
+    HeaderValue::from_str(&tag).unwrap_or_else(|_| HeaderValue::from_static("\"\""))
+}
+
+fn answer(asked: &HeaderMap, tag: &HeaderValue, kind: &'static str, text: &'static str) -> Response {
+    let known = asked.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok()).unwrap_or_default();
+    let is_known =
+        known.split(',').any(|one| one.trim().trim_start_matches("W/").as_bytes() == tag.as_bytes());
+    let mut response = if is_known {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        ([(header::CONTENT_TYPE, kind)], text).into_response()
+    };
+    response.headers_mut().extend(HEADERS);
+    response.headers_mut().insert(header::ETAG, tag.clone());
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Seen failing on: a module that is imported and not in the list.
+    #[test]
+    fn whatever_a_file_of_the_page_asks_for_is_served() {
+        let served: Vec<&str> = ASSETS.iter().map(|(path, ..)| *path).collect();
+        for (path, _, text) in std::iter::once(&PAGE).chain(ASSETS) {
+            let imported = text
+                .split("from \"./")
+                .skip(1)
+                .map(|rest| format!("/assets/{}", rest.split('"').next().unwrap()));
+            let linked = text
+                .split("=\"/assets/")
+                .skip(1)
+                .map(|rest| format!("/assets/{}", rest.split('"').next().unwrap()));
+            for wanted in imported.chain(linked) {
+                assert!(served.contains(&wanted.as_str()), "{path} asks for {wanted}");
+            }
+        }
+        // And each module is asked for at once, not one after the other.
+        for script in served.iter().filter(|path| path.ends_with(".js")) {
+            assert!(PAGE.2.contains(&format!("\"{script}\"")), "{script}");
+        }
+    }
+
+    // Seen failing on: a `style` attribute in index.html, and `innerHTML` in dom.js.
+    #[test]
+    fn nothing_in_the_page_needs_what_its_policy_forbids() {
+        assert!(!PAGE.2.contains(" style=") && !PAGE.2.contains(" on"), "inline");
+        for (path, kind, text) in ASSETS {
+            let forbidden =
+                ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"];
+            assert!(*kind != SCRIPT || forbidden.iter().all(|word| !text.contains(word)), "{path}");
+            // A drawing names what it is by an address that nobody calls.
+            let hosts = text.replace("http://www.w3.org/2000/svg", "");
+            assert!(
+                !hosts.contains("http://") && !hosts.contains("https://") && !hosts.contains("@import"),
+                "{path}"
+            );
+            assert!(text.lines().count() <= 300, "{path}");
+        }
+    }
+
+    // Seen failing on: a tag that is compared with its quotes taken off.
+    #[test]
+    fn who_has_a_file_already_is_told_so() {
+        let (_, kind, text) = PAGE;
+        let own = tag(text);
+        let whole = answer(&HeaderMap::new(), &own, kind, text);
+        assert_eq!((whole.status(), &whole.headers()[header::ETAG]), (StatusCode::OK, &own));
+        for (known, status) in [("\"other\"", 200), ("*", 200), (own.to_str().unwrap(), 304)] {
+            let asked =
+                HeaderMap::from_iter([(header::IF_NONE_MATCH, HeaderValue::from_str(known).unwrap())]);
+            let told = answer(&asked, &own, kind, text);
+            assert_eq!(told.status().as_u16(), status, "{known}");
+            assert_eq!(told.headers()[header::CONTENT_SECURITY_POLICY], POLICY);
+        }
+    }
+}
