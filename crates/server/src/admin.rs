@@ -1,19 +1,25 @@
 //! The admin port: health, the service's JSON twin, the rules in force, and loading them anew.
 
+mod events;
 mod guard;
 mod json;
+mod live;
 mod log;
 mod peers;
 mod reload;
 mod reply;
 mod rlconfig;
+mod stats;
 mod top;
 
+pub(crate) use events::tell as tell_events;
 pub(crate) use guard::{Guard, guarded};
 #[cfg(test)]
 pub(crate) use json::request as request_of_json;
+pub(crate) use live::{Live, Stays};
+pub(crate) use stats::{Gauge, Room};
 
-use crate::access::Grant;
+use crate::access::{Access, Grant};
 use crate::front::rls::{CallError, RateLimitService};
 use crate::health::{Component, Health};
 use crate::logging::RunningLog;
@@ -47,6 +53,9 @@ pub(crate) struct Admin {
     /// None: limits are not shared by a mesh.
     pub(crate) mesh: Option<Arc<RunningMesh>>,
     pub(crate) log: Arc<RunningLog>,
+    pub(crate) access: Access,
+    pub(crate) room: Arc<Room>,
+    pub(crate) live: Arc<Live>,
 }
 
 /// Everything that the admin port serves.
@@ -62,6 +71,8 @@ pub(crate) fn router(admin: Admin) -> Router {
         .route("/api/v1/peers/{name}/forget", post(peers::forget))
         .route("/api/v1/top", get(top))
         .route("/api/v1/log", get(log).put(change_log))
+        .merge(stats::routes())
+        .merge(events::routes())
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(admin)
 }

@@ -17,8 +17,8 @@ use std::sync::atomic::Ordering;
 const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/healthcheck"];
 /// A call for a decision, as the rate limit service has it.
 const CALL: &str = "/json";
-/// The keys of clients.
-const TOP: &str = "/api/v1/top";
+/// What tells who somebody's clients are.
+const OF_CLIENTS: [&str; 3] = ["/api/v1/top", "/api/v1/events", "/api/v1/decisions"];
 
 /// One listener's.
 #[derive(Clone)]
@@ -83,7 +83,7 @@ impl Guard {
             return Ok(());
         }
         // Who somebody's clients are is for operators, like what changes something.
-        let is_guarded = ![Method::GET, Method::HEAD].contains(method) || path == TOP;
+        let is_guarded = ![Method::GET, Method::HEAD].contains(method) || OF_CLIENTS.contains(&path);
         match (visitor.is_operator, &visitor.grant) {
             (true, _) if is_guarded && path != CALL && !self.access.is_asked_for() && !is_private => {
                 Err(Refusal::Outside)
