@@ -19,6 +19,7 @@ mod admin;
 mod answers;
 mod bad_requests;
 mod check;
+mod events;
 mod explain;
 mod first_load;
 mod gateway_reload;
