@@ -23,7 +23,7 @@ export function map() {
 /** On an ellipse, beginning at the left, so that names have room. */
 function position(index, number) {
   const angle = Math.PI + (2 * Math.PI * index) / Math.max(number, 1) + (number === 2 ? 0 : Math.PI / Math.max(number, 1));
-  return { x: WIDTH / 2 + 330 * Math.cos(angle), y: HEIGHT / 2 - 8 + 165 * Math.sin(angle) };
+  return { x: WIDTH / 2 + 330 * Math.cos(angle), y: HEIGHT / 2 - 8 + 150 * Math.sin(angle) };
 }
 
 /** Whose silence is long is drawn with a broken line. */
@@ -48,11 +48,13 @@ function node({ peer, x, y }, number) {
   const radius = number > MOST_NAMED ? 10 : 24;
   const sign = { alive: "✓", suspect: "?", dead: "✕", quarantined: "!" }[peer.state] ?? "?";
   const isNamed = number <= MOST_NAMED;
+  // Away from the middle, where no line is in the way.
+  const [nameY, moreY] = y < HEIGHT / 2 - 8 ? [y - radius - 24, y - radius - 8] : [y + radius + 18, y + radius + 34];
   return svg("g", { class: `peer ${peer.state}` },
     svg("polygon", { points: hexagon(x, y, radius) }),
     isNamed && svg("text", { x, y: y + 7, "text-anchor": "middle", class: "sign" }, sign),
-    isNamed && svg("text", { x, y: y + radius + 16, "text-anchor": "middle", class: "name" }, visible(peer.name, 22)),
-    isNamed && svg("text", { x, y: y + radius + 31, "text-anchor": "middle", class: "more" }, peer.state === "alive" ? `${count(peer.rights_held)} rights` : peer.state));
+    isNamed && svg("text", { x, y: nameY, "text-anchor": "middle", class: "name" }, visible(peer.name, 22)),
+    isNamed && svg("text", { x, y: moreY, "text-anchor": "middle", class: "more" }, peer.state === "alive" ? `${count(peer.rights_held)} rights` : peer.state));
 }
 
 function centre(own) {
@@ -60,5 +62,5 @@ function centre(own) {
   return svg("g", { class: "own" },
     svg("polygon", { points: hexagon(x, y, 34) }),
     svg("text", { x, y: y + 5, "text-anchor": "middle", class: "sign" }, "this"),
-    svg("text", { x, y: y + 54, "text-anchor": "middle", class: "name halo" }, visible(own, 28)));
+    svg("text", { x, y: y + 52, "text-anchor": "middle", class: "name halo" }, visible(own, 28)));
 }

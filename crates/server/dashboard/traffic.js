@@ -5,6 +5,7 @@ import { button, el, show, tell } from "./dom.js";
 import { clock, count, entries, exact, line, millis, rate, share, value } from "./format.js";
 import { minutes, nameOf, rates, refusalsOf, refusedSince } from "./history.js";
 import { inspect } from "./keys.js";
+import { rateOf, reasonOf } from "./refusals.js";
 import { live, on } from "./live.js";
 import { matters } from "./matters.js";
 import { once, table } from "./table.js";
@@ -32,22 +33,24 @@ export function mount(place, go) {
   ], [
     { head: "p50", class: "number", cell: domain => millis(domain.p50_ms) },
     { head: "p99", class: "number", cell: domain => millis(domain.p99_ms) },
-  ]);
+  ], false);
   const rules = seriesTable("Rules", "No rule has met a request yet.", rule => nameOf(rule.domain, rule.key), [
     { head: "Rule", cell: once(rule => value(rule.key, 60)) },
     { head: "Domain", cell: once(rule => value(rule.domain, 40)) },
-  ], []);
+  ], [], true);
   show(place, el("h1", { tabindex: "-1" }, title), headline, attention, tiles.box,
     el("div", { class: "columns wide-first" }, traffic.figure, latency.figure),
-    el("div", { class: "columns" }, el("section", { class: "panel" }, refused.box), el("section", { class: "panel" }, domains.box)),
-    el("section", { class: "panel" }, rules.box));
+    el("section", { class: "panel" }, refused.box),
+    el("div", { class: "columns" }, el("section", { class: "panel" }, domains.box), el("section", { class: "panel" }, rules.box)));
 
   const tick = () => {
     if (document.hidden || !live.stats) return;
     tiles.update(live.stats);
     const to = live.stats.t_ms;
-    traffic.draw(minutes(), to - SPAN_MS, to);
-    latency.draw(minutes(), to - SPAN_MS, to);
+    // A page that was opened just now shows a minute, and grows to five.
+    const from = Math.max(to - SPAN_MS, Math.min(minutes()[0]?.t ?? to, to - 60_000));
+    traffic.draw(minutes(), from, to);
+    latency.draw(minutes(), from, to);
     domains.update(busiest(live.stats.domains, domain => nameOf(domain.domain)));
     rules.update(busiest(live.stats.rules, rule => nameOf(rule.domain, rule.key)));
     tellHeadline(headline);
@@ -68,7 +71,7 @@ function tilesOf() {
     const note = el("dd", { class: "note" }, more ?? "");
     return { number, note, box: el("div", { class: "tile" }, el("dt", {}, name), number, note) };
   };
-  const all = { requests: tile("Requests", "per second"), refused: tile("Refused", "per second"), share: tile("Share refused"), p50: tile("Half within", "p50"), p99: tile("99 % within", "p99"), keys: tile("Keys in memory") };
+  const all = { requests: tile("Requests", "per second"), refused: tile("Refused", "per second"), share: tile("Share refused"), p50: tile("Latency p50", "half are faster"), p99: tile("Latency p99", "99 of 100 are faster"), keys: tile("Keys in memory") };
   all.refused.box.classList.add("of-refused");
   all.share.box.classList.add("of-refused");
   return {
@@ -98,7 +101,7 @@ function tellHeadline(headline) {
     tell(headline, now.requests > 0 ? "Nobody is refused." : "No requests come in.");
     return;
   }
-  const began = since.isOlder ? `since before ${clock(since.since)}` : `since ${clock(since.since)}`;
+  const began = since.isOlder ? `since ${clock(since.since)} at the latest` : `since ${clock(since.since)}`;
   const names = (live.stats.domains ?? []).map(domain => [domain.domain, rates(nameOf(domain.domain))?.refused ?? 0]).sort((one, other) => other[1] - one[1]);
   const worst = names[0]?.[1] > 0 ? [", most of it in ", value(names[0][0], 40)] : [];
   const text = `${share(now.refused, now.requests)} of all requests are refused, ${began}`;
@@ -115,12 +118,12 @@ function tellMatters(list) {
   if (list.dataset.told === text) return;
   list.dataset.told = text;
   list.hidden = all.length === 0;
-  show(list, all.map(one => el("li", { class: one.kind }, el("a", { href: `#/${one.view}` }, one.text))));
+  show(list, all.map(one => el("li", { class: one.kind }, el("span", { class: "sign", "aria-hidden": "true" }, one.kind === "bad" ? "✕" : "!"), el("a", { href: `#/${one.view}` }, one.text))));
 }
 
 function refusedTable(go) {
   return table({
-    caption: "Who is refused most",
+    caption: "Who is refused, and why",
     empty: "Nobody was refused in the last minutes.",
     keyOf: key => JSON.stringify([key.domain, key.entries]),
     columns: [
@@ -129,6 +132,8 @@ function refusedTable(go) {
         go("keys");
       }, { class: "as-link", "aria-label": `Inspect ${line(key.entries)}` })) },
       { head: "Domain", cell: once(key => value(key.domain, 40)) },
+      { head: "Limit", cell: key => reasonOf(key) },
+      { head: "Per second", class: "number", cell: key => rate(rateOf(key)) },
       { head: "Refused", class: "number", cell: key => (key.error > 0 ? `≤${exact(key.count)}` : exact(key.count)) },
     ],
   });
@@ -141,14 +146,14 @@ function busiest(list, name) {
   return rated.slice(0, MOST_ROWS);
 }
 
-function seriesTable(caption, empty, name, first, last) {
+function seriesTable(caption, empty, name, first, last, hasSums) {
   return table({ caption, empty, keyOf: name, columns: [
     ...first,
     { head: "Requests/s", class: "number", cell: one => rate(one.now?.requests) },
     { head: "Refused/s", class: "number", cell: one => rate(one.now?.refused) },
     { head: "Share", class: "number", cell: one => share(one.now?.refused, one.now?.requests) },
-    { head: "5 minutes", class: "wide", cell: one => spark(refusalsOf(name(one)), live.stats.t_ms - SPAN_MS, live.stats.t_ms) },
+    { head: "Refused, 5 min", class: "wide", cell: one => spark(refusalsOf(name(one)), live.stats.t_ms - SPAN_MS, live.stats.t_ms) },
     ...last,
-    { head: "Refused in all", class: "number", cell: one => count(one.over_limit) },
+    ...(hasSums ? [{ head: "Allowed in all", class: "number", cell: one => count(one.ok) }, { head: "Refused in all", class: "number", cell: one => count(one.over_limit) }] : []),
   ] });
 }
