@@ -29,6 +29,8 @@ mod annex;
 mod batch;
 mod book;
 mod books;
+#[cfg(feature = "net")]
+mod bulletin;
 mod chain;
 mod clock;
 mod codec;
@@ -67,7 +69,7 @@ mod wire;
 
 pub use council::CouncilOptions;
 pub use member::{Generation, Member};
-pub use node::{Decided, GivenUp, Lane, Node, NotGivenUp, Output, PeerClock, Standing, Ticket};
+pub use node::{Decided, GivenUp, Holding, Lane, Node, NotGivenUp, Output, PeerClock, Standing, Ticket};
 pub use options::{Consistency, MeshOptions, OnUnreachable};
 pub use owner::{NodeId, UnusableName};
 pub use store::{Carrier, MeshStore, Sent};

@@ -1,6 +1,7 @@
 //! Real peers: the state machine on the wire. Connections, who is called, and what time brings;
 //! every decision is the state machine's.
 
+mod bulletins;
 mod calls;
 mod census;
 mod dialer;
@@ -27,6 +28,7 @@ mod tcp;
 mod traffic;
 mod unmet;
 
+pub use crate::bulletin::{Board, Bulletin, NotPosted, Note};
 pub use identity::{Certificates, IdentityError, TlsFiles};
 pub use link::Transport;
 pub use mesh::{Mesh, PeerStore};

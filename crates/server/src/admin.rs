@@ -1,29 +1,47 @@
 //! The admin port: health, the service's JSON twin, the rules in force, and loading them anew.
 
+mod about;
+mod audit;
+mod blocks;
+mod config;
 mod dashboard;
+mod descriptor;
+mod etag;
+mod explain;
 mod guard;
 mod json;
+mod keys;
+mod limits;
 mod log;
+mod openapi;
+mod page;
 mod peers;
+mod query;
 mod reload;
 mod reply;
 mod rlconfig;
+mod rules;
+mod time;
 mod top;
 
-pub(crate) use guard::{Guard, guarded};
+pub(crate) use about::About;
+pub(crate) use guard::{Guard, Reach, guarded};
 #[cfg(test)]
 pub(crate) use json::request as request_of_json;
 
 use crate::access::Grant;
+use crate::front::gateway::Gateway;
 use crate::front::rls::{CallError, RateLimitService};
 use crate::health::{Component, Health};
 use crate::logging::RunningLog;
 use crate::mesh::RunningMesh;
 use crate::reload::Reloads;
+use crate::storage::Storage;
 use crate::telemetry::trace::{Check, Door};
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router};
@@ -31,6 +49,9 @@ use guard::Visitor;
 use hivemind_core::{Clock, SystemClock};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// What every path of the API begins with.
+const API: &str = "/api/v1/";
 
 /// As much of a reason as a header has.
 const LONGEST_REASON: usize = 300;
@@ -48,6 +69,10 @@ pub(crate) struct Admin {
     /// None: limits are not shared by a mesh.
     pub(crate) mesh: Option<Arc<RunningMesh>>,
     pub(crate) log: Arc<RunningLog>,
+    /// None: no gateway runs.
+    pub(crate) gateway: Option<Arc<Gateway>>,
+    pub(crate) about: Arc<About>,
+    pub(crate) storage: Arc<Storage>,
 }
 
 /// Everything that the admin port serves.
@@ -63,8 +88,19 @@ pub(crate) fn router(admin: Admin) -> Router {
         .route("/api/v1/peers/{name}/forget", post(peers::forget))
         .route("/api/v1/top", get(top))
         .route("/api/v1/log", get(log).put(change_log))
+        .merge(about::routes())
+        .merge(config::routes())
+        .merge(explain::routes())
+        .merge(limits::routes())
+        .merge(openapi::routes())
+        .merge(rules::routes())
+        .merge(keys::routes())
+        .merge(blocks::routes())
         .merge(dashboard::routes())
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .layer(from_fn(reply::in_words))
+        .layer(from_fn(audit::audited))
+        .layer(from_fn(etag::tagged))
         .with_state(admin)
 }
 

@@ -12,7 +12,7 @@ mod screen;
 mod telemetry;
 mod traces;
 
-use crate::admin::{self, Admin, Guard};
+use crate::admin::{self, About, Admin, Guard, Reach};
 use crate::config::{Loaded, RuleTexts, Settings, demo_rules};
 use crate::front;
 use crate::front::rls::RateLimitService;
@@ -84,6 +84,9 @@ pub(crate) async fn run(settings: &Settings, origin: Origin, log: Arc<RunningLog
     let doors = Doors::open(&settings.security)?;
     doors::warn_of_readers(origin.configuration.path.as_deref());
     health.has(doors.parts(settings));
+    if origin.configuration.path.is_some() {
+        health.configuration_loaded(Vec::new());
+    }
     tokio::spawn(health::watch_clock(Arc::clone(&health)));
     let Opened { storage, mesh } = storage::open(settings, &health).await?;
     let traced = Traced::begin(settings, &stats)?;
@@ -199,6 +202,7 @@ async fn serve(
     let calls = calls::start(settings, &shared, grpc, grpc_uds, &stopped, &mut accepting).await?;
     let gateway = start_gateway(settings, &shared, gateway, redirect, &stopped, &mut accepting).await?;
     let logs = gateway.as_ref().map(|of| Arc::clone(&of.gateway));
+    let about = Arc::new(About::new(settings, origin.configuration.path.as_deref()));
     let reloads = follow::follow(settings, origin, &shared, gateway, hangups);
     let (mesh, log) = (shared.mesh.clone(), Arc::clone(&shared.log));
     let admin = admin::router(Admin {
@@ -207,6 +211,9 @@ async fn serve(
         reloads,
         mesh: mesh.clone(),
         log: Arc::clone(&log),
+        gateway: logs.clone(),
+        about,
+        storage: Arc::clone(&shared.storage),
     });
     let mut pages = JoinSet::new();
     serve_pages(settings, shared, [admin_tcp, metrics_tcp], admin_uds, &admin, &closed, &mut pages)?;
@@ -270,16 +277,16 @@ fn serve_pages(
 ) -> anyhow::Result<()> {
     let metrics = telemetry::page(settings, &shared);
     let Shared { service, doors, .. } = shared;
-    let guarded = |is_private| {
+    let guarded = |reach| {
         let (access, service) = (doors.access.clone(), Arc::clone(&service));
-        admin::guarded(admin.clone(), Guard { access, is_private, service })
+        admin::guarded(admin.clone(), Guard { access, reach, service })
     };
     if let Some(socket) = admin_tcp {
-        let pages_of_admin = guarded(doors.is_admin_private(socket.local_addr()?));
+        let pages_of_admin = guarded(doors.reach_of_admin(socket.local_addr()?));
         pages.spawn(pages::serve(socket, doors.admin, pages_of_admin, closed.clone()));
     }
     if let Some(socket) = admin_uds {
-        pages.spawn(pages::serve(socket, None, guarded(true), closed.clone()));
+        pages.spawn(pages::serve(socket, None, guarded(Reach::Socket), closed.clone()));
     }
     if let Some(socket) = metrics_tcp {
         pages.spawn(pages::serve(socket, doors.metrics, metrics, closed.clone()));

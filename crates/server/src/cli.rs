@@ -4,6 +4,7 @@
 mod certs;
 mod check;
 mod demo;
+mod entries;
 mod explain;
 mod gateway;
 mod import;

@@ -3,11 +3,13 @@
 
 mod clock;
 mod component;
+mod files;
 
 pub(crate) use clock::watch as watch_clock;
 pub(crate) use component::Component;
 #[cfg(test)]
 use component::State;
+pub(crate) use files::Files;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -35,10 +37,8 @@ pub(crate) struct Parts {
 #[derive(Debug, Default)]
 struct Known {
     parts: Parts,
-    /// Why the rules on disk are not the rules in force.
-    rules: Option<String>,
-    /// Why the configuration on disk is not the one in force.
-    configuration: Option<String>,
+    rules: Files,
+    configuration: Files,
     /// Keys of it that say something else than is in force, until a restart.
     restart: Vec<String>,
     /// Why limits hold for this node alone, or not at all, though they are to be shared.
@@ -74,21 +74,33 @@ impl Health {
     pub(crate) fn rules_loaded(&self) {
         self.has_rules.store(true, Ordering::Relaxed);
         self.ready.send_replace(self.is_ready());
-        self.known().rules = None;
+        self.known().rules.loaded();
     }
 
     pub(crate) fn rules_refused(&self, why: String) {
-        self.known().rules = Some(why);
+        self.known().rules.refused(why);
     }
 
     /// With the keys that cannot be followed.
     pub(crate) fn configuration_loaded(&self, needing_restart: Vec<String>) {
         let mut known = self.known();
-        (known.configuration, known.restart) = (None, needing_restart);
+        known.configuration.loaded();
+        known.restart = needing_restart;
     }
 
     pub(crate) fn configuration_refused(&self, why: String) {
-        self.known().configuration = Some(why);
+        self.known().configuration.refused(why);
+    }
+
+    /// What became of the files of rules, and of that of the configuration.
+    pub(crate) fn files(&self) -> [Files; 2] {
+        let known = self.known();
+        [known.rules.clone(), known.configuration.clone()]
+    }
+
+    /// The keys of the configuration that say something else than is in force, until a restart.
+    pub(crate) fn needing_restart(&self) -> Vec<String> {
+        self.known().restart.clone()
     }
 
     /// With a line for each certificate that something is the matter with.
@@ -166,11 +178,11 @@ impl Health {
         let known = self.known();
         lines.extend(known.store.iter().chain(&known.mesh).map(|why| format!("degraded: {why}")));
         lines.extend(known.clock.iter().flatten().map(|why| format!("clock: {why}")));
-        lines.extend(known.rules.iter().map(|error| format!("{OLD_RULES}:\n{error}")));
+        lines.extend(known.rules.error().map(|error| format!("{OLD_RULES}:\n{error}")));
         if !known.restart.is_empty() {
             lines.push(format!("{RESTART}: {}", known.restart.join(", ")));
         }
-        lines.extend(known.configuration.iter().map(|error| format!("{OLD_CONFIGURATION}:\n{error}")));
+        lines.extend(known.configuration.error().map(|error| format!("{OLD_CONFIGURATION}:\n{error}")));
         let certificates = known.certificates.iter().chain(&known.mesh_certificate);
         lines.extend(certificates.map(|line| format!("certificates: {line}")));
         lines.extend(known.keys.iter().map(|line| format!("keys: {line}")));
@@ -182,8 +194,7 @@ impl Health {
         let [stopping, lacks_rules, awaits_mesh] = self.flags();
         let known = self.known();
         let failing = |is: bool, reason: &str| is.then(|| reason.to_owned());
-        let refused =
-            |text: &str, error: &Option<String>| error.as_ref().map(|error| format!("{text}:\n{error}"));
+        let refused = |text: &str, files: &Files| files.error().map(|error| format!("{text}:\n{error}"));
         let restart = (!known.restart.is_empty()).then(|| format!("{RESTART}: {}", known.restart.join(", ")));
         let certificates = known.certificates.iter().chain(&known.mesh_certificate).cloned();
         let Parts { mesh, certificates: has_certificates, keys } = known.parts;

@@ -5,12 +5,16 @@ mod access;
 mod admin;
 mod app;
 mod authority;
+mod blocks;
 mod cli;
 mod config;
+mod counters;
 mod demo;
+mod explained;
 mod front;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod harmless;
 mod health;
 mod import;
 mod logging;

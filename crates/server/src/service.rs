@@ -2,6 +2,7 @@
 //! answer in our own types out. Every front door that speaks descriptors asks here.
 
 mod answer;
+mod asked_about;
 mod decided;
 mod in_force;
 mod tally;
@@ -128,6 +129,21 @@ impl<R> Service<R> {
     /// Shows the rules in force.
     pub(crate) fn with_rules<T>(&self, show: impl FnOnce(&Rules) -> T) -> T {
         show(&self.in_force.load().ruleset.rules)
+    }
+
+    /// Shows the rules in force with what belongs to them, and how many hits each let pass and refused, by its number.
+    pub(crate) fn with_ruleset<T>(
+        &self,
+        show: impl FnOnce(&Ruleset, &dyn Fn(usize) -> (u64, u64)) -> T,
+    ) -> T {
+        // A share of its own: what is only lent would slow every other load down while all rules are shown.
+        let in_force = self.in_force.load_full();
+        show(&in_force.ruleset, &|number| in_force.hits(number))
+    }
+
+    /// What it was told once and for all.
+    pub(crate) const fn options(&self) -> &Options {
+        &self.options
     }
 
     /// Puts other rules in force; says how long counters must be held that look idle to the new ones.
@@ -266,7 +282,8 @@ impl<R: Store> Service<R> {
         for (ruling, descriptor) in decided.resolved.rulings().zip(asked.descriptors) {
             let extras = ruling.declared.and_then(|number| in_force.ruleset.extras.get(number));
             let strictest = decided.strictest(&ruling);
-            let status = status_of(&ruling, strictest, decided.quota(extras), asked.now);
+            let is_heeded = !only_watches(&ruling) || self.is_blocked(committed, strictest, asked.now);
+            let status = status_of(&ruling, strictest, (decided.quota(extras), is_heeded), asked.now);
             if let Some(tally) = &mut tally {
                 let (charge, code) = (decided.charges.get(ruling.charges.start), status.code);
                 // A descriptor without charges of its own begins where the next one's are.

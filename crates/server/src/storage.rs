@@ -10,7 +10,10 @@ mod fallback;
 mod for_http;
 mod on_error;
 mod open;
+mod operated;
 mod outage;
+mod own_counters;
+mod screened;
 mod shared_store;
 #[cfg(test)]
 mod tests;
@@ -21,9 +24,11 @@ pub(crate) use open::{Opened, figures, open};
 pub(crate) use outage::Fallbacks;
 pub(crate) use shared_store::SharedStore;
 
+use crate::blocks::Blocks;
 use arc_swap::ArcSwapOption;
 use hivemind_core::store::{Charge, Context, LocalStore, MemoryStore, Store, StoreError, Verdicts};
 use outage::Outage;
+use screened::Screened;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,6 +36,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Storage<R = SharedStore> {
     memory: Arc<MemoryStore>,
     shared: Option<Shared<R>>,
+    blocks: Arc<Blocks>,
+    /// Whether a call passes whatever is blocked, and is only told so.
+    only_watches: bool,
 }
 
 struct Shared<R> {
@@ -47,7 +55,7 @@ struct Shared<R> {
 impl<R> Storage<R> {
     /// In this process.
     pub(crate) fn in_memory(memory: MemoryStore) -> Self {
-        Self { memory: Arc::new(memory), shared: None }
+        Self { memory: Arc::new(memory), shared: None, blocks: Arc::default(), only_watches: false }
     }
 
     /// In a store that is shared; `memory` is what this node falls back to, `on_error` what
@@ -55,7 +63,22 @@ impl<R> Storage<R> {
     pub(crate) fn shared(store: Arc<R>, memory: MemoryStore, on_error: OnError) -> Self {
         let (is_met, lost, outage) = (AtomicBool::new(false), ArcSwapOption::empty(), Outage::default());
         let shared = Shared { store, on_error, is_met, lost, outage };
-        Self { memory: Arc::new(memory), shared: Some(shared) }
+        Self { memory: Arc::new(memory), shared: Some(shared), blocks: Arc::default(), only_watches: false }
+    }
+
+    /// The same, with these keys blocked.
+    pub(crate) fn heeding(self, blocks: Blocks) -> Self {
+        Self { blocks: Arc::new(blocks), ..self }
+    }
+
+    /// The same, where `only_watches` for calls that pass whatever is blocked.
+    pub(crate) fn watching(self, only_watches: bool) -> Self {
+        Self { only_watches, ..self }
+    }
+
+    /// The keys that an operator has blocked.
+    pub(crate) fn blocks(&self) -> &Arc<Blocks> {
+        &self.blocks
     }
 
     /// This node's own counters.
@@ -117,6 +140,23 @@ impl<R> Storage<R> {
         context: Context,
         error: &StoreError,
     ) -> Verdicts {
+        if let Some(screened) = self.screened(batch, context) {
+            if self.only_watches {
+                return screened.told(&self.fall_back_unscreened(batch, policies, context, error));
+            }
+            let policies = screened.of_others(policies);
+            return screened.refused(&self.fall_back_unscreened(&screened.others, &policies, context, error));
+        }
+        self.fall_back_unscreened(batch, policies, context, error)
+    }
+
+    fn fall_back_unscreened(
+        &self,
+        batch: &[Charge<'_>],
+        policies: &[OnError],
+        context: Context,
+        error: &StoreError,
+    ) -> Verdicts {
         if let Some(shared) = &self.shared {
             for policy in policies {
                 shared.outage.count(*policy, 1);
@@ -124,6 +164,12 @@ impl<R> Storage<R> {
             shared.outage.warn(error, context.now);
         }
         fallback::decide(&self.memory, batch, policies, context)
+    }
+
+    /// A batch with something in it that is blocked.
+    #[inline]
+    fn screened<'a>(&self, batch: &[Charge<'a>], context: Context) -> Option<Screened<'a>> {
+        if self.blocks.are_any(context.now) { Screened::of(batch, &self.blocks, context.now) } else { None }
     }
 }
 
@@ -141,42 +187,89 @@ impl<R> Shared<R> {
 impl<R: Store> Storage<R> {
     /// Asks whoever keeps the counters. An error is for [`Storage::fall_back`].
     pub(crate) async fn ask(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
-        match &self.shared {
-            Some(shared) if shared.is_asked(batch) => shared.store.decide(batch, context).await,
-            _ => Ok(self.memory.decide_now(batch, context)),
+        match self.screened(batch, context) {
+            None => self.ask_unscreened(batch, context).await,
+            Some(screened) if self.only_watches => {
+                self.ask_unscreened(batch, context).await.map(|decided| screened.told(&decided))
+            }
+            Some(screened) => self.ask_for_others(&screened, context).await,
         }
     }
 
     /// The same without waiting; `None` where it would have to.
     #[inline]
     pub(crate) fn ask_at_once(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+        match self.screened(batch, context) {
+            None => self.ask_unscreened_at_once(batch, context),
+            Some(screened) if self.only_watches => {
+                self.ask_unscreened_at_once(batch, context).map(|decided| screened.told(&decided))
+            }
+            Some(screened) => self.ask_for_others_at_once(&screened, context),
+        }
+    }
+
+    async fn ask_unscreened(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
+        match &self.shared {
+            Some(shared) if shared.is_asked(batch) => shared.store.decide(batch, context).await,
+            _ => Ok(self.memory.decide_now(batch, context)),
+        }
+    }
+
+    #[inline]
+    fn ask_unscreened_at_once(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
         match &self.shared {
             Some(shared) if shared.is_asked(batch) => shared.store.try_decide(batch, context),
             _ => Some(self.memory.decide_now(batch, context)),
         }
     }
+
+    async fn ask_for_others(
+        &self,
+        screened: &Screened<'_>,
+        context: Context,
+    ) -> Result<Verdicts, StoreError> {
+        let others = self.ask_unscreened(&screened.others, context).await;
+        others.map(|others| screened.refused(&others))
+    }
+
+    fn ask_for_others_at_once(&self, screened: &Screened<'_>, context: Context) -> Option<Verdicts> {
+        let others = self.ask_unscreened_at_once(&screened.others, context);
+        others.map(|others| screened.refused(&others))
+    }
 }
 
 /// For front doors without rules: everything is by the policy for all. Where that is
-/// `local`, this node decides; otherwise it is for the front door to pass or to refuse.
+/// `local`, this node decides; otherwise it is for the front door to pass or to refuse. What is
+/// blocked is refused here whatever the mode of the service that has rules.
 impl<R: Store> Store for Storage<R> {
     async fn decide(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
-        let error = match self.ask(batch, context).await {
+        let screened = self.screened(batch, context);
+        let asked = match &screened {
+            Some(screened) => self.ask_for_others(screened, context).await,
+            None => self.ask_unscreened(batch, context).await,
+        };
+        let error = match asked {
             Err(error) => error,
             decided => return decided,
         };
         if let Some(shared) = &self.shared {
             shared.outage.count(shared.on_error, batch.len());
-            if shared.on_error != OnError::Local {
+            if shared.on_error != OnError::Local && screened.is_none() {
                 return Err(error);
             }
             shared.outage.warn(&error, context.now);
         }
-        Ok(self.memory.decide_now(batch, context))
+        Ok(match &screened {
+            Some(screened) => screened.refused(&self.memory.decide_now(&screened.others, context)),
+            None => self.memory.decide_now(batch, context),
+        })
     }
 
     fn try_decide(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
-        self.ask_at_once(batch, context)
+        match self.screened(batch, context) {
+            None => self.ask_unscreened_at_once(batch, context),
+            Some(screened) => self.ask_for_others_at_once(&screened, context),
+        }
     }
 
     async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {

@@ -24,23 +24,27 @@ pub(crate) trait Backend: Send + Sync {
 }
 
 /// The counters of this process.
-pub(crate) struct Local(pub(crate) Arc<MemoryStore>);
+pub(crate) struct Local<S> {
+    /// Who decides on them.
+    pub(crate) store: Arc<S>,
+    pub(crate) memory: Arc<MemoryStore>,
+}
 
-impl Backend for Local {
+impl Local<MemoryStore> {
+    pub(crate) fn new(store: Arc<MemoryStore>) -> Self {
+        Self { memory: Arc::clone(&store), store }
+    }
+}
+
+impl<S: LocalStore> Backend for Local<S> {
     fn decide(&self, order: &Order, op: Op, costs: Costs, context: Context) -> Deciding {
         let names = order.names();
         let batch = order.batch(&names, op, costs);
-        Deciding::Now(match batch.as_slice() {
-            [charge] => {
-                let (committed, verdict) = self.0.decide_alone(charge, context);
-                Verdicts::new(committed, [verdict])
-            }
-            batch => self.0.decide_now(batch, context),
-        })
+        Deciding::Now(self.store.decide_now(&batch, context))
     }
 
     fn hold(&self, now: Timestamp, memory: Duration) {
-        self.0.hold(now, now.saturating_add(memory));
+        self.memory.hold(now, now.saturating_add(memory));
     }
 }
 

@@ -74,7 +74,7 @@ impl fmt::Display for LimitKind {
 }
 
 /// The parts of a name of a counter of a guard of one place.
-const GUARD_OF_PLACE: [&str; 3] = ["service", "endpoint", "address"];
+pub(crate) const GUARD_OF_PLACE: [&str; 3] = ["service", "endpoint", "address"];
 
 /// A limit in force.
 pub(crate) struct Bucket {

@@ -1,6 +1,8 @@
 //! A limit as it was written and as it is in force, for those who ask why.
 
 use crate::bucket::{LimitKind, Place};
+use crate::level::{Levels, Origin};
+use crate::partial_limit::Excess;
 use hivemind_core::Limit;
 
 /// One limit in force, beside what was configured for it.
@@ -11,18 +13,39 @@ pub struct EffectiveLimit {
     pub service: Option<String>,
     /// The endpoint's pattern, or `*`.
     pub endpoint: String,
+    /// What it matches, `POST /login` or `/files/{*path}`; nothing where it is for a whole service.
+    pub patterns: Vec<String>,
     /// What it counts.
     pub kind: LimitKind,
     /// What the levels of the configuration add up to.
     pub configured: Limit,
     /// What is in force: the same, at most the platform's maximum.
     pub limit: Limit,
+    /// Which level says each field.
+    pub origin: Origin,
+    /// Whether it only tells what it would refuse.
+    pub dry_run: bool,
+    /// How many requests more than the first are not held back, where those over the rate are; none: they are refused.
+    pub delay_after: Option<u32>,
 }
 
 impl EffectiveLimit {
-    pub(crate) fn new(place: &Place<'_>, configured: Limit, limit: Limit) -> Self {
-        let (service, endpoint) = (place.service.map(Into::into), place.endpoint.into());
-        Self { service, endpoint, kind: place.kind, configured, limit }
+    pub(crate) fn new(place: &Place<'_>, levels: &Levels, configured: Limit, limit: Limit) -> Self {
+        let whole = levels.whole();
+        Self {
+            service: place.service.map(Into::into),
+            endpoint: place.endpoint.into(),
+            patterns: Vec::new(),
+            kind: place.kind,
+            configured,
+            limit,
+            origin: levels.origin(),
+            dry_run: whole.dry_run.unwrap_or(false),
+            delay_after: match whole.excess {
+                Some(Excess::Delay { after }) => Some(after),
+                Some(Excess::Reject) | None => None,
+            },
+        }
     }
 
     /// Whether the platform's maximum holds it down.

@@ -12,7 +12,7 @@ use crate::refusal_log::RefusalLog;
 use crate::resolved::Resolved;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use hivemind_core::store::{KeySeed, MemoryStore, Store, StoreOptions, Sweeper};
+use hivemind_core::store::{KeySeed, LocalStore, MemoryStore, Store, StoreOptions, Sweeper};
 use hivemind_core::{Clock, SystemClock};
 use http::{Extensions, Response};
 use std::fmt;
@@ -68,7 +68,18 @@ impl RateLimiterBuilder {
 
     /// Counts in a memory store that others use too, and that they sweep.
     pub fn memory_store(mut self, store: Arc<MemoryStore>, seed: KeySeed) -> Self {
-        self.counters = Counters::Given(Box::new(Local(store)), seed);
+        self.counters = Counters::Given(Box::new(Local::new(store)), seed);
+        self
+    }
+
+    /// Counts in a memory store that others use too and sweep, by the word of somebody who decides on it at once.
+    pub fn local_store(
+        mut self,
+        store: Arc<impl LocalStore + 'static>,
+        memory: Arc<MemoryStore>,
+        seed: KeySeed,
+    ) -> Self {
+        self.counters = Counters::Given(Box::new(Local { store, memory }), seed);
         self
     }
 
@@ -166,7 +177,7 @@ impl RateLimiterBuilder {
             Counters::Own(options) => {
                 let store = Arc::new(MemoryStore::new(options));
                 let sweeper = Sweeper::start(&store, Arc::clone(&self.clock), SWEEP_INTERVAL)?;
-                (Box::new(Local(store)), KeySeed::random(), Some(sweeper))
+                (Box::new(Local::new(store)), KeySeed::random(), Some(sweeper))
             }
         };
         let resolved = Resolved::new(&self.limits, &seed)?;

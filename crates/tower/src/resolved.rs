@@ -4,6 +4,7 @@
 use crate::bucket::{Bucket, LimitKind, Place, by_rate, limit_of};
 use crate::effective_limit::EffectiveLimit;
 use crate::endpoints::{Endpoints, Pattern, WebSocketPaths};
+use crate::level::Levels;
 use crate::limits::{IpGuard, Limits};
 use crate::limits_error::LimitsError;
 use crate::partial_limit::{Algorithm, PartialLimit};
@@ -147,37 +148,40 @@ impl Resolving<'_> {
         if let Some(service) = service {
             self.check(service)?;
         }
-        let default = limits.default.over(Limits::HTTP);
         let level = |of: fn(&ServiceLimits) -> PartialLimit| service.map(of).unwrap_or_default();
-        let whole = level(|service| service.limit).over(default);
+        let whole = Levels::new(level(|service| service.limit), limits.default, Limits::HTTP);
         // One bucket over all services is named after none of them.
         let counted_for = if limits.global_scope { Some("*") } else { name };
         let any = Place { kind: LimitKind::Http, service: counted_for, endpoint: "*" };
-        let any = self.bucket(&any, whole)?;
+        let any = self.bucket(&any, &whole)?;
         let mut endpoints = Vec::new();
         for endpoint in service.iter().flat_map(|service| &service.endpoints) {
             let place = Place { kind: LimitKind::Http, service: name, endpoint: &endpoint.name };
-            let bucket = self.bucket(&place, endpoint.limit.over(whole))?;
+            let bucket = self.bucket(&place, &Levels { endpoint: endpoint.limit, ..whole })?;
+            if let Some(told) = self.effective.last_mut() {
+                told.patterns.clone_from(&endpoint.patterns);
+            }
             for text in &endpoint.patterns {
                 endpoints.push((Pattern::parse(name.unwrap_or_default(), text)?, Arc::clone(&bucket)));
             }
         }
         let of_kind = |kind| Place { kind, service: name, endpoint: "*" };
-        let connection = level(|service| service.ws_connection);
-        let connection = connection.over(limits.ws_connection).over(Limits::WS_CONNECTION);
-        let message = level(|service| service.ws_message).over(limits.ws_message).over(Limits::WS_MESSAGE);
+        let connection =
+            Levels::new(level(|service| service.ws_connection), limits.ws_connection, Limits::WS_CONNECTION);
+        let message = Levels::new(level(|service| service.ws_message), limits.ws_message, Limits::WS_MESSAGE);
         let most = service.and_then(|service| service.max_open);
         // Counted as they come and go; as a limit it is only told of.
         let most = most.map(|most| PartialLimit::per_second(most).algorithm(Algorithm::FixedWindow));
-        let open = most.map(|most| self.bucket(&of_kind(LimitKind::WsOpen), most)).transpose()?;
+        let most = most.map(|service| Levels { service, ..Levels::default() });
+        let open = most.map(|most| self.bucket(&of_kind(LimitKind::WsOpen), &most)).transpose()?;
         let paths = service.map_or(&[] as &[String], |service| &service.websockets);
         let anywhere = service.is_some_and(|service| service.websocket_anywhere);
         let counts = service.map(|service| service.counts).unwrap_or_default();
         let is_counted = |own: Option<bool>, all: Option<bool>| own.or(all).unwrap_or(true);
         let connection = is_counted(counts.connections, limits.counts.connections).then_some(connection);
         let message = is_counted(counts.messages, limits.counts.messages).then_some(message);
-        let mut counted = |kind, limit: Option<PartialLimit>| {
-            limit.map(|limit| self.bucket(&of_kind(kind), limit)).transpose()
+        let mut counted = |kind, levels: Option<Levels>| {
+            levels.map(|levels| self.bucket(&of_kind(kind), &levels)).transpose()
         };
         Ok(Service {
             endpoints: Endpoints::new(name.unwrap_or_default(), &endpoints)?,
@@ -218,7 +222,8 @@ impl Resolving<'_> {
         Ok(())
     }
 
-    fn bucket(&mut self, place: &Place<'_>, whole: PartialLimit) -> Result<Arc<Bucket>, LimitsError> {
+    fn bucket(&mut self, place: &Place<'_>, levels: &Levels) -> Result<Arc<Bucket>, LimitsError> {
+        let whole = levels.whole();
         let wrong = |error| LimitsError::Limit { place: place.to_string(), kind: place.kind, error };
         let configured = limit_of(whole).map_err(wrong)?;
         let within = |value: Option<u32>, max: Option<u32>| match (value, max) {
@@ -231,7 +236,7 @@ impl Resolving<'_> {
             ..whole
         };
         let limit = limit_of(capped).map_err(wrong)?;
-        self.effective.push(EffectiveLimit::new(place, configured, limit));
+        self.effective.push(EffectiveLimit::new(place, levels, configured, limit));
         let mut bucket = Bucket::new(self.seed, place, whole, limit)?;
         bucket.guard = self.own_guard(place, &bucket)?;
         Ok(Arc::new(bucket))
@@ -265,18 +270,21 @@ impl Resolving<'_> {
 
     /// After all others, since it is wide enough for the widest of them.
     fn guard(&mut self) -> Result<Option<Arc<Bucket>>, LimitsError> {
-        let whole = match self.limits.ip_guard {
+        let levels = match self.limits.ip_guard {
             IpGuard::Off => return Ok(None),
-            IpGuard::Limit(limit) => limit.over(Limits::HTTP.requests(1_000).burst(1_000)),
-            IpGuard::Times(times) => self.times_the_widest(times),
+            IpGuard::Limit(platform) => {
+                Levels { platform, built_in: Limits::HTTP.requests(1_000).burst(1_000), ..Levels::default() }
+            }
+            IpGuard::Times(times) => Levels { built_in: self.times_the_widest(times), ..Levels::default() },
         };
+        let whole = levels.whole();
         let place = Place { kind: LimitKind::IpGuard, service: None, endpoint: "*" };
         let limit = limit_of(whole).map_err(|error| LimitsError::Limit {
             place: place.to_string(),
             kind: place.kind,
             error,
         })?;
-        self.effective.push(EffectiveLimit::new(&place, limit, limit));
+        self.effective.push(EffectiveLimit::new(&place, &levels, limit, limit));
         Bucket::new(self.seed, &place, whole, limit).map(|guard| Some(Arc::new(guard)))
     }
 

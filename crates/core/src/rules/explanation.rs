@@ -2,7 +2,7 @@
 
 use super::node::Node;
 use super::rule::Rule;
-use super::{Rules, rule::Matcher};
+use super::{Declared, Rules, rule::Matcher};
 use crate::key::Entry;
 
 /// The way from a descriptor to its rule, or to where it ends.
@@ -71,7 +71,19 @@ impl Rules {
 
     /// Every declaration: its domain, its path and its rule, in the order in which they were added.
     pub fn declarations(&self) -> impl Iterator<Item = (&str, &[Matcher], Option<&Rule>)> {
-        self.declared.iter().map(|declared| (&*declared.domain, &*declared.path, declared.rule.as_ref()))
+        self.declared.iter().map(Declared::shown)
+    }
+
+    /// The declaration of this number, counted from 0 in that order.
+    #[must_use]
+    pub fn declaration(&self, number: usize) -> Option<(&str, &[Matcher], Option<&Rule>)> {
+        self.declared.get(number).map(Declared::shown)
+    }
+}
+
+impl Declared {
+    fn shown(&self) -> (&str, &[Matcher], Option<&Rule>) {
+        (&self.domain, &self.path, self.rule.as_ref())
     }
 }
 

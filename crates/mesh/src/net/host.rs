@@ -10,6 +10,7 @@ use super::lock;
 use super::lookout::Lookout;
 use super::roster::Roster;
 use super::round::{Rounds, next};
+use crate::bulletin::Board;
 use crate::member::Generation;
 use crate::options::MeshOptions;
 use crate::owner::NodeId;
@@ -45,6 +46,7 @@ pub(super) struct Host {
     pub(super) tcp_client: Arc<ClientConfig>,
     pub(super) links: Arc<Links>,
     pub(super) roster: Mutex<Roster>,
+    pub(super) board: Arc<Board>,
     pub(super) dialer: Mutex<Dialer>,
     pub(super) lookout: Lookout,
     pub(super) store: Arc<MeshStore<Arc<Links>>>,
@@ -101,6 +103,7 @@ impl Host {
                 let mut rounds = lock(&self.rounds);
                 rounds.sync = next(rounds.sync, (began, self.clock.now()), (sent.peers, sent.bytes));
             }
+            self.tell_notes();
             let waits = self.store.with(|node| node.has_waiting());
             let pause = if waits { TICK } else { TICK * AT_REST };
             let _ = timeout(pause, std::future::pending::<()>()).await;
@@ -132,7 +135,7 @@ impl Host {
                 let news = roster.write_news(now);
                 (links, if turn.is_multiple_of(WHOLE_ROSTER) { Some(roster.write(now)) } else { news })
             };
-            let Some(told) = told else { continue };
+            let Some(told) = self.with_digest(told, now) else { continue };
             for link in &links {
                 link.send_roster(&told);
             }

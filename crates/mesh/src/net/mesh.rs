@@ -13,11 +13,12 @@ use super::roster::Roster;
 use super::round::Rounds;
 use super::settings::{MeshSettings, StartError};
 use super::unmet::Unmet;
-use crate::node::{GivenUp, Node, NotGivenUp, Standing};
+use crate::bulletin::Board;
+use crate::node::{GivenUp, Holding, Node, NotGivenUp, Standing};
 use crate::owner::NodeId;
 use crate::store::MeshStore;
-use hivemind_core::store::{Charge, Context, Store, StoreError, Verdicts};
-use hivemind_core::{Clock, Timestamp};
+use hivemind_core::store::{Charge, Context, Key, Store, StoreError, Verdicts};
+use hivemind_core::{Clock, Limit, Timestamp};
 use quinn::VarInt;
 use std::io;
 use std::net::SocketAddr;
@@ -73,6 +74,7 @@ impl Mesh {
             advertised: (advertise, settings.advertise_port.unwrap_or(address.port())),
             options,
             roster: Mutex::new(Roster::new(name.clone(), max_peers)),
+            board: Arc::new(Board::new(Some(name.clone()))),
             dialer: Mutex::new(Dialer::new(now.as_nanos())),
             lookout: Lookout::new(discovery),
             store: Arc::new(MeshStore::new(node, Arc::clone(&links))),
@@ -106,6 +108,12 @@ impl Mesh {
         PeerStore(Arc::clone(&self.host.store))
     }
 
+    /// The notes that all its nodes have.
+    #[must_use]
+    pub fn board(&self) -> Arc<Board> {
+        Arc::clone(&self.host.board)
+    }
+
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
@@ -134,6 +142,13 @@ impl Mesh {
             peer.rights_held = held.get(&peer.name).copied().unwrap_or(0);
         }
         peers
+    }
+
+    /// Who has what of one counter; none where this node is in no view.
+    #[must_use]
+    pub fn holding(&self, key: Key, limit: &Limit) -> Option<Holding> {
+        let now = self.host.clock.now();
+        self.host.store.with(|node| node.holding(key, limit, now))
     }
 
     /// The same without what they hold, for which every counter would be looked at.

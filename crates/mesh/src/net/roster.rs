@@ -55,6 +55,8 @@ pub(super) struct Told {
     pub(super) is_news: bool,
     /// The latest run of this node's own name, if there was one.
     pub(super) own_run: Option<Generation>,
+    /// How many bytes came after it: what is said beside it.
+    pub(super) beside: usize,
 }
 
 impl Roster {
@@ -179,6 +181,13 @@ impl Roster {
         self.write_those(now, |_| true)
     }
 
+    /// A roster of nobody, for those who have something else to say.
+    pub(super) fn of_nobody() -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.number(0);
+        writer.0
+    }
+
     /// What others are told: how long ago each was seen, since clocks differ.
     fn write_those(&self, now: Timestamp, is_told: impl Fn(&NodeId) -> bool) -> Vec<u8> {
         let told: Vec<_> = self.contacts.iter().filter(|(name, _)| is_told(name)).collect();
@@ -211,7 +220,7 @@ impl Roster {
                 told.is_news |= self.hear(&Member { id, generation }, address, seen, now);
             }
         }
-        Ok(told)
+        Ok(Told { beside: reader.0.len(), ..told })
     }
 }
 

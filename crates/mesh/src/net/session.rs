@@ -8,7 +8,6 @@ use super::link::{Began, Link, Party, Streams, Transport};
 use super::links::Admission;
 use super::lock;
 use super::message::{self, Kind};
-use crate::member::Member;
 use hivemind_core::{Clock, MonotonicClock};
 use quinn::{Connection, VarInt};
 use rustls::pki_types::CertificateDer;
@@ -82,17 +81,17 @@ impl Host {
         self.store.with(|node| node.meet(member.id.clone()));
         tracing::debug!(peer = %member.id, %address, %transport, "a connection to a peer has begun");
         if is_greeted {
-            link.send_roster(&lock(&self.roster).write(now));
+            link.send_roster(&self.first_words(now));
         }
         let is_greeted = AtomicBool::new(is_greeted);
         let hear = |kind, body: &[u8]| {
             if is_greeted.load(Relaxed) {
-                self.hear(&member, kind, body);
+                self.hear(&link, kind, body);
             } else if kind == Kind::Hello {
                 match greeting::heard(&self.hello(false), body, &link.party.chain) {
                     Ok(theirs) if theirs.member == member => {
                         is_greeted.store(true, Relaxed);
-                        link.send_roster(&lock(&self.roster).write(self.clock.now()));
+                        link.send_roster(&self.first_words(self.clock.now()));
                     }
                     // Another run of it, which is greeted by the next call, or somebody of another mesh.
                     _ => link.close(),
@@ -131,16 +130,19 @@ impl Host {
         close(quic);
     }
 
-    fn hear(&self, peer: &Member, kind: Kind, body: &[u8]) {
-        let now = self.clock.now();
+    fn hear(&self, link: &Link, kind: Kind, body: &[u8]) {
+        let (peer, now) = (&link.party.member, self.clock.now());
         match kind {
             Kind::Ask | Kind::Sync if body.is_empty() => {}
             Kind::Ask | Kind::Sync => self.store.on_frame(now, &peer.id, body),
             Kind::Roster => {
                 let told = lock(&self.roster).read(body, now);
-                match told.map(|told| told.own_run) {
-                    Ok(Some(run)) => self.hear_of_namesake(run),
-                    Ok(None) => {}
+                match told {
+                    Ok(told) => {
+                        told.own_run.into_iter().for_each(|run| self.hear_of_namesake(run));
+                        let (_, beside) = body.split_at_checked(body.len() - told.beside).unwrap_or_default();
+                        self.hear_notes(link, beside, now);
+                    }
                     Err(_) => tracing::debug!(peer = %peer.id, "a roster cannot be read"),
                 }
             }

@@ -1,6 +1,7 @@
 //! Who may ask the admin port for what. Probes may always ask for health. Where a token or keys are set, all else
 //! needs the token or an operator's key, and `/json` the key of a caller. Where none is, the port is open to those on this
-//! machine and to those with a certificate; others may look and ask, and change nothing.
+//! machine and to those with a certificate; others may look and ask, and change nothing. The browser of somebody on this
+//! machine is no such visitor for the pages of others, also where they have made their name lead here.
 
 use super::reply::problem;
 use crate::access::{Access, Grant, KEY_HEADER};
@@ -10,6 +11,8 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -17,15 +20,32 @@ use std::sync::atomic::Ordering;
 const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/healthcheck"];
 /// A call for a decision, as the rate limit service has it.
 const CALL: &str = "/json";
-/// The keys of clients.
-const TOP: &str = "/api/v1/top";
+/// Who somebody's clients are.
+const OF_CLIENTS: [&str; 4] = ["/api/v1/blocks", "/api/v1/decisions", "/api/v1/events", "/api/v1/top"];
+/// Sent like a write because it has a body; it tells no more than the rules do.
+const EXPLAIN: &str = "/api/v1/explain";
+/// The page, which has no data in it.
+const PAGE: &str = "/";
+const ASSETS: &str = "/assets/";
+
+/// Who can come to a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Whoever can reach this machine.
+    Network,
+    /// Whoever is on this machine; in plaintext, so that a browser asks for any name that leads here.
+    Loopback,
+    /// The same behind a certificate, which is of no other name, or anybody with a certificate of ours.
+    Private,
+    /// Whoever may open the file.
+    Socket,
+}
 
 /// One listener's.
 #[derive(Clone)]
 pub(crate) struct Guard {
     pub(crate) access: Access,
-    /// Whether whoever reaches this listener is of this house: on loopback, on a Unix socket, by a certificate.
-    pub(crate) is_private: bool,
+    pub(crate) reach: Reach,
     pub(crate) service: Arc<Service>,
 }
 
@@ -36,6 +56,30 @@ pub(super) struct Visitor {
     pub(super) is_operator: bool,
     /// What the key opens that came with it.
     pub(super) grant: Option<Arc<Grant>>,
+    pub(super) who: Who,
+}
+
+/// By what somebody is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Who {
+    /// One of the operators' tokens.
+    Token,
+    /// The key of this name.
+    Key(Arc<Grant>),
+    /// Where it comes from.
+    Place(Reach),
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Token => f.write_str("token"),
+            Self::Key(grant) => write!(f, "key {}", grant.name),
+            Self::Place(Reach::Network) => f.write_str("network"),
+            Self::Place(Reach::Loopback | Reach::Private) => f.write_str("private"),
+            Self::Place(Reach::Socket) => f.write_str("socket"),
+        }
+    }
 }
 
 /// Asks everybody who comes to these pages.
@@ -46,11 +90,12 @@ pub(crate) fn guarded(pages: Router, guard: Guard) -> Router {
 async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let visitor = guard.visitor(request.headers());
     let figures = &guard.service.stats().access;
-    let is_private = guard.is_private && !is_of_another_page(&request);
-    if let Err(refusal) = guard.judge(&visitor, is_private, request.method(), request.uri().path()) {
+    let is_private = guard.reach != Reach::Network && !is_of_another_page(&request);
+    let judged = guard.judge(&visitor, is_private, request.method(), request.uri().path());
+    if let Err(refusal) = judged.and_then(|()| guard.is_meant(&request)) {
         let counter = match refusal {
             Refusal::Unknown => &figures.unauthenticated,
-            Refusal::NotAllowed | Refusal::Outside => &figures.denied,
+            Refusal::NotAllowed | Refusal::Outside | Refusal::NotOurName => &figures.denied,
         };
         counter.fetch_add(1, Ordering::Relaxed);
         return refusal.answer();
@@ -64,9 +109,28 @@ enum Refusal {
     Unknown,
     NotAllowed,
     Outside,
+    NotOurName,
+}
+
+/// What everybody may have: probes, and the page without its data.
+fn is_for_all(method: &Method, path: &str) -> bool {
+    let is_page = path == PAGE || path.starts_with(ASSETS);
+    HEALTH.contains(&path) || (is_page && [Method::GET, Method::HEAD].contains(method))
 }
 
 impl Guard {
+    /// Whether whoever asks by no name but an address' means this port. A name leads where its owner says: a page of
+    /// theirs may have had it lead here after it was loaded, and is of this very origin to the browser.
+    fn is_meant(&self, request: &Request) -> Result<(), Refusal> {
+        let is_open = self.reach == Reach::Loopback && !self.access.is_asked_for();
+        if !is_open || is_for_all(request.method(), request.uri().path()) {
+            return Ok(());
+        }
+        // No browser leaves it out.
+        let Some(host) = asked_host(request) else { return Ok(()) };
+        if is_own_name(host) { Ok(()) } else { Err(Refusal::NotOurName) }
+    }
+
     fn visitor(&self, headers: &HeaderMap) -> Visitor {
         let key = headers.get(KEY_HEADER).map(HeaderValue::as_bytes);
         let keys = self.access.keys.as_ref().map(|keys| keys.in_force());
@@ -74,16 +138,22 @@ impl Guard {
         let has_token = bearer(headers).is_some_and(|token| self.access.is_token(token));
         let has_key = grant.as_ref().is_some_and(|grant| grant.is_admin);
         let is_operator = has_token || has_key || !self.access.is_asked_for();
+        let who = match &grant {
+            _ if has_token => Who::Token,
+            Some(grant) => Who::Key(Arc::clone(grant)),
+            None => Who::Place(self.reach),
+        };
         // A token opens every domain.
-        Visitor { is_operator, grant: grant.filter(|_| !has_token) }
+        Visitor { is_operator, grant: grant.filter(|_| !has_token), who }
     }
 
     fn judge(&self, visitor: &Visitor, is_private: bool, method: &Method, path: &str) -> Result<(), Refusal> {
-        if HEALTH.contains(&path) {
+        if is_for_all(method, path) {
             return Ok(());
         }
         // Who somebody's clients are is for operators, like what changes something.
-        let is_guarded = ![Method::GET, Method::HEAD].contains(method) || path == TOP;
+        let is_read = [Method::GET, Method::HEAD].contains(method) || path == EXPLAIN;
+        let is_guarded = !is_read || OF_CLIENTS.contains(&path);
         match (visitor.is_operator, &visitor.grant) {
             (true, _) if is_guarded && path != CALL && !self.access.is_asked_for() && !is_private => {
                 Err(Refusal::Outside)
@@ -99,11 +169,25 @@ impl Guard {
 /// Whether a page of another site asks, by the browser of somebody of this house.
 fn is_of_another_page(request: &Request) -> bool {
     let Some(origin) = request.headers().get(header::ORIGIN) else { return false };
-    let own = request.headers().get(header::HOST).map(HeaderValue::as_bytes);
-    let own = own.or_else(|| request.uri().authority().map(|authority| authority.as_str().as_bytes()));
     let host =
         [&b"http://"[..], b"https://"].iter().find_map(|scheme| origin.as_bytes().strip_prefix(*scheme));
-    host.is_none() || host != own
+    host.is_none() || host != asked_host(request)
+}
+
+/// The name, and the port, that a request was sent to.
+fn asked_host(request: &Request) -> Option<&[u8]> {
+    let host = request.headers().get(header::HOST).map(HeaderValue::as_bytes);
+    host.or_else(|| request.uri().authority().map(|authority| authority.as_str().as_bytes()))
+}
+
+/// Whether nobody else can have this name: an address, or this machine's own name for itself.
+fn is_own_name(host: &[u8]) -> bool {
+    let Ok(host) = std::str::from_utf8(host) else { return false };
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.split_once(']').is_some_and(|(address, _)| address.parse::<Ipv6Addr>().is_ok());
+    }
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
 /// The token of `Authorization: Bearer`.
@@ -130,11 +214,42 @@ impl Refusal {
                 "Not from outside",
                 "Where no token is set, changes are taken on loopback alone; set `security.admin.token_file`.",
             ),
+            Self::NotOurName => (
+                StatusCode::MISDIRECTED_REQUEST,
+                "Not by this name",
+                "Where no token is set, this port is asked for by its address or as `localhost`; for other names, set \
+                 `security.admin.token_file`.",
+            ),
         };
         let mut response = problem(status, title, detail);
         if self == Self::Unknown {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_own_name;
+
+    // Seen failing on: names that begin or end like an address.
+    #[test]
+    fn only_addresses_and_localhost_are_names_that_nobody_else_can_have() {
+        for own in ["localhost", "LOCALHOST:1", "127.0.0.1", "192.0.2.7:8080", "[::1]", "[2001:db8::1]:80"] {
+            assert!(is_own_name(own.as_bytes()), "{own}");
+        }
+        for others in [
+            "",
+            "evil.example",
+            "evil.example:8080",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example",
+            "[evil]",
+            "[::1",
+            "1",
+        ] {
+            assert!(!is_own_name(others.as_bytes()), "{others}");
+        }
     }
 }

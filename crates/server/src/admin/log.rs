@@ -14,7 +14,8 @@ use std::num::NonZeroU32;
 const LEVELS: &str = "off, error, warn, info, debug or trace";
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)] // A misspelt key must not be taken for "as it is".
+// A misspelt key must not be taken for "as it is".
+#[serde(deny_unknown_fields, expecting = "an object with `level`, `levels` or `decisions`")]
 struct RawLog {
     level: Option<String>,
     levels: Option<BTreeMap<String, String>>,
@@ -22,7 +23,10 @@ struct RawLog {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "`decisions` as an object with `log`, `sample_rate` or `per_second`"
+)]
 struct RawDecisions {
     log: Option<Value>,
     sample_rate: Option<f64>,

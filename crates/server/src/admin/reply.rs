@@ -1,8 +1,14 @@
 //! What the API answers: JSON, and problem details (RFC 9457) for what cannot be answered.
 
-use axum::http::{StatusCode, header};
+use super::API;
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+
+const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 /// 200 and this.
 pub(super) fn ok(body: &Value) -> Response {
@@ -24,6 +30,47 @@ pub(super) fn problem_with(
     let known = [("type", json!("about:blank")), ("title", json!(title)), ("status", json!(status.as_u16()))];
     members.extend(known.map(|(name, value)| (name.to_owned(), value)));
     members.insert("detail".to_owned(), json!(detail));
-    let kind = [(header::CONTENT_TYPE, "application/problem+json")];
-    (status, kind, Value::Object(members).to_string() + "\n").into_response()
+    (status, [(header::CONTENT_TYPE, PROBLEM)], Value::Object(members).to_string() + "\n").into_response()
+}
+
+/// What a body says; or what to send instead.
+#[expect(clippy::result_large_err, reason = "it is the answer")]
+pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Response> {
+    serde_json::from_slice(body).map_err(|error| {
+        // What the parser says may have in it what the body had, at any length.
+        let detail: String = error.to_string().chars().take(300).collect();
+        problem(StatusCode::BAD_REQUEST, "Not what is asked for", &format!("The body: {detail}."))
+    })
+}
+
+/// What makes no sense.
+pub(super) fn senseless(detail: &str) -> Response {
+    problem(StatusCode::UNPROCESSABLE_ENTITY, "That makes no sense", detail)
+}
+
+/// Whatever cannot be answered under the API is a problem with a text, also where no handler saw it.
+pub(super) async fn in_words(request: Request, next: Next) -> Response {
+    let is_of_api = request.uri().path().starts_with(API);
+    let response = next.run(request).await;
+    let is_error = response.status().is_client_error() || response.status().is_server_error();
+    if !is_of_api || !is_error || response.headers().get(header::CONTENT_TYPE) == Some(&PROBLEM) {
+        return response;
+    }
+    let status = response.status();
+    let (title, detail) = match status {
+        StatusCode::NOT_FOUND => ("There is nothing here", "See `/api/v1/openapi.json` for what there is."),
+        StatusCode::METHOD_NOT_ALLOWED => {
+            ("Not by this method", "The header `Allow` has those that there are.")
+        }
+        StatusCode::PAYLOAD_TOO_LARGE => ("Too large", "Send less at once."),
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => ("Not in this form", "Send JSON, as `application/json`."),
+        StatusCode::REQUEST_TIMEOUT => ("Too slow", "Ask again."),
+        _ if status.is_server_error() => ("Something is wrong here", "The log of the service may say what."),
+        _ => ("Not a question", "See `/api/v1/openapi.json` for what can be asked."),
+    };
+    let mut told = problem(status, title, detail);
+    if let Some(allow) = response.headers().get(header::ALLOW) {
+        told.headers_mut().insert(header::ALLOW, allow.clone());
+    }
+    told
 }

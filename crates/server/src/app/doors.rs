@@ -2,6 +2,7 @@
 
 use super::listeners::Listeners;
 use crate::access::Access;
+use crate::admin::Reach;
 use crate::config::{Security, Settings};
 use crate::health::Parts;
 use crate::tls::{PortFiles, PortTls, Protocol};
@@ -53,16 +54,20 @@ impl Doors {
         [&self.grpc, &self.admin, &self.metrics].into_iter().flatten().cloned().collect()
     }
 
-    /// Whether whoever reaches the admin port may be believed to be of this house.
-    pub(super) fn is_admin_private(&self, at: SocketAddr) -> bool {
-        at.ip().is_loopback() || self.admin.as_ref().is_some_and(|tls| tls.knows_its_callers())
+    /// Who can come to the admin port.
+    pub(super) fn reach_of_admin(&self, at: SocketAddr) -> Reach {
+        match &self.admin {
+            Some(tls) if at.ip().is_loopback() || tls.knows_its_callers() => Reach::Private,
+            None if at.ip().is_loopback() => Reach::Loopback,
+            _ => Reach::Network,
+        }
     }
 
     /// Tells of doors that stand open to the network.
     pub(super) fn warn_of_open_ones(&self, listeners: &Listeners) {
         let at = |listener: &Option<super::Bounded<super::Tcp>>| listener.as_ref()?.local_addr().ok();
         let outside = |at: &SocketAddr| !at.ip().is_loopback();
-        if let Some(at) = at(&listeners.admin).filter(|at| !self.is_admin_private(*at)) {
+        if let Some(at) = at(&listeners.admin).filter(|at| self.reach_of_admin(*at) == Reach::Network) {
             if !self.access.is_asked_for() {
                 tracing::warn!(
                     "the admin port at {at} is open to the network and asks nobody who they are, so it takes no \

@@ -1,14 +1,10 @@
 //! `hivemind explain`: which rule answers a descriptor, and why.
 
+use super::entries::entries;
 use crate::config::{demo_rules, load_rules};
-use crate::ruleset::Extras;
-use anyhow::{Context, anyhow};
+use crate::explained::Explained;
 use clap::Args;
-use hivemind_core::rules::{Considered, Explanation, WayEnd};
-use hivemind_core::store::Mode;
-use hivemind_core::{Entry, Rule, Sharing};
-use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -46,63 +42,9 @@ impl Explain {
         for warning in &loaded.warnings {
             writeln!(std::io::stderr(), "{warning}\n")?;
         }
-        let entries = self.entries.iter().map(|entry| {
-            entry.split_once('=').ok_or_else(|| anyhow!("`{entry}` is no entry; write key=value"))
-        });
-        let entries: Vec<Entry<'_>> = entries.collect::<Result<_, _>>()?;
-        let explanation = loaded.ruleset.rules.explain(&self.domain, &entries);
-        let text = shown(&self.domain, &entries, &explanation, &loaded.ruleset.extras).context("writing")?;
-        std::io::stdout().write_all(text.as_bytes())?;
+        let entries = entries(&self.entries)?;
+        let explained = Explained::new(&loaded.ruleset, &self.domain, &entries);
+        write!(std::io::stdout(), "{explained}")?;
         Ok(ExitCode::SUCCESS)
     }
-}
-
-fn shown(
-    domain: &str,
-    entries: &[Entry<'_>],
-    explanation: &Explanation<'_>,
-    extras: &[Extras],
-) -> Result<String, std::fmt::Error> {
-    let mut text = String::new();
-    for ((key, value), step) in entries.iter().zip(&explanation.steps) {
-        writeln!(text, "{key}={value}")?;
-        if step.considered.is_empty() {
-            writeln!(text, "  no rule here has the key `{key}` with this value, a wildcard or none")?;
-        }
-        for (rule, outcome) in &step.considered {
-            let why = match outcome {
-                Considered::Taken => "taken",
-                Considered::DoesNotMatch => "does not match",
-                Considered::PassedOver => "matches, but what stands before it goes first",
-            };
-            writeln!(text, "  {rule}: {why}")?;
-        }
-    }
-    match &explanation.end {
-        WayEnd::UnknownDomain => writeln!(text, "no limit: there are no rules for the domain `{domain}`")?,
-        WayEnd::NoMatch(number) => {
-            let (key, value) = entries.get(*number).copied().unwrap_or_default();
-            writeln!(text, "no limit: nothing matches {key}={value} at this place")?;
-        }
-        WayEnd::NoLimit => {
-            writeln!(text, "no limit: the entries match, but no limit is declared at this depth")?;
-        }
-        WayEnd::Rule(number, rule) => {
-            let place = extras.get(*number).map(|extras| &extras.place).cloned().unwrap_or_default();
-            writeln!(text, "{}:{}: {}", place.file, place.line, described(rule))?;
-        }
-    }
-    Ok(text)
-}
-
-fn described(rule: &Rule) -> String {
-    let mode = match rule.mode {
-        Mode::Enforce => "",
-        Mode::Shadow => " (shadow: it never refuses)",
-        Mode::Quota => " (quota)",
-    };
-    let name = rule.name.as_ref().map(|name| format!(", named `{name}`")).unwrap_or_default();
-    let sharing =
-        if rule.sharing == Sharing::default() { String::new() } else { format!(", {}", rule.sharing) };
-    format!("{}{mode}{name}{sharing}", rule.budget)
 }

@@ -46,7 +46,7 @@ pub(crate) use crowd::{Crowd, Seat};
 use dial::{DialError, Outside};
 use hivemind_core::{Clock, MonotonicClock, Timestamp};
 use hivemind_tower::error::LimitsError;
-use hivemind_tower::{RateLimiter, RefusalLog};
+use hivemind_tower::{EffectiveLimit, RateLimiter, RefusalLog};
 pub(crate) use limits::{Limiting, limiter};
 use presence::{Limits, Roll};
 use route::{Dice, Table};
@@ -131,9 +131,19 @@ impl Gateway {
         Ok((Self { shared, limiter, outside, refusals, lanes, cut }, workers, ended))
     }
 
+    /// What limits whoever comes.
+    pub(crate) const fn limiter(&self) -> &RateLimiter {
+        &self.limiter
+    }
+
     /// Whom its upstreams' certificates are checked with.
     pub(crate) const fn trust(&self) -> &Arc<Trust> {
         &self.outside.trust
+    }
+
+    /// Its limits in force.
+    pub(crate) fn effective_limits(&self) -> Vec<EffectiveLimit> {
+        self.limiter.effective_limits()
     }
 
     /// Who may connect, with these settings.

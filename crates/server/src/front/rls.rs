@@ -21,6 +21,7 @@ use http::HeaderMap;
 use request::{Descriptors, MOST_DESCRIPTORS, Request};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -141,11 +142,16 @@ impl<R: Store> RateLimitService<R> {
     /// What has an answer is counted while it is told.
     fn count(&self, from: Timestamp, answered: &Result<(), CallError>) {
         if answered.is_err() {
-            let stats = self.0.stats();
-            stats.service_errors.fetch_add(1, Ordering::Relaxed);
-            if self.0.counts() {
-                stats.series.errors.observe(SystemClock.now().since(from));
-            }
+            self.has_failed(SystemClock.now().since(from));
+        }
+    }
+
+    /// A call has ended without a decision, after as long as that.
+    pub(crate) fn has_failed(&self, took: Duration) {
+        let stats = self.0.stats();
+        stats.service_errors.fetch_add(1, Ordering::Relaxed);
+        if self.0.counts() {
+            stats.series.errors.observe(took);
         }
     }
 }

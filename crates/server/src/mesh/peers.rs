@@ -1,5 +1,6 @@
 //! Peers as the API shows them.
 
+use hivemind_mesh::Holding;
 use hivemind_mesh::net::{Peer, Transport};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -7,6 +8,19 @@ use std::time::Duration;
 /// All of them, in the order of their names.
 pub(super) fn shown(peers: &[Peer]) -> Value {
     json!({"peers": peers.iter().map(shown_one).collect::<Vec<_>>()})
+}
+
+/// Who has what of one counter.
+pub(super) fn shown_holding(holding: &Holding) -> Value {
+    let each = holding.each.as_ref().map(|each| {
+        each.iter().map(|(node, held)| (node.to_string(), json!(held))).collect::<serde_json::Map<_, _>>()
+    });
+    json!({
+        "owner": holding.owner.as_str(),
+        "is_owner": holding.is_owner,
+        "held_here": holding.here,
+        "held": each,
+    })
 }
 
 fn shown_one(peer: &Peer) -> Value {

@@ -8,10 +8,13 @@ use super::name::NodeName;
 use super::{fingerprint, own_name, peers};
 use crate::config::gateway::Routing;
 use crate::config::{Mesh as MeshConfiguration, MeshFiles, RateLimiting};
+use crate::counters::Counter;
 use crate::health::Health;
 use anyhow::Context;
-use hivemind_core::{Clock, Rules, SystemClock};
-use hivemind_mesh::net::{Discovery, Mesh, MeshSettings, Peer, PeerStore, Rounds, TlsFiles, Transport};
+use hivemind_core::{Clock, Consistency, Rules, SystemClock};
+use hivemind_mesh::net::{
+    Board, Discovery, Mesh, MeshSettings, Peer, PeerStore, Rounds, TlsFiles, Transport,
+};
 use hivemind_mesh::{CouncilOptions, GivenUp, MeshOptions, NodeId, NotGivenUp};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -86,6 +89,11 @@ impl RunningMesh {
     /// The counters that it shares.
     pub(crate) fn store(&self) -> PeerStore {
         self.mesh.store()
+    }
+
+    /// The notes that it has in common with its peers.
+    pub(crate) fn board(&self) -> Arc<Board> {
+        self.mesh.board()
     }
 
     /// Tells peers which rules are in force.
@@ -184,6 +192,14 @@ impl RunningMesh {
         let _alone = self.listing.lock().await;
         let shown = tokio::task::spawn_blocking(move || peers::shown(&this.mesh.peers())).await;
         shown.unwrap_or_else(|_| peers::shown(&[]))
+    }
+
+    /// Who has what of one counter, as the API shows it; nothing where its rule does not share it.
+    pub(crate) fn held(&self, counter: &Counter) -> Option<serde_json::Value> {
+        if counter.sharing.consistency == Some(Consistency::Local) {
+            return None;
+        }
+        self.mesh.holding(counter.key, &counter.limit).map(|holding| peers::shown_holding(&holding))
     }
 
     /// Gives up a peer that an operator knows to be gone for good: the next view is without it.

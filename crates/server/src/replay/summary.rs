@@ -4,6 +4,7 @@ use super::engine::Taken;
 use super::recorded::Recorded;
 use super::timeline::{Column, Timeline};
 use super::top::Top;
+use crate::harmless::harmless;
 use std::fmt::{self, Write};
 
 const SHOWN: usize = 10;
@@ -37,14 +38,7 @@ fn name(recorded: &Recorded<'_>) -> String {
     for (key, value) in &recorded.entries {
         let _ = write!(name, " {key}={value}"); // Writing to a string cannot fail.
     }
-    let shown: String = name.chars().map(|c| if is_shown(c) { c } else { '?' }).take(81).collect();
-    if shown.chars().count() > 80 { shown.chars().take(79).chain(['…']).collect() } else { shown }
-}
-
-/// Whether a character stands where it is written: no control, and none that turns the direction of others.
-fn is_shown(c: char) -> bool {
-    !c.is_control()
-        && !matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    harmless(&name, 80)
 }
 
 impl fmt::Display for Summary {

@@ -32,11 +32,12 @@ impl Decided<'_, '_> {
     }
 }
 
-/// What becomes of one descriptor, told by the strictest of its limits. Of a `quota` a part is granted.
+/// What becomes of one descriptor, told by the strictest of its limits. Of a `quota` a part is granted; a refusal
+/// that is not heeded is told as a pass.
 pub(super) fn status_of<'r>(
     ruling: &Ruling<'r>,
     strictest: Option<(&Charge<'_>, &Verdict)>,
-    quota: Option<&'r Quota>,
+    (quota, is_heeded): (Option<&'r Quota>, bool),
     now: Timestamp,
 ) -> Status<'r> {
     let Some((charge, verdict)) = strictest else {
@@ -47,7 +48,7 @@ pub(super) fn status_of<'r>(
     let remaining = if over { 0 } else { u32::try_from(verdict.remaining).unwrap_or(u32::MAX) };
     Status {
         // A rule in shadow mode says OK; under the global one, the statuses tell the truth.
-        code: if over && !only_watches(ruling) { Code::OverLimit } else { Code::Ok },
+        code: if over && is_heeded { Code::OverLimit } else { Code::Ok },
         limit: Some(CurrentLimit {
             limit: *charge.limit,
             all: ruling.rule.and_then(Rule::limits).unwrap_or_default(),

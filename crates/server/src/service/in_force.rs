@@ -8,6 +8,7 @@ use hivemind_core::{Limit, Matcher, Period, Timestamp};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A ruleset with the counters that its rules are counted in.
 pub(super) struct InForce {
@@ -59,6 +60,17 @@ impl InForce {
 
     pub(super) fn counted(&self, declared: Option<usize>) -> Option<&Counted> {
         declared.and_then(|number| self.counted.get(number))
+    }
+
+    /// How many hits the rule of this number let pass and refused. Where statistics name the values of requests, too,
+    /// it has no count of its own, and this is that of all rules with its keys.
+    pub(super) fn hits(&self, number: usize) -> (u64, u64) {
+        let Some(counted) = self.counted(Some(number)) else { return (0, 0) };
+        let (ok, over) = match &counted.counters {
+            Some(counters) => (&counters.within_limit, &counters.over_limit),
+            None => (&counted.key.ok, &counted.key.over_limit),
+        };
+        (ok.load(Ordering::Relaxed), over.load(Ordering::Relaxed))
     }
 
     /// The series of a domain that there are rules of.

@@ -1,5 +1,6 @@
 //! The same counters for the HTTP layer, which knows no rules: what is said for all holds there.
 
+use super::own_counters::OwnCounters;
 use super::{OnError, Storage};
 use crate::config::Settings;
 use hivemind_core::store::KeySeed;
@@ -21,7 +22,11 @@ pub(crate) fn counting(
     let patience = match (&settings.storage.redis, &settings.mesh) {
         (Some(redis), _) => redis.timeout * 2,
         (None, Some(mesh)) => mesh.ask_timeout * 10 + SLOW_TICK,
-        (None, None) => return builder.memory_store(Arc::clone(storage.memory()), seed),
+        (None, None) => {
+            let (memory, blocks) = (Arc::clone(storage.memory()), Arc::clone(storage.blocks()));
+            let own = Arc::new(OwnCounters { memory: Arc::clone(&memory), blocks });
+            return builder.local_store(own, memory, seed);
+        }
     };
     let builder = builder.store(Arc::clone(storage), seed).store_timeout(patience);
     if storage.on_error() == OnError::Closed { builder.fail_closed() } else { builder }

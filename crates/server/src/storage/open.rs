@@ -2,6 +2,7 @@
 
 use super::changes::{Change, Changes};
 use super::{SharedStore, Storage};
+use crate::blocks::Blocks;
 use crate::config::{Redis, Settings, Topology};
 use crate::health::Health;
 use crate::mesh::RunningMesh;
@@ -35,7 +36,9 @@ pub(crate) async fn open(settings: &Settings, health: &Arc<Health>) -> anyhow::R
         let mesh = RunningMesh::start(mesh, limiting).await?;
         // What a mesh cannot reach is decided by itself, so it is asked from the first moment on.
         let store = Arc::new(SharedStore::Mesh(mesh.store()));
-        let storage = Arc::new(Storage::shared(store, memory, settings.storage.on_error));
+        let storage = Storage::shared(store, memory, settings.storage.on_error);
+        let storage = storage.heeding(Blocks::on(mesh.board())).watching(limiting.shadow_mode);
+        let storage = Arc::new(storage);
         storage.meet();
         mesh.look(health);
         tokio::spawn(Arc::clone(&mesh).keep_health(Arc::clone(health)));
@@ -43,7 +46,7 @@ pub(crate) async fn open(settings: &Settings, health: &Arc<Health>) -> anyhow::R
     }
     let storage = match &settings.storage.redis {
         Some(redis) => open_redis(redis, memory, settings, health).await?,
-        None => Arc::new(Storage::in_memory(memory)),
+        None => Arc::new(Storage::in_memory(memory).watching(limiting.shadow_mode)),
     };
     Ok(Opened { storage, mesh: None })
 }
@@ -58,7 +61,8 @@ async fn open_redis(
     let store = Box::new(store.context("`storage.redis`")?);
     let mut availability = store.availability();
     let store = Arc::new(SharedStore::Redis(store));
-    let storage = Arc::new(Storage::shared(store, memory, settings.storage.on_error));
+    let storage = Storage::shared(store, memory, settings.storage.on_error);
+    let storage = Arc::new(storage.watching(settings.rate_limiting.shadow_mode));
     let known = availability.wait_for(|availability| *availability != Availability::Connecting);
     let _ = tokio::time::timeout(WAITED_FOR, known).await; // Whatever it is by then is told below.
     let mut seen = Seen::new(&storage, health);

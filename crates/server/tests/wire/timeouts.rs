@@ -57,6 +57,9 @@ async fn a_call_whose_body_never_ends_exceeds_its_deadline_and_charges_nothing()
         assert_eq!(unfinished(&mut connection, &Headers::call(), &whole[..cut]).await, "status 4", "{cut}");
     }
     assert_eq!(connection.ask("d", "k=x").await, "OK 9/DAY, 8 left");
+    // Seen failing on: a service that counts the calls alone that it could read.
+    let failed = "ratelimit_service_should_rate_limit_error{err_type=\"service_error\"}";
+    assert_eq!(server.metrics().await.metric(failed), Some(5));
 }
 
 #[tokio::test]

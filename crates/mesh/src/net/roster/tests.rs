@@ -148,6 +148,6 @@ fn a_run_of_this_node_s_own_name_is_told_and_not_noted() {
     other.learn(&member("a", 7), at(1), now);
     let mut roster = Roster::new(NodeId::new("a"), 10);
     let told = roster.read(&other.write(now), now).unwrap();
-    assert_eq!(told, Told { is_news: false, own_run: Some(Generation(7)) });
+    assert_eq!(told, Told { is_news: false, own_run: Some(Generation(7)), beside: 0 });
     assert_eq!(roster.iter().count(), 0);
 }

@@ -288,6 +288,10 @@ impl<S: Store + 'static> Call<S> {
 
     /// Ends it without a decision.
     fn end(&mut self, status: Status) -> Response<Body> {
+        // Whoever hung up was not failed; what tonic answers is no decision.
+        if status.code() != Code::Cancelled && !matches!(self.state, State::Routed(_)) {
+            self.desk.service.has_failed(self.waits.as_ref().map(Waits::until_now).unwrap_or_default());
+        }
         respond(is_answered(self.check.take(), Err(status)))
     }
 

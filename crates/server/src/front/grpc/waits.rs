@@ -14,19 +14,26 @@ pub(super) struct Waits {
     activity: Rc<Activity>,
     /// How much of its message it holds.
     gathered: usize,
+    began: Timestamp,
     pub(super) deadline: Timestamp,
     pub(super) timer: Pin<Box<Timeout<Pending<()>>>>,
 }
 
 impl Waits {
     pub(super) fn new(activity: &Rc<Activity>, granted: Duration) -> Self {
+        let began = SystemClock.now();
         Self {
             activity: Rc::clone(activity),
             gathered: 0,
-            deadline: SystemClock.now().saturating_add(granted),
+            began,
+            deadline: began.saturating_add(granted),
             // A time-out of nothing is a timer: whatever comes first, the call or this, ends the wait.
             timer: Box::pin(timeout(granted, pending())),
         }
+    }
+
+    pub(super) fn until_now(&self) -> Duration {
+        SystemClock.now().since(self.began)
     }
 
     pub(super) fn gather(&mut self, bytes: usize) -> Result<(), Status> {

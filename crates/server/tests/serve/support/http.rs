@@ -50,7 +50,7 @@ pub(crate) async fn exchange(
 ) -> Page {
     let length = body.len();
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: hivemind\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
     );
     connection.write_all(head.as_bytes()).await.unwrap();
     connection.write_all(body.as_bytes()).await.unwrap();

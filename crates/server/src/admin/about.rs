@@ -1,0 +1,58 @@
+//! What the process is, which does not change while it runs; and `GET /api/v1/version`.
+
+use super::Admin;
+use super::query::{Query, no_question};
+use super::reply::ok;
+use super::time::millis;
+use crate::config::Settings;
+use axum::Router;
+use axum::extract::{RawQuery, State};
+use axum::response::Response;
+use axum::routing::get;
+use hivemind_core::{Clock, SystemClock};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// What the process is.
+#[derive(Debug)]
+pub(crate) struct About {
+    /// Where counters are kept.
+    storage: &'static str,
+    /// Where the rules come from; none: they are built in.
+    pub(super) rules: Option<PathBuf>,
+    /// Where the configuration comes from.
+    pub(super) configuration: Option<PathBuf>,
+}
+
+impl About {
+    pub(crate) fn new(settings: &Settings, configuration: Option<&Path>) -> Self {
+        let storage = match (&settings.mesh, &settings.storage.redis) {
+            (Some(_), _) => "mesh",
+            (None, Some(_)) => "redis",
+            (None, None) => "memory",
+        };
+        let rules = settings.rate_limiting.config_path.clone();
+        Self { storage, rules, configuration: configuration.map(Path::to_owned) }
+    }
+}
+
+pub(super) fn routes() -> Router<Admin> {
+    Router::new().route("/api/v1/version", get(version))
+}
+
+async fn version(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
+    if let Err(detail) = Query::read(query.as_deref(), &[]) {
+        return no_question(&detail);
+    }
+    let service = &admin.service.0;
+    let (started, options) = (service.stats().started, service.options());
+    ok(&json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "storage": admin.about.storage,
+        "node": admin.mesh.as_ref().map(|mesh| mesh.name()),
+        "started_ms": millis(started),
+        "uptime_ms": u64::try_from(SystemClock.now().since(started).as_millis()).unwrap_or(u64::MAX),
+        "enabled": options.enabled,
+        "shadow_mode": options.shadow_mode,
+    }))
+}

@@ -1,0 +1,230 @@
+//! `/api/v1/keys/…`: what an operator asks of one key, and does to it. A key is named by its parts, because memory keeps
+//! hashes only; the rules in force, or the gateway's limits, say which counters it has.
+
+mod asked;
+
+use super::Admin;
+use super::reply::{ok, problem};
+use crate::blocks::KeyName;
+use crate::counters::{Counter, Counters};
+use crate::mesh::RunningMesh;
+use asked::{NotAsked, RawBlock, RawGrant, RawKey, read};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::post;
+use hivemind_core::store::{Mode, Op, Store, StoreError, Verdict};
+use hivemind_core::{Clock, Cost, Limit, SystemClock};
+use hivemind_mesh::net::NotPosted;
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+pub(super) fn routes() -> Router<Admin> {
+    Router::new()
+        .route("/api/v1/keys/lookup", post(lookup))
+        .route("/api/v1/keys/reset", post(reset))
+        .route("/api/v1/keys/grant", post(grant))
+        .route("/api/v1/keys/block", post(block))
+        .route("/api/v1/keys/unblock", post(unblock))
+}
+
+/// What is left of each limit of a key. It spends nothing, and is in no metric.
+async fn lookup(State(admin): State<Admin>, body: Bytes) -> Result<Response, Response> {
+    let counters = admin.counters_of(&read::<RawKey>(&body)?.name()?);
+    let (now, entries) = (SystemClock.now(), counters.name.entries());
+    let looked_at = counters.batch(&entries, Op::Peek, Cost::ZERO);
+    let verdicts =
+        admin.storage.operate(&looked_at, Counters::context(now)).await.map_err(|error| away(&error))?;
+    let mesh = admin.mesh.as_deref();
+    let limits = counters.each.iter().zip(verdicts.each()).map(|(counter, verdict)| {
+        let mut shown = of_limit(counter, verdict);
+        shown.insert("mode".to_owned(), json!(mode(counter.mode)));
+        shown.insert("mesh".to_owned(), held(mesh, counter));
+        Value::Object(shown)
+    });
+    let blocked = counters.name.with_parts(|parts| admin.storage.blocks().until(parts, now));
+    Ok(ok(&json!({
+        "domain": counters.name.domain(),
+        "entries": counters.name.shown_entries(),
+        "rule": counters.rule,
+        "blocked_until_ms": blocked.map(|until| until.as_nanos() / 1_000_000),
+        "limits": limits.collect::<Vec<_>>(),
+    })))
+}
+
+/// Forgets what was spent of each limit of a key.
+async fn reset(State(admin): State<Admin>, body: Bytes) -> Result<Response, Response> {
+    let counters = admin.counters_of(&read::<RawKey>(&body)?.name()?);
+    let entries = counters.name.entries();
+    let batch = counters.batch(&entries, Op::Spend, Cost::ONE);
+    for charge in &batch {
+        admin.storage.forget(charge).await.map_err(|error| away(&error))?;
+    }
+    Ok(ok(&json!({"reset": batch.len()})))
+}
+
+/// Gives back what was spent, up to so much of each limit of a key.
+async fn grant(State(admin): State<Admin>, body: Bytes) -> Result<Response, Response> {
+    let asked = read::<RawGrant>(&body)?;
+    let extra = asked.extra()?;
+    let counters = admin.counters_of(&asked.key.name()?);
+    let (now, entries) = (SystemClock.now(), counters.name.entries());
+    let given = counters.batch(&entries, Op::Refund, Cost::new(extra));
+    let verdicts =
+        admin.storage.operate(&given, Counters::context(now)).await.map_err(|error| away(&error))?;
+    let limits = counters.each.iter().zip(verdicts.each()).map(|(counter, verdict)| {
+        let granted = verdict.remaining.saturating_sub(verdict.available).min(extra);
+        let mut shown = of_limit(counter, verdict);
+        shown.insert("granted".to_owned(), json!(granted));
+        if granted < extra {
+            shown.insert("why".to_owned(), json!(why_less(&counter.limit, verdict)));
+        }
+        Value::Object(shown)
+    });
+    Ok(ok(&json!({"limits": limits.collect::<Vec<_>>()})))
+}
+
+/// Refuses a key until a time, whatever its limits say.
+async fn block(State(admin): State<Admin>, body: Bytes) -> Result<Response, Response> {
+    let (asked, now) = (read::<RawBlock>(&body)?, SystemClock.now());
+    let until = asked.until(now)?;
+    let name = asked.key.name()?;
+    let counters = admin.counters_of(&name);
+    admin.is_blockable(&name, &counters)?;
+    admin.storage.blocks().block(&name, until, now).map_err(|why| not_blocked(&why))?;
+    let scope = if admin.storage.blocks().are_shared() { "mesh" } else { "node" };
+    Ok(ok(&json!({"blocked_until_ms": until.as_nanos() / 1_000_000, "scope": scope})))
+}
+
+/// Ends a block before its time.
+async fn unblock(State(admin): State<Admin>, body: Bytes) -> Result<Response, Response> {
+    // By the name that was blocked, whatever rules there are by now.
+    let name = read::<RawKey>(&body)?.name()?;
+    Ok(ok(&json!({"was_blocked": admin.storage.blocks().unblock(&name, SystemClock.now())})))
+}
+
+impl Admin {
+    /// The counters of a key: those of the rules, or of the gateway, whose names no file of rules has.
+    fn counters_of(&self, name: &KeyName) -> Counters {
+        let of_rules = self.service.0.counters_of(name);
+        let Some(gateway) = self.gateway.as_ref().filter(|_| of_rules.each.is_empty()) else {
+            return of_rules;
+        };
+        match name.with_parts(|parts| gateway.limiter().counter(parts)) {
+            None => of_rules,
+            Some(counter) => {
+                let mode = if counter.is_dry_run { Mode::Shadow } else { Mode::Enforce };
+                let counter = Counter {
+                    key: counter.key,
+                    limit: counter.limit,
+                    ordinal: 0,
+                    mode,
+                    sharing: Default::default(),
+                };
+                Counters { each: vec![counter], ..of_rules }
+            }
+        }
+    }
+
+    /// Why a key cannot be blocked: nobody would ask whether it is.
+    fn is_blockable(&self, asked: &KeyName, counters: &Counters) -> Result<(), Response> {
+        let conflict = |detail: &str| Err(problem(StatusCode::CONFLICT, "Not blocked", detail));
+        if counters.each.is_empty() {
+            return conflict(
+                "No limit is asked for this key, so nobody would ask whether it is blocked: see `explain`, and give it a rule.",
+            );
+        }
+        if !self.service.0.is_enabled() && counters.rule.is_some() {
+            return conflict("Nothing is limited while `rate_limiting.enabled` is false.");
+        }
+        if counters.name != *asked {
+            let entries = counters.name.shown_entries();
+            return conflict(&format!(
+                "All values of a wildcard share this counter, so all of them would be blocked; if that is meant, block the entries {entries}."
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A limit, and what its counter says.
+fn of_limit(counter: &Counter, verdict: &Verdict) -> Map<String, Value> {
+    let limit = &counter.limit;
+    let algorithm = match limit {
+        Limit::TokenBucket(_) => "token_bucket",
+        Limit::FixedWindow(_) => "fixed_window",
+        _ => "sliding_window",
+    };
+    let shown = [
+        ("algorithm", json!(algorithm)),
+        ("requests", json!(limit.requests())),
+        ("period_ms", json!(millis(limit.period().length()))),
+        ("burst", json!(limit.burst())),
+        ("remaining", json!(verdict.remaining)),
+        ("reset_ms", json!(millis(verdict.reset_after))),
+    ];
+    shown.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// In milliseconds, rounded up: at that moment it is so.
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+const fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Enforce => "enforce",
+        Mode::Shadow => "shadow",
+        Mode::Quota => "quota",
+    }
+}
+
+/// Who holds what of a counter in a mesh.
+fn held(mesh: Option<&RunningMesh>, counter: &Counter) -> Value {
+    mesh.and_then(|mesh| mesh.held(counter)).unwrap_or_default()
+}
+
+fn why_less(limit: &Limit, verdict: &Verdict) -> &'static str {
+    if verdict.remaining >= u64::from(limit.burst()) {
+        "No more is given back than was spent: all of it is there."
+    } else {
+        "What was counted beyond the limit is made good first; a reset forgets all of it."
+    }
+}
+
+fn not_blocked(why: &NotPosted) -> Response {
+    let (status, detail) = match why {
+        NotPosted::Full { most } => {
+            (StatusCode::CONFLICT, format!("{most} keys are blocked, which is the most: unblock one, or give a rule 0 requests."))
+        }
+        NotPosted::TooLong { most } => {
+            (StatusCode::UNPROCESSABLE_ENTITY, format!("Its name has more than {most} bytes, and no such key can be blocked."))
+        }
+        NotPosted::TooLate => (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "A block is for 366 days at most; what is for good belongs into the rules, as a limit of 0 requests.".to_owned(),
+        ),
+        _ => (StatusCode::UNPROCESSABLE_ENTITY, "Its end is past: send a later `until_ms`, or `for_ms`.".to_owned()),
+    };
+    problem(status, "Not blocked", &detail)
+}
+
+/// Whoever keeps the counters has not answered.
+fn away(error: &StoreError) -> Response {
+    problem(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "The counters cannot be reached",
+        &format!("{error}; try again."),
+    )
+}
+
+impl From<NotAsked> for Response {
+    fn from(why: NotAsked) -> Self {
+        match why {
+            NotAsked::Unreadable(detail) => problem(StatusCode::BAD_REQUEST, "Not a question", &detail),
+            NotAsked::Senseless(detail) => problem(StatusCode::UNPROCESSABLE_ENTITY, "No such key", detail),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! `GET /api/v1/limits`: the gateway's limits in force, with who says each field of them and what holds them down.
+
+use super::Admin;
+use super::page::Page;
+use super::query::{Query, no_question};
+use super::reply::ok;
+use super::rules::limit;
+use axum::Router;
+use axum::extract::{RawQuery, State};
+use axum::response::Response;
+use axum::routing::get;
+use hivemind_tower::EffectiveLimit;
+use serde_json::{Value, json};
+
+pub(super) fn routes() -> Router<Admin> {
+    Router::new().route("/api/v1/limits", get(list))
+}
+
+async fn list(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
+    let limits = admin.gateway.map(|gateway| gateway.effective_limits()).unwrap_or_default();
+    let page = Query::read(query.as_deref(), &Page::NAMES).and_then(|query| {
+        let page = Page::of(&query)?;
+        let first = page.after::<usize>()?.map_or(0, |last| last.saturating_add(1));
+        Ok(page.of_items(limits.iter().enumerate().skip(first).map(|(number, limit)| (number, shown(limit)))))
+    });
+    page.map_or_else(|detail| no_question(&detail), |page| ok(&page))
+}
+
+fn shown(effective: &EffectiveLimit) -> Value {
+    let origin = &effective.origin;
+    json!({
+        "service": effective.service,
+        "endpoint": endpoint(effective),
+        "kind": effective.kind.name(),
+        "limit": limit(&effective.limit),
+        "configured": limit(&effective.configured),
+        "capped": effective.is_capped(),
+        "from": {
+            "requests": origin.requests.name(),
+            "window": origin.window.name(),
+            "burst": origin.burst.name(),
+            "algorithm": origin.algorithm.name(),
+            "mode": origin.mode.name(),
+            "dry_run": origin.dry_run.name(),
+        },
+        "dry_run": effective.dry_run,
+        "delay_after": effective.delay_after,
+    })
+}
+
+/// None where it is the limit of a whole service.
+fn endpoint(effective: &EffectiveLimit) -> Value {
+    // A pattern is a path, with a method before it or without.
+    let parts =
+        effective.patterns.iter().map(|pattern| pattern.split_once(' ').unwrap_or(("", pattern.as_str())));
+    let methods: Vec<&str> =
+        parts.clone().map(|(method, _)| method).filter(|method| !method.is_empty()).collect();
+    let path = parts.map(|(_, path)| path.trim_start()).next();
+    path.map_or(Value::Null, |path| json!({"name": effective.endpoint, "methods": methods, "path": path}))
+}

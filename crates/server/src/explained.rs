@@ -1,0 +1,69 @@
+//! Why a rule answers a descriptor, for people: what the command line prints, and the admin port with it.
+
+use crate::ruleset::Ruleset;
+use hivemind_core::rules::{Considered, Explanation, WayEnd};
+use hivemind_core::store::Mode;
+use hivemind_core::{Entry, Rule, Sharing};
+use std::fmt;
+
+/// A descriptor, and its way through the rules.
+pub(crate) struct Explained<'a> {
+    ruleset: &'a Ruleset,
+    domain: &'a str,
+    pub(crate) entries: &'a [Entry<'a>],
+    pub(crate) explanation: Explanation<'a>,
+}
+
+impl<'a> Explained<'a> {
+    pub(crate) fn new(ruleset: &'a Ruleset, domain: &'a str, entries: &'a [Entry<'a>]) -> Self {
+        Self { ruleset, domain, entries, explanation: ruleset.rules.explain(domain, entries) }
+    }
+}
+
+impl fmt::Display for Explained<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for ((key, value), step) in self.entries.iter().zip(&self.explanation.steps) {
+            writeln!(f, "{key}={value}")?;
+            if step.considered.is_empty() {
+                writeln!(f, "  no rule here has the key `{key}` with this value, a wildcard or none")?;
+            }
+            for (rule, outcome) in &step.considered {
+                let why = match outcome {
+                    Considered::Taken => "taken",
+                    Considered::DoesNotMatch => "does not match",
+                    Considered::PassedOver => "matches, but what stands before it goes first",
+                };
+                writeln!(f, "  {rule}: {why}")?;
+            }
+        }
+        match &self.explanation.end {
+            WayEnd::UnknownDomain => {
+                writeln!(f, "no limit: there are no rules for the domain `{}`", self.domain)
+            }
+            WayEnd::NoMatch(number) => {
+                let (key, value) = self.entries.get(*number).copied().unwrap_or_default();
+                writeln!(f, "no limit: nothing matches {key}={value} at this place")
+            }
+            WayEnd::NoLimit => {
+                writeln!(f, "no limit: the entries match, but no limit is declared at this depth")
+            }
+            WayEnd::Rule(number, rule) => {
+                let place = self.ruleset.extras.get(*number).map(|extras| &extras.place);
+                let place = place.cloned().unwrap_or_default();
+                writeln!(f, "{}:{}: {}", place.file, place.line, described(rule))
+            }
+        }
+    }
+}
+
+fn described(rule: &Rule) -> String {
+    let mode = match rule.mode {
+        Mode::Enforce => "",
+        Mode::Shadow => " (shadow: it never refuses)",
+        Mode::Quota => " (quota)",
+    };
+    let name = rule.name.as_ref().map(|name| format!(", named `{name}`")).unwrap_or_default();
+    let sharing =
+        if rule.sharing == Sharing::default() { String::new() } else { format!(", {}", rule.sharing) };
+    format!("{}{mode}{name}{sharing}", rule.budget)
+}

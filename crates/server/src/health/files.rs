@@ -1,0 +1,26 @@
+//! What became of files that are followed.
+
+use hivemind_core::{Clock, SystemClock, Timestamp};
+
+/// What became of files that are followed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Files {
+    /// When they were last put in force.
+    pub(crate) loaded: Option<Timestamp>,
+    /// Why what is on disk is not in force, as the command line prints it, and since when.
+    pub(crate) refused: Option<(String, Timestamp)>,
+}
+
+impl Files {
+    pub(super) fn loaded(&mut self) {
+        *self = Self { loaded: Some(SystemClock.now()), refused: None };
+    }
+
+    pub(super) fn refused(&mut self, why: String) {
+        self.refused = Some((why, SystemClock.now()));
+    }
+
+    pub(super) fn error(&self) -> Option<&String> {
+        self.refused.as_ref().map(|(why, _)| why)
+    }
+}

@@ -1,0 +1,29 @@
+//! The counters of this process, for a front door that decides on them without a word to anybody else: with what an
+//! operator has blocked heeded, which costs a look at one number where nothing is.
+
+use super::screened::Screened;
+use crate::blocks::Blocks;
+use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Verdicts};
+use std::sync::Arc;
+
+/// The counters of this process.
+pub(crate) struct OwnCounters {
+    pub(super) memory: Arc<MemoryStore>,
+    pub(super) blocks: Arc<Blocks>,
+}
+
+impl LocalStore for OwnCounters {
+    #[inline]
+    fn decide_now(&self, batch: &[Charge<'_>], context: Context) -> Verdicts {
+        if self.blocks.are_any(context.now)
+            && let Some(screened) = Screened::of(batch, &self.blocks, context.now)
+        {
+            return screened.refused(&self.memory.decide_now(&screened.others, context));
+        }
+        self.memory.decide_now(batch, context)
+    }
+
+    fn forget_now(&self, key: Key) {
+        self.memory.forget_now(key);
+    }
+}

@@ -1,0 +1,108 @@
+//! The levels that a limit is written at, the nearest first. Each may leave a field open, and the next one fills it in.
+
+use crate::partial_limit::PartialLimit;
+
+/// Who says what a field of a limit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Level {
+    /// Nobody: it is what holds without a word.
+    BuiltIn,
+    /// The platform.
+    Platform,
+    /// The service.
+    Service,
+    /// The endpoint.
+    Endpoint,
+}
+
+impl Level {
+    /// Its name in answers: `built_in`, `platform`, `service` or `endpoint`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BuiltIn => "built_in",
+            Self::Platform => "platform",
+            Self::Service => "service",
+            Self::Endpoint => "endpoint",
+        }
+    }
+}
+
+/// Which level says each field of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Origin {
+    /// How many requests.
+    pub requests: Level,
+    /// In which window.
+    pub window: Level,
+    /// How many at once.
+    pub burst: Level,
+    /// How it counts.
+    pub algorithm: Level,
+    /// What becomes of requests that come faster.
+    pub mode: Level,
+    /// Whether it refuses at all.
+    pub dry_run: Level,
+}
+
+/// What each level says of one limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Levels {
+    pub(crate) endpoint: PartialLimit,
+    pub(crate) service: PartialLimit,
+    pub(crate) platform: PartialLimit,
+    pub(crate) built_in: PartialLimit,
+}
+
+impl Levels {
+    /// Of a service as a whole.
+    pub(crate) const fn new(service: PartialLimit, platform: PartialLimit, built_in: PartialLimit) -> Self {
+        Self { endpoint: PartialLimit::new(), service, platform, built_in }
+    }
+
+    /// All of it, field by field.
+    pub(crate) fn whole(&self) -> PartialLimit {
+        self.endpoint.over(self.service).over(self.platform).over(self.built_in)
+    }
+
+    pub(crate) fn origin(&self) -> Origin {
+        let first = |says: fn(&PartialLimit) -> bool| {
+            let nearest = [
+                (&self.endpoint, Level::Endpoint),
+                (&self.service, Level::Service),
+                (&self.platform, Level::Platform),
+            ];
+            nearest.into_iter().find(|(limit, _)| says(limit)).map_or(Level::BuiltIn, |(_, level)| level)
+        };
+        Origin {
+            requests: first(|limit| limit.requests.is_some()),
+            window: first(|limit| limit.window.is_some()),
+            burst: first(|limit| limit.burst.is_some()),
+            algorithm: first(|limit| limit.algorithm.is_some()),
+            mode: first(|limit| limit.excess.is_some()),
+            dry_run: first(|limit| limit.dry_run.is_some()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Seen failing on: the service asked before the endpoint.
+    #[test]
+    fn each_field_is_said_by_the_nearest_level_that_says_it() {
+        let levels = Levels {
+            endpoint: PartialLimit::new().requests(5),
+            service: PartialLimit::new().requests(9).burst(3),
+            platform: PartialLimit::per_second(20).burst(7).dry_run(true),
+            built_in: PartialLimit::per_second(100).burst(50),
+        };
+        let Origin { requests, window, burst, algorithm, mode, dry_run } = levels.origin();
+        assert_eq!([requests, burst, window], [Level::Endpoint, Level::Service, Level::Platform]);
+        assert_eq!([dry_run, algorithm, mode], [Level::Platform, Level::BuiltIn, Level::BuiltIn]);
+        assert_eq!(levels.whole(), PartialLimit::per_second(5).burst(3).dry_run(true));
+    }
+}
