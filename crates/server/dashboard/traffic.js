@@ -3,7 +3,7 @@
 import { chart, spark } from "./chart.js";
 import { button, el, show, tell } from "./dom.js";
 import { clock, count, entries, exact, line, millis, rate, share, value } from "./format.js";
-import { minutes, nameOf, rates, refusalsOf, refusedSince } from "./history.js";
+import { latency, minutes, nameOf, rates, refusalsOf, refusedSince } from "./history.js";
 import { inspect } from "./keys.js";
 import { rateOf, reasonOf } from "./refusals.js";
 import { live, on } from "./live.js";
@@ -23,7 +23,7 @@ export function mount(place, go) {
     { name: "refused", kind: "refused", of: point => point.refused },
     { name: "allowed", kind: "allowed", of: point => point.ok },
   ] });
-  const latency = chart({ title: "Time to decide", format: millis, series: [
+  const delays = chart({ title: "Time to decide", format: millis, series: [
     { name: "p99", kind: "slow", of: point => point.p99 },
     { name: "p50", kind: "usual", of: point => point.p50 },
   ] });
@@ -31,15 +31,15 @@ export function mount(place, go) {
   const domains = seriesTable("Domains", "No domain was asked about yet.", domain => nameOf(domain.domain), [
     { head: "Domain", cell: once(domain => value(domain.domain)) },
   ], [
-    { head: "p50", class: "number", cell: domain => millis(domain.p50_ms) },
-    { head: "p99", class: "number", cell: domain => millis(domain.p99_ms) },
+    { head: "p50", class: "number", cell: domain => millis(latency(0.5, nameOf(domain.domain))) },
+    { head: "p99", class: "number", cell: domain => millis(latency(0.99, nameOf(domain.domain))) },
   ], false);
   const rules = seriesTable("Rules", "No rule has met a request yet.", rule => nameOf(rule.domain, rule.key), [
     { head: "Rule", cell: once(rule => value(rule.key, 60)) },
     { head: "Domain", cell: once(rule => value(rule.domain, 40)) },
   ], [], true);
   show(place, el("h1", { tabindex: "-1" }, title), headline, attention, tiles.box,
-    el("div", { class: "columns wide-first" }, traffic.figure, latency.figure),
+    el("div", { class: "columns wide-first" }, traffic.figure, delays.figure),
     el("section", { class: "panel" }, refused.box),
     el("div", { class: "columns" }, el("section", { class: "panel" }, domains.box), el("section", { class: "panel" }, rules.box)));
 
@@ -50,7 +50,7 @@ export function mount(place, go) {
     // A page that was opened just now shows a minute, and grows to five.
     const from = Math.max(to - SPAN_MS, Math.min(minutes()[0]?.t ?? to, to - 60_000));
     traffic.draw(minutes(), from, to);
-    latency.draw(minutes(), from, to);
+    delays.draw(minutes(), from, to);
     domains.update(busiest(live.stats.domains, domain => nameOf(domain.domain)));
     rules.update(busiest(live.stats.rules, rule => nameOf(rule.domain, rule.key)));
     tellHeadline(headline);
@@ -82,8 +82,8 @@ function tilesOf() {
       tell(all.refused.number, rate(now?.refused));
       tell(all.share.number, now?.requests > 0 ? share(now.refused, now.requests) : "–");
       tell(all.share.note, `${count(stats.totals.over_limit)} of ${count(stats.totals.ok + stats.totals.over_limit)} since the start`);
-      tell(all.p50.number, millis(stats.latency_ms?.p50));
-      tell(all.p99.number, millis(stats.latency_ms?.p99));
+      tell(all.p50.number, millis(latency(0.5)));
+      tell(all.p99.number, millis(latency(0.99)));
       tell(all.keys.number, count(stats.keys_in_memory));
       tell(all.keys.note, stats.max_keys ? `of at most ${count(stats.max_keys)}` : "");
       const isRefusing = now?.refused > 0;
@@ -141,7 +141,8 @@ function refusedTable(go) {
 
 /** The ones that refuse most, then the busiest. */
 function busiest(list, name) {
-  const rated = (list ?? []).map(one => ({ ...one, now: rates(name(one)) }));
+  // What nobody ever asked for is left out.
+  const rated = (list ?? []).filter(one => one.ok + one.over_limit > 0).map(one => ({ ...one, now: rates(name(one)) }));
   rated.sort((one, other) => (other.now?.refused ?? 0) - (one.now?.refused ?? 0) || (other.now?.requests ?? 0) - (one.now?.requests ?? 0) || other.over_limit - one.over_limit);
   return rated.slice(0, MOST_ROWS);
 }
