@@ -82,7 +82,7 @@ function tellMatters() {
   }
 }
 
-const THEMES = [["", "Auto", "Colours: as the system has them"], ["light", "Light", "Colours: light"], ["dark", "Dark", "Colours: dark"]];
+const THEMES = [["", "Auto", "Theme: as the system has it"], ["light", "Light", "Theme: light"], ["dark", "Dark", "Theme: dark"]];
 
 function tellTheme() {
   const [, text, label] = THEMES.find(([name]) => name === (document.documentElement.dataset.theme ?? ""));

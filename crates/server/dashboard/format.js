@@ -54,7 +54,7 @@ export function share(part, whole) {
 export function millis(value) {
   if (!isNumber(value)) return NONE;
   const size = Math.abs(value);
-  if (size === 0) return `0${NARROW}ms`;
+  if (size === 0) return "0";
   if (size < 1) return `${digits(value * 1_000)}${NARROW}µs`;
   if (size < SECOND) return `${digits(value)}${NARROW}ms`;
   return size < MINUTE ? `${digits(value / SECOND)}${NARROW}s` : span(value);
@@ -102,12 +102,8 @@ export function time(moment, text = clock(moment)) {
 /** Characters that are not seen, or that turn round what is near them. */
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]/gu;
 
-function symbol(character) {
-  const code = character.codePointAt(0);
-  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-  if (code === 0x7f) return "␡";
-  return `⟨${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
-}
+/** Its number: pictures of control characters are missing from the fonts of many a machine. */
+const symbol = character => `⟨${character.codePointAt(0).toString(16).toUpperCase().padStart(2, "0")}⟩`;
 
 /** What a client sent, cut to so many characters and with nothing in it that is not seen. */
 export function visible(text, most = 80) {

@@ -25,7 +25,7 @@ export function record(stats) {
   } else {
     const seconds = (stats.t_ms - before.t_ms) / 1_000;
     const each = field => (stats.totals[field] - before.totals[field]) / seconds;
-    points.push({ t: stats.t_ms, ok: each("ok"), refused: each("over_limit"), errors: each("errors"), p50: stats.latency_ms?.p50, p99: stats.latency_ms?.p99 });
+    points.push({ t: stats.t_ms, ok: each("ok"), refused: each("over_limit"), errors: each("errors"), p50: latency(0.5), p99: latency(0.99) });
     recordSeries(before, snapshots.at(-1), seconds);
   }
   if (points.length > KEPT) points.splice(0, points.length - KEPT);
@@ -52,6 +52,23 @@ function recordSeries(before, now, seconds) {
     if (kept.length > KEPT) kept.shift();
     if (kept.every(point => point.refused <= 0)) series.delete(name);
   }
+}
+
+/** The time that such a share of the last seconds' requests did not pass, in milliseconds; null where there were none. */
+export function latency(part, name = null) {
+  const [first, last] = [snapshots[0], snapshots.at(-1)];
+  const edges = last?.latency_ms?.edges;
+  const of = snapshot => (name === null ? snapshot?.latency_ms : snapshot?.byName.get(name))?.counts;
+  if (!edges || first === last || !of(last)) return null;
+  const counts = of(last).map((count, index) => count - (of(first)?.[index] ?? 0));
+  const rank = part * counts.reduce((sum, count) => sum + count, 0);
+  let [below, lower] = [0, 0];
+  for (let index = 0; index < edges.length; index += 1) {
+    if (counts[index] > 0 && below + counts[index] >= rank) return lower + ((edges[index] - lower) * (rank - below)) / counts[index];
+    below += counts[index];
+    lower = edges[index];
+  }
+  return rank > 0 ? lower : null;
 }
 
 /** The last five minutes, in seconds. */

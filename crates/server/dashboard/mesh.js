@@ -63,7 +63,7 @@ function peersTable() {
 
 /** Only who is gone can be given up. */
 function forgetCell(peer, cell) {
-  if (peer.state === "alive") return "";
+  if (peer.state !== "dead") return "";
   if (cell.firstElementChild) return undefined;
   return button("Forget…", async () => {
     const text = `${visible(peer.name)} is given up for good: what it held counts as spent, and it is asked no more. Do this only if it will not come back.`;

@@ -45,7 +45,7 @@ function comparison(now, then) {
       ...[now, then].map(side => el("td", { class: "number" }, exact(side[field] ?? 0), " ", el("small", {}, share(side[field] ?? 0, all(side))))),
       el("td", { class: "number" }, difference === 0 ? "±0" : `${difference > 0 ? "+" : "−"}${exact(Math.abs(difference))}`));
   };
-  const head = ["", "Now", "Then", "Difference"].map(name => el("th", { scope: "col" }, name || el("span", { class: "hidden" }, "Outcome")));
+  const head = ["", "Now", "Then", "Difference"].map(name => el("th", { scope: "col", class: name ? "number" : null }, name || el("span", { class: "hidden" }, "Outcome")));
   return el("div", { class: "table" }, el("table", { class: "comparison" }, el("caption", { class: "hidden" }, "Now and then"), el("thead", {}, el("tr", {}, head)),
     el("tbody", {}, row("Refused", "limited"), row("Allowed", "allowed"), row("Without a limit", "unlimited"))));
 }

@@ -9,10 +9,11 @@ import { el, set, show, tell } from "./dom.js";
 export function table({ caption, columns, keyOf, empty, isCaptionHidden = false }) {
   const body = el("tbody");
   const head = el("tr", {}, columns.map(column => el("th", { scope: "col", class: column.class }, column.head || el("span", { class: "hidden" }, column.name))));
-  const element = el("table", {}, el("caption", { class: isCaptionHidden ? "hidden" : null }, caption), el("thead", {}, head), body);
+  const element = el("table", {}, el("caption", { class: "hidden" }, caption), el("thead", {}, head), body);
   const none = el("p", { class: "empty" }, empty);
   const scroll = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, element);
-  const box = el("div", { class: "table" }, scroll, none);
+  // The heading is there also when there is nothing below it.
+  const box = el("div", { class: "table" }, isCaptionHidden ? null : el("h2", {}, caption), scroll, none);
   const rows = new Map();
 
   function update(items) {

@@ -3,8 +3,9 @@
 import { chart, spark } from "./chart.js";
 import { button, el, show, tell } from "./dom.js";
 import { clock, count, entries, exact, line, millis, rate, share, value } from "./format.js";
-import { minutes, nameOf, rates, refusalsOf, refusedSince } from "./history.js";
+import { latency, minutes, nameOf, rates, refusalsOf, refusedSince } from "./history.js";
 import { inspect } from "./keys.js";
+import { rateOf, reasonOf } from "./refusals.js";
 import { live, on } from "./live.js";
 import { matters } from "./matters.js";
 import { once, table } from "./table.js";
@@ -22,7 +23,7 @@ export function mount(place, go) {
     { name: "refused", kind: "refused", of: point => point.refused },
     { name: "allowed", kind: "allowed", of: point => point.ok },
   ] });
-  const latency = chart({ title: "Time to decide", format: millis, series: [
+  const delays = chart({ title: "Time to decide", format: millis, series: [
     { name: "p99", kind: "slow", of: point => point.p99 },
     { name: "p50", kind: "usual", of: point => point.p50 },
   ] });
@@ -30,24 +31,26 @@ export function mount(place, go) {
   const domains = seriesTable("Domains", "No domain was asked about yet.", domain => nameOf(domain.domain), [
     { head: "Domain", cell: once(domain => value(domain.domain)) },
   ], [
-    { head: "p50", class: "number", cell: domain => millis(domain.p50_ms) },
-    { head: "p99", class: "number", cell: domain => millis(domain.p99_ms) },
-  ]);
+    { head: "p50", class: "number", cell: domain => millis(latency(0.5, nameOf(domain.domain))) },
+    { head: "p99", class: "number", cell: domain => millis(latency(0.99, nameOf(domain.domain))) },
+  ], false);
   const rules = seriesTable("Rules", "No rule has met a request yet.", rule => nameOf(rule.domain, rule.key), [
     { head: "Rule", cell: once(rule => value(rule.key, 60)) },
     { head: "Domain", cell: once(rule => value(rule.domain, 40)) },
-  ], []);
+  ], [], true);
   show(place, el("h1", { tabindex: "-1" }, title), headline, attention, tiles.box,
-    el("div", { class: "columns wide-first" }, traffic.figure, latency.figure),
-    el("div", { class: "columns" }, el("section", { class: "panel" }, refused.box), el("section", { class: "panel" }, domains.box)),
-    el("section", { class: "panel" }, rules.box));
+    el("div", { class: "columns wide-first" }, traffic.figure, delays.figure),
+    el("section", { class: "panel" }, refused.box),
+    el("div", { class: "columns" }, el("section", { class: "panel" }, domains.box), el("section", { class: "panel" }, rules.box)));
 
   const tick = () => {
     if (document.hidden || !live.stats) return;
     tiles.update(live.stats);
     const to = live.stats.t_ms;
-    traffic.draw(minutes(), to - SPAN_MS, to);
-    latency.draw(minutes(), to - SPAN_MS, to);
+    // A page that was opened just now shows a minute, and grows to five.
+    const from = Math.max(to - SPAN_MS, Math.min(minutes()[0]?.t ?? to, to - 60_000));
+    traffic.draw(minutes(), from, to);
+    delays.draw(minutes(), from, to);
     domains.update(busiest(live.stats.domains, domain => nameOf(domain.domain)));
     rules.update(busiest(live.stats.rules, rule => nameOf(rule.domain, rule.key)));
     tellHeadline(headline);
@@ -68,7 +71,7 @@ function tilesOf() {
     const note = el("dd", { class: "note" }, more ?? "");
     return { number, note, box: el("div", { class: "tile" }, el("dt", {}, name), number, note) };
   };
-  const all = { requests: tile("Requests", "per second"), refused: tile("Refused", "per second"), share: tile("Share refused"), p50: tile("Half within", "p50"), p99: tile("99 % within", "p99"), keys: tile("Keys in memory") };
+  const all = { requests: tile("Requests", "per second"), refused: tile("Refused", "per second"), share: tile("Share refused"), p50: tile("Latency p50", "half are faster"), p99: tile("Latency p99", "99 of 100 are faster"), keys: tile("Keys in memory") };
   all.refused.box.classList.add("of-refused");
   all.share.box.classList.add("of-refused");
   return {
@@ -79,8 +82,8 @@ function tilesOf() {
       tell(all.refused.number, rate(now?.refused));
       tell(all.share.number, now?.requests > 0 ? share(now.refused, now.requests) : "–");
       tell(all.share.note, `${count(stats.totals.over_limit)} of ${count(stats.totals.ok + stats.totals.over_limit)} since the start`);
-      tell(all.p50.number, millis(stats.latency_ms?.p50));
-      tell(all.p99.number, millis(stats.latency_ms?.p99));
+      tell(all.p50.number, millis(latency(0.5)));
+      tell(all.p99.number, millis(latency(0.99)));
       tell(all.keys.number, count(stats.keys_in_memory));
       tell(all.keys.note, stats.max_keys ? `of at most ${count(stats.max_keys)}` : "");
       const isRefusing = now?.refused > 0;
@@ -98,7 +101,7 @@ function tellHeadline(headline) {
     tell(headline, now.requests > 0 ? "Nobody is refused." : "No requests come in.");
     return;
   }
-  const began = since.isOlder ? `since before ${clock(since.since)}` : `since ${clock(since.since)}`;
+  const began = since.isOlder ? `since ${clock(since.since)} at the latest` : `since ${clock(since.since)}`;
   const names = (live.stats.domains ?? []).map(domain => [domain.domain, rates(nameOf(domain.domain))?.refused ?? 0]).sort((one, other) => other[1] - one[1]);
   const worst = names[0]?.[1] > 0 ? [", most of it in ", value(names[0][0], 40)] : [];
   const text = `${share(now.refused, now.requests)} of all requests are refused, ${began}`;
@@ -115,12 +118,12 @@ function tellMatters(list) {
   if (list.dataset.told === text) return;
   list.dataset.told = text;
   list.hidden = all.length === 0;
-  show(list, all.map(one => el("li", { class: one.kind }, el("a", { href: `#/${one.view}` }, one.text))));
+  show(list, all.map(one => el("li", { class: one.kind }, el("span", { class: "sign", "aria-hidden": "true" }, one.kind === "bad" ? "✕" : "!"), el("a", { href: `#/${one.view}` }, one.text))));
 }
 
 function refusedTable(go) {
   return table({
-    caption: "Who is refused most",
+    caption: "Who is refused, and why",
     empty: "Nobody was refused in the last minutes.",
     keyOf: key => JSON.stringify([key.domain, key.entries]),
     columns: [
@@ -129,6 +132,8 @@ function refusedTable(go) {
         go("keys");
       }, { class: "as-link", "aria-label": `Inspect ${line(key.entries)}` })) },
       { head: "Domain", cell: once(key => value(key.domain, 40)) },
+      { head: "Limit", cell: key => reasonOf(key) },
+      { head: "Per second", class: "number", cell: key => rate(rateOf(key)) },
       { head: "Refused", class: "number", cell: key => (key.error > 0 ? `≤${exact(key.count)}` : exact(key.count)) },
     ],
   });
@@ -136,19 +141,20 @@ function refusedTable(go) {
 
 /** The ones that refuse most, then the busiest. */
 function busiest(list, name) {
-  const rated = (list ?? []).map(one => ({ ...one, now: rates(name(one)) }));
+  // What nobody ever asked for is left out.
+  const rated = (list ?? []).filter(one => one.ok + one.over_limit > 0).map(one => ({ ...one, now: rates(name(one)) }));
   rated.sort((one, other) => (other.now?.refused ?? 0) - (one.now?.refused ?? 0) || (other.now?.requests ?? 0) - (one.now?.requests ?? 0) || other.over_limit - one.over_limit);
   return rated.slice(0, MOST_ROWS);
 }
 
-function seriesTable(caption, empty, name, first, last) {
+function seriesTable(caption, empty, name, first, last, hasSums) {
   return table({ caption, empty, keyOf: name, columns: [
     ...first,
     { head: "Requests/s", class: "number", cell: one => rate(one.now?.requests) },
     { head: "Refused/s", class: "number", cell: one => rate(one.now?.refused) },
     { head: "Share", class: "number", cell: one => share(one.now?.refused, one.now?.requests) },
-    { head: "5 minutes", class: "wide", cell: one => spark(refusalsOf(name(one)), live.stats.t_ms - SPAN_MS, live.stats.t_ms) },
+    { head: "Refused, 5 min", class: "wide", cell: one => spark(refusalsOf(name(one)), live.stats.t_ms - SPAN_MS, live.stats.t_ms) },
     ...last,
-    { head: "Refused in all", class: "number", cell: one => count(one.over_limit) },
+    ...(hasSums ? [{ head: "Allowed in all", class: "number", cell: one => count(one.ok) }, { head: "Refused in all", class: "number", cell: one => count(one.over_limit) }] : []),
   ] });
 }

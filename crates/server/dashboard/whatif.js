@@ -29,11 +29,11 @@ export function mount(place) {
     tell(run, "Try it");
     set(run, "disabled", null);
   } } },
-    el("div", { class: "columns" },
+    el("div", { class: "columns editor" },
       el("section", { class: "panel" }, el("h2", {}, "Rules"), files, el("div", { class: "actions" }, begin, openButton(files),
         button("Add a file", () => add(files, { name: `rules-${files.childElementCount + 1}.yaml`, text: "" }).querySelector("textarea").focus(), { class: "quiet" }))),
-      el("section", { class: "panel" }, el("h2", {}, "Traffic"), source.box, el("div", { class: "actions" }, run))));
-  show(place, el("h1", { tabindex: "-1" }, title), el("p", { class: "quiet-text" }, "Traffic is decided again under other rules. Nothing changes for anybody."), form, result);
+      el("div", { class: "outlook" }, el("section", { class: "panel" }, el("h2", {}, "Traffic"), source.box, el("div", { class: "actions" }, run)), result)));
+  show(place, el("h1", { tabindex: "-1" }, title), el("p", { class: "quiet-text" }, "Traffic is decided again under other rules. Nothing changes for anybody."), form);
   kept.forEach(file => add(files, file));
   return () => {
     kept = read(files);
@@ -42,7 +42,7 @@ export function mount(place) {
 
 function add(files, { name, text }) {
   const nameField = el("input", { required: true, autocomplete: "off", spellcheck: "false", "data-part": "name" });
-  const area = el("textarea", { rows: 14, spellcheck: "false", required: true, autocapitalize: "off", placeholder: "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: {unit: minute, requests_per_unit: 100}" });
+  const area = el("textarea", { rows: Math.min(24, Math.max(8, text.split("\n").length + 1)), spellcheck: "false", required: true, autocapitalize: "off", placeholder: "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: {unit: minute, requests_per_unit: 100}" });
   nameField.value = name;
   area.value = text;
   const row = el("div", { class: "file", role: "group", "aria-label": `File ${files.childElementCount + 1}` }, field("File", nameField), field("Text", area),

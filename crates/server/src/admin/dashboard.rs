@@ -45,7 +45,7 @@ const ASSETS: &[File] = assets! {
     STYLE: "style.css" "parts.css";
     DRAWING: "icon.svg";
     SCRIPT: "api.js" "app.js" "chart.js" "config.js" "confirm.js" "decisions.js" "descriptor.js" "dom.js" "explain.js"
-        "format.js" "history.js" "key.js" "keys.js" "live.js" "map.js" "matters.js" "mesh.js" "outlook.js" "rules.js"
+        "format.js" "history.js" "key.js" "keys.js" "live.js" "map.js" "matters.js" "mesh.js" "outlook.js" "refusals.js" "rules.js"
         "table.js" "theme.js" "token.js" "traffic.js" "whatif.js" "yaml.js";
 };
 
