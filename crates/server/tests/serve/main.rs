@@ -25,6 +25,7 @@ mod first_load;
 mod gateway_reload;
 mod health;
 mod hits;
+mod keys;
 mod limits;
 mod lookup;
 mod metrics;
