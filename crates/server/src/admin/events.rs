@@ -2,15 +2,14 @@
 
 use super::live::{Live, NotTaken, Stays};
 use super::reply::problem;
-use super::{Admin, peers, stats, top};
-use crate::health::Component;
+use super::{Admin, about, config, peers, stats, top};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
@@ -26,8 +25,8 @@ pub(super) fn routes() -> Router<Admin> {
 /// An answer that does not end before one of both sides does.
 async fn listen(State(admin): State<Admin>, Extension(stays): Extension<Stays>) -> Response {
     let mut first = String::new();
-    push(&mut first, "version", &version(&admin));
-    push(&mut first, "config", &config(&admin));
+    push(&mut first, "version", &about::shown(&admin));
+    push(&mut first, "config", &config::shown(&admin));
     push(&mut first, "stats", &stats::body(&admin));
     match admin.live.listen(first.into(), admin.access.generations(), &stays) {
         Ok(events) => {
@@ -73,7 +72,7 @@ async fn made(admin: &Admin, told: &Mutex<Value>, round: u64) -> Bytes {
     if round.is_multiple_of(TOP_EVERY) {
         push(&mut text, "top", &top::both(&admin.service.0.stats().top));
     }
-    let config = config(admin);
+    let config = config::shown(admin);
     let before = std::mem::replace(&mut *told.lock().unwrap_or_else(PoisonError::into_inner), config.clone());
     if before != config {
         push(&mut text, "config", &config);
@@ -87,14 +86,4 @@ async fn made(admin: &Admin, told: &Mutex<Value>, round: u64) -> Bytes {
 /// JSON has no line break outside of its texts, and none within that is not escaped: it is one line.
 fn push(text: &mut String, event: &str, body: &Value) {
     let _ = write!(text, "event: {event}\ndata: {body}\n\n"); // A string takes all that is written.
-}
-
-fn version(admin: &Admin) -> Value {
-    let node = admin.mesh.as_ref().map(|mesh| mesh.name());
-    let started = admin.service.0.stats().started.as_nanos() / 1_000_000;
-    json!({"version": env!("CARGO_PKG_VERSION"), "node": node, "started_ms": started})
-}
-
-fn config(admin: &Admin) -> Value {
-    json!({"is_ready": admin.health.is_ready(), "components": Component::shown(&admin.health.components())})
 }
