@@ -159,9 +159,8 @@ impl Bulletin {
     /// What somebody lacks who knows only this.
     pub(crate) fn lacking(&self, mut known: Vec<(u64, u64)>) -> Vec<(&[u8], &Note)> {
         known.sort_unstable();
-        let lacks = |(text, note): &(&[u8], &Note)| {
-            known.binary_search(&(digest_of(text), note.digest())).is_err()
-        };
+        let lacks =
+            |(text, note): &(&[u8], &Note)| known.binary_search(&(digest_of(text), note.digest())).is_err();
         self.all().filter(lacks).collect()
     }
 }

@@ -91,10 +91,11 @@ impl Blocks {
     /// So many of them after a text, in the order of their texts; and whether there are more.
     pub(crate) fn list(&self, after: &[u8], most: usize, now: Timestamp) -> (Vec<Block>, bool) {
         self.board.show(|bulletin| {
-            let mut named = bulletin.holding(now).filter(|(text, _)| *text > after).filter_map(|(text, note)| {
-                let by = note.by.as_ref().map(ToString::to_string);
-                Some(Block { name: KeyName::read(text)?, until: note.until, by })
-            });
+            let mut named =
+                bulletin.holding(now).filter(|(text, _)| *text > after).filter_map(|(text, note)| {
+                    let by = note.by.as_ref().map(ToString::to_string);
+                    Some(Block { name: KeyName::read(text)?, until: note.until, by })
+                });
             (named.by_ref().take(most).collect(), named.next().is_some())
         })
     }
@@ -166,7 +167,10 @@ mod tests {
             blocks.block(&name(value), later(10), NOW).unwrap();
         }
         let (first, more) = blocks.list(b"", 2, NOW);
-        assert_eq!((first.iter().map(|block| block.name.clone()).collect::<Vec<_>>(), more), (vec![name("a"), name("b")], true));
+        assert_eq!(
+            (first.iter().map(|block| block.name.clone()).collect::<Vec<_>>(), more),
+            (vec![name("a"), name("b")], true)
+        );
         let (rest, more) = blocks.list(&first[1].name.text(), 2, NOW);
         assert_eq!((rest.len(), &rest[0].name, more), (1, &name("c"), false));
         assert!(blocks.list(b"", 2, later(10)).0.is_empty());

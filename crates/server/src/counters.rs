@@ -34,7 +34,14 @@ impl Counters {
         let parts = Parts { domain: self.name.domain(), entries };
         let charge = |counter: &'a Counter| {
             let Counter { key, limit, ordinal, mode, sharing } = counter;
-            Charge { ordinal: *ordinal, cost, op, mode: *mode, sharing: *sharing, ..Charge::spend(*key, parts, limit) }
+            Charge {
+                ordinal: *ordinal,
+                cost,
+                op,
+                mode: *mode,
+                sharing: *sharing,
+                ..Charge::spend(*key, parts, limit)
+            }
         };
         self.each.iter().map(charge).collect()
     }

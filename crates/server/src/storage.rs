@@ -223,7 +223,11 @@ impl<R: Store> Storage<R> {
         }
     }
 
-    async fn ask_for_others(&self, screened: &Screened<'_>, context: Context) -> Result<Verdicts, StoreError> {
+    async fn ask_for_others(
+        &self,
+        screened: &Screened<'_>,
+        context: Context,
+    ) -> Result<Verdicts, StoreError> {
         let others = self.ask_unscreened(&screened.others, context).await;
         others.map(|others| screened.refused(&others))
     }

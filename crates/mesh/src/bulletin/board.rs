@@ -182,7 +182,12 @@ impl Board {
     ///
     /// # Errors
     /// If it cannot be read: then nothing of it is believed.
-    pub(crate) fn hear(&self, from: &NodeId, bytes: &[u8], now: Timestamp) -> Result<Vec<Vec<u8>>, Unreadable> {
+    pub(crate) fn hear(
+        &self,
+        from: &NodeId,
+        bytes: &[u8],
+        now: Timestamp,
+    ) -> Result<Vec<Vec<u8>>, Unreadable> {
         let Some(word) = Word::read(bytes)? else { return Ok(Vec::new()) };
         let mut inside = lock(&self.inside);
         Ok(match word {
@@ -195,7 +200,10 @@ impl Board {
                 let latest_ms = now.saturating_add(CLOCKS_DIFFER).as_nanos() / 1_000_000;
                 let last = now.saturating_add(LONGEST).saturating_add(CLOCKS_DIFFER);
                 let is_believed = |note: &Note| {
-                    note.by.is_some() && note.written_ms <= latest_ms && note.until > now && note.until <= last
+                    note.by.is_some()
+                        && note.written_ms <= latest_ms
+                        && note.until > now
+                        && note.until <= last
                 };
                 if inside.bulletin.merge(notes.into_iter().filter(|(_, note)| is_believed(note))) {
                     self.tell(&inside);

@@ -164,7 +164,10 @@ fn a_board_is_bounded_and_says_so() {
     assert_eq!(board.post(b"7", later(9), NOW), Ok(()), "one that is there may change");
     assert!(board.take_down(b"8", NOW));
     assert_eq!(board.post(b"x", later(9), NOW), Ok(()));
-    assert_eq!(board.post(&[0; LONGEST_TEXT + 1], later(9), NOW), Err(NotPosted::TooLong { most: LONGEST_TEXT }));
+    assert_eq!(
+        board.post(&[0; LONGEST_TEXT + 1], later(9), NOW),
+        Err(NotPosted::TooLong { most: LONGEST_TEXT })
+    );
     assert_eq!(board.post(b"y", NOW, NOW), Err(NotPosted::Over));
     assert_eq!(board.post(b"y", later(367 * 86_400), NOW), Err(NotPosted::TooLate));
     // The largest there can be goes to a peer whole, in messages that it reads.

@@ -51,7 +51,9 @@ fn asked(query: &str) -> Result<(usize, Vec<u8>), &'static str> {
                 limit = number.ok_or("`limit` is a number from 1 to 1000.")?;
             }
             ("cursor", text) => {
-                after = URL_SAFE_NO_PAD.decode(text).map_err(|_| "`cursor` is what `next` of the page before said.")?;
+                after = URL_SAFE_NO_PAD
+                    .decode(text)
+                    .map_err(|_| "`cursor` is what `next` of the page before said.")?;
             }
             _ => return Err("The query has `limit` and `cursor`, and nothing else."),
         }

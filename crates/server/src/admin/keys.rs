@@ -35,7 +35,8 @@ async fn lookup(State(admin): State<Admin>, body: Bytes) -> Result<Response, Res
     let counters = admin.counters_of(&read::<RawKey>(&body)?.name()?);
     let (now, entries) = (SystemClock.now(), counters.name.entries());
     let looked_at = counters.batch(&entries, Op::Peek, Cost::ZERO);
-    let verdicts = admin.storage.operate(&looked_at, Counters::context(now)).await.map_err(|error| away(&error))?;
+    let verdicts =
+        admin.storage.operate(&looked_at, Counters::context(now)).await.map_err(|error| away(&error))?;
     let mesh = admin.mesh.as_deref();
     let limits = counters.each.iter().zip(verdicts.each()).map(|(counter, verdict)| {
         let mut shown = of_limit(counter, verdict);
@@ -71,7 +72,8 @@ async fn grant(State(admin): State<Admin>, body: Bytes) -> Result<Response, Resp
     let counters = admin.counters_of(&asked.key.name()?);
     let (now, entries) = (SystemClock.now(), counters.name.entries());
     let given = counters.batch(&entries, Op::Refund, Cost::new(extra));
-    let verdicts = admin.storage.operate(&given, Counters::context(now)).await.map_err(|error| away(&error))?;
+    let verdicts =
+        admin.storage.operate(&given, Counters::context(now)).await.map_err(|error| away(&error))?;
     let limits = counters.each.iter().zip(verdicts.each()).map(|(counter, verdict)| {
         let granted = verdict.remaining.saturating_sub(verdict.available).min(extra);
         let mut shown = of_limit(counter, verdict);
@@ -107,13 +109,20 @@ impl Admin {
     /// The counters of a key: those of the rules, or of the gateway, whose names no file of rules has.
     fn counters_of(&self, name: &KeyName) -> Counters {
         let of_rules = self.service.0.counters_of(name);
-        let Some(limiter) = self.limiter.as_ref().filter(|_| of_rules.each.is_empty()) else { return of_rules };
+        let Some(limiter) = self.limiter.as_ref().filter(|_| of_rules.each.is_empty()) else {
+            return of_rules;
+        };
         match name.with_parts(|parts| limiter.counter(parts)) {
             None => of_rules,
             Some(counter) => {
                 let mode = if counter.is_dry_run { Mode::Shadow } else { Mode::Enforce };
-                let counter =
-                    Counter { key: counter.key, limit: counter.limit, ordinal: 0, mode, sharing: Default::default() };
+                let counter = Counter {
+                    key: counter.key,
+                    limit: counter.limit,
+                    ordinal: 0,
+                    mode,
+                    sharing: Default::default(),
+                };
                 Counters { each: vec![counter], ..of_rules }
             }
         }
@@ -204,7 +213,11 @@ fn not_blocked(why: &NotPosted) -> Response {
 
 /// Whoever keeps the counters has not answered.
 fn away(error: &StoreError) -> Response {
-    problem(StatusCode::SERVICE_UNAVAILABLE, "The counters cannot be reached", &format!("{error}; try again."))
+    problem(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "The counters cannot be reached",
+        &format!("{error}; try again."),
+    )
 }
 
 impl From<NotAsked> for Response {

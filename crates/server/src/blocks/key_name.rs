@@ -41,7 +41,8 @@ impl KeyName {
 
     /// Whether it names these very parts.
     pub(crate) fn is(&self, parts: Parts<'_>) -> bool {
-        let same = |((key, value), entry): (&(String, String), &Entry<'_>)| (key.as_str(), value.as_str()) == *entry;
+        let same =
+            |((key, value), entry): (&(String, String), &Entry<'_>)| (key.as_str(), value.as_str()) == *entry;
         self.domain == parts.domain
             && self.entries.len() == parts.entries.len()
             && self.entries.iter().zip(parts.entries).all(same)
@@ -55,7 +56,8 @@ impl KeyName {
 
     /// A name as a note has it; none if the note is of another kind, or written in another way.
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
-        let (kind, domain, entries): (String, String, Vec<(String, String)>) = serde_json::from_slice(text).ok()?;
+        let (kind, domain, entries): (String, String, Vec<(String, String)>) =
+            serde_json::from_slice(text).ok()?;
         let name = Self { domain, entries };
         (kind == KIND && name.text() == text).then_some(name)
     }
@@ -90,6 +92,8 @@ mod tests {
             assert_eq!(KeyName::read(wrong.as_bytes()), None, "{wrong}");
         }
         assert!(KeyName::new("d", [("k", "v")]).with_parts(|parts| KeyName::of(parts).is(parts)));
-        assert!(!KeyName::new("d", [("k", "w")]).with_parts(|parts| KeyName::new("d", [("k", "v")]).is(parts)));
+        assert!(
+            !KeyName::new("d", [("k", "w")]).with_parts(|parts| KeyName::new("d", [("k", "v")]).is(parts))
+        );
     }
 }

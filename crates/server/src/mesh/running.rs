@@ -12,7 +12,9 @@ use crate::counters::Counter;
 use crate::health::Health;
 use anyhow::Context;
 use hivemind_core::{Clock, Consistency, Rules, SystemClock};
-use hivemind_mesh::net::{Board, Discovery, Mesh, MeshSettings, Peer, PeerStore, Rounds, TlsFiles, Transport};
+use hivemind_mesh::net::{
+    Board, Discovery, Mesh, MeshSettings, Peer, PeerStore, Rounds, TlsFiles, Transport,
+};
 use hivemind_mesh::{CouncilOptions, GivenUp, MeshOptions, NodeId, NotGivenUp};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

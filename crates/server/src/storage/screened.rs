@@ -52,7 +52,8 @@ impl<'a> Screened<'a> {
 
     /// All verdicts of a batch that was decided as if nothing was blocked, and stays so: it is only told.
     pub(super) fn told(&self, decided: &Verdicts) -> Verdicts {
-        let each = self.waits.iter().zip(decided.each()).map(|(wait, verdict)| wait.map_or(*verdict, blocked));
+        let each =
+            self.waits.iter().zip(decided.each()).map(|(wait, verdict)| wait.map_or(*verdict, blocked));
         Verdicts::new(decided.committed, each)
     }
 }

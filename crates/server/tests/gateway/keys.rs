@@ -32,7 +32,11 @@ async fn a_client_of_the_gateway_is_looked_up_reset_and_blocked_by_its_counter_s
     assert_eq!(gateway.get("/").await.code(), 200);
     let (code, found) = asked(&gateway, "lookup", &key("*")).await;
     assert_eq!(code, 200);
-    assert_eq!((&found["limits"][0]["burst"], &found["limits"][0]["remaining"]), (&json!(5), &json!(4)), "{found}");
+    assert_eq!(
+        (&found["limits"][0]["burst"], &found["limits"][0]["remaining"]),
+        (&json!(5), &json!(4)),
+        "{found}"
+    );
     let (_, found) = asked(&gateway, "lookup", &key("/login")).await;
     assert_eq!(found["limits"][0]["remaining"], 2, "{found}");
     assert_eq!(asked(&gateway, "reset", &key("*")).await.1, json!({"reset": 1}));
@@ -48,7 +52,11 @@ async fn a_client_of_the_gateway_is_looked_up_reset_and_blocked_by_its_counter_s
     let retry: u64 = refused.header("retry-after").unwrap().parse().unwrap();
     assert!(retry > 3_000, "{retry}");
     assert_eq!((upstream.take().len(), before), (0, 2), "it never gets there");
-    assert_eq!(gateway.get("/login").await.code(), 200, "an endpoint with a limit of its own is another counter");
+    assert_eq!(
+        gateway.get("/login").await.code(),
+        200,
+        "an endpoint with a limit of its own is another counter"
+    );
     assert!(get(gateway.admin(), "/api/v1/blocks").await.body.contains("ip:127.0.0.1"));
     assert_eq!(asked(&gateway, "unblock", &key("*")).await.1, json!({"was_blocked": true}));
     assert_eq!(gateway.get("/").await.code(), 200);

@@ -67,7 +67,10 @@ async fn a_look_up_tells_what_is_left_and_spends_nothing() {
     let before = server.metrics().await.body;
     for _ in 0..3 {
         let found = done(&server, "lookup", &key("user=ada")).await;
-        assert_eq!((&found["domain"], &found["entries"]), (&json!("d"), &json!([{"key": "user", "value": "ada"}])));
+        assert_eq!(
+            (&found["domain"], &found["entries"]),
+            (&json!("d"), &json!([{"key": "user", "value": "ada"}]))
+        );
         assert_eq!((&found["rule"], &found["blocked_until_ms"]), (&json!(0), &Value::Null));
         let limit = &found["limits"][0];
         assert_eq!(limit["remaining"], 4, "{found}");
@@ -94,16 +97,19 @@ async fn each_limit_of_a_key_is_told_in_its_own_way() {
     server.ask("d", "both=x").await;
     let found = done(&server, "lookup", &key("both=x")).await;
     let limits = found["limits"].as_array().unwrap();
-    let told: Vec<_> = limits.iter().map(|of| (of["algorithm"].as_str().unwrap(), &of["burst"], &of["remaining"])).collect();
-    assert_eq!(
-        told,
-        [("token_bucket", &json!(4), &json!(3)), ("sliding_window", &json!(20), &json!(19))]
-    );
+    let told: Vec<_> =
+        limits.iter().map(|of| (of["algorithm"].as_str().unwrap(), &of["burst"], &of["remaining"])).collect();
+    assert_eq!(told, [("token_bucket", &json!(4), &json!(3)), ("sliding_window", &json!(20), &json!(19))]);
     for (text, mode) in [("watched=x", "shadow"), ("quota=x", "quota")] {
         assert_eq!(done(&server, "lookup", &key(text)).await["limits"][0]["mode"], mode);
     }
     // What has no limit has none, and that is no mistake.
-    for (text, rule) in [("free=x", json!(5)), ("named=x", Value::Null), ("nothing=x", Value::Null), ("user=a b=c", Value::Null)] {
+    for (text, rule) in [
+        ("free=x", json!(5)),
+        ("named=x", Value::Null),
+        ("nothing=x", Value::Null),
+        ("user=a b=c", Value::Null),
+    ] {
         let found = done(&server, "lookup", &key(text)).await;
         assert_eq!((&found["limits"], &found["rule"]), (&json!([]), &rule), "{text}");
         assert_eq!(done(&server, "reset", &key(text)).await, json!({"reset": 0}));
@@ -137,7 +143,12 @@ async fn a_grant_gives_back_what_was_spent_and_says_how_much_that_is() {
     much.hits_addend = 3;
     server.send(much).await;
     let given = done(&server, "grant", &with("both=x", "extra", 2)).await;
-    let told: Vec<_> = given["limits"].as_array().unwrap().iter().map(|of| (&of["granted"], &of["remaining"], &of["why"])).collect();
+    let told: Vec<_> = given["limits"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| (&of["granted"], &of["remaining"], &of["why"]))
+        .collect();
     assert_eq!(told, [(&json!(2), &json!(3), &Value::Null), (&json!(2), &json!(19), &Value::Null)]);
     let given = done(&server, "grant", &with("both=x", "extra", u64::MAX)).await;
     for limit in given["limits"].as_array().unwrap() {

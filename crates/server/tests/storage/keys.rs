@@ -59,7 +59,11 @@ async fn a_block_holds_at_the_node_that_was_asked_whether_redis_is_there_or_not(
         let (code, blocked) = asked(&pair[0], "block", &block).await;
         assert_eq!((code, &blocked["scope"]), (200, &json!("node")), "{blocked}");
         assert_eq!(overall(&pair[0].ask("d", &format!("{name}=a")).await), "OVER");
-        assert_eq!(overall(&pair[1].ask("d", &format!("{name}=a")).await), "OK", "the other node does not know of it");
+        assert_eq!(
+            overall(&pair[1].ask("d", &format!("{name}=a")).await),
+            "OK",
+            "the other node does not know of it"
+        );
     }
     let answer = pair[0].ask("d", "plain=a | open=a").await;
     assert!(statuses(&answer).starts_with("OK 100/DAY, 100 left | OVER"), "{}", statuses(&answer));

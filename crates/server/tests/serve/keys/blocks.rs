@@ -39,11 +39,18 @@ async fn a_blocked_key_is_refused_until_its_time_and_nothing_is_spent_beside_it(
     }
     assert_eq!(left(&server, "beside=x").await, [7]);
     let found = done(&server, "lookup", &key("user=ada")).await;
-    assert_eq!((&found["blocked_until_ms"], &found["limits"][0]["remaining"]), (&json!(until), &json!(5)), "its counters are not touched");
+    assert_eq!(
+        (&found["blocked_until_ms"], &found["limits"][0]["remaining"]),
+        (&json!(until), &json!(5)),
+        "its counters are not touched"
+    );
     // The twin of the call heeds it as well.
     let body = r#"{"domain": "d", "descriptors": [{"entries": [{"key": "user", "value": "ada"}]}]}"#;
     assert_eq!(post(server.admin, "/json", body).await.code, 429);
-    assert_eq!(blocks(&server, "").await, json!({"items": [{"domain": "d", "entries": [{"key": "user", "value": "ada"}], "until_ms": until, "by": null}], "next": null}));
+    assert_eq!(
+        blocks(&server, "").await,
+        json!({"items": [{"domain": "d", "entries": [{"key": "user", "value": "ada"}], "until_ms": until, "by": null}], "next": null})
+    );
     // It is among who is refused.
     assert!(get(server.admin, "/api/v1/top?by=denied").await.body.contains("ada"));
     assert_eq!(done(&server, "unblock", &key("user=ada")).await, json!({"was_blocked": true}));
@@ -153,7 +160,13 @@ async fn blocks_are_bounded_and_shown_a_page_at_a_time() {
     loop {
         let page = blocks(&server, &query).await;
         pages += 1;
-        names.extend(page["items"].as_array().unwrap().iter().map(|item| item["entries"][0]["value"].as_str().unwrap().to_owned()));
+        names.extend(
+            page["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|item| item["entries"][0]["value"].as_str().unwrap().to_owned()),
+        );
         let Some(next) = page["next"].as_str() else { break };
         query = format!("?limit=300&cursor={next}");
     }

@@ -9,7 +9,15 @@ use serde_json::{Value, json};
 async fn what_makes_no_sense_is_refused_with_its_remedy() {
     let server = Server::with_rules(RULES).await;
     let all = ["lookup", "reset", "unblock"];
-    for body in ["", "{", "[]", "null", r#"{"domain": "d"}"#, r#"{"domain": 7, "entries": []}"#, r#"{"domain": "d", "entries": [["a", "b"]]}"#] {
+    for body in [
+        "",
+        "{",
+        "[]",
+        "null",
+        r#"{"domain": "d"}"#,
+        r#"{"domain": 7, "entries": []}"#,
+        r#"{"domain": "d", "entries": [["a", "b"]]}"#,
+    ] {
         for what in ["lookup", "reset", "grant", "block", "unblock"] {
             let page = post(server.admin, &format!("/api/v1/keys/{what}"), body).await;
             assert_eq!(page.code, 400, "{what} {body}: {}", page.body);
@@ -19,19 +27,32 @@ async fn what_makes_no_sense_is_refused_with_its_remedy() {
     let mut more = key("user=a");
     more["entries"][0]["more"] = 1.into();
     for what in all {
-        assert_eq!(asked(&server, what, &with("user=a", "for_ms", 1)).await.0, 400, "{what}: an unknown field");
+        assert_eq!(
+            asked(&server, what, &with("user=a", "for_ms", 1)).await.0,
+            400,
+            "{what}: an unknown field"
+        );
         assert_eq!(asked(&server, what, &more).await.0, 400, "{what}");
-        let (code, problem) = asked(&server, what, &json!({"domain": "", "entries": [{"key": "k", "value": "v"}]})).await;
+        let (code, problem) =
+            asked(&server, what, &json!({"domain": "", "entries": [{"key": "k", "value": "v"}]})).await;
         assert_eq!(code, 422, "{problem}");
         assert_eq!(asked(&server, what, &json!({"domain": "d", "entries": []})).await.0, 422);
-        let many: Vec<Value> = (0..65).map(|number| json!({"key": number.to_string(), "value": ""})).collect();
+        let many: Vec<Value> =
+            (0..65).map(|number| json!({"key": number.to_string(), "value": ""})).collect();
         assert_eq!(asked(&server, what, &json!({"domain": "d", "entries": many})).await.0, 422);
         assert_eq!(asked(&server, what, &json!({"domain": "d", "entries": many[..64]})).await.0, 200);
     }
     for wrong in [json!(0), json!(-1), json!(1.5), json!("2"), Value::Null] {
-        assert!([400, 422].contains(&asked(&server, "grant", &with("user=a", "extra", wrong.clone())).await.0), "{wrong}");
+        assert!(
+            [400, 422].contains(&asked(&server, "grant", &with("user=a", "extra", wrong.clone())).await.0),
+            "{wrong}"
+        );
     }
-    let both = { let mut body = with("user=a", "for_ms", 1); body["until_ms"] = 1.into(); body };
+    let both = {
+        let mut body = with("user=a", "for_ms", 1);
+        body["until_ms"] = 1.into();
+        body
+    };
     for (body, reason) in [
         (key("user=a"), "not both"),
         (both, "not both"),
@@ -59,7 +80,8 @@ async fn a_key_is_whatever_a_client_sent() {
         let mut block = body.clone();
         block["for_ms"] = 60_000.into();
         done(&server, "block", &block).await;
-        let decision = json!({"domain": "d", "descriptors": [{"entries": [{"key": "user", "value": value}]}]});
+        let decision =
+            json!({"domain": "d", "descriptors": [{"entries": [{"key": "user", "value": value}]}]});
         assert_eq!(post(server.admin, "/json", &decision.to_string()).await.code, 429, "{value:?}");
         assert_eq!(done(&server, "unblock", &body).await["was_blocked"], true);
     }
