@@ -22,6 +22,7 @@ mod certs;
 mod demo;
 mod gateway;
 mod gone;
+mod keys;
 mod nodes;
 mod rolling;
 mod sharing;

@@ -95,7 +95,9 @@ async fn a_page_of_another_site_changes_nothing_by_the_browser_of_somebody_here(
     {
         assert_eq!(code(&server, "POST", "/api/v1/reload", &[origin]).await, expected, "{origin}");
     }
-    assert_eq!(code(&server, "GET", "/api/v1/top", &["Origin: http://evil.example"]).await, 403);
+    for path in ["/api/v1/top", "/api/v1/blocks"] {
+        assert_eq!(code(&server, "GET", path, &["Origin: http://evil.example"]).await, 403, "{path}");
+    }
 }
 
 // Seen failing on: writes that are taken from everywhere.
@@ -110,6 +112,12 @@ async fn without_a_token_a_port_that_is_open_to_the_network_takes_no_writes() {
     assert_eq!(get(server.admin, "/rlconfig").await.code, 200);
     // Nor does it tell whose keys its clients have.
     assert_eq!(get(server.admin, "/api/v1/top?by=denied").await.code, 403);
+    assert_eq!(get(server.admin, "/api/v1/blocks?limit=9").await.code, 403);
+    // Nor what is left to one of them.
+    let key = r#"{"domain": "d", "entries": [{"key": "k", "value": "v"}]}"#;
+    for what in ["lookup", "reset", "grant", "block", "unblock"] {
+        assert_eq!(post(server.admin, &format!("/api/v1/keys/{what}"), key).await.code, 403, "{what}");
+    }
     // With certificates asked for, those who come are known.
     let ours = Authority::new();
     let (issued, client) = (ours.issue("server"), ours.issue("client"));

@@ -21,6 +21,7 @@ mod app;
 mod cluster;
 mod failover;
 mod gateway;
+mod keys;
 mod load;
 mod nodes;
 mod outages;
