@@ -35,6 +35,7 @@ async fn who_has_an_answer_already_is_told_that_nothing_changed() {
 async fn whatever_cannot_be_answered_is_a_problem_with_a_remedy_and_no_other_site_is_let_in() {
     let server = Server::with_rules(RULES).await;
     let large = format!(r#"{{"domain": "{}"}}"#, "x".repeat(2 << 20));
+    let long = format!(r#"{{"domain": "d", "entries": [{{"key": "{}", "value": ""}}]}}"#, "k".repeat(70_000));
     let many: Vec<String> =
         (0..300).map(|number| format!(r#"{{"key": "k{number}", "value": ""}}"#)).collect();
     let many = format!(r#"{{"domain": "d", "entries": [{}]}}"#, many.join(","));
@@ -49,7 +50,7 @@ async fn whatever_cannot_be_answered_is_a_problem_with_a_remedy_and_no_other_sit
         ("POST", "/api/v1/explain", r#"{"domain": "d", "entries": [], "x": 1}"#, 400),
         ("POST", "/api/v1/explain", r#"{"domain": "d", "entries": []}"#, 422),
         ("POST", "/api/v1/explain", r#"{"domain": "", "entries": [{"key": "k", "value": ""}]}"#, 422),
-        ("POST", "/api/v1/explain", r#"{"domain": "d", "entries": [{"key": "", "value": ""}]}"#, 422),
+        ("POST", "/api/v1/explain", long.as_str(), 422),
         ("POST", "/api/v1/explain", many.as_str(), 422),
         ("GET", "/api/v1/rules?limit=0", "", 400),
         ("GET", "/api/v1/rules?cursor=!", "", 400),
