@@ -3,18 +3,21 @@
 
 mod certs;
 mod check;
+mod completions;
+mod ctl;
 mod demo;
 mod entries;
 mod explain;
 mod gateway;
 mod import;
 mod keys;
+mod man;
 mod rate;
 mod replay;
 mod serve;
 
 use crate::config::Problems;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -37,6 +40,14 @@ enum Command {
     Certs(certs::Certs),
     Demo(demo::Demo),
     Keys(keys::Keys),
+    Ctl(ctl::Ctl),
+    Completions(completions::Completions),
+    Man(man::Man),
+}
+
+/// All commands, as clap knows them.
+fn described() -> clap::Command {
+    Cli::command()
 }
 
 pub(crate) fn run() -> ExitCode {
@@ -50,6 +61,9 @@ pub(crate) fn run() -> ExitCode {
         Command::Certs(certs) => certs.run(),
         Command::Demo(demo) => demo.run(),
         Command::Keys(keys) => keys.run(),
+        Command::Ctl(ctl) => ctl.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(),
     };
     match result {
         Ok(code) => code,
