@@ -3,19 +3,22 @@
 
 mod certs;
 mod check;
+mod completions;
+mod ctl;
 mod demo;
 mod entries;
 mod explain;
 mod gateway;
 mod import;
 mod keys;
+mod man;
 mod rate;
 mod replay;
 mod schema;
 mod serve;
 
 use crate::config::Problems;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -39,6 +42,14 @@ enum Command {
     Demo(demo::Demo),
     Keys(keys::Keys),
     Schema(schema::Schema),
+    Ctl(ctl::Ctl),
+    Completions(completions::Completions),
+    Man(man::Man),
+}
+
+/// All commands, as clap knows them.
+fn described() -> clap::Command {
+    Cli::command()
 }
 
 pub(crate) fn run() -> ExitCode {
@@ -53,6 +64,9 @@ pub(crate) fn run() -> ExitCode {
         Command::Demo(demo) => demo.run(),
         Command::Keys(keys) => keys.run(),
         Command::Schema(schema) => schema.run(),
+        Command::Ctl(ctl) => ctl.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(),
     };
     match result {
         Ok(code) => code,

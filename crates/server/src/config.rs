@@ -25,6 +25,6 @@ pub(crate) use settings::gateway;
 pub(crate) use settings::{
     DecisionLines, Destination, LARGEST_CONFIGURATION, Leaves, Loaded, Log, LogFormat, LogLevel, LogLevels,
     Mesh, MeshFiles, NamedService, OtlpProtocol, RateLimiting, Redis, SECTIONS, Security, Settings,
-    SettingsText, Told, Topology, Tracing, configuration as configuration_schema, environment, load_settings,
-    module_name,
+    SettingsText, Told, Topology, Tracing, configuration as configuration_schema, duration, environment,
+    load_settings, module_name,
 };

@@ -5,8 +5,10 @@ use axum::response::Response;
 use hivemind_core::Entry;
 use serde::Deserialize;
 
-/// As many as the rate limit service takes at once; a rule has a few.
-const MOST_ENTRIES: usize = 256;
+/// A rule has a few.
+const MOST_ENTRIES: usize = 64;
+/// The longest domain, key or value.
+const LONGEST_TEXT: usize = 65_536;
 
 /// `{"domain": "d", "entries": [{"key": "k", "value": "v"}]}`
 #[derive(Deserialize)]
@@ -36,8 +38,9 @@ impl RawDescriptor {
         if self.entries.is_empty() || self.entries.len() > MOST_ENTRIES {
             return Err(senseless(&format!("`entries` are 1 to {MOST_ENTRIES}.")));
         }
-        if self.entries.iter().any(|entry| entry.key.is_empty()) {
-            return Err(senseless("An entry has no `key`; a `value` may be empty, a key may not."));
+        let texts = self.entries.iter().flat_map(|RawEntry { key, value }| [key, value]);
+        if std::iter::once(&self.domain).chain(texts).any(|text| text.len() > LONGEST_TEXT) {
+            return Err(senseless(&format!("No text of a descriptor has more than {LONGEST_TEXT} bytes.")));
         }
         Ok(self)
     }

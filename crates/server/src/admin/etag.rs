@@ -24,7 +24,8 @@ pub(super) async fn tagged(mut request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     if !is_whole(&response) {
-        return response;
+        // Nor does it have a stream.
+        return if is_head { response.map(|_| Body::empty()) } else { response };
     }
     let (mut head, body) = response.into_parts();
     let Ok(body) = to_bytes(body, LONGEST_ANSWER).await else {

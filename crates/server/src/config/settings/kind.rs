@@ -168,7 +168,7 @@ pub(super) const BYTES: Kind<u64> =
 /// Far enough for any setting, and near enough that adding it to a clock cannot overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-pub(super) fn duration(text: &str) -> Option<Duration> {
+pub(crate) fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = number_and_unit(text)?;
     let millis = match unit {
         "ms" => 1,

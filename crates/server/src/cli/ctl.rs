@@ -1,0 +1,139 @@
+//! `hivemind ctl`: the admin API from the shell. A command says what it asks, and how the answer looks to people;
+//! `--json` prints the body as it came.
+
+mod answer;
+mod blocks;
+mod client;
+mod config;
+mod decisions;
+mod explain;
+mod key;
+mod keys;
+mod log;
+mod paged;
+mod peers;
+mod place;
+mod question;
+mod reload;
+mod rules;
+mod table;
+mod version;
+
+use answer::Answer;
+use clap::{Args, Subcommand};
+use client::Client;
+use question::Question;
+use serde_json::Value;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Where a service with built-in defaults listens.
+const USUAL_URL: &str = "http://127.0.0.1:8080";
+
+/// Ask a running service, and act: the admin API from the shell
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  hivemind ctl keys top                               who is refused most
+  hivemind ctl key get shop user=ada                  what is left, and until when
+  hivemind ctl key block shop user=ada --for 10m      refuse it for ten minutes
+  hivemind ctl rules --search user                    the rules in force, with file and line
+  hivemind ctl --url unix:/run/hivemind/admin.sock reload
+  hivemind ctl --url https://limits.example:8080 --ca ca.pem --token-file token decisions --denied
+
+HIVEMIND_URL and HIVEMIND_TOKEN_FILE stand in for --url and --token-file. The exit status is 0 if the service did what
+was asked, and 1 if not.")]
+pub(super) struct Ctl {
+    /// Where the admin port is: http://HOST:PORT, https://HOST:PORT or unix:PATH [default: http://127.0.0.1:8080]
+    #[arg(long, global = true, value_name = "URL")]
+    url: Option<String>,
+
+    /// A file whose first line is the admin token
+    #[arg(long, global = true, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    /// The CA that signed the service's certificate; without it, those of this system
+    #[arg(long, global = true, value_name = "FILE")]
+    ca: Option<PathBuf>,
+
+    /// Print the answer as JSON
+    #[arg(long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Keys(keys::Keys),
+    Key(key::Key),
+    Blocks(blocks::Blocks),
+    Decisions(decisions::Decisions),
+    Rules(rules::Rules),
+    Explain(explain::Explain),
+    Peers(peers::Peers),
+    Config(config::Config),
+    Reload(reload::Reload),
+    Log(log::Log),
+    Version(version::Version),
+}
+
+impl Command {
+    fn question(&self) -> anyhow::Result<Question> {
+        match self {
+            Self::Keys(keys) => Ok(keys.question()),
+            Self::Key(key) => key.question(),
+            Self::Blocks(blocks) => Ok(blocks.question()),
+            Self::Decisions(decisions) => Ok(decisions.question()),
+            Self::Rules(rules) => Ok(rules.question()),
+            Self::Explain(explain) => explain.question(),
+            Self::Peers(peers) => Ok(peers.question()),
+            Self::Config(_) => Ok(Question::get("/api/v1/config")),
+            Self::Reload(_) => Ok(Question::post("/api/v1/reload", None)),
+            Self::Log(log) => Ok(log.question()),
+            Self::Version(_) => Ok(Question::get("/api/v1/version")),
+        }
+    }
+
+    fn shown(&self, body: &Value) -> String {
+        match self {
+            Self::Keys(_) => keys::shown(body),
+            Self::Key(key) => key.shown(body),
+            Self::Blocks(_) => blocks::shown(body),
+            Self::Decisions(_) => decisions::shown(body),
+            Self::Rules(_) => rules::shown(body),
+            Self::Explain(_) => explain::shown(body),
+            Self::Peers(peers) => peers.shown(body),
+            Self::Config(_) => config::shown(body),
+            Self::Reload(_) => reload::shown(body),
+            Self::Log(_) => log::shown(body),
+            Self::Version(_) => version::shown(body),
+        }
+    }
+}
+
+impl Ctl {
+    pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let url =
+            self.url.clone().or_else(|| variable("HIVEMIND_URL")).unwrap_or_else(|| USUAL_URL.to_owned());
+        let token = self.token_file.clone().or_else(|| variable("HIVEMIND_TOKEN_FILE").map(PathBuf::from));
+        let client = Client::new(&url, token.as_deref(), self.ca.as_deref())?;
+        let question = self.command.question()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let answer = runtime.block_on(client.ask(&question))?;
+        self.print(&answer)
+    }
+
+    fn print(&self, answer: &Answer) -> anyhow::Result<ExitCode> {
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            out.write_all(answer.text.as_bytes())?;
+            return Ok(if answer.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        let body = answer.body()?;
+        out.write_all(self.command.shown(&body).as_bytes())?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

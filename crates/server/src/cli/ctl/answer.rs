@@ -1,0 +1,50 @@
+//! What the service answered.
+
+use crate::harmless::harmless_lines;
+use anyhow::{Context, bail};
+use http::StatusCode;
+use serde_json::Value;
+
+/// What the service answered.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) text: String,
+}
+
+impl Answer {
+    pub(super) fn is_good(&self) -> bool {
+        self.status.is_success()
+    }
+
+    /// Its body.
+    ///
+    /// # Errors
+    /// Why there is none, and what to do about it.
+    pub(super) fn body(&self) -> anyhow::Result<Value> {
+        let body = serde_json::from_str::<Value>(&self.text);
+        if self.is_good() {
+            return body
+                .context("the answer is no JSON: is this the admin port of a Hivemind? Give another --url");
+        }
+        let status = self.status;
+        let Ok(problem) = body else {
+            bail!("it answered with {status}: is this the admin port of a Hivemind? Give another --url");
+        };
+        let text = |name: &str| harmless_lines(problem.get(name).and_then(Value::as_str).unwrap_or_default());
+        let remedy = match status {
+            StatusCode::UNAUTHORIZED => " (give the token with --token-file)",
+            StatusCode::NOT_FOUND if problem.get("title").is_none() => {
+                " (an older service may not know this)"
+            }
+            _ => "",
+        };
+        let mut told = format!("{}: {}{remedy}", text("title"), text("detail"));
+        for part in problem.as_object().into_iter().flat_map(|members| members.values()) {
+            if let Some(errors) = part.get("errors").and_then(Value::as_str) {
+                told += &format!("\n{}", harmless_lines(errors));
+            }
+        }
+        bail!(told)
+    }
+}

@@ -1,0 +1,33 @@
+//! `hivemind ctl blocks`: the keys that are blocked.
+
+use super::paged::{Paged, with_next};
+use super::question::Question;
+use super::table::{Table, each, entries, moment, text};
+use clap::Args;
+use serde_json::Value;
+
+/// The keys that are blocked, and until when
+#[derive(Args)]
+pub(super) struct Blocks {
+    #[command(flatten)]
+    page: Paged,
+}
+
+impl Blocks {
+    pub(super) fn question(&self) -> Question {
+        self.page.of(Question::get("/api/v1/blocks"))
+    }
+}
+
+pub(super) fn shown(body: &Value) -> String {
+    let mut table = Table::new(&["until", "domain", "key", "by"]);
+    for block in each(body, "items") {
+        table.row([
+            moment(block, "until_ms"),
+            text(block, "domain"),
+            entries(block, "entries"),
+            text(block, "by"),
+        ]);
+    }
+    with_next(table.without_empty().or("nobody is blocked"), body)
+}

@@ -1,0 +1,130 @@
+//! One question to a service, and its answer: bounded in time and in size, over TCP, TLS or a Unix socket.
+
+use super::answer::Answer;
+use super::place::Place;
+use super::question::Question;
+use crate::tls::Trust;
+use anyhow::{Context, anyhow, bail, ensure};
+use bytes::Bytes;
+use http::{HeaderValue, Request, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+
+/// No page of the API is longer.
+const LONGEST_ANSWER: usize = 64 << 20;
+/// For all of it; a reload waits for disks.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
+/// A token has one line.
+const LARGEST_TOKEN_FILE: u64 = 64 << 10;
+
+/// Who asks a service.
+pub(super) struct Client {
+    place: Place,
+    url: String,
+    token: Option<HeaderValue>,
+    tls: Option<TlsConnector>,
+}
+
+impl Client {
+    pub(super) fn new(url: &str, token_file: Option<&Path>, ca: Option<&Path>) -> anyhow::Result<Self> {
+        let place = Place::parse(url)?;
+        let is_tls = matches!(place, Place::Tcp { is_tls: true, .. });
+        ensure!(is_tls || ca.is_none(), "--ca is for https; `{url}` has no certificate to check");
+        let tls = is_tls.then(|| Trust::default().of(ca).map(|trusted| trusted.http1())).transpose();
+        let tls = tls.context("--ca")?;
+        let token = token_file.map(token).transpose()?;
+        Ok(Self { place, url: url.to_owned(), token, tls })
+    }
+
+    pub(super) async fn ask(&self, question: &Question) -> anyhow::Result<Answer> {
+        let asked = tokio::time::timeout(ANSWERED_WITHIN, self.exchange(question)).await;
+        let url = &self.url;
+        asked.map_err(|_| anyhow!("{url} has not answered within {} s", ANSWERED_WITHIN.as_secs()))?
+    }
+
+    async fn exchange(&self, question: &Question) -> anyhow::Result<Answer> {
+        let url = &self.url;
+        let nobody = |error: std::io::Error| {
+            let remedy = match error.kind() {
+                ErrorKind::ConnectionRefused | ErrorKind::NotFound => {
+                    "nobody listens there; start `hivemind serve`, or give --url"
+                }
+                ErrorKind::PermissionDenied => "this user may not open it",
+                _ => "is it up, and is --url right?",
+            };
+            anyhow!("cannot reach {url} ({error}): {remedy}")
+        };
+        match &self.place {
+            Place::Socket(path) => {
+                let stream = UnixStream::connect(path).await.map_err(nobody)?;
+                self.send(stream, "localhost", question).await
+            }
+            Place::Tcp { host, port, .. } => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(nobody)?;
+                let shown =
+                    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+                let Some(tls) = &self.tls else { return self.send(stream, &shown, question).await };
+                let name = ServerName::try_from(host.clone()).context("--url")?;
+                let stream = tls.connect(name, stream).await;
+                let stream = stream.with_context(|| {
+                    format!("{url} shows no certificate that is trusted here; give its CA with --ca")
+                })?;
+                self.send(stream, &shown, question).await
+            }
+        }
+    }
+
+    async fn send(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        host: &str,
+        question: &Question,
+    ) -> anyhow::Result<Answer> {
+        let no_http = || format!("{} is no HTTP service; is it another port?", self.url);
+        let (mut requests, connection) =
+            http1::handshake(TokioIo::new(stream)).await.with_context(no_http)?;
+        // Why it ends is told by the request that it ends under.
+        let driver = tokio::spawn(async move { drop(connection.await) });
+        let body = question.body.as_ref().map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        let mut request = Request::builder()
+            .method(&question.method)
+            .uri(&question.target)
+            .header(header::HOST, host)
+            .header(header::ACCEPT, "application/json");
+        if question.body.is_some() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, token);
+        }
+        let response = requests.send_request(request.body(Full::new(body))?).await.with_context(no_http)?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), LONGEST_ANSWER).collect().await;
+        let body = body.map_err(|error| anyhow!("its answer has not come whole: {error}"))?.to_bytes();
+        driver.abort();
+        Ok(Answer { status, text: String::from_utf8_lossy(&body).into_owned() })
+    }
+}
+
+/// `Bearer` and the first line of a file.
+fn token(file: &Path) -> anyhow::Result<HeaderValue> {
+    let shown = file.display();
+    let text = crate::config::read_bounded(file, LARGEST_TOKEN_FILE);
+    let text = text.with_context(|| format!("--token-file {shown} cannot be read"))?;
+    let Some(token) = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'))
+    else {
+        bail!("--token-file {shown} has no token in it; write it on the first line");
+    };
+    let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+        .with_context(|| format!("--token-file {shown} has no token that can be sent"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}

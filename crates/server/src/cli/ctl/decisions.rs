@@ -1,0 +1,57 @@
+//! `hivemind ctl decisions`: what was decided lately.
+
+use super::paged::{Paged, with_next};
+use super::question::Question;
+use super::table::{Table, each, entries, moment, text};
+use clap::Args;
+use serde_json::Value;
+
+/// What was decided lately, the newest first
+#[derive(Args)]
+pub(super) struct Decisions {
+    /// Only those that were refused
+    #[arg(long, conflicts_with = "allowed")]
+    denied: bool,
+
+    /// Only those that passed
+    #[arg(long)]
+    allowed: bool,
+
+    /// Only those of a domain
+    #[arg(long, value_name = "NAME")]
+    domain: Option<String>,
+
+    /// Only those with an entry of this key
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+
+    /// Only those with an entry of this value
+    #[arg(long, value_name = "VALUE")]
+    value: Option<String>,
+
+    #[command(flatten)]
+    page: Paged,
+}
+
+impl Decisions {
+    pub(super) fn question(&self) -> Question {
+        let outcome = self.denied.then_some("denied").or_else(|| self.allowed.then_some("allowed"));
+        let question = Question::get("/api/v1/decisions").with("outcome", outcome);
+        let question = question.with("domain", self.domain.as_deref()).with("key", self.key.as_deref());
+        self.page.of(question.with("value", self.value.as_deref()))
+    }
+}
+
+pub(super) fn shown(body: &Value) -> String {
+    let mut table = Table::new(&["time", "by", "outcome", "domain", "descriptor", "hits#", "left#", "rule#"]);
+    for decision in each(body, "items") {
+        let [door, outcome, domain] = ["door", "outcome", "domain"].map(|name| text(decision, name));
+        for one in each(decision, "descriptors") {
+            let [hits, left, rule] = ["hits", "remaining", "rule"].map(|name| text(one, name));
+            let head = [moment(decision, "t_ms"), door.clone(), outcome.clone(), domain.clone()];
+            let [time, door, outcome, domain] = head;
+            table.row([time, door, outcome, domain, entries(one, "entries"), hits, left, rule]);
+        }
+    }
+    with_next(table.or("nothing was decided that is remembered"), body)
+}

@@ -1,0 +1,31 @@
+//! `hivemind ctl explain`: which of the rules in force answers a descriptor, and why.
+
+use super::key::descriptor;
+use super::question::Question;
+use super::table::text;
+use crate::harmless::harmless_lines;
+use clap::Args;
+use serde_json::Value;
+
+/// Say which of the rules in force answers a descriptor, and why
+#[derive(Args)]
+pub(super) struct Explain {
+    /// The domain that is asked for
+    #[arg(value_name = "DOMAIN")]
+    domain: String,
+
+    /// The entries of the descriptor, in order
+    #[arg(required = true, value_name = "KEY=VALUE")]
+    entries: Vec<String>,
+}
+
+impl Explain {
+    pub(super) fn question(&self) -> anyhow::Result<Question> {
+        let body = Value::Object(descriptor(&self.domain, &self.entries)?);
+        Ok(Question::post("/api/v1/explain", Some(body)))
+    }
+}
+
+pub(super) fn shown(body: &Value) -> String {
+    harmless_lines(&text(body, "text"))
+}

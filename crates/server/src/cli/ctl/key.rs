@@ -1,0 +1,133 @@
+//! `hivemind ctl key`: one key, looked at and acted on.
+
+use super::question::Question;
+use super::table::{Table, each, limit, moment, span, text};
+use crate::cli::entries::entries;
+use crate::config::duration;
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// One key: look it up, give it back what it spent, block it
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  hivemind ctl key get shop user=ada
+  hivemind ctl key grant shop user=ada --extra 100
+  hivemind ctl key block shop user=ada --for 10m
+  hivemind ctl key unblock shop user=ada
+
+A key is a domain and the entries of a descriptor, in their order; an entry is key=value.")]
+pub(super) struct Key {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// What is left of its limits, and until when
+    Get(Who),
+    /// Forget what it has spent
+    Reset(Who),
+    /// Give back some of what it has spent
+    Grant {
+        #[command(flatten)]
+        who: Who,
+        /// How much at most
+        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+        extra: u64,
+    },
+    /// Refuse it for a time, whatever its limits say
+    Block {
+        #[command(flatten)]
+        who: Who,
+        /// For how long: 30s, 10m, 2h, 1d
+        #[arg(long = "for", value_name = "TIME", value_parser = span_of, required_unless_present = "until_ms")]
+        span: Option<Duration>,
+        /// Until when, in milliseconds since 1970
+        #[arg(long, value_name = "NUMBER", conflicts_with = "span")]
+        until_ms: Option<u64>,
+    },
+    /// End a block before its time
+    Unblock(Who),
+}
+
+#[derive(Args)]
+struct Who {
+    /// The domain
+    #[arg(value_name = "DOMAIN")]
+    domain: String,
+
+    /// The entries, in order
+    #[arg(required = true, value_name = "KEY=VALUE")]
+    entries: Vec<String>,
+}
+
+fn span_of(text: &str) -> Result<Duration, String> {
+    let span = duration(text).filter(|span| !span.is_zero());
+    span.ok_or_else(|| "write it as 30s, 10m, 2h or 1d".to_owned())
+}
+
+/// What a descriptor is in a body.
+pub(super) fn descriptor(domain: &str, written: &[String]) -> anyhow::Result<Map<String, Value>> {
+    let entries = entries(written)?;
+    let entries: Vec<Value> =
+        entries.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();
+    let members = [("domain", json!(domain)), ("entries", json!(entries))];
+    Ok(members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
+}
+
+impl Key {
+    pub(super) fn question(&self) -> anyhow::Result<Question> {
+        let (what, who) = match &self.command {
+            Command::Get(who) => ("lookup", who),
+            Command::Reset(who) => ("reset", who),
+            Command::Grant { who, .. } => ("grant", who),
+            Command::Block { who, .. } => ("block", who),
+            Command::Unblock(who) => ("unblock", who),
+        };
+        let mut body = descriptor(&who.domain, &who.entries)?;
+        match &self.command {
+            Command::Grant { extra, .. } => {
+                body.insert("extra".to_owned(), json!(extra));
+            }
+            Command::Block { span: Some(span), .. } => {
+                body.insert("for_ms".to_owned(), json!(u64::try_from(span.as_millis())?));
+            }
+            Command::Block { until_ms: Some(until), .. } => {
+                body.insert("until_ms".to_owned(), json!(until));
+            }
+            _ => {}
+        }
+        Ok(Question::post(&format!("/api/v1/keys/{what}"), Some(Value::Object(body))))
+    }
+
+    pub(super) fn shown(&self, body: &Value) -> String {
+        match &self.command {
+            Command::Get(_) => looked_up(body),
+            Command::Reset(_) => format!("forgotten: {} counters\n", text(body, "reset")),
+            Command::Grant { .. } => limits(body),
+            Command::Block { .. } => format!("blocked until {}\n", moment(body, "blocked_until_ms")),
+            Command::Unblock(_) if text(body, "was_blocked") == "true" => "not blocked any more\n".to_owned(),
+            Command::Unblock(_) => "it was not blocked\n".to_owned(),
+        }
+    }
+}
+
+fn looked_up(body: &Value) -> String {
+    let blocked = moment(body, "blocked_until_ms");
+    let blocked = if blocked.is_empty() { String::new() } else { format!("blocked until {blocked}\n") };
+    blocked + &limits(body)
+}
+
+fn limits(body: &Value) -> String {
+    let mut table =
+        Table::new(&["limit", "remaining#", "reset in", "given back#", "mode", "owner", "held here#"]);
+    for one in each(body, "limits") {
+        let reset = one.get("reset_ms").and_then(Value::as_f64).map(span).unwrap_or_default();
+        let mesh = one.get("mesh").cloned().unwrap_or_default();
+        let [remaining, granted, mode] = ["remaining", "granted", "mode"].map(|name| text(one, name));
+        let [owner, held] = ["owner", "held_here"].map(|name| text(&mesh, name));
+        table.row([limit(one), remaining, reset, granted, mode, owner, held]);
+    }
+    table.without_empty().or("no limit is asked for this key; see `hivemind ctl explain`")
+}

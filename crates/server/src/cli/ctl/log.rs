@@ -1,0 +1,40 @@
+//! `hivemind ctl log`: how loud the log is.
+
+use super::question::Question;
+use super::table::{Table, text};
+use clap::Args;
+use http::Method;
+use serde_json::{Value, json};
+
+/// How loud the log is; with --level, make it louder or quieter until a restart
+#[derive(Args)]
+pub(super) struct Log {
+    /// off, error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL")]
+    level: Option<String>,
+}
+
+impl Log {
+    pub(super) fn question(&self) -> Question {
+        match &self.level {
+            None => Question::get("/api/v1/log"),
+            Some(level) => Question {
+                method: Method::PUT,
+                target: "/api/v1/log".to_owned(),
+                body: Some(json!({"level": level})),
+            },
+        }
+    }
+}
+
+pub(super) fn shown(body: &Value) -> String {
+    let mut table = Table::new(&["what", "is"]);
+    table.row(["level".to_owned(), text(body, "level")]);
+    for (module, level) in body.get("levels").and_then(Value::as_object).into_iter().flatten() {
+        table.row([format!("level of {module}"), super::table::plain(level)]);
+    }
+    for (name, value) in body.get("decisions").and_then(Value::as_object).into_iter().flatten() {
+        table.row([format!("decisions.{name}"), super::table::plain(value)]);
+    }
+    table.or("nothing")
+}

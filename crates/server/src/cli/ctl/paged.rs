@@ -1,0 +1,32 @@
+//! A part of a long list.
+
+use super::question::Question;
+use super::table::text;
+use clap::Args;
+use serde_json::Value;
+
+/// Which part of a long list.
+#[derive(Args)]
+pub(super) struct Paged {
+    /// How many at most, up to 1000
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+
+    /// Where the page before ended, as it said
+    #[arg(long, value_name = "CURSOR")]
+    cursor: Option<String>,
+}
+
+impl Paged {
+    pub(super) fn of(&self, question: Question) -> Question {
+        question.with("limit", Some(&self.limit.to_string())).with("cursor", self.cursor.as_deref())
+    }
+}
+
+/// The table of a page, and where it goes on.
+pub(super) fn with_next(table: String, body: &Value) -> String {
+    match text(body, "next").as_str() {
+        "" => table,
+        next => format!("{table}There are more: --cursor {}\n", crate::harmless::harmless(next, 20_000)),
+    }
+}

@@ -1,0 +1,50 @@
+//! `hivemind ctl peers`: who is in the mesh.
+
+use super::question::{Question, encoded};
+use super::table::{Table, each, text};
+use clap::Args;
+use serde_json::Value;
+
+/// The peers of the mesh, without the node itself
+#[derive(Args)]
+pub(super) struct Peers {
+    /// Give up a peer that is gone for good, at all nodes
+    #[arg(long, value_name = "NAME")]
+    forget: Option<String>,
+}
+
+impl Peers {
+    pub(super) fn question(&self) -> Question {
+        match &self.forget {
+            Some(name) => Question::post(&format!("/api/v1/peers/{}/forget", encoded(name)), None),
+            None => Question::get("/api/v1/peers"),
+        }
+    }
+
+    pub(super) fn shown(&self, body: &Value) -> String {
+        match &self.forget {
+            Some(_) if text(body, "was_member") == "true" => "forgotten\n".to_owned(),
+            Some(_) => "it was no member: there was nothing to do\n".to_owned(),
+            None => listed(body),
+        }
+    }
+}
+
+fn listed(body: &Value) -> String {
+    let mut table =
+        Table::new(&["name", "address", "state", "member", "rtt ms#", "silent ms#", "clock ms#", "rights#"]);
+    for peer in each(body, "peers") {
+        let of = |name: &str| text(peer, name);
+        table.row([
+            of("name"),
+            of("address"),
+            of("state"),
+            of("member"),
+            of("rtt_ms"),
+            of("staleness_ms"),
+            of("clock_offset_ms"),
+            of("rights_held"),
+        ]);
+    }
+    table.or("no peers: there is no mesh, or nobody else is in it")
+}

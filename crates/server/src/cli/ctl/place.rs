@@ -1,0 +1,74 @@
+//! Where a service is asked: a URL, or the path of a socket.
+
+use anyhow::{Context, bail, ensure};
+use http::Uri;
+use std::path::PathBuf;
+
+/// Where a service is asked.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Tcp { host: String, port: u16, is_tls: bool },
+    Socket(PathBuf),
+}
+
+const FORM: &str = "write it as http://HOST:PORT, https://HOST:PORT or unix:PATH";
+
+impl Place {
+    pub(super) fn parse(url: &str) -> anyhow::Result<Self> {
+        if let Some(path) = url.strip_prefix("unix:") {
+            // Some write it as a URL.
+            let path = path.strip_prefix("//").unwrap_or(path);
+            ensure!(!path.is_empty(), "`{url}` names no socket; {FORM}");
+            return Ok(Self::Socket(PathBuf::from(path)));
+        }
+        let uri: Uri = url.parse().with_context(|| format!("`{url}` is no URL; {FORM}"))?;
+        let is_tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => bail!("`{url}` is no URL of a service; {FORM}"),
+        };
+        let is_bare = matches!(uri.path(), "" | "/") && uri.query().is_none();
+        let authority = uri.authority().with_context(|| format!("`{url}` names no host; {FORM}"))?;
+        ensure!(
+            is_bare && !authority.as_str().contains('@'),
+            "`{url}` has more than a host and a port; {FORM}"
+        );
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        Ok(Self::Tcp { host, port, is_tls })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Place;
+    use std::path::PathBuf;
+
+    #[test]
+    fn a_place_is_a_host_and_a_port_or_a_socket() {
+        let tcp = |host: &str, port, is_tls| Place::Tcp { host: host.to_owned(), port, is_tls };
+        for (url, expected) in [
+            ("http://192.0.2.1:8080", tcp("192.0.2.1", 8080, false)),
+            ("http://[2001:db8::1]:9/", tcp("2001:db8::1", 9, false)),
+            ("https://limits.example", tcp("limits.example", 443, true)),
+            ("unix:/run/a.sock", Place::Socket(PathBuf::from("/run/a.sock"))),
+            ("unix:///run/a.sock", Place::Socket(PathBuf::from("/run/a.sock"))),
+            ("unix:a.sock", Place::Socket(PathBuf::from("a.sock"))),
+        ] {
+            assert_eq!(Place::parse(url).unwrap(), expected, "{url}");
+        }
+        for wrong in [
+            "",
+            "192.0.2.1:8080",
+            "ftp://a",
+            "http://",
+            "unix:",
+            "http://u:p@a",
+            "http://a/api",
+            "http://a?b",
+        ] {
+            let error = Place::parse(wrong).unwrap_err().to_string();
+            assert!(error.contains("unix:PATH"), "{wrong}: {error}");
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! `hivemind ctl reload`: rules, configuration, certificates and keys are loaded anew.
+
+use super::table::each;
+use crate::harmless::harmless_lines;
+use clap::Args;
+use serde_json::Value;
+
+/// Load rules, configuration, certificates and keys anew: exit 1 with everything that is wrong
+#[derive(Args)]
+pub(super) struct Reload {}
+
+pub(super) fn shown(body: &Value) -> String {
+    let mut shown = String::new();
+    for (what, outcome) in body.as_object().into_iter().flatten() {
+        shown += &format!("{what}: loaded\n");
+        for note in each(outcome, "notes").filter_map(Value::as_str) {
+            shown += &format!("{}\n", harmless_lines(note));
+        }
+    }
+    if shown.is_empty() { "there are no files to load\n".to_owned() } else { shown }
+}

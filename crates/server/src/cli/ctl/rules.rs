@@ -1,0 +1,52 @@
+//! `hivemind ctl rules`: the rules in force.
+
+use super::paged::{Paged, with_next};
+use super::question::Question;
+use super::table::{Table, each, entries, limit, text};
+use clap::Args;
+use serde_json::Value;
+
+/// The rules in force, with file and line, and what they let pass and refused
+#[derive(Args)]
+pub(super) struct Rules {
+    /// Only those of a domain
+    #[arg(long, value_name = "NAME")]
+    domain: Option<String>,
+
+    /// Only those that have this text in their domain, keys, values or name
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
+
+    #[command(flatten)]
+    page: Paged,
+}
+
+impl Rules {
+    pub(super) fn question(&self) -> Question {
+        let question = Question::get("/api/v1/rules").with("domain", self.domain.as_deref());
+        self.page.of(question.with("q", self.search.as_deref()))
+    }
+}
+
+pub(super) fn shown(body: &Value) -> String {
+    let mut table = Table::new(&["id#", "domain", "rule", "limit", "mode", "passed#", "over#", "where"]);
+    for rule in each(body, "items") {
+        let limits: Vec<String> = each(rule, "limits").map(limit).collect();
+        let limits = match limits.as_slice() {
+            [] if text(rule, "unlimited") == "true" => "unlimited".to_owned(),
+            [] => "no limit".to_owned(),
+            limits => limits.join(", "),
+        };
+        table.row([
+            text(rule, "id"),
+            text(rule, "domain"),
+            entries(rule, "path"),
+            limits,
+            text(rule, "mode"),
+            text(rule, "ok"),
+            text(rule, "over_limit"),
+            format!("{}:{}", text(rule, "file"), text(rule, "line")),
+        ]);
+    }
+    with_next(table.or("no rules, or none that is asked for"), body)
+}

@@ -1,0 +1,158 @@
+//! Tables for people: columns as wide as what is in them, and nothing in them that does anything to a terminal.
+
+use crate::harmless::harmless;
+use serde_json::Value;
+
+/// No cell is wider.
+const WIDEST: usize = 60;
+
+/// A table under its headings. Columns whose heading ends in a number sign are numbers, and stand at the right.
+pub(super) struct Table {
+    headings: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(super) fn new(headings: &[&'static str]) -> Self {
+        Self { headings: headings.to_vec(), rows: Vec::new() }
+    }
+
+    /// The same without columns that have nothing in them.
+    pub(super) fn without_empty(mut self) -> Self {
+        let has =
+            |column: usize| self.rows.iter().any(|row| row.get(column).is_some_and(|cell| !cell.is_empty()));
+        let kept: Vec<bool> = (0..self.headings.len()).map(has).collect();
+        let mut keep = kept.iter();
+        self.headings.retain(|_| keep.next().copied().unwrap_or_default());
+        for row in &mut self.rows {
+            let mut keep = kept.iter();
+            row.retain(|_| keep.next().copied().unwrap_or_default());
+        }
+        self
+    }
+
+    pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.iter().map(|cell| harmless(cell, WIDEST)).collect());
+    }
+
+    /// All of it; or, without rows, what is told instead.
+    pub(super) fn or(self, nothing: &str) -> String {
+        if self.rows.is_empty() {
+            return format!("{nothing}\n");
+        }
+        let head: Vec<String> =
+            self.headings.iter().map(|heading| heading.trim_end_matches('#').to_owned()).collect();
+        let width = |column: usize| {
+            let cells = self.rows.iter().chain([&head]).filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+        };
+        let widths: Vec<usize> = (0..self.headings.len()).map(width).collect();
+        let mut text = String::new();
+        for row in [&head].into_iter().chain(&self.rows) {
+            let cells = row.iter().zip(&self.headings).zip(&widths).map(|((cell, heading), width)| {
+                if heading.ends_with('#') { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+            });
+            text += cells.collect::<Vec<_>>().join("  ").trim_end();
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// A member as a text: a string as it is, nothing where there is none.
+pub(super) fn text(of: &Value, name: &str) -> String {
+    of.get(name).map(plain).unwrap_or_default()
+}
+
+pub(super) fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The items of a list.
+pub(super) fn each<'a>(of: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    of.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The entries of a descriptor: `key=value key=value`.
+pub(super) fn entries(of: &Value, name: &str) -> String {
+    let one = |entry: &Value| match entry.get("value") {
+        Some(Value::String(value)) => format!("{}={value}", text(entry, "key")),
+        _ => text(entry, "key"),
+    };
+    each(of, name).map(one).collect::<Vec<_>>().join(" ")
+}
+
+/// A limit as people say it: `50 per 1m`, `20 per 1s burst 40`.
+pub(super) fn limit(of: &Value) -> String {
+    let (requests, burst) = (text(of, "requests"), text(of, "burst"));
+    let per = span(of.get("period_ms").and_then(Value::as_f64).unwrap_or_default());
+    let kind = match of.get("algorithm").and_then(Value::as_str) {
+        Some("token_bucket") => format!(" burst {burst}"),
+        Some("sliding_window") => " sliding".to_owned(),
+        _ => String::new(),
+    };
+    format!("{requests} per {per}{kind}")
+}
+
+/// Milliseconds in the largest unit that they are a whole number of.
+pub(super) fn span(millis: f64) -> String {
+    let units = [("d", 86_400_000.0), ("h", 3_600_000.0), ("m", 60_000.0), ("s", 1_000.0)];
+    let whole = units.into_iter().find(|(_, of)| millis >= *of && millis % of == 0.0);
+    match whole {
+        Some((unit, of)) => format!("{}{unit}", millis / of),
+        None if millis >= 1_000.0 => format!("{:.1}s", millis / 1_000.0),
+        None => format!("{millis}ms"),
+    }
+}
+
+/// A moment as people write it, in UTC.
+pub(super) fn moment(of: &Value, name: &str) -> String {
+    let millis = of.get(name).and_then(Value::as_i64);
+    let moment = millis.and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
+    moment.map(|moment| moment.to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    // Seen failing on: cells that are printed as they are.
+    #[test]
+    fn columns_stand_under_their_headings_and_what_clients_sent_does_nothing() {
+        let mut table = Table::new(&["who", "count#"]);
+        table.row(["a\u{1b}[31m\n\u{202e}b".to_owned(), "7".to_owned()]);
+        table.row(["x".repeat(100), "12345".to_owned()]);
+        let shown = table.or("nobody");
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert_eq!(lines[0], format!("who{}  count", " ".repeat(57)));
+        assert_eq!(lines[1], format!("a?[31m??b{}      7", " ".repeat(51 + 2)).replace("     7", "    7"));
+        assert!(lines[2].starts_with("xxx") && lines[2].contains('…') && lines[2].ends_with("  12345"));
+        assert_eq!(Table::new(&["who"]).or("nobody"), "nobody\n");
+    }
+
+    #[test]
+    fn limits_and_spans_are_told_as_people_say_them() {
+        for (millis, expected) in [
+            (1.0, "1ms"),
+            (0.5, "0.5ms"),
+            (1_000.0, "1s"),
+            (1_500.0, "1.5s"),
+            (60_000.0, "1m"),
+            (86_400_000.0, "1d"),
+        ] {
+            assert_eq!(span(millis), expected);
+        }
+        let bucket = json!({"algorithm": "token_bucket", "requests": 20, "period_ms": 1_000, "burst": 40});
+        assert_eq!(limit(&bucket), "20 per 1s burst 40");
+        assert_eq!(
+            entries(&json!({"e": [{"key": "a", "value": "b=c"}, {"key": "d", "value": null}]}), "e"),
+            "a=b=c d"
+        );
+    }
+}

@@ -1,0 +1,35 @@
+//! `hivemind man`: the manual pages, made of what the commands say of themselves.
+
+use super::described;
+use anyhow::Context;
+use clap::Args;
+use clap_mangen::Man as Pages;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Print the manual page; with --out, write those of all commands
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  hivemind man | man -l -
+  hivemind man --out /usr/local/share/man/man1")]
+pub(super) struct Man {
+    /// A folder that is there: one page for each command is written into it
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+impl Man {
+    pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        match &self.out {
+            Some(folder) => clap_mangen::generate_to(described(), folder)
+                .with_context(|| format!("writing to {}; make the folder first", folder.display()))?,
+            None => {
+                let mut text = Vec::new();
+                Pages::new(described()).render(&mut text)?;
+                std::io::stdout().write_all(&text)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,57 @@
+//! One request with any headers, and its answer.
+
+use crate::support::{Page, within};
+use serde_json::Value;
+use std::net::SocketAddr;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// An answer as it came.
+pub(crate) struct Asked {
+    pub(crate) code: u16,
+    head: String,
+    pub(crate) body: String,
+}
+
+impl Asked {
+    /// A header, by its name in small letters.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let pairs = self.head.lines().filter_map(|line| line.split_once(": "));
+        pairs.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        json(&self.body)
+    }
+}
+
+/// Asks with these lines of headers; `host` is this machine's unless they say another.
+pub(crate) async fn ask(at: SocketAddr, method: &str, path: &str, headers: &[&str], body: &str) -> Asked {
+    let mut head =
+        format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
+    if !headers.iter().any(|line| line.starts_with("host:")) {
+        head += &format!("host: {at}\r\n");
+    }
+    head += &headers.iter().map(|line| format!("{line}\r\n")).collect::<String>();
+    let exchanged = async {
+        let mut connection = TcpStream::connect(at).await.unwrap();
+        connection.write_all(format!("{head}\r\n{body}").as_bytes()).await.unwrap();
+        let mut text = String::new();
+        connection.read_to_string(&mut text).await.unwrap();
+        text
+    };
+    let text = within(path, exchanged).await;
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
+    let code = head.split(' ').nth(1).expect("a code").parse().unwrap();
+    Asked { code, head: head.to_owned(), body: body.to_owned() }
+}
+
+pub(crate) fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// What a page has, which has to be there.
+pub(crate) fn told(page: &Page) -> Value {
+    assert_eq!(page.code, 200, "{page:?}");
+    json(&page.body)
+}

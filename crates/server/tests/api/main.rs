@@ -1,0 +1,32 @@
+//! The admin API and its twins on the command line, from outside: the real binary, asked over real sockets.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
+#[expect(dead_code, reason = "nothing here reads descriptions of messages")]
+#[path = "../../src/proto.rs"]
+mod proto;
+#[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
+#[path = "../serve/support/mod.rs"]
+mod support;
+
+mod answers;
+mod asked;
+mod audit;
+mod names;
+
+/// What most services here limit.
+const RULES: &str = "
+domain: shop
+descriptors:
+- {key: plan, value: gold, descriptors: [ {key: user, rate_limit: {unit: minute, requests_per_unit: 50, name: Generous}} ]}
+- {key: user, rate_limit: {unit: day, requests_per_unit: 2}}
+- {key: path, value: '/free*', rate_limit: {unlimited: true}}
+- {key: bot, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 3}}
+- {key: allowed, value: x}
+";
