@@ -1,15 +1,19 @@
 //! The admin port: health, the service's JSON twin, the rules in force, and loading them anew.
 
+mod decisions;
 mod events;
 mod guard;
 mod json;
 mod live;
 mod log;
+mod page;
 mod peers;
+mod query;
 mod reload;
 mod reply;
 mod rlconfig;
 mod stats;
+mod time;
 mod top;
 
 pub(crate) use events::tell as tell_events;
@@ -73,6 +77,7 @@ pub(crate) fn router(admin: Admin) -> Router {
         .route("/api/v1/log", get(log).put(change_log))
         .merge(stats::routes())
         .merge(events::routes())
+        .merge(decisions::routes())
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(admin)
 }
@@ -155,7 +160,8 @@ pub(crate) async fn answer_json(
 ) -> Result<(bool, String), String> {
     let mut answer = Vec::new();
     let deadline = SystemClock.now().saturating_add(ANSWERED_WITHIN);
-    let answered = service.answer(&json::request(body)?, grant, Some(deadline), check, &mut answer).await;
+    let answered =
+        service.answer(&json::request(body)?, (grant, Door::Json), Some(deadline), check, &mut answer).await;
     answered.map_err(|error| error.to_string())?;
     json::response(&answer)
 }

@@ -4,6 +4,7 @@
 mod answer;
 mod decided;
 mod in_force;
+mod remembered;
 mod tally;
 mod traced;
 
@@ -13,7 +14,7 @@ use crate::logging::DecisionLog;
 use crate::ruleset::Ruleset;
 use crate::storage::{SharedStore, Storage};
 use crate::telemetry::Stats;
-use crate::telemetry::trace::{Check, Stage, Tracer};
+use crate::telemetry::trace::{Check, Door, Stage, Tracer};
 use arc_swap::ArcSwap;
 use decided::{Decided, only_watches, status_of};
 use hivemind_core::rules::{Resolved, Ruling};
@@ -61,6 +62,8 @@ pub(crate) struct Asked<'a> {
     /// The request as Envoy may route by it: asked for only where that is wanted.
     pub(crate) told: &'a (dyn Fn() -> Map<String, Value> + Sync),
     pub(crate) now: Timestamp,
+    /// How it came here.
+    pub(crate) door: Door,
 }
 
 /// The most of a caller's time that is kept back, so that a policy's answer still reaches it
@@ -293,6 +296,7 @@ impl<R: Store> Service<R> {
             answer.add_dynamic_metadata((asked.told)());
         }
         self.decisions.tell(asked, &answer);
+        remembered::remember(&self.stats.ring, asked, &answer, decided.resolved);
         answer
     }
 

@@ -1,11 +1,13 @@
 //! `GET /api/v1/events`: what the dashboard shows, as it changes, by server-sent events.
 
 use super::live::{Live, NotTaken, Stays};
+use super::query::{Query, no_question};
 use super::reply::problem;
+use super::time::millis;
 use super::{Admin, peers, stats, top};
 use crate::health::Component;
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -24,7 +26,14 @@ pub(super) fn routes() -> Router<Admin> {
 }
 
 /// An answer that does not end before one of both sides does.
-async fn listen(State(admin): State<Admin>, Extension(stays): Extension<Stays>) -> Response {
+async fn listen(
+    State(admin): State<Admin>,
+    Extension(stays): Extension<Stays>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    if let Err(detail) = Query::read(query.as_deref(), &[]) {
+        return no_question(&detail);
+    }
     let mut first = String::new();
     push(&mut first, "version", &version(&admin));
     push(&mut first, "config", &config(&admin));
@@ -91,7 +100,7 @@ fn push(text: &mut String, event: &str, body: &Value) {
 
 fn version(admin: &Admin) -> Value {
     let node = admin.mesh.as_ref().map(|mesh| mesh.name());
-    let started = admin.service.0.stats().started.as_nanos() / 1_000_000;
+    let started = millis(admin.service.0.stats().started);
     json!({"version": env!("CARGO_PKG_VERSION"), "node": node, "started_ms": started})
 }
 

@@ -1,0 +1,18 @@
+//! Moments and spans as the API tells them: in milliseconds.
+
+use hivemind_core::{Period, Timestamp};
+use serde_json::{Value, json};
+
+/// Since the Unix epoch.
+pub(super) const fn millis(moment: Timestamp) -> u64 {
+    moment.as_nanos() / 1_000_000
+}
+
+/// A whole number, unless the period is shorter than that.
+pub(super) fn period_ms(period: Period) -> Value {
+    let nanos = period.nanos();
+    if nanos.is_multiple_of(1_000_000) {
+        return json!(nanos / 1_000_000);
+    }
+    json!(period.length().as_secs_f64() * 1_000.0)
+}
