@@ -5,6 +5,7 @@ mod audit;
 mod blocks;
 mod config;
 mod dashboard;
+mod decisions;
 mod descriptor;
 mod etag;
 mod events;
@@ -108,6 +109,7 @@ pub(crate) fn router(admin: Admin) -> Router {
         .merge(dashboard::routes())
         .merge(stats::routes())
         .merge(events::routes())
+        .merge(decisions::routes())
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .layer(from_fn(reply::in_words))
         .layer(from_fn(audit::audited))
@@ -193,7 +195,8 @@ pub(crate) async fn answer_json(
 ) -> Result<(bool, String), String> {
     let mut answer = Vec::new();
     let deadline = SystemClock.now().saturating_add(ANSWERED_WITHIN);
-    let answered = service.answer(&json::request(body)?, grant, Some(deadline), check, &mut answer).await;
+    let answered =
+        service.answer(&json::request(body)?, (grant, Door::Json), Some(deadline), check, &mut answer).await;
     answered.map_err(|error| error.to_string())?;
     json::response(&answer)
 }

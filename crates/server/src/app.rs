@@ -72,7 +72,8 @@ struct Shared {
 pub(crate) async fn run(settings: &Settings, origin: Origin, log: Arc<RunningLog>) -> anyhow::Result<()> {
     // Before anything else: a signal that comes during the start, or right after the screen, is heeded too.
     let signals = Signals::listen().context("listening for signals")?;
-    let stats = Arc::new(Stats::new(SystemClock.now()));
+    let stats = Stats::new(SystemClock.now()).remembering(settings.observability.decision_ring);
+    let stats = Arc::new(stats);
     let health = Arc::new(Health::default());
     let limiting = &settings.rate_limiting;
     let seed = match (&settings.security.key_seed_file, &settings.mesh) {

@@ -22,6 +22,7 @@ use crate::replay::{AccessLog, Engine, Lines, Recorded};
 use crate::ruleset::Ruleset;
 use crate::service::{Asked, HeaderNames, Options, Service};
 use crate::storage::Storage;
+use crate::telemetry::trace::Door;
 use crate::telemetry::{Stats, exposition};
 use hivemind_core::store::{KeySeed, MemoryStore, OnRefusal, StoreOptions};
 use hivemind_core::{Clock, Descriptor, Matcher, SystemClock};
@@ -70,7 +71,13 @@ fn ask_each_rule(ruleset: Ruleset) {
             path.iter().map(|matcher| (matcher.key(), matcher.value().unwrap_or("any"))).collect();
         let descriptors = [Descriptor::new(&entries)];
         let told = Default::default;
-        let asked = Asked { domain: &domain, descriptors: &descriptors, told: &told, now: SystemClock.now() };
+        let asked = Asked {
+            domain: &domain,
+            descriptors: &descriptors,
+            told: &told,
+            now: SystemClock.now(),
+            door: Door::Grpc,
+        };
         let statuses = service.0.decide_at_once(&asked, None, |answer| answer.statuses.len());
         assert_eq!(statuses, Some(1));
         service.0.with_rules(|rules| {

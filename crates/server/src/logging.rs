@@ -4,7 +4,7 @@
 mod decisions;
 mod per_second;
 
-pub(crate) use decisions::DecisionLog;
+pub(crate) use decisions::{DecisionLog, hits};
 
 use crate::config::{DecisionLines, Log, LogFormat, LogLevel, LogLevels, Told};
 use std::io::IsTerminal;

@@ -5,6 +5,7 @@ mod answer;
 mod asked_about;
 mod decided;
 mod in_force;
+mod remembered;
 mod tally;
 mod traced;
 
@@ -14,7 +15,7 @@ use crate::logging::DecisionLog;
 use crate::ruleset::Ruleset;
 use crate::storage::{SharedStore, Storage};
 use crate::telemetry::Stats;
-use crate::telemetry::trace::{Check, Stage, Tracer};
+use crate::telemetry::trace::{Check, Door, Stage, Tracer};
 use arc_swap::ArcSwap;
 use decided::{Decided, only_watches, status_of};
 use hivemind_core::rules::{Resolved, Ruling};
@@ -62,6 +63,8 @@ pub(crate) struct Asked<'a> {
     /// The request as Envoy may route by it: asked for only where that is wanted.
     pub(crate) told: &'a (dyn Fn() -> Map<String, Value> + Sync),
     pub(crate) now: Timestamp,
+    /// How it came here.
+    pub(crate) door: Door,
 }
 
 /// The most of a caller's time that is kept back, so that a policy's answer still reaches it
@@ -310,6 +313,7 @@ impl<R: Store> Service<R> {
             answer.add_dynamic_metadata((asked.told)());
         }
         self.decisions.tell(asked, &answer);
+        remembered::remember(&self.stats.ring, asked, &answer, decided.resolved);
         answer
     }
 

@@ -1,10 +1,11 @@
 //! `GET /api/v1/events`: what the dashboard shows, as it changes, by server-sent events.
 
 use super::live::{Live, NotTaken, Stays};
+use super::query::{Query, no_question};
 use super::reply::problem;
 use super::{Admin, about, config, peers, stats, top};
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -23,7 +24,14 @@ pub(super) fn routes() -> Router<Admin> {
 }
 
 /// An answer that does not end before one of both sides does.
-async fn listen(State(admin): State<Admin>, Extension(stays): Extension<Stays>) -> Response {
+async fn listen(
+    State(admin): State<Admin>,
+    Extension(stays): Extension<Stays>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    if let Err(detail) = Query::read(query.as_deref(), &[]) {
+        return no_question(&detail);
+    }
     let mut first = String::new();
     push(&mut first, "version", &about::shown(&admin));
     push(&mut first, "config", &config::shown(&admin));

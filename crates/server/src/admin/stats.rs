@@ -1,12 +1,14 @@
 //! `GET /api/v1/stats`: what was answered since the start, and what it took.
 
 use super::Admin;
+use super::query::{Query, no_question};
 use super::reply::ok;
+use super::time::millis;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use axum::routing::get;
-use hivemind_core::{Clock, SystemClock, Timestamp};
+use hivemind_core::{Clock, SystemClock};
 use serde_json::{Map, Value, json};
 
 /// How many there are of something, whenever it is asked.
@@ -21,15 +23,20 @@ pub(crate) struct Room {
 }
 
 pub(super) fn routes() -> Router<Admin> {
-    Router::new()
-        .route("/api/v1/stats", get(async |State(admin): State<Admin>| -> Response { ok(&body(&admin)) }))
+    Router::new().route("/api/v1/stats", get(stats))
+}
+
+async fn stats(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
+    match Query::read(query.as_deref(), &[]) {
+        Ok(_) => ok(&body(&admin)),
+        Err(detail) => no_question(&detail),
+    }
 }
 
 /// Counters since the start: whoever wants rates asks twice.
 pub(super) fn body(admin: &Admin) -> Value {
     let (service, now) = (&admin.service.0, SystemClock.now());
     let stats = service.stats();
-    let millis = |at: Timestamp| at.as_nanos() / 1_000_000;
     let connections = admin.room.connections.iter().map(|(of, open)| ((*of).to_owned(), json!(open())));
     let occupancy = service.storage().memory().occupancy();
     let mut members = Map::new();

@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 pub(crate) use kind::duration;
 pub(crate) use leaves::Leaves;
-pub(crate) use log::{DecisionLines, Log, LogFormat, LogLevel, LogLevels, Told, module_name};
+pub(crate) use log::{DecisionLines, Log, LogFormat, LogLevel, LogLevels, Told, is_secret, module_name};
 pub(crate) use mesh::{Mesh, MeshFiles};
 pub(crate) use observability::Observability;
 pub(crate) use otel::{Destination, NamedService, OtlpProtocol, Tracing};

@@ -81,7 +81,8 @@ impl<R: Store> RateLimitService<R> {
         let request = self.read(message, grant)?;
         let descriptors = self.descriptors(&request)?;
         let told = || request.told();
-        let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &told, now };
+        let door = Door::Grpc;
+        let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &told, now, door };
         Ok(self.0.decide_at_once(&asked, check, |answer| tell(answer, now, out)))
     }
 
@@ -89,14 +90,14 @@ impl<R: Store> RateLimitService<R> {
     pub(crate) async fn answer(
         &self,
         message: &[u8],
-        grant: Option<&Grant>,
+        (grant, door): (Option<&Grant>, Door),
         deadline: Option<Timestamp>,
         check: Option<&mut Check>,
         out: &mut Vec<u8>,
     ) -> Result<(), CallError> {
         let from = SystemClock.now();
         let answered = match self.read(message, grant) {
-            Ok(request) => self.decide(&request, (from, deadline), check, out).await,
+            Ok(request) => self.decide(&request, (from, deadline, door), check, out).await,
             Err(error) => Err(error),
         };
         self.count(from, &answered);
@@ -106,13 +107,13 @@ impl<R: Store> RateLimitService<R> {
     async fn decide(
         &self,
         request: &Request<'_>,
-        (now, deadline): (Timestamp, Option<Timestamp>),
+        (now, deadline, door): (Timestamp, Option<Timestamp>, Door),
         check: Option<&mut Check>,
         out: &mut Vec<u8>,
     ) -> Result<(), CallError> {
         let descriptors = self.descriptors(request)?;
         let told = || request.told();
-        let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &told, now };
+        let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &told, now, door };
         self.0.decide(&asked, deadline, check, |answer| tell(answer, now, out)).await;
         Ok(())
     }

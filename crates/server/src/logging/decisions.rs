@@ -158,7 +158,8 @@ fn is_drawn(number: u64, share: f64) -> bool {
     f64::from(upper) < share * (f64::from(u32::MAX) + 1.0)
 }
 
-fn hits(descriptor: &Descriptor<'_>) -> i64 {
+/// Below 0 what is given back, 0 what is only looked at.
+pub(crate) fn hits(descriptor: &Descriptor<'_>) -> i64 {
     let hits = i64::try_from(descriptor.cost.get()).unwrap_or(i64::MAX);
     match descriptor.op {
         Op::Refund => -hits,

@@ -6,6 +6,7 @@ use crate::fuzzing::options;
 use crate::ruleset::Ruleset;
 use crate::service::{Answer, Asked, Code, Options, Service};
 use crate::telemetry::Stats;
+use crate::telemetry::trace::Door;
 use hivemind_core::store::{
     Charge, Context, Key, KeySeed, LocalStore, MemoryStore, OnRefusal, Op, Store, StoreError, StoreOptions,
     Verdicts,
@@ -97,7 +98,13 @@ impl Setup {
         let entries: Vec<[(&str, &str); 1]> = keys.split(' ').map(|key| [(key, "v")]).collect();
         let descriptor = |entries| Descriptor { op, ..Descriptor::new(entries) };
         let descriptors: Vec<Descriptor<'_>> = entries.iter().map(|entry| descriptor(entry)).collect();
-        let asked = Asked { domain: "d", descriptors: &descriptors, told: &serde_json::Map::new, now: NOW };
+        let asked = Asked {
+            domain: "d",
+            descriptors: &descriptors,
+            told: &serde_json::Map::new,
+            now: NOW,
+            door: Door::Grpc,
+        };
         self.service
             .decide(&asked, None, None, |answer| {
                 let statuses = answer.statuses.iter().map(|status| match status.code {
@@ -113,7 +120,13 @@ impl Setup {
     async fn granted(&self, key: &str) -> Option<u32> {
         let entries = [(key, "v")];
         let descriptors = [Descriptor::new(&entries)];
-        let asked = Asked { domain: "d", descriptors: &descriptors, told: &serde_json::Map::new, now: NOW };
+        let asked = Asked {
+            domain: "d",
+            descriptors: &descriptors,
+            told: &serde_json::Map::new,
+            now: NOW,
+            door: Door::Grpc,
+        };
         let grant = |answer: &Answer<'_>| answer.statuses[0].grant.as_ref().map(|grant| grant.requests);
         match self.service.decide_at_once(&asked, None, grant) {
             Some(granted) => granted,
@@ -246,7 +259,13 @@ async fn while_the_shared_store_is_known_to_be_away_nobody_waits() {
     let setup = Setup::new(OnError::Closed);
     let entries = [("plain", "v")];
     let descriptors = [Descriptor::new(&entries)];
-    let asked = Asked { domain: "d", descriptors: &descriptors, told: &serde_json::Map::new, now: NOW };
+    let asked = Asked {
+        domain: "d",
+        descriptors: &descriptors,
+        told: &serde_json::Map::new,
+        now: NOW,
+        door: Door::Grpc,
+    };
     let at_once = || setup.service.decide_at_once(&asked, None, |answer| answer.overall);
     assert_eq!(at_once(), None, "it may answer");
     setup.storage.lose("no route".into());

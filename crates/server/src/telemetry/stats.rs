@@ -3,6 +3,7 @@
 use super::access_figures::AccessFigures;
 use super::family::{Family, Value};
 use super::otlp::ExportFigures;
+use super::ring::DecisionRing;
 use super::rule_stats::RuleStats;
 use super::series::SeriesBook;
 use super::top::Top;
@@ -20,6 +21,7 @@ pub(crate) struct Stats {
     pub(crate) rules: RuleStats,
     pub(crate) series: SeriesBook,
     pub(crate) top: Top,
+    pub(crate) ring: DecisionRing,
     pub(crate) service_errors: AtomicU64,
     pub(crate) config_load_success: AtomicU64,
     pub(crate) config_load_error: AtomicU64,
@@ -36,6 +38,11 @@ pub(crate) struct Stats {
 impl Stats {
     pub(crate) fn new(started: Timestamp) -> Self {
         Self { started, ..Self::default() }
+    }
+
+    /// The same, with room for so many decisions.
+    pub(crate) fn remembering(self, decisions: usize) -> Self {
+        Self { ring: DecisionRing::new(decisions), ..self }
     }
 
     /// Drops what belongs to rules that are gone.

@@ -19,6 +19,7 @@ mod admin;
 mod answers;
 mod bad_requests;
 mod check;
+mod decisions;
 mod events;
 mod explain;
 mod first_load;

@@ -150,7 +150,7 @@ pub(crate) fn module_name(text: &str) -> Option<&str> {
 }
 
 /// Whether what stands under such a key opens something to whoever reads it.
-fn is_secret(key: &str) -> bool {
+pub(crate) fn is_secret(key: &str) -> bool {
     const SECRETS: [&str; 12] = [
         "authorization",
         "bearer",

@@ -92,7 +92,8 @@ impl<S: Store> Desk<S> {
         let mut out = vec![0; PREFIX];
         let message = message.read(&headers)?;
         let grant = grant(known.as_ref());
-        let answered = self.service.answer(message, grant, Some(deadline), check.as_mut(), &mut out).await;
+        let answered =
+            self.service.answer(message, (grant, Door::Grpc), Some(deadline), check.as_mut(), &mut out).await;
         is_answered(check, answered.map_err(|error| status(&error)))?;
         frame(&mut out);
         Ok(out.into())

@@ -1,6 +1,7 @@
 //! The heaviest of many keys in a fixed number of places (Space-Saving, Metwally et al., 2005): a key that finds no place
 //! takes that of the lightest, with its count as the error. What is heavier than a place's share of the total is there.
 
+use crate::telemetry::shown::shown_entries;
 use hivemind_core::store::Parts;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -40,8 +41,7 @@ pub(super) struct Counted {
 impl Counted {
     pub(super) fn shown(&self) -> Value {
         let (domain, entries) = &self.parts;
-        let entries: Vec<_> =
-            entries.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();
+        let entries = shown_entries(entries.iter().map(|(key, value)| (key.as_str(), value.as_str())));
         json!({"domain": domain, "entries": entries, "count": self.count, "error": self.error})
     }
 }

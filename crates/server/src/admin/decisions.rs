@@ -1,0 +1,143 @@
+//! `GET /api/v1/decisions`: the last decisions, the newest first.
+
+use super::Admin;
+use super::page::Page;
+use super::query::{Query, no_question};
+use super::reply::ok;
+use super::time::millis;
+use crate::telemetry::ring::{Door, Mark, Remembered};
+use crate::telemetry::shown_entries;
+use axum::Router;
+use axum::extract::{RawQuery, State};
+use axum::response::Response;
+use axum::routing::get;
+use hivemind_core::Timestamp;
+use serde_json::{Value, json};
+use std::fmt;
+use std::str::FromStr;
+
+const NAMES: [&str; 7] = {
+    let [limit, cursor] = Page::NAMES;
+    ["outcome", "domain", "key", "value", "since_ms", limit, cursor]
+};
+
+pub(super) fn routes() -> Router<Admin> {
+    Router::new().route("/api/v1/decisions", get(list))
+}
+
+async fn list(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
+    // Thousands of records are copied and sorted: the thread has others to serve.
+    let answered = tokio::task::spawn_blocking(move || answer(&admin, query.as_deref())).await;
+    match answered {
+        Ok(Ok(page)) => ok(&page),
+        Ok(Err(detail)) => no_question(&detail),
+        Err(_) => no_question("The decisions cannot be read."),
+    }
+}
+
+fn answer(admin: &Admin, query: Option<&str>) -> Result<Value, String> {
+    let query = Query::read(query, &NAMES)?;
+    let (page, wanted) = (Page::of(&query)?, Wanted::of(&query)?);
+    let after: Option<Place> = page.after()?;
+    let ring = &admin.service.0.stats().ring;
+    let snapshot = ring.copied();
+    let older =
+        |mark: &Mark<'_>| after.is_none_or(|after| (mark.at.as_nanos(), mark.id) < (after.nanos, after.id));
+    let items = snapshot.newest_first().into_iter().filter(older).filter_map(|mark| {
+        let decision = mark.read().filter(|decision| wanted.has(decision))?;
+        Some((Place { nanos: mark.at.as_nanos(), id: mark.id }, shown(mark.id, &decision)))
+    });
+    let mut page = page.of_items(items);
+    if let Some(members) = page.as_object_mut() {
+        members.insert("is_on".to_owned(), ring.is_on().into());
+        members.insert("missed".to_owned(), snapshot.missed.into());
+    }
+    Ok(page)
+}
+
+/// Where a page ends.
+#[derive(Clone, Copy)]
+struct Place {
+    nanos: u64,
+    id: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.nanos, self.id)
+    }
+}
+
+impl FromStr for Place {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (nanos, id) = text.split_once('.').ok_or(())?;
+        Ok(Self { nanos: nanos.parse().map_err(|_| ())?, id: id.parse().map_err(|_| ())? })
+    }
+}
+
+/// Which of them are asked for.
+struct Wanted {
+    is_denied: Option<bool>,
+    domain: Option<String>,
+    key: Option<String>,
+    value: Option<String>,
+    since: Timestamp,
+}
+
+impl Wanted {
+    fn of(query: &Query) -> Result<Self, String> {
+        let is_denied = match query.get("outcome") {
+            None => None,
+            Some("allowed") => Some(false),
+            Some("denied") => Some(true),
+            Some(_) => return Err("`outcome` is `allowed` or `denied`.".to_owned()),
+        };
+        let since = match query.get("since_ms").map(str::parse::<u64>) {
+            None => Timestamp::default(),
+            Some(Ok(millis)) => Timestamp::from_millis(millis),
+            Some(Err(_)) => return Err("`since_ms` is a number of milliseconds since 1970.".to_owned()),
+        };
+        let text = |name| query.get(name).map(str::to_owned);
+        Ok(Self { is_denied, domain: text("domain"), key: text("key"), value: text("value"), since })
+    }
+
+    fn has(&self, decision: &Remembered<'_>) -> bool {
+        let is = |wanted: &Option<String>, text: &str| wanted.as_ref().is_none_or(|wanted| wanted == text);
+        let has_entry = || {
+            let mut entries = decision.parts.iter().flat_map(|part| &part.entries);
+            entries.any(|(key, value)| is(&self.key, key) && is(&self.value, value))
+        };
+        decision.at >= self.since
+            && self.is_denied.is_none_or(|wanted| wanted == decision.is_denied)
+            && is(&self.domain, decision.domain)
+            && ((self.key.is_none() && self.value.is_none()) || has_entry())
+    }
+}
+
+fn shown(id: u64, decision: &Remembered<'_>) -> Value {
+    let descriptors = decision.parts.iter().map(|part| {
+        json!({
+            "entries": shown_entries(part.entries.iter().copied()),
+            "hits": part.hits,
+            "code": if part.is_over { "OVER_LIMIT" } else { "OK" },
+            "rule": part.rule,
+            "remaining": part.remaining,
+        })
+    });
+    let door = match decision.door {
+        Door::Grpc => "grpc",
+        Door::Json => "json",
+        Door::Gateway => "gateway",
+    };
+    json!({
+        "id": id,
+        "t_ms": millis(decision.at),
+        "door": door,
+        "domain": decision.domain,
+        "outcome": if decision.is_denied { "denied" } else { "allowed" },
+        "descriptors": descriptors.collect::<Vec<_>>(),
+        "is_cut": decision.is_cut,
+    })
+}

@@ -1,0 +1,24 @@
+//! What the ring of the last decisions is told of one.
+
+use super::{Answer, Asked, Code};
+use crate::logging::hits;
+use crate::telemetry::ring::{DecisionRing, Head, Part};
+use hivemind_core::rules::Resolved;
+
+#[inline]
+pub(super) fn remember(ring: &DecisionRing, asked: &Asked<'_>, answer: &Answer<'_>, resolved: &Resolved<'_>) {
+    if !ring.is_on() {
+        return;
+    }
+    let mut rulings = resolved.rulings();
+    let parts = asked.descriptors.iter().zip(&answer.statuses).map(|(descriptor, status)| Part {
+        entries: descriptor.entries,
+        hits: hits(descriptor),
+        is_over: status.code == Code::OverLimit,
+        rule: rulings.next().and_then(|ruling| ruling.declared),
+        remaining: status.limit.as_ref().map(|_| status.remaining.into()),
+        has_own_limit: descriptor.limit.is_some(),
+    });
+    let is_denied = answer.overall == Code::OverLimit;
+    ring.record(&Head { at: asked.now, door: asked.door, domain: asked.domain, is_denied }, parts);
+}

@@ -1,0 +1,74 @@
+//! Records of any length in a fixed number of bytes: the oldest make room for the newest, and none is cut in two.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+#[derive(Debug)]
+pub(super) struct Arena {
+    bytes: Box<[u8]>,
+    /// Where they lie, the oldest first: from there on round the bytes up to `head`.
+    slots: VecDeque<Range<usize>>,
+    most: usize,
+    head: usize,
+    /// Whether one has made room for another.
+    has_lost: bool,
+}
+
+impl Arena {
+    pub(super) fn new(most: usize, bytes: usize) -> Self {
+        let (bytes, slots) = (vec![0; bytes].into(), VecDeque::with_capacity(most));
+        Self { bytes, slots, most, head: 0, has_lost: false }
+    }
+
+    /// Takes a record, unless it is longer than all of this.
+    pub(super) fn push(&mut self, record: &[u8]) {
+        if record.is_empty() || record.len() > self.bytes.len() || self.most == 0 {
+            self.has_lost = true;
+            return;
+        }
+        let is_at_end = record.len() > self.bytes.len() - self.head;
+        let start = if is_at_end { 0 } else { self.head };
+        let place = start..start + record.len();
+        while let Some(oldest) = self.slots.front() {
+            let is_in_the_way = oldest.start < place.end && place.start < oldest.end;
+            // What lies in the end that is passed over is older than what lies at the beginning.
+            let is_passed_over = is_at_end && oldest.start >= self.head;
+            if !is_in_the_way && !is_passed_over && self.slots.len() < self.most {
+                break;
+            }
+            self.slots.pop_front();
+            self.has_lost = true;
+        }
+        if let Some(room) = self.bytes.get_mut(place.clone()) {
+            room.copy_from_slice(record);
+            self.head = place.end;
+            self.slots.push_back(place);
+        }
+    }
+
+    /// All records, the oldest first.
+    pub(super) fn copied(&self) -> Copied {
+        let mut bytes = Vec::with_capacity(self.slots.iter().map(ExactSizeIterator::len).sum());
+        let mut ends = Vec::with_capacity(self.slots.len());
+        for record in self.slots.iter().filter_map(|slot| self.bytes.get(slot.clone())) {
+            bytes.extend_from_slice(record);
+            ends.push(bytes.len());
+        }
+        Copied { bytes, ends, has_lost: self.has_lost }
+    }
+}
+
+/// What an arena had at a moment.
+#[derive(Debug)]
+pub(super) struct Copied {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    pub(super) has_lost: bool,
+}
+
+impl Copied {
+    pub(super) fn records(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(start..*end))
+    }
+}
