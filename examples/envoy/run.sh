@@ -1,10 +1,16 @@
 #!/usr/bin/env bash
-# Hivemind, an upstream and, if there is one, Envoy. Ctrl-C ends all of them.
+# Hivemind, an upstream and Envoy beside them. Ctrl-C ends all of them. HIVEMIND=path takes that binary, ENVOY=path that
+# Envoy; PORT, APP_PORT, GRPC_PORT and ADMIN_PORT are for machines where 10000, 8000, 8081 and 8080 are taken.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
-trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
-cargo run --release --locked -- serve --rules rules.yaml &
-python3 -m http.server --bind 127.0.0.1 8000 >/dev/null 2>&1 &
+[ -n "${HIVEMIND-}" ] || { cargo build --release --locked && HIVEMIND=../../target/release/hivemind; }
+scratch=$(mktemp -d)
+trap 'kill $(jobs -p) 2>/dev/null || true; wait; rm -rf "$scratch"' EXIT
+sed "s/port_value: 10000/port_value: ${PORT:-10000}/; s/port_value: 8000/port_value: ${APP_PORT:-8000}/; s/port_value: 8081/port_value: ${GRPC_PORT:-8081}/" \
+    envoy.yaml >"$scratch/envoy.yaml"
+HIVEMIND_SERVER__GRPC_PORT=${GRPC_PORT:-8081} HIVEMIND_SERVER__ADMIN_PORT=${ADMIN_PORT:-8080} HIVEMIND_SERVER__METRICS_PORT=0 \
+    "$HIVEMIND" serve --rules rules.yaml &
+python3 -m http.server --bind 127.0.0.1 "${APP_PORT:-8000}" >/dev/null 2>&1 &
 command -v "${ENVOY:-envoy}" >/dev/null || { echo 'No Envoy here: install it or set ENVOY=path; Hivemind runs alone.'; wait; exit; }
-"${ENVOY:-envoy}" -c envoy.yaml --log-level warning &
-wait
+"${ENVOY:-envoy}" -c "$scratch/envoy.yaml" --use-dynamic-base-id --log-level warning &
+wait -n

@@ -50,6 +50,13 @@ impl Access {
         self.keys.is_some() || self.tokens.is_some()
     }
 
+    /// Other numbers for other keys and tokens: whoever was let in by them and stays looks at these.
+    pub(crate) fn generations(&self) -> [u64; 2] {
+        let of_keys = self.keys.as_ref().map(|keys| keys.generation());
+        let of_tokens = self.tokens.as_ref().map(|tokens| tokens.generation());
+        [of_keys, of_tokens].map(Option::unwrap_or_default)
+    }
+
     /// Whether this is one of the operators' tokens.
     pub(crate) fn is_token(&self, sent: &[u8]) -> bool {
         self.tokens.as_ref().is_some_and(|tokens| tokens.in_force().has(sent))

@@ -7,11 +7,13 @@ mod config;
 mod dashboard;
 mod descriptor;
 mod etag;
+mod events;
 mod explain;
 mod guard;
 mod json;
 mod keys;
 mod limits;
+mod live;
 mod log;
 mod openapi;
 mod page;
@@ -21,15 +23,19 @@ mod reload;
 mod reply;
 mod rlconfig;
 mod rules;
+mod stats;
 mod time;
 mod top;
 
 pub(crate) use about::About;
+pub(crate) use events::tell as tell_events;
 pub(crate) use guard::{Guard, Reach, guarded};
 #[cfg(test)]
 pub(crate) use json::request as request_of_json;
+pub(crate) use live::{Live, Stays};
+pub(crate) use stats::{Gauge, Room};
 
-use crate::access::Grant;
+use crate::access::{Access, Grant};
 use crate::front::gateway::Gateway;
 use crate::front::rls::{CallError, RateLimitService};
 use crate::health::{Component, Health};
@@ -73,6 +79,9 @@ pub(crate) struct Admin {
     pub(crate) gateway: Option<Arc<Gateway>>,
     pub(crate) about: Arc<About>,
     pub(crate) storage: Arc<Storage>,
+    pub(crate) access: Access,
+    pub(crate) room: Arc<Room>,
+    pub(crate) live: Arc<Live>,
 }
 
 /// Everything that the admin port serves.
@@ -97,6 +106,8 @@ pub(crate) fn router(admin: Admin) -> Router {
         .merge(keys::routes())
         .merge(blocks::routes())
         .merge(dashboard::routes())
+        .merge(stats::routes())
+        .merge(events::routes())
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .layer(from_fn(reply::in_words))
         .layer(from_fn(audit::audited))

@@ -12,7 +12,7 @@ mod screen;
 mod telemetry;
 mod traces;
 
-use crate::admin::{self, About, Admin, Guard, Reach};
+use crate::admin::{self, About, Admin, Gauge, Guard, Reach, Room};
 use crate::config::{Loaded, RuleTexts, Settings, demo_rules};
 use crate::front;
 use crate::front::rls::RateLimitService;
@@ -196,6 +196,13 @@ async fn serve(
     let Listeners { grpc, grpc_uds, admin: admin_tcp, admin_uds, metrics: metrics_tcp, gateway, redirect } =
         listeners;
     let Signals { terminate, interrupt, hangups } = signals;
+    let room = Arc::new(Room {
+        max_keys: settings.rate_limiting.max_keys.get(),
+        connections: [("calls", &grpc), ("gateway", &gateway), ("admin", &admin_tcp)]
+            .into_iter()
+            .filter_map(|(of, listener)| Some((of, Box::new(listener.as_ref()?.open()) as Gauge)))
+            .collect(),
+    });
     let rls = RateLimitService(Arc::clone(&shared.service));
     let health = Arc::clone(&shared.health);
     let mut accepting = JoinSet::new();
@@ -205,7 +212,7 @@ async fn serve(
     let about = Arc::new(About::new(settings, origin.configuration.path.as_deref()));
     let reloads = follow::follow(settings, origin, &shared, gateway, hangups);
     let (mesh, log) = (shared.mesh.clone(), Arc::clone(&shared.log));
-    let admin = admin::router(Admin {
+    let admin = Admin {
         service: rls,
         health: Arc::clone(&health),
         reloads,
@@ -214,8 +221,13 @@ async fn serve(
         gateway: logs.clone(),
         about,
         storage: Arc::clone(&shared.storage),
-    });
+        access: shared.doors.access.clone(),
+        room,
+        live: Arc::default(),
+    };
     let mut pages = JoinSet::new();
+    pages.spawn(admin::tell_events(admin.clone(), closed.clone()));
+    let admin = admin::router(admin);
     serve_pages(settings, shared, [admin_tcp, metrics_tcp], admin_uds, &admin, &closed, &mut pages)?;
     terminated(terminate, interrupt).await;
     health.stopping();

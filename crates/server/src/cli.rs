@@ -11,6 +11,7 @@ mod import;
 mod keys;
 mod rate;
 mod replay;
+mod schema;
 mod serve;
 
 use crate::config::Problems;
@@ -37,6 +38,7 @@ enum Command {
     Certs(certs::Certs),
     Demo(demo::Demo),
     Keys(keys::Keys),
+    Schema(schema::Schema),
 }
 
 pub(crate) fn run() -> ExitCode {
@@ -50,6 +52,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Certs(certs) => certs.run(),
         Command::Demo(demo) => demo.run(),
         Command::Keys(keys) => keys.run(),
+        Command::Schema(schema) => schema.run(),
     };
     match result {
         Ok(code) => code,

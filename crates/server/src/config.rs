@@ -5,9 +5,11 @@ mod limit_reader;
 mod masked;
 mod problem;
 mod reader;
+mod reference;
 mod response_reader;
 mod rule_file;
 mod rule_files;
+mod rule_schema;
 mod settings;
 mod toml_document;
 
@@ -17,10 +19,12 @@ pub(crate) use problem::Problems;
 #[cfg(any(test, fuzzing))]
 pub(crate) use rule_files::parse_rules;
 pub(crate) use rule_files::{LoadedRules, RuleTexts, demo_rules, load_rules, read_bounded};
+pub(crate) use rule_schema::rules as rules_schema;
 /// The gateway's settings.
 pub(crate) use settings::gateway;
 pub(crate) use settings::{
     DecisionLines, Destination, LARGEST_CONFIGURATION, Leaves, Loaded, Log, LogFormat, LogLevel, LogLevels,
     Mesh, MeshFiles, NamedService, OtlpProtocol, RateLimiting, Redis, SECTIONS, Security, Settings,
-    SettingsText, Told, Topology, Tracing, environment, load_settings, module_name,
+    SettingsText, Told, Topology, Tracing, configuration as configuration_schema, environment, load_settings,
+    module_name,
 };

@@ -116,6 +116,11 @@ impl<R> Service<R> {
         &self.stats
     }
 
+    /// Where its counters are kept.
+    pub(crate) fn storage(&self) -> &Storage<R> {
+        &self.storage
+    }
+
     /// Whether anybody reads what is counted of requests.
     pub(crate) fn counts(&self) -> bool {
         self.options.counts

@@ -10,7 +10,7 @@ use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use axum::routing::get;
 use hivemind_core::{Clock, SystemClock};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// What the process is.
@@ -41,12 +41,17 @@ pub(super) fn routes() -> Router<Admin> {
 }
 
 async fn version(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
-    if let Err(detail) = Query::read(query.as_deref(), &[]) {
-        return no_question(&detail);
+    match Query::read(query.as_deref(), &[]) {
+        Ok(_) => ok(&shown(&admin)),
+        Err(detail) => no_question(&detail),
     }
+}
+
+/// What the process is, and for how long it has been.
+pub(super) fn shown(admin: &Admin) -> Value {
     let service = &admin.service.0;
     let (started, options) = (service.stats().started, service.options());
-    ok(&json!({
+    json!({
         "version": env!("CARGO_PKG_VERSION"),
         "storage": admin.about.storage,
         "node": admin.mesh.as_ref().map(|mesh| mesh.name()),
@@ -54,5 +59,5 @@ async fn version(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Respo
         "uptime_ms": u64::try_from(SystemClock.now().since(started).as_millis()).unwrap_or(u64::MAX),
         "enabled": options.enabled,
         "shadow_mode": options.shadow_mode,
-    }))
+    })
 }

@@ -6,15 +6,20 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use hivemind_mesh::{GivenUp, NotGivenUp};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// Every peer of the mesh, without this node itself; none where there is no mesh.
 pub(super) async fn list(State(admin): State<Admin>) -> Response {
-    let peers = match admin.mesh {
-        Some(mesh) => mesh.peers().await,
-        None => json!({"peers": []}),
-    };
-    ok(&peers)
+    ok(&shown(&admin).await.unwrap_or_else(|| json!({"peers": []})))
+}
+
+/// The same; none where there is no mesh.
+pub(super) async fn shown(admin: &Admin) -> Option<Value> {
+    match &admin.mesh {
+        Some(mesh) => Some(Arc::clone(mesh).peers().await),
+        None => None,
+    }
 }
 
 /// Gives up a peer that is gone for good.

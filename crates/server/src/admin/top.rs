@@ -5,6 +5,7 @@ use crate::telemetry::{By, Top};
 use axum::http::StatusCode;
 use axum::response::Response;
 use hivemind_core::{Clock, SystemClock};
+use serde_json::{Value, json};
 
 /// As many as fit on a screen.
 const SHOWN: usize = 20;
@@ -23,6 +24,12 @@ fn asked(query: &str) -> Result<(By, usize), &'static str> {
         }
     }
     Ok((by, limit))
+}
+
+/// The first of both lists.
+pub(super) fn both(top: &Top) -> Value {
+    let of = |by| top.shown(by, SHOWN, SystemClock.now());
+    json!({"denied": of(By::Denied), "spent": of(By::Spent)})
 }
 
 pub(super) fn answer(top: &Top, query: &str) -> Response {

@@ -45,6 +45,12 @@ impl<L: Listener> Bounded<L> {
         Some((io, place, address))
     }
 
+    /// How many connections are open, now and whenever it is asked.
+    pub(super) fn open(&self) -> impl Fn() -> usize + Send + Sync + 'static {
+        let (most, places) = (self.most, Arc::clone(&self.places));
+        move || most.saturating_sub(places.available_permits())
+    }
+
     pub(super) fn local_addr(&self) -> io::Result<L::Addr> {
         self.listener.local_addr()
     }

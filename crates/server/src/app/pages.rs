@@ -3,6 +3,7 @@
 
 use super::bounded::Bounded;
 use super::until;
+use crate::admin::Stays;
 use crate::tls::{PortTls, accept};
 use axum::Router;
 use axum::http::StatusCode;
@@ -85,6 +86,8 @@ where
 struct Asked {
     begun: AtomicU64,
     ended: AtomicU64,
+    /// Answers that go on and on.
+    streams: Stays,
 }
 
 impl Asked {
@@ -122,7 +125,7 @@ where
             }
             _ = quiet.tick() => {
                 let so_far = std::mem::replace(&mut before, asked.begun());
-                if before == so_far && !asked.is_waiting() {
+                if before == so_far && !asked.is_waiting() && asked.streams.are_none() {
                     break;
                 }
             }
@@ -135,10 +138,11 @@ where
 
 async fn answer(
     mut router: Router,
-    request: hyper::Request<Incoming>,
+    mut request: hyper::Request<Incoming>,
     asked: Arc<Asked>,
 ) -> Result<Response, Infallible> {
     asked.begun.fetch_add(1, Ordering::Relaxed);
+    request.extensions_mut().insert(asked.streams.clone());
     let _ended = Ended(asked);
     match timeout(LONGEST, router.call(request)).await {
         Ok(answered) => answered,

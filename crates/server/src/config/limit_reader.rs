@@ -19,7 +19,7 @@ pub(super) const LIMIT_KEYS: &[&str] = &[
     "on_unreachable",
 ];
 pub(super) const REPLACES_KEYS: &[&str] = &["name"];
-const UNITS: [(&str, Period); 7] = [
+pub(super) const UNITS: [(&str, Period); 7] = [
     ("second", Period::SECOND),
     ("minute", Period::MINUTE),
     ("hour", Period::HOUR),
@@ -29,11 +29,18 @@ const UNITS: [(&str, Period); 7] = [
     ("year", Period::YEAR),
 ];
 
-enum Algorithm {
+#[derive(Clone, Copy)]
+pub(super) enum Algorithm {
     FixedWindow,
     SlidingWindow,
     TokenBucket,
 }
+
+pub(super) const ALGORITHMS: [(&str, Algorithm); 3] = [
+    ("fixed_window", Algorithm::FixedWindow),
+    ("sliding_window", Algorithm::SlidingWindow),
+    ("token_bucket", Algorithm::TokenBucket),
+];
 
 /// One rule of all these limits, and what it says where the store cannot.
 pub(super) fn rule(reader: &mut Reader<'_>, nodes: &[Node]) -> Option<(Rule, Option<OnError>)> {
@@ -228,14 +235,10 @@ fn unit(reader: &mut Reader<'_>, node: &Node, fields: &Fields<'_>) -> Option<Per
 fn algorithm(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<Algorithm> {
     let Some(node) = fields.get("algorithm") else { return Some(Algorithm::FixedWindow) };
     let text = reader.text(node, "algorithm")?;
-    match text.as_str() {
-        "fixed_window" => Some(Algorithm::FixedWindow),
-        "sliding_window" => Some(Algorithm::SlidingWindow),
-        "token_bucket" => Some(Algorithm::TokenBucket),
-        _ => {
-            let remedy = "one of: fixed_window, sliding_window, token_bucket";
-            reader.problem(Some(node.span.clone()), format!("`{text}` is no algorithm"), remedy);
-            None
-        }
+    let known = ALGORITHMS.iter().find(|(name, _)| *name == text);
+    if known.is_none() {
+        let remedy = format!("one of: {}", ALGORITHMS.map(|(name, _)| name).join(", "));
+        reader.problem(Some(node.span.clone()), format!("`{text}` is no algorithm"), remedy);
     }
+    known.map(|(_, algorithm)| *algorithm)
 }

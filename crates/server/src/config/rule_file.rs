@@ -19,10 +19,10 @@ use std::sync::Arc;
 const DEEPEST: usize = 32;
 
 /// More limits on one descriptor make a request dear, and hardly any of them ever tells.
-const MOST_LIMITS: usize = 8;
+pub(super) const MOST_LIMITS: usize = 8;
 
-const FILE_KEYS: &[&str] = &["domain", "descriptors"];
-const DESCRIPTOR_KEYS: &[&str] = &[
+pub(super) const FILE_KEYS: &[&str] = &["domain", "descriptors"];
+pub(super) const DESCRIPTOR_KEYS: &[&str] = &[
     "key",
     "value",
     "rate_limit",

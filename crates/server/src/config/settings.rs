@@ -15,8 +15,10 @@ mod places;
 mod rate_limiting;
 mod reading;
 mod redis_url;
+mod schema;
 mod security;
 mod server;
+mod shape;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -39,6 +41,7 @@ pub(crate) use mesh::{Mesh, MeshFiles};
 pub(crate) use observability::Observability;
 pub(crate) use otel::{Destination, NamedService, OtlpProtocol, Tracing};
 pub(crate) use rate_limiting::RateLimiting;
+pub(crate) use schema::configuration;
 pub(crate) use security::Security;
 pub(crate) use server::Server;
 pub(crate) use storage::{Redis, Storage, Topology};

@@ -3,6 +3,8 @@
 //!
 //! A request finds its series by the number of its rule, so that it neither hashes a name nor takes a lock.
 
+mod overview;
+
 use super::family::{Family, Value, as_level};
 use super::timings::Timings;
 use hivemind_core::{Period, Timestamp};
@@ -52,6 +54,12 @@ impl Level {
 }
 
 #[derive(Debug, Default)]
+struct Gone {
+    ok: Timings,
+    over_limit: Timings,
+}
+
+#[derive(Debug, Default)]
 struct Named {
     domains: BTreeMap<String, Arc<DomainSeries>>,
     keys: BTreeMap<(String, String), Arc<KeySeries>>,
@@ -66,7 +74,7 @@ pub(crate) struct SeriesBook {
     /// Of requests that could not be decided.
     pub(crate) errors: Timings,
     /// Of domains that are gone from the rules: what they add to the totals stays.
-    gone: Timings,
+    gone: Gone,
 }
 
 impl SeriesBook {
@@ -140,8 +148,8 @@ impl SeriesBook {
         domains.retain(|_, series| {
             let is_used = Arc::strong_count(series) > 1;
             if !is_used {
-                self.gone.absorb(&series.ok);
-                self.gone.absorb(&series.over_limit);
+                self.gone.ok.absorb(&series.ok);
+                self.gone.over_limit.absorb(&series.over_limit);
             }
             is_used
         });
@@ -151,15 +159,23 @@ impl SeriesBook {
 
     /// How long all requests took that there ever were.
     pub(super) fn total(&self) -> Timings {
-        let total = Timings::default();
+        let (total, over_limit) = self.answered();
+        total.absorb(&over_limit);
+        total.absorb(&self.errors);
+        total
+    }
+
+    /// The same of those that passed, and of those that did not.
+    fn answered(&self) -> (Timings, Timings) {
+        let (ok, over_limit) = (Timings::default(), Timings::default());
         let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
         for series in named.domains.values().chain([&self.other]) {
-            total.absorb(&series.ok);
-            total.absorb(&series.over_limit);
+            ok.absorb(&series.ok);
+            over_limit.absorb(&series.over_limit);
         }
-        total.absorb(&self.errors);
-        total.absorb(&self.gone);
-        total
+        ok.absorb(&self.gone.ok);
+        over_limit.absorb(&self.gone.over_limit);
+        (ok, over_limit)
     }
 
     pub(super) fn families(&self) -> [Family; 4] {

@@ -30,6 +30,7 @@ mod drain;
 mod expectations;
 mod forwarding;
 mod idle;
+mod keys;
 mod limits;
 mod logs;
 mod protocols;

@@ -1,10 +1,16 @@
 //! What a value may be: how it is read, and how it is said to be wrong.
 
 use super::super::reader::{is_no, is_yes};
+use super::shape::Form;
 use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// The largest number that every reader of JSON takes as it is.
+const MOST: u64 = (1 << 53) - 1;
+const MOST_U32: u64 = 4_294_967_295;
+const MOST_PORT: u64 = 65_535;
 
 /// A kind of value.
 pub(super) struct Kind<T> {
@@ -15,6 +21,8 @@ pub(super) struct Kind<T> {
     pub(super) bare: bool,
     /// May carry a password, so a problem shows neither the value nor its line.
     pub(super) secret: bool,
+    /// What editors are told of it.
+    pub(super) form: Form,
     pub(super) parse: fn(&str) -> Option<T>,
 }
 
@@ -24,7 +32,7 @@ impl<T> Kind<T> {
         example: &'static str,
         parse: fn(&str) -> Option<T>,
     ) -> Self {
-        Self { what, example, bare: false, secret: false, parse }
+        Self { what, example, bare: false, secret: false, form: Form::Text, parse }
     }
 
     pub(super) const fn bare(
@@ -32,7 +40,12 @@ impl<T> Kind<T> {
         example: &'static str,
         parse: fn(&str) -> Option<T>,
     ) -> Self {
-        Self { what, example, bare: true, secret: false, parse }
+        Self { what, example, bare: true, secret: false, form: Form::Whole(0, MOST), parse }
+    }
+
+    pub(super) const fn written(mut self, form: Form) -> Self {
+        self.form = form;
+        self
     }
 }
 
@@ -75,40 +88,53 @@ pub(super) const FLAG: Kind<bool> =
         |text| {
             if is_yes(text) { Some(true) } else { is_no(text).then_some(false) }
         },
-    );
+    )
+    .written(Form::Flag);
 pub(super) const PORT: Kind<u16> =
-    Kind::bare("a port from 1 to 65535, or 0 for any that is free", "8081", |text| text.parse().ok());
+    Kind::bare("a port from 1 to 65535, or 0 for any that is free", "8081", |text| text.parse().ok())
+        .written(Form::Whole(0, MOST_PORT));
 pub(super) const PORT_OR_OFF: Kind<Option<u16>> =
     Kind::bare("a port from 1 to 65535, 0 for any that is free, or off", "8081", |text| {
         if text == "off" { Some(None) } else { text.parse().ok().map(Some) }
-    });
+    })
+    .written(Form::WholeOrOff(0, MOST_PORT));
 pub(super) const COUNT: Kind<NonZeroUsize> =
-    Kind::bare("a whole number of at least 1", "1000", |text| text.parse().ok());
+    Kind::bare("a whole number of at least 1", "1000", |text| text.parse().ok())
+        .written(Form::Whole(1, MOST));
 pub(super) const AMOUNT: Kind<NonZeroU32> =
-    Kind::bare("a whole number from 1 to 4294967295", "100", |text| text.parse().ok());
+    Kind::bare("a whole number from 1 to 4294967295", "100", |text| text.parse().ok())
+        .written(Form::Whole(1, MOST_U32));
 pub(super) const NUMBER: Kind<u32> =
-    Kind::bare("a whole number from 0 to 4294967295", "100", |text| text.parse().ok());
+    Kind::bare("a whole number from 0 to 4294967295", "100", |text| text.parse().ok())
+        .written(Form::Whole(0, MOST_U32));
 pub(super) const MILLIS: Kind<Duration> =
     Kind::bare("a whole number of milliseconds, at least 1", "500", |text| {
         text.parse::<NonZeroU32>().ok().map(|number| Duration::from_millis(number.get().into()))
-    });
+    })
+    .written(Form::Whole(1, MOST_U32));
 pub(super) const RATIO: Kind<f64> = Kind::bare("a number from 0 to 1", "0.8", |text| {
     text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio))
-});
+})
+.written(Form::Share);
 pub(super) const IPV6_PREFIX: Kind<u8> =
     Kind::bare("the length of an IPv6 prefix, 48 to 128", "64", |text| {
         text.parse().ok().filter(|length| (48..=128).contains(length))
-    });
+    })
+    .written(Form::Whole(48, 128));
 pub(super) const DURATION: Kind<Duration> =
-    Kind::text("a duration with its unit (ms, s, m, h or d), at most 365d", "60s", duration);
+    Kind::text("a duration with its unit (ms, s, m, h or d), at most 365d", "60s", duration)
+        .written(Form::Pattern("^[0-9]+ *(ms|s|m|h|d)$"));
 pub(super) const SPAN: Kind<Duration> =
     Kind::text("a duration above 0 with its unit (ms, s, m, h or d), at most 365d", "60s", |text| {
         duration(text).filter(|span| !span.is_zero())
-    });
+    })
+    .written(Form::Pattern(patterns::SPAN));
 pub(super) const IP: Kind<IpAddr> =
-    Kind::text("an IP address, 0.0.0.0 or :: for all of them", "127.0.0.1", |text| text.parse().ok());
+    Kind::text("an IP address, 0.0.0.0 or :: for all of them", "127.0.0.1", |text| text.parse().ok())
+        .written(Form::Pattern("^[0-9A-Fa-f.:]+$"));
 pub(super) const LISTEN: Kind<SocketAddr> =
-    Kind::text("an IP address and a port", "192.0.2.1:7946", |text| text.parse().ok());
+    Kind::text("an IP address and a port", "192.0.2.1:7946", |text| text.parse().ok())
+        .written(Form::Pattern(patterns::LISTEN));
 /// Not resolved here: a name may be there only once the pod is.
 pub(super) const HOST_PORT: Kind<String> =
     Kind::text("a host and a port", "peer1.example.com:7946", |text| {
@@ -116,23 +142,28 @@ pub(super) const HOST_PORT: Kind<String> =
         let sound = !host.is_empty() && host.len() <= 255 && !host.contains(char::is_whitespace);
         let port = port.parse::<u16>().ok().filter(|port| *port != 0);
         (sound && port.is_some()).then(|| text.to_owned())
-    });
+    })
+    .written(Form::Pattern("^\\S+:[0-9]{1,5}$"));
 pub(super) const NETWORK: Kind<String> = Kind::text("an IP network", "10.0.0.0/8", |text| {
     let (address, length) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
     let longest: u8 = if address.parse::<IpAddr>().ok()?.is_ipv4() { 32 } else { 128 };
     let length: u8 = length.map_or(Some(longest), |length| length.parse().ok())?;
     (length <= longest).then(|| text.to_owned())
-});
+})
+.written(Form::Pattern("^[0-9A-Fa-f.:]+(/[0-9]{1,3})?$"));
 pub(super) const PATH: Kind<PathBuf> = Kind::text("the path of a file", "/etc/hivemind/file", |text| {
     (!text.is_empty() && !text.contains('\0')).then(|| PathBuf::from(text))
 });
 pub(super) const WORD: Kind<String> =
     Kind::text("a text", "name", |text| (!text.is_empty()).then(|| text.to_owned()));
-pub(super) const HTTP_PATH: Kind<HttpPath> = Kind::text("a path from `/` on", "/metrics", HttpPath::new);
+pub(super) const HTTP_PATH: Kind<HttpPath> =
+    Kind::text("a path from `/` on", "/metrics", HttpPath::new).written(Form::Pattern("^/\\S*$"));
 pub(super) const HEADER: Kind<HeaderName> =
-    Kind::text("the name of an HTTP header: letters, digits and `-`", "RateLimit-Limit", HeaderName::new);
+    Kind::text("the name of an HTTP header: letters, digits and `-`", "RateLimit-Limit", HeaderName::new)
+        .written(Form::Pattern("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$"));
 pub(super) const BYTES: Kind<u64> =
-    Kind::text("a size above 0 with its unit (B, kB, MB, GB, KiB, MiB or GiB)", "10MB", bytes);
+    Kind::text("a size above 0 with its unit (B, kB, MB, GB, KiB, MiB or GiB)", "10MB", bytes)
+        .written(Form::Pattern(patterns::BYTES));
 
 /// Far enough for any setting, and near enough that adding it to a clock cannot overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -169,4 +200,11 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
 fn number_and_unit(text: &str) -> Option<(u64, &str)> {
     let (number, unit) = text.split_at_checked(text.find(|c: char| !c.is_ascii_digit())?)?;
     Some((number.parse().ok()?, unit.trim_start()))
+}
+
+/// What several kinds are written like.
+pub(super) mod patterns {
+    pub(in super::super) const SPAN: &str = "^0*[1-9][0-9]* *(ms|s|m|h|d)$";
+    pub(in super::super) const BYTES: &str = "^0*[1-9][0-9]* *(B|kB|KB|MB|GB|KiB|MiB|GiB)$";
+    pub(in super::super) const LISTEN: &str = "^(\\[[0-9A-Fa-f.:%]+\\]|[0-9.]+):[0-9]{1,5}$";
 }

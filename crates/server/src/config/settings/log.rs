@@ -3,6 +3,7 @@
 use super::super::reader::{is_no, is_yes};
 use super::kind::{AMOUNT, Kind, RATIO};
 use super::reading::Section;
+use super::shape::Form;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
@@ -132,8 +133,10 @@ const MODULE: Kind<(String, LogLevel)> = Kind::text(
         let (module, level) = text.split_once('=')?;
         Some((module_name(module.trim())?.to_owned(), LogLevel::parse(level.trim())?))
     },
-);
-const TOLD: Kind<Told> = Kind::text("true, false or denied", "denied", Told::parse);
+)
+.written(Form::Pattern("^ *[A-Za-z0-9_:.-]{1,128} *= *(off|error|warn|info|debug|trace) *$"));
+const TOLD: Kind<Told> =
+    Kind::text("true, false or denied", "denied", Told::parse).written(Form::FlagOr("denied"));
 const SHOWN_KEY: Kind<String> =
     Kind::text("the key of a descriptor whose values are no secret", "path", |text| {
         let is_sound = !text.is_empty() && text.len() <= 256 && !is_secret(text);

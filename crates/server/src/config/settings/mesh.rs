@@ -3,6 +3,7 @@
 use super::kind::{AMOUNT, BYTES, FLAG, HOST_PORT, Kind, LISTEN, MILLIS, NUMBER, PATH};
 use super::reading::Section;
 use super::server::{Server, clash};
+use super::shape::Form;
 use crate::mesh::name::NodeName;
 use hivemind_core::OnUnreachable;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -79,7 +80,8 @@ const ADVERTISE: Kind<Advertise> =
             }
             _ => None,
         }
-    });
+    })
+    .written(Form::Pattern("^(auto|[0-9A-Fa-f.:]+|\\[[0-9A-Fa-f.:%]+\\]:[0-9]{1,5})$"));
 const CLUSTER: Kind<String> = Kind::text("a text of at most 128 bytes", "shop", |text| {
     let is_sound = !text.is_empty() && text.len() <= LONGEST_CLUSTER && !text.contains(char::is_control);
     is_sound.then(|| text.to_owned())
@@ -91,7 +93,8 @@ const DNS: Kind<String> =
         let is_host = !host.is_empty() && host.len() <= 253 && !host.contains([':', '/', ' ', '\t']);
         let is_port = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port != 0));
         (is_host && is_port).then(|| text.to_owned())
-    });
+    })
+    .written(Form::Pattern("^[^:/ \\t]+(:[0-9]{1,5})?$"));
 
 /// What is written in `mesh`; none unless limits are to be shared by one.
 pub(super) fn read(root: &mut Section<'_, '_>, is_used: bool, server: &Server) -> Option<Mesh> {

@@ -2,6 +2,7 @@
 
 use super::kind::{FLAG, Kind, RATIO, SPAN, WORD};
 use super::reading::Section;
+use super::shape::Form;
 use crate::authority;
 use crate::telemetry::trace::OnLimit;
 use std::fmt;
@@ -95,7 +96,8 @@ const ENDPOINT: Kind<OtlpEndpoint> = Kind::text(
     "a URL of http or https, without a user and without a query",
     "http://127.0.0.1:4317",
     OtlpEndpoint::parse,
-);
+)
+.written(Form::Pattern("^https?://[^\\s?]+$"));
 /// As often as a receiver can bear it.
 const INTERVAL: Duration = Duration::from_secs(10);
 
@@ -124,7 +126,7 @@ fn tracing(mut section: Section<'_, '_>, older: Option<bool>) -> Option<Tracing>
 /// Where a signal goes to; nowhere where nothing is to be sent.
 fn destination(
     mut section: Section<'_, '_>,
-    exporters: &[(&str, bool)],
+    exporters: &[(&'static str, bool)],
     older: Option<bool>,
 ) -> Option<Destination> {
     let enabled = section.read("enabled", &FLAG).or(older).unwrap_or(true);

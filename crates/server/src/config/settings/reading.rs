@@ -7,6 +7,7 @@ use super::super::problem::{Problem, Source};
 use super::super::reader::is_no;
 use super::kind::Kind;
 use super::places::Places;
+use super::shape::{Shape, Taken};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub(super) enum Known {
 pub(super) struct Reading<'n> {
     pub(super) places: &'n Places,
     pub(super) known: BTreeMap<String, Known>,
+    pub(super) shapes: BTreeMap<String, Shape>,
     /// With where they begin, so that they can be told in the order of the file.
     errors: Vec<(usize, Problem)>,
     warnings: Vec<(usize, Problem)>,
@@ -31,7 +33,13 @@ pub(super) struct Reading<'n> {
 
 impl<'n> Reading<'n> {
     pub(super) fn new(places: &'n Places) -> Self {
-        Self { places, known: BTreeMap::new(), errors: Vec::new(), warnings: Vec::new() }
+        Self {
+            places,
+            known: BTreeMap::new(),
+            shapes: BTreeMap::new(),
+            errors: Vec::new(),
+            warnings: Vec::new(),
+        }
     }
 
     pub(super) fn root(&mut self, node: &'n Node) -> Section<'_, 'n> {
@@ -100,6 +108,11 @@ impl<'r, 'n> Section<'r, 'n> {
         self.pair(key).map(|(_, value)| value)
     }
 
+    /// The first to ask for a key says what it takes: a list of one is asked for as one.
+    fn note(&mut self, key: &str, shape: impl FnOnce() -> Shape) {
+        self.reading.shapes.entry(self.path(key)).or_insert_with(shape);
+    }
+
     /// Whether the key is there; it does not become known by that.
     pub(super) fn has(&self, key: &str) -> bool {
         self.pair(key).is_some()
@@ -117,6 +130,7 @@ impl<'r, 'n> Section<'r, 'n> {
 
     /// The section, and whether `off` stands in its place.
     pub(super) fn section_or_off(&mut self, key: &str) -> (bool, Section<'_, 'n>) {
+        self.note(key, || Shape::Section { or_off: true });
         let node = self.ask(key, Known::Section);
         let is_off = |node: &Node| matches!(&node.value, Value::Scalar { text, .. } if is_no(text));
         let off = node.is_some_and(is_off);
@@ -125,6 +139,7 @@ impl<'r, 'n> Section<'r, 'n> {
     }
 
     pub(super) fn section(&mut self, key: &str) -> Section<'_, 'n> {
+        self.note(key, || Shape::Section { or_off: false });
         let node = self.ask(key, Known::Section);
         let path = self.path(key);
         Section::new(self.reading, path, node)
@@ -132,6 +147,7 @@ impl<'r, 'n> Section<'r, 'n> {
 
     /// Reads every item of a list of sections.
     pub(super) fn each(&mut self, key: &str, mut read: impl FnMut(&mut Section<'_, 'n>)) {
+        self.note(key, || Shape::Sections);
         let node = self.ask(key, Known::Section);
         let path = self.path(&format!("{key}[]"));
         // The item that is not there makes the keys of an item known where the list is empty.
@@ -165,12 +181,14 @@ impl<'r, 'n> Section<'r, 'n> {
     }
 
     pub(super) fn read<T>(&mut self, key: &str, kind: &Kind<T>) -> Option<T> {
+        self.note(key, || Shape::One(Taken::of(kind)));
         let node = self.ask(key, Known::Value)?;
         self.scalar(node, key, kind)
     }
 
     /// A list; the environment may write it with commas.
     pub(super) fn list<T>(&mut self, key: &str, kind: &Kind<T>) -> Vec<T> {
+        self.note(key, || Shape::Several(Taken::of(kind)));
         let Some(node) = self.ask(key, Known::Value) else { return Vec::new() };
         let span = &node.span;
         match &node.value {
@@ -189,6 +207,7 @@ impl<'r, 'n> Section<'r, 'n> {
 
     /// A single value, or a list of such; the environment may write that with commas.
     pub(super) fn one_or_list<T>(&mut self, key: &str, kind: &Kind<T>) -> Vec<T> {
+        self.note(key, || Shape::OneOrSeveral(Taken::of(kind)));
         match self.pair(key) {
             Some((_, node @ Node { value: Value::Scalar { text, .. }, .. }))
                 if !(text.contains(',') && self.reading.places.is_variable(node)) =>
@@ -200,7 +219,8 @@ impl<'r, 'n> Section<'r, 'n> {
     }
 
     /// One of a few words.
-    pub(super) fn choice<T: Copy>(&mut self, key: &str, choices: &[(&str, T)]) -> Option<T> {
+    pub(super) fn choice<T: Copy>(&mut self, key: &str, choices: &[(&'static str, T)]) -> Option<T> {
+        self.note(key, || Shape::Choice(choices.iter().map(|(name, _)| *name).collect()));
         let node = self.ask(key, Known::Value)?;
         let text = match &node.value {
             Value::Scalar { text, .. } => text.as_str(),
@@ -217,6 +237,7 @@ impl<'r, 'n> Section<'r, 'n> {
 
     /// Reads a key of an older design and says what became of it. `now` is the key it is read as.
     pub(super) fn superseded<T>(&mut self, key: &str, kind: &Kind<T>, now: Result<&str, &str>) -> Option<T> {
+        self.note(key, || Shape::One(Taken::of(kind)));
         let node = self.ask(key, Known::Superseded)?;
         let value = self.scalar(node, key, kind)?;
         let (cause, remedy) = match now {

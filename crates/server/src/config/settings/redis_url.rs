@@ -1,6 +1,7 @@
 //! Where a Redis is: its URL, which may carry a password and is therefore never shown.
 
 use super::kind::Kind;
+use super::shape::Form;
 use std::fmt;
 
 /// The URL of a Redis server.
@@ -12,6 +13,7 @@ pub(super) const REDIS_URL: Kind<RedisUrl> = Kind {
     example: "redis://127.0.0.1:6379",
     bare: false,
     secret: true,
+    form: Form::Pattern("^(redis|rediss|redis\\+unix|unix)://\\S+$"),
     parse: RedisUrl::new,
 };
 

@@ -1,7 +1,8 @@
 //! What only the gateway's values are: hosts, upstreams, prefixes, methods.
 
 use super::super::super::reader::is_no;
-use super::super::kind::{HttpPath, Kind, bytes, duration};
+use super::super::kind::{HttpPath, Kind, bytes, duration, patterns};
+use super::super::shape::Form;
 use super::{
     ForwardedHeaders, Forwarding, HostHeader, IdentityStep, LimitHeaders, LogTarget, OnLimit, Upstream,
 };
@@ -29,19 +30,23 @@ pub(super) const ON_LIMIT: &[(&str, OnLimit)] =
 pub(super) const LISTEN_AT: Kind<std::net::SocketAddr> =
     Kind::text("an IP address and a port, 0.0.0.0 or [::] for all addresses", "0.0.0.0:10080", |text| {
         text.parse().ok()
-    });
+    })
+    .written(Form::Pattern(patterns::LISTEN));
 pub(super) const MAX_BODY: Kind<Option<u64>> =
     Kind::text("a size above 0 with its unit (B, kB, MB, GB, KiB, MiB or GiB), or off", "10MB", |text| {
         if is_no(text) { Some(None) } else { bytes(text).map(Some) }
-    });
+    })
+    .written(Form::PatternOrOff(patterns::BYTES));
 /// hyper reads a head into a buffer, and 8 KiB is the least that it takes for one.
 pub(super) const HEAD_BYTES: Kind<usize> = Kind::text("a size from 8KiB to 1MiB", "32KiB", |text| {
     let size = bytes(text).filter(|size| (8 << 10..=1 << 20).contains(size))?;
     usize::try_from(size).ok()
-});
+})
+.written(Form::Pattern(patterns::BYTES));
 pub(super) const HEAD_COUNT: Kind<usize> = Kind::bare("a whole number from 1 to 1000", "100", |text| {
     text.parse().ok().filter(|count| (1..=1_000).contains(count))
-});
+})
+.written(Form::Whole(1, 1_000));
 pub(super) const SPAN_OR_OFF: Kind<Option<Duration>> =
     Kind::text("a duration above 0 with its unit (ms, s, m, h or d), at most 365d, or off", "60s", |text| {
         match duration(text) {
@@ -49,7 +54,8 @@ pub(super) const SPAN_OR_OFF: Kind<Option<Duration>> =
             Some(span) if !span.is_zero() => Some(Some(span)),
             _ => None,
         }
-    });
+    })
+    .written(Form::PatternOrOff(patterns::SPAN));
 pub(super) const LOG: Kind<Option<LogTarget>> =
     Kind::text("off, stdout, or the path of a file", "/var/log/hivemind/refused.log", |text| match text {
         "stdout" => Some(Some(LogTarget::Stdout)),
@@ -59,7 +65,8 @@ pub(super) const LOG: Kind<Option<LogTarget>> =
             Some(Some(LogTarget::File(PathBuf::from(text))))
         }
         _ => None,
-    });
+    })
+    .written(Form::PatternOrOff("^(stdout|.*[/.].*)$"));
 pub(super) const FORWARDING: Kind<Forwarding> =
     Kind::text("x-forwarded-for or forwarded", "x-forwarded-for", |text| {
         match text.to_ascii_lowercase().as_str() {
@@ -67,7 +74,10 @@ pub(super) const FORWARDING: Kind<Forwarding> =
             "forwarded" => Some(Forwarding::Forwarded),
             _ => None,
         }
-    });
+    })
+    .written(Form::Pattern(
+        "^([Xx]-[Ff][Oo][Rr][Ww][Aa][Rr][Dd][Ee][Dd]-[Ff][Oo][Rr]|[Ff][Oo][Rr][Ww][Aa][Rr][Dd][Ee][Dd])$",
+    ));
 pub(super) const STEP: Kind<IdentityStep> =
     Kind::text("session, bearer, api_key or ip", "bearer, ip", |text| match text {
         "session" => Some(IdentityStep::Session),
@@ -75,7 +85,8 @@ pub(super) const STEP: Kind<IdentityStep> =
         "api_key" => Some(IdentityStep::ApiKey),
         "ip" => Some(IdentityStep::Ip),
         _ => None,
-    });
+    })
+    .written(Form::Words(&["session", "bearer", "api_key", "ip"]));
 pub(super) const COOKIE: Kind<String> =
     Kind::text("the name of a cookie: letters, digits, `-` and `_`", "hivemind_session", |text| {
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
@@ -93,21 +104,25 @@ pub(super) const HOST: Kind<String> = Kind::text(
     host,
 );
 pub(super) const PREFIX: Kind<String> =
-    Kind::text("a path from `/` on, without `//`, `.` or `..` in it", "/users", prefix);
+    Kind::text("a path from `/` on, without `//`, `.` or `..` in it", "/users", prefix)
+        .written(Form::Pattern("^/\\S*$"));
 pub(super) const PATTERN: Kind<String> =
     Kind::text("a path from `/` on, where `{name}` is any part", "/users/{id}", |text| {
         let is_plain = |b: u8| b.is_ascii_graphic() && !matches!(b, b'"' | b'\\' | b'?' | b'#');
         (text.starts_with('/') && text.bytes().all(is_plain)).then(|| text.to_owned())
-    });
+    })
+    .written(Form::Pattern("^/\\S*$"));
 pub(super) const METHOD: Kind<String> = Kind::text("a method of HTTP", "POST", |text| {
     let sound = (1..=32).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphabetic());
     sound.then(|| text.to_ascii_uppercase())
-});
+})
+.written(Form::Pattern("^[A-Za-z]{1,32}$"));
 pub(super) const UPSTREAM: Kind<Upstream> = Kind::text(
     "where a server is, `http://` or `https://` with host and port and without a path",
     "http://127.0.0.1:3000",
     upstream,
-);
+)
+.written(Form::Pattern("^https?://[^/?#@\\s]+/?$"));
 pub(super) const HOST_HEADER: Kind<HostHeader> =
     Kind::text("keep, upstream, or the name of a host", "keep", |text| match text {
         "keep" => Some(HostHeader::Keep),

@@ -1,0 +1,152 @@
+//! Those who listen to what happens. One task makes what is told, once for all of them, and nothing while nobody listens.
+//! Whoever reads slowly misses rounds, and is shown out in the end: nothing is kept for anybody but a few rounds, which
+//! all share.
+
+mod stays;
+#[cfg(test)]
+mod tests;
+
+use stays::Stay;
+pub(crate) use stays::Stays;
+
+use axum::body::Bytes;
+use http_body::{Body, Frame};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::{MissedTickBehavior, interval};
+
+const ROUND: Duration = Duration::from_secs(1);
+/// What waits for one that reads slowly.
+const MOST_ROUNDS: usize = 4;
+/// Who has missed so many in a row does not read.
+const MOST_MISSED: u32 = 30;
+
+/// Numbers that change with the keys and tokens in force.
+type Generations = [u64; 2];
+
+/// Those who listen.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    hall: Mutex<Hall>,
+    wanted: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Hall {
+    listeners: Vec<Listener>,
+    /// Whether nothing is told any more.
+    is_over: bool,
+}
+
+#[derive(Debug)]
+struct Listener {
+    rounds: mpsc::Sender<Bytes>,
+    missed: u32,
+    /// What let it in.
+    opened_by: Generations,
+    /// While it listens, its connection is not idle.
+    _stay: Stay,
+}
+
+/// Why nobody is taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NotTaken {
+    Full,
+    Over,
+}
+
+/// What one of them is told, as the body of its answer.
+#[derive(Debug)]
+pub(super) struct Events(mpsc::Receiver<Bytes>);
+
+impl Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(cx).map(|round| round.map(|round| Ok(Frame::data(round))))
+    }
+}
+
+impl Live {
+    /// More than these are no people.
+    pub(super) const MOST: usize = 32;
+
+    fn hall(&self) -> MutexGuard<'_, Hall> {
+        self.hall.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes another one, who is told this first.
+    pub(super) fn listen(
+        &self,
+        first: Bytes,
+        opened_by: Generations,
+        stays: &Stays,
+    ) -> Result<Events, NotTaken> {
+        let mut hall = self.hall();
+        if hall.is_over {
+            return Err(NotTaken::Over);
+        }
+        // Whoever has gone is noticed at the next round only.
+        hall.listeners.retain(|listener| !listener.rounds.is_closed());
+        if hall.listeners.len() >= Self::MOST {
+            return Err(NotTaken::Full);
+        }
+        let (rounds, events) = mpsc::channel(MOST_ROUNDS);
+        let _ = rounds.try_send(first); // It is empty, and so there is room.
+        hall.listeners.push(Listener { rounds, missed: 0, opened_by, _stay: stays.stay() });
+        self.wanted.notify_one();
+        Ok(Events(events))
+    }
+
+    /// Has rounds made and tells them to all, until told to end. With each round come the keys and tokens in force:
+    /// whoever was let in by others has to ask again.
+    pub(super) async fn run<F>(&self, mut make: impl FnMut(u64) -> F, mut closed: watch::Receiver<bool>)
+    where
+        F: Future<Output = (Bytes, Generations)>,
+    {
+        let rounds = async {
+            let mut round = 0;
+            loop {
+                self.wanted.notified().await;
+                let mut ticks = interval(ROUND);
+                ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                // The first comes at once, and who has just come was told everything.
+                ticks.tick().await;
+                while !self.hall().listeners.is_empty() {
+                    ticks.tick().await;
+                    let (told, in_force) = make(round).await;
+                    self.hall().tell(&told, in_force);
+                    round += 1;
+                }
+            }
+        };
+        tokio::select! { biased;
+            // A sender that is gone has closed everything too.
+            _ = closed.wait_for(|closed| *closed) => {}
+            () = rounds => {}
+        }
+        *self.hall() = Hall { listeners: Vec::new(), is_over: true };
+    }
+}
+
+impl Hall {
+    fn tell(&mut self, round: &Bytes, in_force: Generations) {
+        self.listeners.retain_mut(|listener| {
+            match listener.rounds.try_send(round.clone()) {
+                Ok(()) => listener.missed = 0,
+                Err(TrySendError::Full(_)) => listener.missed += 1,
+                Err(TrySendError::Closed(_)) => return false,
+            }
+            listener.missed < MOST_MISSED && listener.opened_by == in_force
+        });
+    }
+}

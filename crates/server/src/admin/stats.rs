@@ -1,0 +1,50 @@
+//! `GET /api/v1/stats`: what was answered since the start, and what it took.
+
+use super::Admin;
+use super::reply::ok;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use hivemind_core::{Clock, SystemClock, Timestamp};
+use serde_json::{Map, Value, json};
+
+/// How many there are of something, whenever it is asked.
+pub(crate) type Gauge = Box<dyn Fn() -> usize + Send + Sync>;
+
+/// What is told that no counter counts.
+#[derive(Default)]
+pub(crate) struct Room {
+    pub(crate) max_keys: usize,
+    /// Connections that are open, by what they are for.
+    pub(crate) connections: Vec<(&'static str, Gauge)>,
+}
+
+pub(super) fn routes() -> Router<Admin> {
+    Router::new()
+        .route("/api/v1/stats", get(async |State(admin): State<Admin>| -> Response { ok(&body(&admin)) }))
+}
+
+/// Counters since the start: whoever wants rates asks twice.
+pub(super) fn body(admin: &Admin) -> Value {
+    let (service, now) = (&admin.service.0, SystemClock.now());
+    let stats = service.stats();
+    let millis = |at: Timestamp| at.as_nanos() / 1_000_000;
+    let connections = admin.room.connections.iter().map(|(of, open)| ((*of).to_owned(), json!(open())));
+    let occupancy = service.storage().memory().occupancy();
+    let mut members = Map::new();
+    let of_series = stats.series.overview().map(|(name, value)| (name.to_owned(), value));
+    members.extend(of_series);
+    members.extend([
+        ("t_ms".to_owned(), json!(millis(now))),
+        ("uptime_ms".to_owned(), json!(millis(now).saturating_sub(millis(stats.started)))),
+        // Where nobody reads metrics, requests are not counted.
+        ("is_counted".to_owned(), json!(service.counts())),
+        ("keys_in_memory".to_owned(), json!(occupancy.keys)),
+        ("keys_evicted".to_owned(), json!(occupancy.evicted)),
+        ("keys_overflowed".to_owned(), json!(occupancy.overflowed)),
+        ("max_keys".to_owned(), json!(admin.room.max_keys)),
+        ("connections".to_owned(), Value::Object(connections.collect())),
+    ]);
+    Value::Object(members)
+}

@@ -1,0 +1,93 @@
+//! `hivemind schema`: what an editor needs to complete and check our files.
+
+use crate::config::{configuration_schema, rules_schema};
+use clap::{Args, ValueEnum};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Print the JSON Schema of a configuration or of rules, for editors
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  hivemind schema config > hivemind.schema.json
+  hivemind schema rules > rules.schema.json
+
+An editor with a YAML language server completes and checks a file that begins with
+  # yaml-language-server: $schema=hivemind.schema.json")]
+pub(super) struct Schema {
+    /// Of which file
+    of: Of,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Of {
+    /// What `serve --config` reads
+    Config,
+    /// What `serve --rules` reads
+    Rules,
+}
+
+impl Schema {
+    pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        let schema = match self.of {
+            Of::Config => configuration_schema(),
+            Of::Rules => rules_schema(),
+        };
+        writeln!(std::io::stdout().lock(), "{schema:#}")?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{configuration_schema, rules_schema};
+    use serde_json::Value;
+
+    const REMEDY: &str = "write it anew: `cargo run -- schema config >docs/reference/schema/hivemind.schema.json`, and \
+                          `cargo run -- schema rules >docs/reference/schema/rules.schema.json`";
+
+    // Seen failing on: a key more in the code, and a meaning in other words on the page.
+    #[test]
+    fn the_schemas_in_the_documentation_are_those_of_the_code() {
+        let config = include_str!("../../../../docs/reference/schema/hivemind.schema.json");
+        let rules = include_str!("../../../../docs/reference/schema/rules.schema.json");
+        for (text, schema) in [(config, configuration_schema()), (rules, rules_schema())] {
+            let written: Value = serde_json::from_str(text).unwrap();
+            assert!(written == schema, "{REMEDY}");
+        }
+    }
+
+    /// Every schema of a key, by its path.
+    fn keys(path: &str, schema: &Value, found: &mut Vec<(String, Value)>) {
+        let Some(fields) = schema.as_object() else { return };
+        for (name, key) in fields.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            found.push((format!("{path}.{name}"), key.clone()));
+            keys(&format!("{path}.{name}"), key, found);
+        }
+        let nested = ["items", "anyOf", "definitions"].iter().filter_map(|name| fields.get(*name));
+        for below in nested {
+            let all = below.as_array().map(|list| list.iter().collect::<Vec<_>>());
+            let all = all.or_else(|| Some(below.as_object()?.values().collect()));
+            keys(path, below, found);
+            all.into_iter().flatten().for_each(|schema| keys(path, schema, found));
+        }
+    }
+
+    // Seen failing on: a key without a row on the page, and one without what it takes.
+    #[test]
+    fn every_key_of_a_schema_says_what_it_means_and_what_it_takes() {
+        for (schema, least) in [(configuration_schema(), 200), (rules_schema(), 30)] {
+            let mut found = Vec::new();
+            keys("", &schema, &mut found);
+            assert!(found.len() >= least, "{} keys were found", found.len());
+            for (path, key) in found {
+                let key = key.as_object().unwrap();
+                let takes =
+                    ["type", "enum", "anyOf", "allOf", "const"].iter().any(|word| key.contains_key(*word));
+                assert!(takes, "what does {path} take?");
+                let is_section =
+                    key.contains_key("properties") || key.contains_key("items") || key.contains_key("anyOf");
+                assert!(key.contains_key("description") || is_section, "what does {path} mean?");
+            }
+        }
+    }
+}

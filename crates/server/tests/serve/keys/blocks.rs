@@ -1,0 +1,181 @@
+//! Keys that an operator blocks until a time.
+
+use super::{RULES, asked, done, key, left, with};
+use crate::support::{Server, Setup, get, overall, post, request, shown, statuses};
+use hivemind_core::{Clock, SystemClock};
+use serde_json::{Value, json};
+
+fn now_ms() -> u64 {
+    SystemClock.now().as_nanos() / 1_000_000
+}
+
+async fn blocks(server: &Server, query: &str) -> Value {
+    let page = get(server.admin, &format!("/api/v1/blocks{query}")).await;
+    assert_eq!(page.code, 200, "{}", page.body);
+    serde_json::from_str(&page.body).unwrap()
+}
+
+const HOUR_MS: u64 = 3_600_000;
+
+// Seen failing on: blocks that no decision asks for; charges beside a blocked one spent.
+#[tokio::test]
+async fn a_blocked_key_is_refused_until_its_time_and_nothing_is_spent_beside_it() {
+    let server = Server::with_rules(RULES).await;
+    let began = now_ms();
+    let blocked = done(&server, "block", &with("user=ada", "for_ms", HOUR_MS)).await;
+    let until = blocked["blocked_until_ms"].as_u64().unwrap();
+    assert!((began + HOUR_MS..=now_ms() + HOUR_MS).contains(&until), "{blocked}");
+    assert_eq!(blocked["scope"], "node");
+    let answer = server.ask("d", "user=ada").await;
+    assert_eq!((overall(&answer), shown(&answer.statuses[0])), ("OVER", "OVER 5/DAY".to_owned()));
+    let wait = answer.statuses[0].duration_until_reset.unwrap().seconds;
+    assert!((3_500..=3_600).contains(&wait), "{wait}");
+    // Others are as before, and so is what stands beside it in a request.
+    assert_eq!(statuses(&server.ask("d", "user=bob").await), "OK 5/DAY, 4 left");
+    for asked in ["beside=x | user=ada", "user=ada | beside=x"] {
+        let answer = server.ask("d", asked).await;
+        assert_eq!(overall(&answer), "OVER");
+        assert!(statuses(&answer).contains("OK 7/DAY, 7 left"), "{}", statuses(&answer));
+    }
+    assert_eq!(left(&server, "beside=x").await, [7]);
+    let found = done(&server, "lookup", &key("user=ada")).await;
+    assert_eq!(
+        (&found["blocked_until_ms"], &found["limits"][0]["remaining"]),
+        (&json!(until), &json!(5)),
+        "its counters are not touched"
+    );
+    // The twin of the call heeds it as well.
+    let body = r#"{"domain": "d", "descriptors": [{"entries": [{"key": "user", "value": "ada"}]}]}"#;
+    assert_eq!(post(server.admin, "/json", body).await.code, 429);
+    assert_eq!(
+        blocks(&server, "").await,
+        json!({"items": [{"domain": "d", "entries": [{"key": "user", "value": "ada"}], "until_ms": until, "by": null}], "next": null})
+    );
+    // It is among who is refused.
+    assert!(get(server.admin, "/api/v1/top?by=denied").await.body.contains("ada"));
+    assert_eq!(done(&server, "unblock", &key("user=ada")).await, json!({"was_blocked": true}));
+    assert_eq!(statuses(&server.ask("d", "user=ada").await), "OK 5/DAY, 4 left");
+    assert_eq!(done(&server, "unblock", &key("user=ada")).await, json!({"was_blocked": false}));
+    assert_eq!(blocks(&server, "").await["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_block_ends_by_itself() {
+    let server = Server::with_rules(RULES).await;
+    let until = now_ms() + 400;
+    done(&server, "block", &with("user=ada", "until_ms", until)).await;
+    let mut last_refused = 0;
+    crate::support::within("the end of the block", async {
+        while overall(&server.ask("d", "user=ada").await) == "OVER" {
+            last_refused = now_ms();
+        }
+    })
+    .await;
+    assert!(now_ms() >= until && last_refused > 0, "{last_refused} {until}");
+    assert_eq!(blocks(&server, "").await["items"], json!([]));
+    assert_eq!(done(&server, "lookup", &key("user=ada")).await["blocked_until_ms"], Value::Null);
+}
+
+// Seen failing on: a shadow rule's blocked key told as OK; a quota with room beside a blocked one.
+#[tokio::test]
+async fn a_block_holds_in_every_mode_but_the_shadow_of_all() {
+    let server = Server::with_rules(RULES).await;
+    for text in ["watched=x", "quota=x", "both=x"] {
+        done(&server, "block", &with(text, "for_ms", HOUR_MS)).await;
+        let answer = server.ask("d", text).await;
+        assert_eq!(overall(&answer), "OVER", "{text}");
+        assert!(statuses(&answer).starts_with("OVER"), "{text}: {}", statuses(&answer));
+    }
+    let answer = server.ask("d", "quota=y | quota=x").await;
+    assert_eq!((overall(&answer), statuses(&answer).as_str()), ("OVER", "OK 3/DAY, 3 left | OVER 3/DAY"));
+    // What is given back is given back all the same.
+    server.ask("d", "beside=x").await;
+    let mut back = request("d", "quota=x | beside=x");
+    back.descriptors[1].is_negative_hits = true;
+    assert_eq!(overall(&server.send(back).await), "OVER");
+    assert_eq!(left(&server, "beside=x").await, [7]);
+
+    let server = Setup::rules(RULES).with("rate_limiting.shadow_mode", "true").start().await;
+    done(&server, "block", &with("user=ada", "for_ms", HOUR_MS)).await;
+    let answer = server.ask("d", "user=ada | beside=x").await;
+    assert_eq!((overall(&answer), statuses(&answer).as_str()), ("OK", "OVER 5/DAY | OK 7/DAY, 6 left"));
+}
+
+#[tokio::test]
+async fn what_nobody_would_ask_for_cannot_be_blocked() {
+    let server = Server::with_rules(RULES).await;
+    for (text, reason) in [
+        ("free=x", "No limit is asked for this key"),
+        ("named=x", "No limit is asked for this key"),
+        ("nothing=x", "No limit is asked for this key"),
+        ("group=ab", r#"block the entries [{"key":"group","value":"a*"}]"#),
+    ] {
+        let (code, problem) = asked(&server, "block", &with(text, "for_ms", HOUR_MS)).await;
+        assert_eq!(code, 409, "{text}: {problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(reason), "{text}: {problem}");
+    }
+    let mut elsewhere = with("user=ada", "for_ms", HOUR_MS);
+    elsewhere["domain"] = "elsewhere".into();
+    assert_eq!(asked(&server, "block", &elsewhere).await.0, 409);
+    // All of a pattern can be, by its own name.
+    done(&server, "block", &with("group=a*", "for_ms", HOUR_MS)).await;
+    assert_eq!(overall(&server.ask("d", "group=ab").await), "OVER");
+    let server = Setup::rules(RULES).with("rate_limiting.enabled", "false").start().await;
+    let (code, problem) = asked(&server, "block", &with("user=ada", "for_ms", HOUR_MS)).await;
+    assert_eq!(code, 409, "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("rate_limiting.enabled"), "{problem}");
+}
+
+#[tokio::test]
+async fn a_block_outlives_a_reload_and_can_be_ended_without_its_rule() {
+    let server = Server::with_rules(RULES).await;
+    done(&server, "block", &with("user=ada", "for_ms", HOUR_MS)).await;
+    let reload = async |rules: &str| {
+        std::fs::write(server.path().join("rules.yaml"), rules).unwrap();
+        let page = post(server.admin, "/api/v1/reload", "").await;
+        assert_eq!(page.code, 200, "{}", page.body);
+    };
+    reload(&RULES.replace("requests_per_unit: 5", "requests_per_unit: 50")).await;
+    assert_eq!(statuses(&server.ask("d", "user=ada").await), "OVER 50/DAY");
+    reload("{domain: d, descriptors: [{key: other, rate_limit: {unit: day, requests_per_unit: 1}}]}").await;
+    assert_eq!(overall(&server.ask("d", "user=ada").await), "OK", "there is nothing to refuse it by");
+    assert_eq!(blocks(&server, "").await["items"].as_array().unwrap().len(), 1);
+    reload(RULES).await;
+    assert_eq!(overall(&server.ask("d", "user=ada").await), "OVER");
+    reload("{domain: d, descriptors: [{key: other, rate_limit: {unit: day, requests_per_unit: 1}}]}").await;
+    assert_eq!(done(&server, "unblock", &key("user=ada")).await, json!({"was_blocked": true}));
+}
+
+// Seen failing on: a cursor that gives a page twice.
+#[tokio::test]
+async fn blocks_are_bounded_and_shown_a_page_at_a_time() {
+    let server = Server::with_rules(RULES).await;
+    for number in 0..1_000 {
+        done(&server, "block", &with(&format!("user={number:04}"), "for_ms", HOUR_MS)).await;
+    }
+    let (code, problem) = asked(&server, "block", &with("user=x", "for_ms", HOUR_MS)).await;
+    assert_eq!(code, 409, "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("1000 keys are blocked"), "{problem}");
+    let (mut names, mut query, mut pages) = (Vec::new(), "?limit=300".to_owned(), 0);
+    loop {
+        let page = blocks(&server, &query).await;
+        pages += 1;
+        names.extend(
+            page["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|item| item["entries"][0]["value"].as_str().unwrap().to_owned()),
+        );
+        let Some(next) = page["next"].as_str() else { break };
+        query = format!("?limit=300&cursor={next}");
+    }
+    let expected: Vec<String> = (0..1_000).map(|number| format!("{number:04}")).collect();
+    assert_eq!((names, pages), (expected, 4));
+    for wrong in ["?limit=0", "?limit=1001", "?cursor=%21", "?page=2"] {
+        assert_eq!(get(server.admin, &format!("/api/v1/blocks{wrong}")).await.code, 400, "{wrong}");
+    }
+    // Any of them is found among the others.
+    assert_eq!(overall(&server.ask("d", "user=0777").await), "OVER");
+    assert_eq!(overall(&server.ask("d", "user=x").await), "OK");
+}
