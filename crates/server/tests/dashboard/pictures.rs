@@ -75,7 +75,8 @@ fn node(authority: &Authority, name: &str, peers: &[std::net::SocketAddr]) -> Se
     for (file, text) in [("edge", RULES), ("api", API), ("login", LOGIN)] {
         setup.write(&format!("rules/{file}.yaml"), text);
     }
-    with_files(setup, &authority.certified(name, &[]), peers).with("rate_limiting.staleness_threshold_ms", "2000")
+    with_files(setup, &authority.certified(name, &[]), peers)
+        .with("rate_limiting.staleness_threshold_ms", "2000")
 }
 
 async fn picture(page: &mut Dashboard, folder: &Path, name: &str) {
