@@ -13,9 +13,11 @@ export async function showKey(place, subject, changed) {
   set(place, "aria-busy", true);
   try {
     const found = await post("/keys/lookup", subjectOf(subject));
-    const again = () => {
+    const again = async () => {
       changed();
-      return showKey(place, subject, changed);
+      await showKey(place, subject, changed);
+      // The button that had the focus is gone.
+      place.querySelector("h2")?.focus();
     };
     show(place, head(subject, found), el("div", { class: "limits" }, found.limits.length > 0 ? found.limits.map(one) : el("p", { class: "empty" }, "No rule limits this key.")), actions(subject, found, again));
   } catch (error) {

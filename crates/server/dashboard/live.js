@@ -114,18 +114,14 @@ class Parser {
 function take(kind, data) {
   if (!(kind in live) || ["link", "since", "reason"].includes(kind)) return;
   try {
-    live[kind] = { ...(kind in WHOLE ? live[kind] : null), ...JSON.parse(data) };
+    live[kind] = JSON.parse(data);
   } catch {
     return;
   }
   attempt = 0;
   if (live.link !== "live") become("live");
   emit(kind);
-  // These are told in short, when something has changed; the whole is asked for.
-  if (kind in WHOLE) fresh(kind, WHOLE[kind]).catch(() => {});
 }
-
-const WHOLE = { config: "/config", version: "/version" };
 
 /** Asks for something that is told seldom. */
 export async function fresh(kind, path) {

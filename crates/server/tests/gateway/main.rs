@@ -9,6 +9,9 @@
     reason = "a test that cannot go on fails"
 )]
 
+#[expect(dead_code, reason = "it is shared with the tests of the dashboard, which need more")]
+#[path = "../browser/mod.rs"]
+mod chromium;
 mod harness;
 #[expect(dead_code, unused_imports, reason = "it is shared with the tests of the wire, which need more")]
 #[path = "../wire/http2/mod.rs"]

@@ -1,6 +1,5 @@
 //! What every test of the gateway needs: the gateway, real upstreams, real clients.
 
-mod browser;
 mod certificates;
 mod echo;
 mod gateway;
@@ -11,7 +10,7 @@ mod raw;
 mod recorder;
 mod wire;
 
-pub(crate) use browser::Browser;
+pub(crate) use crate::chromium::Browser;
 pub(crate) use certificates::{Authority, tls_client};
 pub(crate) use echo::Echo;
 pub(crate) use gateway::{Gateway, Setup, request, url};

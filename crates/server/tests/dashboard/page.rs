@@ -1,0 +1,161 @@
+//! The dashboard of a server, open in a browser.
+
+use crate::browser::Browser;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+
+/// All views, as the address names them, and their headings.
+pub(crate) const VIEWS: [(&str, &str); 8] = [
+    ("overview", "Overview"),
+    ("keys", "Keys"),
+    ("decisions", "Decisions"),
+    ("mesh", "Mesh"),
+    ("rules", "Rules"),
+    ("explain", "Explain"),
+    ("what-if", "What if"),
+    ("configuration", "Configuration"),
+];
+
+/// More than these are on no page.
+const MOST_STOPS: usize = 150;
+
+pub(crate) struct Dashboard {
+    pub(crate) browser: Browser,
+    origin: String,
+}
+
+impl Dashboard {
+    /// Opens it; whatever it is asked for.
+    pub(crate) async fn at(admin: SocketAddr) -> Self {
+        let mut browser = Browser::start().await;
+        let script = "window.violations = []; addEventListener('securitypolicyviolation', event => \
+                      window.violations.push(event.violatedDirective + ' ' + event.blockedURI));";
+        browser.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": script})).await;
+        let origin = format!("http://{admin}");
+        browser.go(&format!("{origin}/")).await;
+        Self { browser, origin }
+    }
+
+    /// Opens it, and waits until it is told what happens.
+    pub(crate) async fn live(admin: SocketAddr) -> Self {
+        let mut page = Self::at(admin).await;
+        page.until("document.body.dataset.link === 'live'").await;
+        page
+    }
+
+    pub(crate) async fn until(&mut self, expression: &str) {
+        self.browser.until(expression).await;
+    }
+
+    pub(crate) async fn value(&mut self, expression: &str) -> Value {
+        self.browser.value(expression).await
+    }
+
+    /// A view, by its name in the address.
+    pub(crate) async fn view(&mut self, name: &str) {
+        let (_, heading) = VIEWS.iter().find(|(view, _)| *view == name).expect("a view");
+        self.value(&format!("location.hash = '#/{name}'")).await;
+        self.until(&format!("document.querySelector('h1').textContent === '{heading}'")).await;
+    }
+
+    /// What is shown in the middle.
+    pub(crate) async fn text(&mut self) -> String {
+        self.value("document.querySelector('main').innerText").await.as_str().unwrap().to_owned()
+    }
+
+    /// Waits for a text in the middle.
+    pub(crate) async fn says(&mut self, text: &str) {
+        self.until(&format!("document.querySelector('main').innerText.includes({})", json!(text))).await;
+    }
+
+    /// Clicks on the first element that fits and has this text.
+    pub(crate) async fn click(&mut self, selector: &str, text: &str) {
+        let found = format!(
+            "[...document.querySelectorAll({})].find(one => one.textContent.includes({}))",
+            json!(selector),
+            json!(text)
+        );
+        self.until(&format!("Boolean({found})")).await;
+        self.value(&format!("{found}.click()")).await;
+    }
+
+    /// Fills a field by the text of its label.
+    pub(crate) async fn fill(&mut self, label: &str, nth: usize, text: &str) {
+        let field = format!(
+            "document.getElementById([...document.querySelectorAll('label')].filter(one => one.textContent === {})[{nth}].htmlFor)",
+            json!(label)
+        );
+        let filled = format!(
+            "(() => {{ const field = {field}; field.value = {}; \
+             for (const kind of ['input', 'change']) field.dispatchEvent(new Event(kind, {{bubbles: true}})); }})()",
+            json!(text)
+        );
+        self.value(&filled).await;
+    }
+
+    /// Presses a key, as a person does.
+    pub(crate) async fn press(&mut self, key: &str) {
+        let (code, text) = match key {
+            "Tab" => (9, ""),
+            "Enter" => (13, "\r"),
+            " " => (32, " "),
+            "Escape" => (27, ""),
+            other => panic!("the key {other} is not known here"),
+        };
+        for kind in ["keyDown", "keyUp"] {
+            let text = if kind == "keyDown" { text } else { "" };
+            let event =
+                json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text});
+            self.browser.call("Input.dispatchKeyEvent", event).await;
+        }
+    }
+
+    /// Types a text where the focus is.
+    pub(crate) async fn write(&mut self, text: &str) {
+        self.browser.call("Input.insertText", json!({"text": text})).await;
+    }
+
+    /// Goes on with Tab until the focus is where the expression says of `at`; everywhere on the way it can be seen.
+    pub(crate) async fn tab_to(&mut self, expression: &str) {
+        for _ in 0..MOST_STOPS {
+            self.press("Tab").await;
+            let looked = format!(
+                "(at => ({{found: Boolean({expression}), seen: at === document.body || getComputedStyle(at).outlineStyle !== 'none', \
+                 at: at.outerHTML.slice(0, 200)}}))(document.activeElement)"
+            );
+            let looked = self.value(&looked).await;
+            assert_eq!(looked["seen"], true, "the focus is not seen at {}", looked["at"]);
+            if looked["found"] == true {
+                return;
+            }
+        }
+        panic!("Tab never comes to {expression}");
+    }
+
+    /// As wide as this.
+    pub(crate) async fn is_wide(&mut self, width: u32, height: u32) {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
+        self.browser.call("Emulation.setDeviceMetricsOverride", size).await;
+    }
+
+    /// As a system with these colours shows it.
+    pub(crate) async fn is_of(&mut self, scheme: &str) {
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        self.browser.call("Emulation.setEmulatedMedia", json!({"features": features})).await;
+    }
+
+    /// That nothing ran that is not of the page, nothing failed, and nobody else was asked.
+    pub(crate) async fn is_clean(&mut self) {
+        assert_eq!(self.value("window.violations").await, json!([]), "the policy was violated");
+        assert_eq!(self.browser.happened("Page.javascriptDialogOpening").count(), 0, "a dialog was opened");
+        let thrown: Vec<&Value> = self.browser.happened("Runtime.exceptionThrown").collect();
+        assert!(thrown.is_empty(), "{thrown:?}");
+        let logged = self.browser.happened("Log.entryAdded").map(|told| &told["entry"]);
+        let logged: Vec<&Value> = logged.filter(|entry| entry["source"] == "security").collect();
+        assert!(logged.is_empty(), "{logged:?}");
+        for sent in self.browser.happened("Network.requestWillBeSent") {
+            let url = sent["request"]["url"].as_str().unwrap();
+            assert!(url.starts_with(&self.origin) || url == "about:blank", "{url} was asked for");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The pictures of the guide, of a real mesh under traffic. They are made anew when `HIVEMIND_PICTURES` names the folder:
+//!
+//!     HIVEMIND_PICTURES=docs/pictures cargo nextest run --test dashboard -E 'test(pictures)' --no-capture
+
+use crate::nodes::{Authority, Node, all_are_members, with_files};
+use crate::page::Dashboard;
+use crate::support::{Client, Setup, request};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+use std::path::Path;
+use std::time::Duration;
+
+const RULES: &str = "
+domain: edge
+descriptors:
+- {key: remote_address, rate_limit: {algorithm: token_bucket, unit: second, requests_per_unit: 10, burst: 20}}
+- {key: remote_address, value: 192.0.2.1, rate_limit: {unlimited: true}}
+";
+const API: &str = "
+domain: api
+descriptors:
+- key: plan
+  value: gold
+  descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 1000, name: gold}}
+- key: plan
+  descriptors:
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: 60}}
+- {key: path, value: /search, rate_limit: {algorithm: sliding_window, unit: second, requests_per_unit: 40}}
+";
+const LOGIN: &str = "
+domain: login
+descriptors:
+- {key: user, rate_limit: {algorithm: sliding_window, unit: minute, requests_per_unit: 5}}
+";
+const USERS: [&str; 8] = ["ada", "bob", "carol", "dave", "erin", "frank", "grace", "heidi"];
+
+/// What comes in a hundredth of a second, by its number: some of everything, and from the twentieth second on more of one.
+fn requests(tick: u64) -> Vec<(&'static str, String)> {
+    let drawn = |salt: u64| (tick.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(salt) >> 33) as usize;
+    let user = USERS[drawn(1) % USERS.len() * drawn(2) % USERS.len()];
+    let mut all = vec![
+        ("edge", format!("remote_address=203.0.113.{}", drawn(3) % 90 + 10)),
+        ("api", format!("plan=free user={user}")),
+    ];
+    if tick % 3 == 0 {
+        all.push(("api", format!("plan=gold user={user}")));
+        all.push(("api", "path=/search".to_owned()));
+    }
+    if tick % 25 == 0 {
+        all.push(("login", format!("user={user}")));
+    }
+    let wave = tick / 100 % 40;
+    if tick > 2_000 && wave > 8 {
+        all.push(("edge", "remote_address=198.51.100.66".to_owned()));
+        all.extend((tick % 4 == 0).then(|| ("login", "user=root".to_owned())));
+        all.extend((tick % 5 == 0).then(|| ("edge", "remote_address=198.51.100.7".to_owned())));
+    }
+    all
+}
+
+async fn send(mut client: Client) {
+    let mut ticks = tokio::time::interval(Duration::from_millis(10));
+    for tick in 0.. {
+        ticks.tick().await;
+        for (domain, text) in requests(tick) {
+            let _ = client.should_rate_limit(request(domain, &text)).await;
+        }
+    }
+}
+
+fn node(authority: &Authority, name: &str, peers: &[std::net::SocketAddr]) -> Setup {
+    let setup = Setup::new().rules_at("rules");
+    for (file, text) in [("edge", RULES), ("api", API), ("login", LOGIN)] {
+        setup.write(&format!("rules/{file}.yaml"), text);
+    }
+    with_files(setup, &authority.certified(name, &[]), peers)
+        .with("rate_limiting.staleness_threshold_ms", "2000")
+}
+
+async fn picture(page: &mut Dashboard, folder: &Path, name: &str) {
+    // What moves into its place has come there, and what was said is out of the picture.
+    page.value("document.getElementById('alerts').replaceChildren()").await;
+    page.value("document.activeElement.blur()").await;
+    page.value("new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)))").await;
+    let taken = page.browser.call("Page.captureScreenshot", json!({"format": "png"})).await;
+    let bytes = STANDARD.decode(taken["data"].as_str().unwrap()).unwrap();
+    assert!(bytes.len() < 250 << 10, "{name} has {} bytes", bytes.len());
+    std::fs::write(folder.join(format!("dashboard-{name}.png")), bytes).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pictures_for_the_guide_are_made_where_they_are_asked_for() {
+    let Some(folder) = std::env::var_os("HIVEMIND_PICTURES") else { return };
+    // Tests run in the folder of their crate.
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
+    let authority = Authority::new();
+    let mut nodes: Vec<Node> = Vec::new();
+    for name in ["ber-1", "fra-1", "ams-1", "lon-1", "nyc-1", "sfo-1", "tyo-1"] {
+        let known: Vec<_> = nodes.first().map(|node| node.mesh).into_iter().collect();
+        nodes.push(Node::start(node(&authority, name, &known)).await);
+    }
+    all_are_members(&nodes).await;
+    let mut page = Dashboard::live(nodes[0].admin).await;
+    page.is_wide(1440, 1000).await;
+    page.is_of("light").await;
+    for node in nodes.iter().take(2) {
+        tokio::spawn(send(node.client().await));
+    }
+    for seconds in [15, 30, 45, 60, 75, 90] {
+        let line = "document.querySelector('.chart .allowed .line').getAttribute('d').match(/L/g).length";
+        page.until(&format!("{line} >= {seconds}")).await;
+    }
+    picture(&mut page, &folder, "overview-light").await;
+    page.is_of("dark").await;
+    picture(&mut page, &folder, "overview-dark").await;
+    page.is_of("light").await;
+    page.view("keys").await;
+    page.click("button.as-link", "198.51.100.7").await;
+    page.says("per second").await;
+    page.click("button", "Block…").await;
+    page.click("dialog button", "Block").await;
+    page.until("document.querySelector('.blocked')").await;
+    page.click("button.as-link", "198.51.100.66").await;
+    page.until("!document.querySelector('.blocked')").await;
+    picture(&mut page, &folder, "keys").await;
+    page.view("what-if").await;
+    page.click("button", "Begin with the rules in force").await;
+    page.until("document.querySelector('textarea').value.includes('domain')").await;
+    let changed = "for (const area of document.querySelectorAll('textarea')) area.value = area.value.replace('requests_per_unit: 60', 'requests_per_unit: 30')";
+    page.value(changed).await;
+    page.click("button", "Try it").await;
+    page.says("Whom it would have met").await;
+    picture(&mut page, &folder, "what-if").await;
+    // Killed by its handle, for the map.
+    nodes.truncate(6);
+    page.view("mesh").await;
+    page.until("document.querySelectorAll('.map .peer.dead').length === 1").await;
+    picture(&mut page, &folder, "mesh").await;
+    page.is_wide(390, 844).await;
+    page.view("overview").await;
+    page.says("The peer tyo-1 is dead.").await;
+    picture(&mut page, &folder, "narrow").await;
+    page.is_clean().await;
+}
