@@ -3,9 +3,11 @@
 
 mod certs;
 mod check;
+mod client;
 mod demo;
 mod explain;
 mod gateway;
+mod health;
 mod import;
 mod keys;
 mod rate;
@@ -30,6 +32,7 @@ enum Command {
     Serve(serve::Serve),
     Gateway(gateway::Gateway),
     Check(check::Check),
+    Health(health::Health),
     Explain(explain::Explain),
     Replay(replay::Replay),
     Import(import::Import),
@@ -43,6 +46,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Serve(serve) => serve.run(),
         Command::Gateway(gateway) => gateway.run(),
         Command::Check(check) => check.run(),
+        Command::Health(health) => health.run(),
         Command::Explain(explain) => explain.run(),
         Command::Replay(replay) => replay.run(),
         Command::Import(import) => import.run(),

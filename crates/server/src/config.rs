@@ -22,5 +22,5 @@ pub(crate) use settings::gateway;
 pub(crate) use settings::{
     DecisionLines, Destination, LARGEST_CONFIGURATION, Leaves, Loaded, Log, LogFormat, LogLevel, LogLevels,
     Mesh, MeshFiles, NamedService, OtlpProtocol, RateLimiting, Redis, SECTIONS, Security, Settings,
-    SettingsText, Told, Topology, Tracing, environment, load_settings, module_name,
+    SettingsText, Told, Topology, Tracing, duration, environment, load_settings, module_name,
 };

@@ -45,6 +45,10 @@ impl<L: Listener> Bounded<L> {
         Some((io, place, address))
     }
 
+    pub(super) const fn listener(&self) -> &L {
+        &self.listener
+    }
+
     pub(super) fn local_addr(&self) -> io::Result<L::Addr> {
         self.listener.local_addr()
     }

@@ -33,6 +33,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
+pub(crate) use kind::duration;
 pub(crate) use leaves::Leaves;
 pub(crate) use log::{DecisionLines, Log, LogFormat, LogLevel, LogLevels, Told, module_name};
 pub(crate) use mesh::{Mesh, MeshFiles};

@@ -80,7 +80,8 @@ pub(super) const PORT: Kind<u16> =
     Kind::bare("a port from 1 to 65535, or 0 for any that is free", "8081", |text| text.parse().ok());
 pub(super) const PORT_OR_OFF: Kind<Option<u16>> =
     Kind::bare("a port from 1 to 65535, 0 for any that is free, or off", "8081", |text| {
-        if text == "off" { Some(None) } else { text.parse().ok().map(Some) }
+        // `off` cannot be written without quotes in TOML.
+        if is_no(text) { Some(None) } else { text.parse().ok().map(Some) }
     });
 pub(super) const COUNT: Kind<NonZeroUsize> =
     Kind::bare("a whole number of at least 1", "1000", |text| text.parse().ok());
@@ -137,7 +138,7 @@ pub(super) const BYTES: Kind<u64> =
 /// Far enough for any setting, and near enough that adding it to a clock cannot overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-pub(super) fn duration(text: &str) -> Option<Duration> {
+pub(crate) fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = number_and_unit(text)?;
     let millis = match unit {
         "ms" => 1,
