@@ -4,11 +4,15 @@ mod bounded;
 mod calls;
 mod descriptors;
 mod doors;
+mod ending;
 mod follow;
 mod gateway;
+mod handed;
+mod handover;
 mod listeners;
 mod pages;
 mod screen;
+mod signals;
 mod telemetry;
 mod traces;
 
@@ -19,37 +23,54 @@ use crate::front::rls::RateLimitService;
 use crate::health::{self, Health};
 use crate::logging::RunningLog;
 use crate::mesh::RunningMesh;
-use crate::reload::{Configuration, accepted, refused};
+use crate::reload::{Configuration, Reloads, accepted, refused};
 use crate::ruleset::Ruleset;
 use crate::secrets;
 use crate::service::{HeaderNames, Options, Service};
 use crate::storage::{self, Opened, Storage};
+use crate::systemd::Supervisor;
 use crate::telemetry::Stats;
 use crate::telemetry::otlp;
 use crate::tls::Certificates;
 use anyhow::Context;
 use bounded::Bounded;
 use doors::Doors;
+use ending::Ending;
+pub(crate) use handed::{Handed, HandedSocket, Place};
+use handover::Handover;
+pub(crate) use handover::{Predecessor, take_over};
 use hivemind_core::store::KeySeed;
 use hivemind_core::{Clock, MonotonicClock, SystemClock};
 use listeners::{Listeners, Tcp};
 use opentelemetry_proto::tonic::resource::v1::Resource;
+use signals::{End, Signals};
 use std::sync::Arc;
 use std::time::Duration;
 use telemetry::Exports;
 use tokio::net::UnixListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::signal::unix::Signal;
 use tokio::task::JoinSet;
 use traces::Traced;
 
 /// How long it takes at most to close what is still open when the grace period is over.
 const CUT_WITHIN: Duration = Duration::from_secs(1);
+/// Once another process has taken over, whoever is connected here is told with the next answer to come anew, and has so
+/// long to ask: who is shown out between two requests may have sent one already.
+const NOTICE: Duration = Duration::from_millis(2_500);
 
 /// Where the settings come from, and what they were at the start.
 pub(crate) struct Origin {
     pub(crate) configuration: Configuration,
     pub(crate) loaded: Loaded,
+}
+
+/// What was there before this process.
+#[derive(Default)]
+pub(crate) struct Heritage {
+    /// Sockets that are open.
+    pub(crate) handed: Handed,
+    /// Who serves on them until this process does.
+    pub(crate) predecessor: Option<Predecessor>,
 }
 
 /// What all that runs has in common.
@@ -68,8 +89,13 @@ struct Shared {
     rules: Option<u64>,
 }
 
-/// Runs until SIGTERM or SIGINT.
-pub(crate) async fn run(settings: &Settings, origin: Origin, log: Arc<RunningLog>) -> anyhow::Result<()> {
+/// Runs until SIGTERM or SIGINT, or until another process serves in its place.
+pub(crate) async fn run(
+    settings: &Settings,
+    origin: Origin,
+    Heritage { handed, predecessor }: Heritage,
+    log: Arc<RunningLog>,
+) -> anyhow::Result<()> {
     // Before anything else: a signal that comes during the start, or right after the screen, is heeded too.
     let signals = Signals::listen().context("listening for signals")?;
     let stats = Stats::new(SystemClock.now()).remembering(settings.observability.decision_ring);
@@ -102,7 +128,7 @@ pub(crate) async fn run(settings: &Settings, origin: Origin, log: Arc<RunningLog
         settings.gateway.iter().for_each(|gateway| mesh.gateway_is(&gateway.routing));
     }
     descriptors::provide(settings);
-    let listeners = Listeners::bind(settings).await?;
+    let listeners = Listeners::open(settings, handed).await?;
     doors.warn_of_open_ones(&listeners);
     tokio::spawn(sweep(Arc::clone(&storage), limiting.sweep_interval));
     tokio::spawn({
@@ -115,27 +141,7 @@ pub(crate) async fn run(settings: &Settings, origin: Origin, log: Arc<RunningLog
     let resource = Arc::new(otlp::resource(&settings.observability.otel.service, node, port));
     let shared = Shared { service, stats, storage, mesh, resource, seed, doors, health, log, rules };
     let exports = Exports::start(settings, &shared, traced)?;
-    serve(settings, origin, listeners, shared, (signals, exports)).await
-}
-
-/// The signals that the service knows. From here on none of them ends the process by itself, SIGHUP
-/// without rules to load anew included.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    /// One for each that loads something anew.
-    hangups: [Signal; 4],
-}
-
-impl Signals {
-    fn listen() -> std::io::Result<Self> {
-        let hangup = || signal(SignalKind::hangup());
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hangups: [hangup()?, hangup()?, hangup()?, hangup()?],
-        })
-    }
+    serve(settings, origin, (listeners, predecessor), shared, (signals, exports)).await
 }
 
 fn options(settings: &Settings) -> Options {
@@ -188,15 +194,22 @@ async fn sweep(storage: Arc<Storage>, interval: Duration) {
 async fn serve(
     settings: &Settings,
     origin: Origin,
-    listeners: Listeners,
+    (mut listeners, predecessor): (Listeners, Option<Predecessor>),
     shared: Shared,
-    (signals, exports): (Signals, Exports),
+    (mut signals, exports): (Signals, Exports),
 ) -> anyhow::Result<()> {
-    let (stop, stopped) = watch::channel(false);
-    let (close, closed) = watch::channel(false);
-    let Listeners { grpc, grpc_uds, admin: admin_tcp, admin_uds, metrics: metrics_tcp, gateway, redirect } =
-        listeners;
-    let Signals { terminate, interrupt, hangups } = signals;
+    let ending = Ending::default();
+    let handover = hand_over(&mut listeners, shared.mesh.is_some())?;
+    let Listeners {
+        grpc,
+        grpc_uds,
+        admin: admin_tcp,
+        admin_uds,
+        metrics: metrics_tcp,
+        gateway,
+        redirect,
+        ..
+    } = listeners;
     let room = Arc::new(Room {
         max_keys: settings.rate_limiting.max_keys.get(),
         connections: [("calls", &grpc), ("gateway", &gateway), ("admin", &admin_tcp)]
@@ -207,16 +220,16 @@ async fn serve(
     let rls = RateLimitService(Arc::clone(&shared.service));
     let health = Arc::clone(&shared.health);
     let mut accepting = JoinSet::new();
-    let calls = calls::start(settings, &shared, grpc, grpc_uds, &stopped, &mut accepting).await?;
-    let gateway = start_gateway(settings, &shared, gateway, redirect, &stopped, &mut accepting).await?;
+    let calls = calls::start(settings, &shared, grpc, grpc_uds, &ending, &mut accepting).await?;
+    let gateway = start_gateway(settings, &shared, gateway, redirect, &ending, &mut accepting).await?;
     let logs = gateway.as_ref().map(|of| Arc::clone(&of.gateway));
     let about = Arc::new(About::new(settings, origin.configuration.path.as_deref()));
-    let reloads = follow::follow(settings, origin, &shared, gateway, hangups);
+    let reloads = follow::follow(settings, origin, &shared, gateway);
     let (mesh, log) = (shared.mesh.clone(), Arc::clone(&shared.log));
     let admin = Admin {
         service: rls,
         health: Arc::clone(&health),
-        reloads,
+        reloads: reloads.clone(),
         mesh: mesh.clone(),
         log: Arc::clone(&log),
         gateway: logs.clone(),
@@ -227,25 +240,38 @@ async fn serve(
         live: Arc::default(),
     };
     let mut pages = JoinSet::new();
-    pages.spawn(admin::tell_events(admin.clone(), closed.clone()));
+    pages.spawn(admin::tell_events(admin.clone(), ending.of_pages().1));
     let admin = admin::router(admin);
-    serve_pages(settings, shared, [admin_tcp, metrics_tcp], admin_uds, &admin, &closed, &mut pages)?;
-    terminated(terminate, interrupt).await;
-    health.stopping();
-    if let Some(calls) = &calls {
-        calls.report(&health).await;
+    serve_pages(settings, shared, [admin_tcp, metrics_tcp], admin_uds, &admin, &ending, &mut pages)?;
+    let supervisor = supervised(&health, signals.hangup()?, reloads);
+    if let Some(predecessor) = predecessor {
+        // It may have ended by itself meanwhile, and then there is nobody to end.
+        let _ = predecessor.ends();
+    }
+    match signals.end(handover.as_ref()).await {
+        End::Told => {
+            supervisor.is_stopping();
+            health.stopping();
+            if let Some(calls) = &calls {
+                calls.report(&health).await;
+            }
+        }
+        End::FollowedBy(process) => {
+            supervisor.is_followed_by(process);
+            notice(settings, logs.as_deref(), &ending, &mut signals, process).await;
+        }
     }
     let ends = MonotonicClock.now().saturating_add(settings.server.shutdown_grace);
     leave(mesh.as_deref(), settings.server.shutdown_grace).await;
     tracing::info!("stopping: calls in flight are answered, no new connections are taken");
-    let _ = stop.send(true); // Nobody listens any more only if everything has ended already.
+    ending.stop();
     let all = async {
         while accepting.join_next().await.is_some() {}
         if let Some(calls) = calls {
             calls.ended().await;
         }
         // Until the last call is answered, the pages tell that it is stopping.
-        let _ = close.send(true);
+        ending.close();
         while pages.join_next().await.is_some() {}
     };
     if tokio::time::timeout(ends.since(MonotonicClock.now()), all).await.is_err() {
@@ -268,6 +294,53 @@ async fn serve(
     Ok(())
 }
 
+/// What is handed to whoever takes over, where that is configured.
+fn hand_over(listeners: &mut Listeners, is_in_mesh: bool) -> anyhow::Result<Option<Handover>> {
+    if listeners.handover.is_none() {
+        return Ok(None);
+    }
+    let sockets = listeners.descriptors().context("`server.handover_socket`")?;
+    Ok(listeners.handover.take().map(|listener| Handover::new(listener, sockets, is_in_mesh)))
+}
+
+/// Whoever started this process is told how it is from now on, and SIGHUP is heeded.
+fn supervised(health: &Arc<Health>, hangup: Signal, reloads: Reloads) -> Arc<Supervisor> {
+    let supervisor = Arc::new(Supervisor::of_environment());
+    supervisor.is_ready(&health.details());
+    tokio::spawn({
+        let (supervisor, health) = (Arc::clone(&supervisor), Arc::clone(health));
+        let mut readiness = health.readiness();
+        async move {
+            while readiness.changed().await.is_ok() && !health.is_stopping() {
+                supervisor.status_is(&health.details());
+            }
+        }
+    });
+    tokio::spawn({
+        let supervisor = Arc::clone(&supervisor);
+        async move { supervisor.keep_telling().await }
+    });
+    tokio::spawn(signals::heed_hangups(hangup, reloads, Arc::clone(&supervisor), Arc::clone(health)));
+    supervisor
+}
+
+/// Takes no new connections any more, and lets those that are open come to their end by themselves for a while.
+async fn notice(
+    settings: &Settings,
+    gateway: Option<&front::gateway::Gateway>,
+    ending: &Ending,
+    signals: &mut Signals,
+    process: u32,
+) {
+    tracing::info!("process {process} serves in the place of this one, which takes no new connections");
+    ending.hand_on();
+    if let Some(gateway) = gateway {
+        gateway.sees_off();
+    }
+    let given = NOTICE.min(settings.server.shutdown_grace / 4);
+    let _ = tokio::time::timeout(given, signals.told()).await;
+}
+
 /// Leaves the mesh, while everything is served as before: rights go back to those who stay, and what comes until
 /// the last connection is closed is asked of them. Some of the time is left for that.
 async fn leave(mesh: Option<&RunningMesh>, grace: Duration) {
@@ -285,7 +358,7 @@ fn serve_pages(
     [admin_tcp, metrics_tcp]: [Option<Bounded<Tcp>>; 2],
     admin_uds: Option<Bounded<UnixListener>>,
     admin: &axum::Router,
-    closed: &watch::Receiver<bool>,
+    ending: &Ending,
     pages: &mut JoinSet<()>,
 ) -> anyhow::Result<()> {
     let metrics = telemetry::page(settings, &shared);
@@ -296,13 +369,13 @@ fn serve_pages(
     };
     if let Some(socket) = admin_tcp {
         let pages_of_admin = guarded(doors.reach_of_admin(socket.local_addr()?));
-        pages.spawn(pages::serve(socket, doors.admin, pages_of_admin, closed.clone()));
+        pages.spawn(pages::serve(socket, doors.admin, pages_of_admin, ending.of_pages()));
     }
     if let Some(socket) = admin_uds {
-        pages.spawn(pages::serve(socket, None, guarded(Reach::Socket), closed.clone()));
+        pages.spawn(pages::serve(socket, None, guarded(Reach::Socket), ending.of_pages()));
     }
     if let Some(socket) = metrics_tcp {
-        pages.spawn(pages::serve(socket, doors.metrics, metrics, closed.clone()));
+        pages.spawn(pages::serve(socket, doors.metrics, metrics, ending.of_pages()));
     }
     Ok(())
 }
@@ -319,31 +392,20 @@ async fn start_gateway(
     shared: &Shared,
     listener: Option<Bounded<Tcp>>,
     redirect: Option<Bounded<Tcp>>,
-    stopped: &watch::Receiver<bool>,
+    ending: &Ending,
     accepting: &mut JoinSet<()>,
 ) -> anyhow::Result<Option<Followed>> {
     let (all, workers) = (settings, settings.server.calls.workers);
     let (Some(settings), Some(listener)) = (&settings.gateway, listener) else { return Ok(None) };
     if let Some(redirect) = redirect {
         let https_port = listener.local_addr()?.port();
-        accepting.spawn(gateway::redirect(redirect, https_port, stopped.clone()));
+        accepting.spawn(gateway::redirect(redirect, https_port, ending.of_door()));
     }
     let decisions = shared.log.decisions();
     let limiting = front::gateway::limiter(settings, &shared.storage, all, shared.seed, decisions)?;
     let tracer = shared.service.tracer().cloned();
-    let mut running = gateway::Running::start(settings, workers, listener, limiting, tracer, stopped).await?;
+    let mut running = gateway::Running::start(settings, workers, listener, limiting, tracer, ending).await?;
     let (gateway, certificates) = (Arc::clone(&running.gateway), running.certificates.take());
-    accepting.spawn(running.serve(stopped.clone()));
+    accepting.spawn(running.serve(ending.of_door()));
     Ok(Some(Followed { gateway, certificates }))
-}
-
-async fn until(mut stopped: watch::Receiver<bool>) {
-    let _ = stopped.wait_for(|stopped| *stopped).await; // A sender that is gone has stopped everything too.
-}
-
-async fn terminated(mut terminate: Signal, mut interrupt: Signal) {
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
 }

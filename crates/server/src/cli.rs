@@ -3,12 +3,14 @@
 
 mod certs;
 mod check;
+mod client;
 mod completions;
 mod ctl;
 mod demo;
 mod entries;
 mod explain;
 mod gateway;
+mod health;
 mod import;
 mod keys;
 mod man;
@@ -35,6 +37,7 @@ enum Command {
     Serve(serve::Serve),
     Gateway(gateway::Gateway),
     Check(check::Check),
+    Health(health::Health),
     Explain(explain::Explain),
     Replay(replay::Replay),
     Import(import::Import),
@@ -57,6 +60,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Serve(serve) => serve.run(),
         Command::Gateway(gateway) => gateway.run(),
         Command::Check(check) => check.run(),
+        Command::Health(health) => health.run(),
         Command::Explain(explain) => explain.run(),
         Command::Replay(replay) => replay.run(),
         Command::Import(import) => import.run(),

@@ -150,6 +150,10 @@ impl Health {
         self.ready.send_replace(false);
     }
 
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
     /// Tells when that changes.
     pub(crate) fn readiness(&self) -> watch::Receiver<bool> {
         self.ready.subscribe()

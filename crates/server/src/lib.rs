@@ -27,6 +27,7 @@ mod secrets;
 mod seldom;
 mod service;
 mod storage;
+mod systemd;
 mod telemetry;
 mod tls;
 

@@ -1,5 +1,5 @@
-//! What is configured follows its files: on a write, a rename, a `ConfigMap`'s swap, SIGHUP, a request to
-//! the admin port, and at an interval as a net where no event comes. A broken file changes nothing.
+//! What is configured follows its files: on a write, a rename, a `ConfigMap`'s swap, a request (SIGHUP is
+//! one, and the admin port takes them), and at an interval as a net where no event comes. A broken file changes nothing.
 
 mod configuration;
 mod keys;
@@ -20,7 +20,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
 
 /// Events of one save come in a swarm; the last of them counts.
@@ -57,14 +56,12 @@ pub(crate) struct Follower<F> {
     /// The fingerprint of what was loaded first; none if it could not be read.
     pub(crate) loaded: Option<u64>,
     pub(crate) interval: Duration,
-    pub(crate) hangups: Signal,
     pub(crate) requests: mpsc::Receiver<Request>,
 }
 
 /// Why to look at the files.
 enum Reason {
     Change,
-    Hangup,
     Request(Request),
 }
 
@@ -88,7 +85,6 @@ impl<F: Followed> Follower<F> {
                 watcher = watch(&self.followed.paths(), &tell);
             }
             reason = tokio::select! {
-                _ = self.hangups.recv() => Reason::Hangup,
                 Some(request) = self.requests.recv() => Reason::Request(request),
                 _ = net.tick() => {
                     // Nor where it was away for less than a look.

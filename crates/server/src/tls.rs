@@ -5,6 +5,7 @@
 //! A handshake that fails is told at debug level only: whoever scans the network fails one after the
 //! other, and must not fill the log with it.
 
+mod caller;
 mod certificate;
 mod certificates;
 mod error;
@@ -16,6 +17,7 @@ mod tests;
 mod trust;
 mod validity;
 
+pub(crate) use caller::{caller, caller_of_one};
 pub(crate) use certificate::{CertificateFiles, Warning, is_exposed};
 pub(crate) use certificates::{Certificates, Renewal};
 pub(crate) use error::{HandshakeError, TlsError, at};

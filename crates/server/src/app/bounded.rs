@@ -51,6 +51,10 @@ impl<L: Listener> Bounded<L> {
         move || most.saturating_sub(places.available_permits())
     }
 
+    pub(super) const fn listener(&self) -> &L {
+        &self.listener
+    }
+
     pub(super) fn local_addr(&self) -> io::Result<L::Addr> {
         self.listener.local_addr()
     }

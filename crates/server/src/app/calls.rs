@@ -1,8 +1,9 @@
 //! The rate limit service's calls: its threads, its listeners, its health.
 
+use super::Shared;
 use super::bounded::Bounded;
+use super::ending::{Door as Entrance, Ending};
 use super::listeners::Tcp;
-use super::{Shared, until};
 use crate::config::Settings;
 use crate::front::grpc::{self, Door, Patience};
 use crate::front::rls::RateLimitService;
@@ -40,7 +41,7 @@ pub(super) async fn start(
     shared: &Shared,
     tcp: Option<Bounded<Tcp>>,
     unix: Option<Bounded<UnixListener>>,
-    stopped: &watch::Receiver<bool>,
+    ending: &Ending,
     accepting: &mut JoinSet<()>,
 ) -> anyhow::Result<Option<Calls>> {
     if tcp.is_none() && unix.is_none() {
@@ -52,12 +53,12 @@ pub(super) async fn start(
     tokio::spawn(keep_reporting(reporter.clone(), Arc::clone(health)));
     let routes = routes(health_service)?;
     // The threads end once nobody deals any more.
-    let (workers, ended) = start_workers(settings, shared, &routes, stopped).await?;
+    let (workers, ended) = start_workers(settings, shared, &routes, &ending.of_guests()).await?;
     if let Some(socket) = tcp {
-        accepting.spawn(accept(socket, Arc::clone(&workers), stopped.clone()));
+        accepting.spawn(accept(socket, Arc::clone(&workers), ending.of_door()));
     }
     if let Some(socket) = unix {
-        accepting.spawn(accept(socket, workers, stopped.clone()));
+        accepting.spawn(accept(socket, workers, ending.of_door()));
     }
     Ok(Some(Calls { reporter, ended }))
 }
@@ -124,17 +125,14 @@ async fn start_workers(
 }
 
 /// Deals out all connections that come, until told to stop.
-async fn accept<L: Listener>(
-    mut listener: Bounded<L>,
-    workers: Arc<Workers<Socket>>,
-    stopped: watch::Receiver<bool>,
-) where
+async fn accept<L: Listener>(mut listener: Bounded<L>, workers: Arc<Workers<Socket>>, door: Entrance)
+where
     Socket: TryFrom<L::Io, Error = std::io::Error>,
 {
-    let mut stopped = pin!(until(stopped));
+    let mut shut = pin!(door.shuts());
     loop {
         tokio::select! { biased;
-            () = &mut stopped => return,
+            () = &mut shut => return,
             Some((io, place, _)) = listener.next() => match Socket::try_from(io) {
                 Ok(socket) => workers.deal(socket, place),
                 Err(error) => tracing::warn!("a connection could not be dealt out: {error}"),

@@ -8,7 +8,6 @@ use crate::reload::{
 };
 use crate::tls::{Certificates, Trust};
 use std::sync::Arc;
-use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
 
 /// Follows all files that there are, for ever. Gives back how to have them loaded anew.
@@ -17,17 +16,16 @@ pub(super) fn follow(
     origin: Origin,
     shared: &Shared,
     gateway: Option<Followed>,
-    [for_rules, for_configuration, for_certificates, for_keys]: [Signal; 4],
 ) -> Reloads {
     let mut reloads = Reloads::default();
     let (gateway, certificates) = gateway.map(|of| (of.gateway, of.certificates)).unzip();
     if gateway.is_some() || !shared.doors.ports().is_empty() {
         let asked = reloads.add("certificates");
         let trust = gateway.as_ref().map_or_else(Arc::default, |gateway| Arc::clone(gateway.trust()));
-        follow_tls(settings, shared, trust, certificates.flatten(), for_certificates, asked);
+        follow_tls(settings, shared, trust, certificates.flatten(), asked);
     }
     if shared.doors.access.is_asked_for() {
-        follow_keys(shared, for_keys, reloads.add("keys"));
+        follow_keys(shared, reloads.add("keys"));
     }
     let limiting = &settings.rate_limiting;
     let (service, health) = (&shared.service, &shared.health);
@@ -43,7 +41,6 @@ pub(super) fn follow(
             followed,
             loaded: shared.rules,
             interval: limiting.config_reload_interval,
-            hangups: for_rules,
             requests: reloads.add("rules"),
         };
         tokio::spawn(following.run());
@@ -73,7 +70,6 @@ pub(super) fn follow(
             followed,
             loaded,
             interval: limiting.config_reload_interval,
-            hangups: for_configuration,
             requests: reloads.add("configuration"),
         };
         tokio::spawn(following.run());
@@ -87,7 +83,6 @@ fn follow_tls(
     shared: &Shared,
     trust: Arc<Trust>,
     certificates: Option<Arc<Certificates>>,
-    hangups: Signal,
     requests: mpsc::Receiver<Request>,
 ) {
     let (service, health) = (Arc::clone(&shared.service), Arc::clone(&shared.health));
@@ -96,12 +91,12 @@ fn follow_tls(
     // tells of those that cannot be used.
     let loaded = None;
     let interval = settings.rate_limiting.config_reload_interval;
-    tokio::spawn(Follower { followed, loaded, interval, hangups, requests }.run());
+    tokio::spawn(Follower { followed, loaded, interval, requests }.run());
 }
 
 /// Keys and tokens, also where nothing else is followed that often.
-fn follow_keys(shared: &Shared, hangups: Signal, requests: mpsc::Receiver<Request>) {
+fn follow_keys(shared: &Shared, requests: mpsc::Receiver<Request>) {
     let (service, health) = (Arc::clone(&shared.service), Arc::clone(&shared.health));
     let followed = KeyFiles::new(shared.doors.access.clone(), service, health);
-    tokio::spawn(Follower { followed, loaded: None, interval: LOOKS_EVERY, hangups, requests }.run());
+    tokio::spawn(Follower { followed, loaded: None, interval: LOOKS_EVERY, requests }.run());
 }

@@ -3,8 +3,8 @@
 mod certificates;
 
 use super::bounded::Bounded;
+use super::ending::{Door, Ending};
 use super::listeners::Tcp;
-use super::until;
 use crate::config::gateway as settings;
 use crate::front::gateway::{Arrival, Crowd, Gateway, Limiting};
 use crate::front::workers::{Ended, Workers};
@@ -14,38 +14,13 @@ use anyhow::Context;
 use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
-use tokio::net::TcpListener;
-use tokio::sync::watch;
-
-/// Who is sent to HTTPS goes at once: so many of them are enough.
-const MOST_REDIRECTED: usize = 1_024;
-
-/// The socket that the gateway listens on.
-pub(super) async fn bind(front: &settings::Front) -> anyhow::Result<Bounded<Tcp>> {
-    let address = front.listen;
-    let listener = TcpListener::bind(address).await.with_context(|| {
-        format!(
-            "cannot listen on {address}; free it, or set gateway.listen to another address, port 0 for any"
-        )
-    })?;
-    Ok(Bounded::new(Tcp::new(listener), front.max_connections.get()))
-}
-
-/// The socket that sends whoever comes in plain HTTP to HTTPS.
-pub(super) async fn bind_redirect(front: &settings::Front) -> anyhow::Result<Option<Bounded<Tcp>>> {
-    let Some(address) = front.tls.as_ref().and_then(|tls| tls.redirect_from) else { return Ok(None) };
-    let listener = TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen on {address}; free it, or set gateway.tls.redirect_from to another address")
-    })?;
-    Ok(Some(Bounded::new(Tcp::new(listener), MOST_REDIRECTED)))
-}
 
 /// Sends whoever comes to this port, until told to stop.
-pub(super) async fn redirect(mut listener: Bounded<Tcp>, https_port: u16, stopped: watch::Receiver<bool>) {
-    let mut stopped = pin!(until(stopped));
+pub(super) async fn redirect(mut listener: Bounded<Tcp>, https_port: u16, door: Door) {
+    let mut shut = pin!(door.shuts());
     loop {
         tokio::select! { biased;
-            () = &mut stopped => return,
+            () = &mut shut => return,
             Some((stream, place, _)) = listener.next() => drop(tokio::spawn(async move {
                 tls::redirect::serve(stream, https_port).await;
                 drop(place);
@@ -72,26 +47,27 @@ impl Running {
         listener: Bounded<Tcp>,
         limiting: Limiting,
         tracer: Option<Arc<Tracer>>,
-        stopped: &watch::Receiver<bool>,
+        ending: &Ending,
     ) -> anyhow::Result<Self> {
         let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let tls = settings.front.tls.as_ref().map(certificates::load).transpose()?;
         let (tls, certificates) = tls.unzip();
         let started =
-            Gateway::start(settings, limiting, tls, tracer, workers.unwrap_or(cores), stopped).await;
+            Gateway::start(settings, limiting, tls, tracer, workers.unwrap_or(cores), &ending.of_guests())
+                .await;
         let (gateway, workers, ended) = started.context("starting the gateway")?;
         let crowd = gateway.crowd(&settings.front);
         Ok(Self { gateway: Arc::new(gateway), certificates, workers, listener, crowd, ended })
     }
 
     /// Deals out all connections that come, until told to stop; then waits for the last of them.
-    pub(super) async fn serve(self, stopped: watch::Receiver<bool>) {
+    pub(super) async fn serve(self, door: Door) {
         let Self { workers, mut listener, crowd, ended, .. } = self;
         {
-            let mut stopped = pin!(until(stopped));
+            let mut shut = pin!(door.shuts());
             loop {
                 tokio::select! { biased;
-                    () = &mut stopped => break,
+                    () = &mut shut => break,
                     Some((stream, place, peer)) = listener.next() => {
                         let Some(seat) = crowd.enter(peer.ip()) else { continue };
                         match stream.into_std() {
@@ -102,7 +78,8 @@ impl Running {
                 }
             }
         }
-        // Whoever comes now is told by the kernel; the threads end once nobody deals any more.
+        // Whoever comes now is told by the kernel, or served by the process that has taken over; the threads end once
+        // nobody deals any more.
         drop((listener, workers));
         ended.wait().await;
     }

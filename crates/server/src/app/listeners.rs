@@ -1,6 +1,7 @@
 //! The sockets that the service listens on, all bound before anything is served.
 
 use super::bounded::Bounded;
+use super::handed::{Handed, Place};
 use crate::config::Settings;
 use crate::seldom::Seldom;
 use anyhow::{Context, bail};
@@ -8,9 +9,11 @@ use axum::serve::Listener;
 use hivemind_core::{Clock, MonotonicClock};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
 /// How long nobody is accepted where there is nothing to accept with.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -23,6 +26,11 @@ pub(super) struct Tcp {
 
 /// Operators, probes and scrapers are few; idle strangers must not shut them out.
 const MOST_VISITORS: usize = 1_024;
+/// Who is sent to HTTPS goes at once: so many of them are enough.
+const MOST_REDIRECTED: usize = 1_024;
+/// How many may wait to be accepted, as far as the kernel lets them (`net.core.somaxconn`): a burst of clients comes
+/// within a moment, and whoever finds no place tries again a second later.
+const WAITING: u32 = 4_096;
 
 pub(super) struct Listeners {
     pub(super) grpc: Option<Bounded<Tcp>>,
@@ -33,41 +41,109 @@ pub(super) struct Listeners {
     pub(super) gateway: Option<Bounded<Tcp>>,
     /// Plain HTTP that is sent to HTTPS.
     pub(super) redirect: Option<Bounded<Tcp>>,
+    /// Where whoever takes over asks for all of them.
+    pub(super) handover: Option<UnixListener>,
 }
 
 impl Listeners {
-    pub(super) async fn bind(settings: &Settings) -> anyhow::Result<Self> {
+    /// All that the settings name: those that are open already, and the others opened here.
+    pub(super) async fn open(settings: &Settings, mut handed: Handed) -> anyhow::Result<Self> {
         let server = &settings.server;
         let most_callers = server.calls.max_connections.get();
-        let (gateway, redirect) = match &settings.gateway {
-            Some(of) => (
-                Some(super::gateway::bind(&of.front).await?),
-                super::gateway::bind_redirect(&of.front).await?,
-            ),
+        let port = |key| format!("set server.{key} to another port, 0 for any");
+        let from = &mut handed;
+        let (gateway, redirect) = match settings.gateway.as_ref().map(|gateway| &gateway.front) {
             None => (None, None),
+            Some(front) => {
+                let remedy = "set gateway.listen to another address, port 0 for any";
+                let most = front.max_connections.get();
+                let gateway = tcp(Place::Gateway, Some(front.listen), most, remedy, from)?;
+                let address = front.tls.as_ref().and_then(|tls| tls.redirect_from);
+                let remedy = "set gateway.tls.redirect_from to another address";
+                (gateway, tcp(Place::Redirect, address, MOST_REDIRECTED, remedy, from)?)
+            }
         };
+        let grpc = tcp(Place::Grpc, server.grpc, most_callers, &port("grpc_port"), from)?;
+        let admin = tcp(Place::Admin, server.admin, MOST_VISITORS, &port("admin_port"), from)?;
+        let metrics = tcp(Place::Metrics, server.metrics, MOST_VISITORS, &port("metrics_port"), from)?;
+        let grpc_uds = unix(Place::GrpcUds, server.grpc_uds.as_deref(), from).await?;
+        let admin_uds = unix(Place::AdminUds, server.admin_uds.as_deref(), from).await?;
+        let handover = unix(Place::Handover, server.handover_socket.as_deref(), from).await?;
+        if let (Some(_), Some(path)) = (&handover, &server.handover_socket) {
+            // Who asks is looked at as well: this only keeps others from asking.
+            let mode = std::fs::Permissions::from_mode(0o600);
+            std::fs::set_permissions(path, mode).with_context(|| format!("closing {}", path.display()))?;
+        }
+        if let [name, ..] = handed.left().as_slice() {
+            bail!(
+                "systemd hands over a socket called `{name}`, and what it is for is not configured; leave it out of \
+                   the .socket unit, or configure it"
+            );
+        }
         Ok(Self {
             gateway,
             redirect,
-            grpc: tcp(server.grpc, "grpc_port", most_callers).await?,
-            admin: tcp(server.admin, "admin_port", MOST_VISITORS).await?,
-            metrics: tcp(server.metrics, "metrics_port", MOST_VISITORS).await?,
-            grpc_uds: unix(server.grpc_uds.as_deref())
-                .await?
-                .map(|socket| Bounded::new(socket, most_callers)),
-            admin_uds: unix(server.admin_uds.as_deref())
-                .await?
-                .map(|socket| Bounded::new(socket, MOST_VISITORS)),
+            grpc,
+            admin,
+            metrics,
+            grpc_uds: grpc_uds.map(|socket| Bounded::new(socket, most_callers)),
+            admin_uds: admin_uds.map(|socket| Bounded::new(socket, MOST_VISITORS)),
+            handover,
         })
+    }
+
+    /// All of them once more, for whoever takes over.
+    pub(super) fn descriptors(&self) -> io::Result<Vec<(Place, OwnedFd)>> {
+        let tcp = |socket: &Option<Bounded<Tcp>>| descriptor(socket.as_ref().map(Bounded::listener));
+        let unix =
+            |socket: &Option<Bounded<UnixListener>>| descriptor(socket.as_ref().map(Bounded::listener));
+        let all = [
+            (Place::Grpc, tcp(&self.grpc)?),
+            (Place::GrpcUds, unix(&self.grpc_uds)?),
+            (Place::Admin, tcp(&self.admin)?),
+            (Place::AdminUds, unix(&self.admin_uds)?),
+            (Place::Metrics, tcp(&self.metrics)?),
+            (Place::Gateway, tcp(&self.gateway)?),
+            (Place::Redirect, tcp(&self.redirect)?),
+            (Place::Handover, descriptor(self.handover.as_ref())?),
+        ];
+        Ok(all.into_iter().filter_map(|(place, socket)| Some((place, socket?))).collect())
     }
 }
 
-async fn tcp(address: Option<SocketAddr>, key: &str, most: usize) -> anyhow::Result<Option<Bounded<Tcp>>> {
-    let Some(address) = address else { return Ok(None) };
-    let listener = TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen on {address}; free it, or set server.{key} to another port, 0 for any")
-    })?;
+fn descriptor(socket: Option<&impl AsFd>) -> io::Result<Option<OwnedFd>> {
+    socket.map(|socket| socket.as_fd().try_clone_to_owned()).transpose()
+}
+
+impl AsFd for Tcp {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+fn tcp(
+    place: Place,
+    address: Option<SocketAddr>,
+    most: usize,
+    remedy: &str,
+    handed: &mut Handed,
+) -> anyhow::Result<Option<Bounded<Tcp>>> {
+    let listener = match (handed.tcp(place, address)?, address) {
+        (Some(socket), _) => TcpListener::from_std(socket)?,
+        (None, Some(address)) => {
+            listen(address).with_context(|| format!("cannot listen on {address}; free it, or {remedy}"))?
+        }
+        (None, None) => return Ok(None),
+    };
     Ok(Some(Bounded::new(Tcp::new(listener), most)))
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // Connections of the process before may still be closing.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(WAITING)
 }
 
 impl Tcp {
@@ -116,7 +192,14 @@ impl Listener for Tcp {
     }
 }
 
-async fn unix(path: Option<&Path>) -> anyhow::Result<Option<UnixListener>> {
+async fn unix(
+    place: Place,
+    path: Option<&Path>,
+    handed: &mut Handed,
+) -> anyhow::Result<Option<UnixListener>> {
+    if let Some(socket) = handed.unix(place, path)? {
+        return Ok(Some(UnixListener::from_std(socket)?));
+    }
     let Some(path) = path else { return Ok(None) };
     if UnixStream::connect(path).await.is_ok() {
         bail!("cannot listen on {}; another process does", path.display());

@@ -2,7 +2,7 @@
 //! task of its own from its first byte, handshake included, and goes when it has nothing to ask.
 
 use super::bounded::Bounded;
-use super::until;
+use super::ending::{Door, until};
 use crate::admin::Stays;
 use crate::tls::{PortTls, accept};
 use axum::Router;
@@ -42,14 +42,14 @@ pub(super) async fn serve<L: Listener>(
     mut listener: Bounded<L>,
     tls: Option<Arc<PortTls>>,
     router: Router,
-    closed: watch::Receiver<bool>,
+    (door, closed): (Door, watch::Receiver<bool>),
 ) {
     let mut connections = JoinSet::new();
     {
-        let mut closing = pin!(until(closed.clone()));
+        let mut shut = pin!(door.shuts());
         loop {
             tokio::select! { biased;
-                () = &mut closing => break,
+                () = &mut shut => break,
                 Some(_) = connections.join_next() => {}
                 Some((io, place, _)) = listener.next() => {
                     let (tls, router, closed) = (tls.clone(), router.clone(), closed.clone());

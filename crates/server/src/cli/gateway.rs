@@ -52,6 +52,10 @@ pub(super) struct Gateway {
     /// The configuration: YAML, or TOML if its name ends in .toml
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    /// Take the listening sockets over from the process that runs with the same `server.handover_socket`
+    #[arg(long)]
+    take_over: bool,
 }
 
 impl Gateway {
@@ -73,7 +77,7 @@ impl Gateway {
         if settings.gateway.is_none() {
             anyhow::bail!("the configuration has no `gateway`; add one, or name your app by --upstream");
         }
-        super::serve::run(&settings, Origin { configuration, loaded })
+        super::serve::run(&settings, Origin { configuration, loaded }, self.take_over)
     }
 
     /// What the command line says, as variables of the environment would.

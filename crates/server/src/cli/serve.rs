@@ -1,9 +1,10 @@
 //! `hivemind serve`: everything that is configured.
 
-use crate::app::{self, Origin};
+use crate::app::{self, Heritage, Origin};
 use crate::config::Settings;
 use crate::logging;
 use crate::reload::Configuration;
+use crate::systemd;
 use anyhow::Context;
 use clap::Args;
 use hivemind_core::SystemClock;
@@ -23,7 +24,8 @@ use std::process::ExitCode;
 Every key of the configuration is also an environment variable, HIVEMIND_SECTION__KEY.
 Rules, and the gateway's limits and services, follow their files; SIGHUP and `POST /api/v1/reload` on the
 admin port load them at once. `server.grpc_port: off` leaves the rate limit service for Envoy out.
-With `storage.kind: mesh` nodes share their limits: `hivemind certs --help` has the lines that it takes. SIGTERM and SIGINT end it within server.shutdown_grace.")]
+With `storage.kind: mesh` nodes share their limits: `hivemind certs --help` has the lines that it takes. SIGTERM and SIGINT end it within server.shutdown_grace.
+With `server.handover_socket` a second process takes over by --take-over, and SIGUSR2 starts it.")]
 pub(super) struct Serve {
     /// The configuration: YAML, or TOML if its name ends in .toml
     #[arg(long, value_name = "FILE")]
@@ -32,6 +34,11 @@ pub(super) struct Serve {
     /// Rules: a file, or a folder of .yaml and .yml files; goes before `rate_limiting.config_path`
     #[arg(long, value_name = "PATH")]
     rules: Option<PathBuf>,
+
+    /// Take the listening sockets over from the process that runs with the same `server.handover_socket`; it ends when
+    /// this one serves, and no request is lost
+    #[arg(long)]
+    take_over: bool,
 
     /// End when the standard input is closed: for nodes that shall not outlive who started them
     #[arg(long, hide = true)]
@@ -49,7 +56,7 @@ impl Serve {
         if self.end_with_stdin {
             std::thread::Builder::new().name("stdin".to_owned()).spawn(end_with_stdin)?;
         }
-        run(&settings, Origin { configuration, loaded })
+        run(&settings, Origin { configuration, loaded }, self.take_over)
     }
 }
 
@@ -75,16 +82,29 @@ fn be_wrong_by(offset: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The sockets that are open already: systemd's, or those of the process before.
+fn heritage(settings: &Settings, take_over: bool) -> anyhow::Result<Heritage> {
+    if !take_over {
+        return Ok(Heritage { handed: systemd::sockets()?, predecessor: None });
+    }
+    let path = settings.server.handover_socket.as_deref();
+    let path =
+        path.context("--take-over needs `server.handover_socket`, the same as of the process that runs")?;
+    let (handed, predecessor) = app::take_over(path)?;
+    Ok(Heritage { handed, predecessor: Some(predecessor) })
+}
+
 /// Runs what is configured until it is told to stop.
-pub(super) fn run(settings: &Settings, origin: Origin) -> anyhow::Result<ExitCode> {
+pub(super) fn run(settings: &Settings, origin: Origin, take_over: bool) -> anyhow::Result<ExitCode> {
     // The gateway has a log of its own for refusals, and each is told once.
     let log = logging::start(&settings.observability.log, settings.gateway.is_none());
     for warning in &origin.loaded.warnings {
         tracing::warn!("{warning}");
     }
     be_wrong_by(std::env::var(WRONG_CLOCK).ok().as_deref())?;
+    let heritage = heritage(settings, take_over)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let ended = runtime.block_on(app::run(settings, origin, log));
+    let ended = runtime.block_on(app::run(settings, origin, heritage, log));
     // Whoever is still connected after the grace period is not waited for.
     runtime.shutdown_background();
     ended.map(|()| ExitCode::SUCCESS)

@@ -55,6 +55,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -106,6 +107,7 @@ impl Gateway {
             decisions,
             clients,
             max_headers: front.max_headers,
+            sees_off: AtomicBool::new(false),
         });
         let manner = Manner {
             limits: Limits { head: front.header_timeout, idle: front.idle_timeout },
@@ -149,6 +151,11 @@ impl Gateway {
     /// Who may connect, with these settings.
     pub(crate) fn crowd(&self, front: &settings::Front) -> Crowd {
         Crowd::of(front, self.shared.clients.clone())
+    }
+
+    /// Tells everybody with their next answer to come anew: another gateway listens where this one did.
+    pub(crate) fn sees_off(&self) {
+        self.shared.sees_off.store(true, Ordering::Relaxed);
     }
 
     /// Cuts off whoever is still there.

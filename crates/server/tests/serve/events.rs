@@ -37,7 +37,7 @@ struct Listener {
 impl Listener {
     async fn at(admin: SocketAddr, headers: &str) -> Self {
         let mut connection = TcpStream::connect(admin).await.unwrap();
-        let head = format!("GET /api/v1/events HTTP/1.1\r\nhost: hivemind\r\n{headers}\r\n");
+        let head = format!("GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
         connection.write_all(head.as_bytes()).await.unwrap();
         let mut listener = Self { lines: BufReader::new(connection), code: 0 };
         let first = listener.line().await.unwrap();

@@ -95,7 +95,8 @@ pub(super) const PORT: Kind<u16> =
         .written(Form::Whole(0, MOST_PORT));
 pub(super) const PORT_OR_OFF: Kind<Option<u16>> =
     Kind::bare("a port from 1 to 65535, 0 for any that is free, or off", "8081", |text| {
-        if text == "off" { Some(None) } else { text.parse().ok().map(Some) }
+        // `off` cannot be written without quotes in TOML.
+        if is_no(text) { Some(None) } else { text.parse().ok().map(Some) }
     })
     .written(Form::WholeOrOff(0, MOST_PORT));
 pub(super) const COUNT: Kind<NonZeroUsize> =

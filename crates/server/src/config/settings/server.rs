@@ -15,6 +15,8 @@ pub(crate) struct Server {
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) grpc_uds: Option<PathBuf>,
     pub(crate) admin_uds: Option<PathBuf>,
+    /// Where a process that takes over asks for the listening sockets; none: nowhere.
+    pub(crate) handover_socket: Option<PathBuf>,
     pub(crate) shutdown_grace: Duration,
     pub(crate) calls: Calls,
 }
@@ -65,13 +67,18 @@ pub(super) fn read(mut section: Section<'_, '_>, older_metrics_port: Option<u16>
     let metrics = address("metrics_host", "metrics_port", older_metrics_port.unwrap_or(9090));
     let grpc_uds = section.read("grpc_uds", &PATH);
     let admin_uds = section.read("admin_uds", &PATH);
-    if grpc_uds.is_some() && grpc_uds == admin_uds {
-        let cause = "`server.grpc_uds` and `server.admin_uds` are the same".to_owned();
-        section.refuse("admin_uds", cause, "give each a socket of its own");
+    let handover_socket = section.read("handover_socket", &PATH);
+    let sockets = [("grpc_uds", &grpc_uds), ("admin_uds", &admin_uds), ("handover_socket", &handover_socket)];
+    for (index, (key, path)) in sockets.iter().enumerate() {
+        let same = sockets.iter().take(index).find(|(_, other)| path.is_some() && other == path);
+        if let Some((other, _)) = same {
+            let cause = format!("`server.{other}` and `server.{key}` are the same");
+            section.refuse(key, cause, "give each a socket of its own");
+        }
     }
     let shutdown_grace = section.read("shutdown_grace", &DURATION).unwrap_or(Duration::from_secs(10));
     let calls = calls(&mut section);
-    let server = Server { grpc, admin, metrics, grpc_uds, admin_uds, shutdown_grace, calls };
+    let server = Server { grpc, admin, metrics, grpc_uds, admin_uds, handover_socket, shutdown_grace, calls };
     check_ports(&mut section, &server);
     server
 }

@@ -15,7 +15,7 @@ use super::upstream::Upstream;
 use super::visitor::Visitor;
 use crate::telemetry::trace::{Check, Door, Stage};
 use hivemind_tower::{Pass, Passage};
-use http::header::{COOKIE, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use http::header::{CONNECTION, COOKIE, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Method, Request, Response, StatusCode, Uri, Version};
@@ -24,6 +24,7 @@ use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Answers a request, whatever becomes of it.
 pub(super) async fn answer(
@@ -40,7 +41,7 @@ pub(super) async fn answer(
     let mut idle = None;
     let tracer = visitor.desk.shared.tracer.as_ref();
     let mut check = tracer.and_then(|tracer| tracer.check(&parts.headers, Door::Gateway));
-    let response = match admit(&visitor, &parts, line.as_mut(), check.as_mut()).await {
+    let mut response = match admit(&visitor, &parts, line.as_mut(), check.as_mut()).await {
         Err(failure) => failure.answer(is_unread),
         Ok(Admitted::Refused(response)) => response,
         Ok(Admitted::Passed(service, target, pass)) => {
@@ -55,6 +56,10 @@ pub(super) async fn answer(
             response
         }
     };
+    // HTTP/2 has a farewell of its own.
+    if !is_http2 && visitor.desk.shared.sees_off.load(Ordering::Relaxed) {
+        see_off(&mut response);
+    }
     if let Some(line) = &mut line {
         line.is_answered(response.status());
     }
@@ -62,6 +67,13 @@ pub(super) async fn answer(
         check.is_answered_with(response.status());
     }
     Ok(response.map(|content| Reply::new(content, line, visit, idle)))
+}
+
+/// Ends the connection with this answer, unless it becomes another by it.
+fn see_off(response: &mut Response<Content>) {
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
 }
 
 #[expect(clippy::large_enum_variant, reason = "it is there for a moment; a box would cost every request")]

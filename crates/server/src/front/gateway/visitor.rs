@@ -14,6 +14,7 @@ use hivemind_tower::ClientAddress;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// What all threads share.
 pub(super) struct Shared {
@@ -26,6 +27,8 @@ pub(super) struct Shared {
     pub(super) clients: ClientAddress,
     /// HTTP/2 has no such bound of its own, only one in bytes.
     pub(super) max_headers: usize,
+    /// Whether another gateway has taken over: who stays connected would be cut off between two requests.
+    pub(super) sees_off: AtomicBool,
 }
 
 /// What one thread has.

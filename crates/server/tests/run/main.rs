@@ -1,0 +1,22 @@
+//! How it runs: under a supervisor, on sockets that others have opened, asked by its own command, and taken over by a
+//! second process. The real binary, every port one that the kernel chooses, every wait under a deadline.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails"
+)]
+
+#[path = "../../src/proto.rs"]
+mod proto;
+#[expect(dead_code, unused_imports, reason = "it is shared with the tests of the service, which need more")]
+#[path = "../serve/support/mod.rs"]
+mod support;
+
+mod health;
+mod process;
+mod sockets;
+mod supervisor;
+mod take_over;
