@@ -18,7 +18,10 @@ mod support;
 mod answers;
 mod asked;
 mod audit;
+mod ctl;
+mod description;
 mod names;
+mod reference;
 
 /// What most services here limit.
 const RULES: &str = "
