@@ -4,6 +4,7 @@
 
 use crate::RULES;
 use crate::asked::{ask, json, told};
+use crate::authority::put;
 use crate::support::{Server, Setup, get};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -120,8 +121,7 @@ fn schemathesis() -> Option<PathBuf> {
 
 async fn with_token(setup: Setup) -> Server {
     let file = setup.path().join("token");
-    std::fs::write(&file, TOKEN).unwrap();
-    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    put(&file, TOKEN);
     setup.with("security.admin.token_file", file.to_str().unwrap()).start().await
 }
 
