@@ -2,6 +2,7 @@
 
 use crate::RULES;
 use crate::asked::ask;
+use crate::authority::put;
 use crate::support::{Setup, exchange, get, post, within};
 use tokio::net::UnixStream;
 
@@ -12,8 +13,7 @@ const TOKEN: &str = "the-operators-token-0123456789";
 async fn each_write_leaves_one_line_that_says_who_and_what_and_no_secret() {
     let setup = Setup::rules(RULES);
     let (file, uds) = (setup.path().join("token"), setup.path().join("admin.sock"));
-    std::fs::write(&file, TOKEN).unwrap();
-    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    put(&file, TOKEN);
     let setup =
         setup.with("observability.log_format", "json").with("server.admin_uds", uds.to_str().unwrap());
     let mut server = setup.with("security.admin.token_file", file.to_str().unwrap()).start().await;

@@ -8,6 +8,9 @@
     reason = "a test that cannot go on fails"
 )]
 
+#[expect(dead_code, reason = "it is that of tests/security, which needs more of it")]
+#[path = "../security/authority.rs"]
+mod authority;
 #[expect(dead_code, reason = "nothing here reads descriptions of messages")]
 #[path = "../../src/proto.rs"]
 mod proto;
@@ -18,7 +21,10 @@ mod support;
 mod answers;
 mod asked;
 mod audit;
+mod ctl;
+mod description;
 mod names;
+mod reference;
 
 /// What most services here limit.
 const RULES: &str = "

@@ -2,6 +2,7 @@
 
 use crate::RULES;
 use crate::asked::ask;
+use crate::authority::put;
 use crate::support::{Setup, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -50,8 +51,7 @@ async fn where_no_token_is_set_a_name_that_leads_here_opens_nothing_on_loopback(
 async fn with_a_token_the_port_has_any_name_and_the_page_needs_none() {
     let setup = Setup::rules(RULES);
     let file = setup.path().join("token");
-    std::fs::write(&file, "the-operators-token-0123456789").unwrap();
-    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    put(&file, "the-operators-token-0123456789");
     let server = setup.with("security.admin.token_file", file.to_str().unwrap()).start().await;
     let token = "authorization: Bearer the-operators-token-0123456789";
     let named = ["host: limits.example", token];

@@ -1,0 +1,150 @@
+//! Pages of the reference that are made of what the program says of itself. After a change,
+//! `HIVEMIND_WRITE_PAGES=1 cargo nextest run -E 'binary(api) & test(reference)'` writes them anew.
+
+use crate::asked::json;
+use crate::support::hivemind;
+use serde_json::Value;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Holds a page to what it should be, or makes it so.
+fn page_is(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name);
+    if std::env::var_os("HIVEMIND_WRITE_PAGES").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let page = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs = page.lines().zip(text.lines()).find(|(page, text)| page != text);
+    assert!(
+        page == text,
+        "docs/reference/{name} is not what it is made of, first at {differs:?}; see reference.rs"
+    );
+}
+
+/// The help of a command, and the names of those below it.
+fn help(words: &[String]) -> (String, Vec<String>) {
+    let arguments: Vec<&str> = words.iter().map(String::as_str).chain(["--help"]).collect();
+    let (code, text) = hivemind(&arguments);
+    assert_eq!(code, Some(0), "{words:?}: {text}");
+    let below =
+        text.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // A line that goes on has more space before it.
+    let names = below.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help");
+    (text.clone(), names.map(str::to_owned).collect())
+}
+
+fn commands() -> Vec<(Vec<String>, String)> {
+    let (mut found, mut open) = (Vec::new(), vec![Vec::new()]);
+    while let Some(words) = open.pop() {
+        let (text, below) = help(&words);
+        open.extend(below.into_iter().rev().map(|name| [words.clone(), vec![name]].concat()));
+        found.push((words, text));
+    }
+    found
+}
+
+// Seen failing on: an option that was renamed.
+#[test]
+fn the_reference_of_the_command_line_is_what_the_commands_say_of_themselves() {
+    let mut page =
+        "# Command line\n\nMade of `hivemind --help` and of each command's; a test holds it to them.\n"
+            .to_owned();
+    for (words, text) in commands() {
+        let name = words.iter().fold("hivemind".to_owned(), |name, word| format!("{name} {word}"));
+        let text: String =
+            text.lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n").collect();
+        write!(page, "\n## `{name}`\n\n{}\n", text.trim_end()).unwrap();
+    }
+    page_is("cli.md", &page);
+}
+
+// Seen failing on: an endpoint that was left out.
+#[test]
+fn the_reference_of_the_api_is_what_its_description_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/admin/openapi.json");
+    let api = json(&std::fs::read_to_string(path).unwrap());
+    let mut page = format!(
+        "# Admin API\n\n{}\n\nMade of `/api/v1/openapi.json`, which has the schemas of everything; a test holds it to that. From the shell: \
+         [`hivemind ctl`](cli.md#hivemind-ctl).\n",
+        text(&api["info"]["description"])
+    );
+    for tag in api["tags"].as_array().unwrap() {
+        write!(page, "\n## {}\n", text(&tag["description"])).unwrap();
+        for (path, methods) in api["paths"].as_object().unwrap() {
+            for (method, operation) in methods.as_object().unwrap() {
+                if operation["tags"][0] == tag["name"] {
+                    add(&mut page, &api, &format!("{} {path}", method.to_uppercase()), operation);
+                }
+            }
+        }
+    }
+    page_is("api.md", &page);
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
+}
+
+/// What a value is, or what it refers to.
+fn followed<'a>(api: &'a Value, value: &'a Value) -> &'a Value {
+    value["$ref"].as_str().map_or(value, |path| api.pointer(path.trim_start_matches('#')).unwrap())
+}
+
+fn add(page: &mut String, api: &Value, name: &str, operation: &Value) {
+    write!(page, "\n### `{name}`\n\n{}.", text(&operation["summary"])).unwrap();
+    if let Some(more) = operation["description"].as_str() {
+        write!(page, " {more}").unwrap();
+    }
+    page.push_str("\n");
+    let parameters = operation["parameters"].as_array().into_iter().flatten().map(|one| followed(api, one));
+    let parameters: Vec<&Value> = parameters.filter(|one| one["in"] != "header").collect();
+    if !parameters.is_empty() {
+        page.push_str("\n| | |\n|---|---|\n");
+    }
+    for one in parameters {
+        writeln!(page, "| `{}` | {} |", text(&one["name"]), text(&one["description"])).unwrap();
+    }
+    let body = &operation["requestBody"]["content"]["application/json"]["example"];
+    if !body.is_null() {
+        write!(page, "\nIt takes\n\n    {body}\n").unwrap();
+    }
+    let answer = &operation["responses"]["200"]["content"]["application/json"]["example"];
+    if !answer.is_null() {
+        write!(page, "\nIt answers\n\n    {answer}\n").unwrap();
+    }
+    let others = operation["responses"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(code, _)| !["200", "304"].contains(&code.as_str()));
+    let others: Vec<String> = others.map(|(code, _)| format!("`{code}`")).collect();
+    write!(page, "\nProblems: {}\n", others.join(", ")).unwrap();
+}
+
+// Seen failing on: a command without a page.
+#[test]
+fn completions_and_manual_pages_name_all_commands() {
+    let commands = commands();
+    assert!(commands.len() > 25, "{}", commands.len());
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, text) = hivemind(&["completions", shell]);
+        assert_eq!(code, Some(0));
+        for word in commands.iter().filter_map(|(words, _)| words.last()) {
+            assert!(text.contains(word.as_str()), "{shell}: {word}");
+        }
+    }
+    assert_ne!(hivemind(&["completions", "tcl"]).0, Some(0));
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(hivemind(&["man", "--out", folder.path().to_str().unwrap()]).0, Some(0));
+    for (words, _) in &commands {
+        let name = words.iter().fold("hivemind".to_owned(), |name, word| format!("{name}-{word}"));
+        let page = std::fs::read_to_string(folder.path().join(format!("{name}.1")))
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(page.contains(".TH") && page.contains("NAME"), "{name}");
+    }
+    let (code, page) = hivemind(&["man"]);
+    assert!(code == Some(0) && page.contains("hivemind"), "{page}");
+    let (code, text) = hivemind(&["man", "--out", "/nowhere/at/all"]);
+    assert!(code == Some(1) && text.contains("make the folder first"), "{text}");
+}
