@@ -42,13 +42,14 @@ export function mount(place) {
 
 function facts({ rules, config }, version) {
   const path = text => (text ? el("code", {}, value(text, 200)) : "none");
-  const all = [["Rules", el("span", {}, `${exact(rules?.loaded)} in ${exact(rules?.domains)} domains`)], ["From", path(rules?.path)]];
+  const all = [["Rules", el("span", {}, `${exact(rules?.loaded)} in ${exact(rules?.domains)} ${rules?.domains === 1 ? "domain" : "domains"}`)], ["From", path(rules?.path)]];
   if (rules?.loaded_ms) all.push(["Loaded", time(rules.loaded_ms)]);
   all.push(["Configuration", path(config?.path)]);
   if (version) {
     all.push(["Version", version.version], ["Storage", version.storage]);
     if (version.node) all.push(["Node", value(version.node, 60)]);
     all.push(["Started", el("span", {}, time(version.started_ms), ` (${span(Date.now() - version.started_ms)} ago)`)]);
+    if (config?.needs_restart?.length > 0) all.push(["Not before a restart", el("span", { class: "warn" }, visible([config.needs_restart].flat().join(", "), 400))]);
     all.push(["Limiting", version.enabled === false ? "off" : version.shadow_mode ? "shadow mode" : "on"]);
   }
   return all;

@@ -32,7 +32,9 @@ export function mount(place, go) {
       items = isMore ? [...items, ...page.items].slice(0, MOST) : page.items;
       next = page.next;
       list.update(items);
-      tell(state, items.length === 0 ? "" : `${exact(items.length)} shown`);
+      const missed = page.missed > 0 ? `, and ${exact(page.missed)} came too fast to be remembered` : "";
+      tell(state, items.length === 0 ? "" : `${exact(items.length)} shown${missed}`);
+      list.tellEmpty(page.is_on === false ? "Decisions are not remembered here: that is switched off in the configuration." : "No decision fits. The server remembers the last ones only, and none from before it started.");
       set(older, "hidden", next === null || items.length >= MOST);
       // Who reads older ones does not want them swept away.
       if (isMore) follow.checked = false;
@@ -49,7 +51,7 @@ export function mount(place, go) {
   set(older, "hidden", true);
   list.update([]);
   list.tellEmpty("Loading…");
-  read(false).then(() => list.tellEmpty("No decision fits. The server remembers the last ones only, and none from before it started."));
+  read(false);
   const timer = setInterval(() => follow.checked && !document.hidden && live.link === "live" && read(false), AGAIN_MS);
   return () => clearInterval(timer);
 }

@@ -18,6 +18,7 @@ export function matters() {
   for (const peer of lost.slice(0, 5)) say(peer.state === "suspect" ? "warn" : "bad", `The peer ${visible(peer.name)} is ${peer.state}.`, "mesh");
   if (lost.length > 5) say("bad", `And ${lost.length - 5} more peers are not alive.`, "mesh");
   if (stats?.is_counted === false) say("warn", "Requests are not counted here, because nobody reads metrics: rates stay empty.", "configuration");
+  if (config?.config?.needs_restart?.length > 0) say("warn", "What was changed in the configuration is not all in force: some of it needs a restart.", "configuration");
   if (version?.enabled === false) say("bad", "Limiting is switched off: every request is allowed.", "configuration");
   if (version?.shadow_mode) say("warn", "Shadow mode: requests are counted, and none is refused.", "configuration");
   if (stats?.max_keys > 0 && stats.keys_in_memory >= 0.9 * stats.max_keys) say("warn", `${exact(stats.keys_in_memory)} of ${exact(stats.max_keys)} keys are in memory: new ones will soon share a counter.`, "keys");

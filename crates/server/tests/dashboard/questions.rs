@@ -67,7 +67,7 @@ async fn mistakes_in_the_rules_are_shown_as_the_command_line_shows_them() {
     let mut page = Dashboard::live(server.admin).await;
     page.view("configuration").await;
     page.says("Ready: requests are decided.").await;
-    page.says("3 in 1 domains").await;
+    page.says("3 in 1 domain").await;
     let rules = server.path().join("rules.yaml");
     std::fs::write(&rules, "domain: shop\ndescriptors:\n- {key: user, rate_limit: {unit: fortnight}}\n")
         .unwrap();

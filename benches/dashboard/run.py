@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""What the dashboard costs: the one who opens it, the node that serves it, and the callers of that node.
+
+    ./run.py                      everything, some 4 minutes; ends with tables in Markdown
+    ./run.py --quick              fewer and shorter rounds, some 2 minutes
+    ./run.py --only paint,cpu     some sections
+    ./run.py --server PATH        another binary
+
+It starts eleven nodes of `hivemind serve` as a mesh on loopback (target/release/hivemind of this repository unless told
+otherwise: build it first with `cargo build --release --locked`), asks the first about 100,000 keys, and opens its
+dashboard in a headless Chromium. Everything is ended by its process id.
+
+Sections:
+  paint   from the navigation to the first paint, to the first figures, and what was fetched; each time in a new page
+  cpu     CPU of the node at rest: alone, and with one page open
+  calls   p99 of the RPC, open loop: alone, with somebody who reads the events as a page does, and with a page open in a
+          Chromium on the same cores
+
+CPU is user + system of /proc/PID/stat. Only figures of one run compare: clients, nodes and browser share the cores.
+Ends with 0 if all targets are met, 1 if one is missed, 2 if something did not work."""
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+HERE = pathlib.Path(__file__).resolve().parent
+RLS = HERE.parent / "rls"
+sys.path[:0] = [str(HERE), str(HERE.parent / "mesh-net"), str(RLS)]
+from bench.process import Broken  # noqa: E402  (the paths have to come first)
+from bench.report import Report  # noqa: E402
+from bench_mesh.fleet import Fleet  # noqa: E402
+from bench_mesh.loads import loads  # noqa: E402
+from chromium import Chromium  # noqa: E402
+
+ROOT = HERE.parent.parent
+PEERS, KEYS, RATE = 10, 100_000, 2_000
+PAINT_MS, CORE_SHARE, P99_RATIO = 200, 0.01, 1.1
+
+PAINTED = """new Promise(done => { const look = () => {
+    const paint = performance.getEntriesByName('first-contentful-paint')[0];
+    const tile = document.querySelector('.tile:last-child dd')?.textContent;
+    if (!paint || !tile || tile === '–') return requestAnimationFrame(look);
+    const fetched = performance.getEntriesByType('resource').concat(performance.getEntriesByType('navigation'));
+    done({paint: paint.startTime, figures: performance.now(),
+          files: fetched.length, bytes: fetched.reduce((sum, one) => sum + one.encodedBodySize, 0)}); }; look(); })"""
+
+
+def paint(run):
+    found = []
+    for _ in range(run.pages):
+        page = run.browser.page(f"http://{run.node.admin}/")
+        found.append(page.value(PAINTED))
+        page.close()
+    rows = [(name, *(f"{pick([one[field] for one in found]):.0f}" for pick in (min, statistics.median, max)))
+            for name, field in (("first paint, ms", "paint"), ("first figures, ms", "figures"),
+                                ("requests", "files"), ("bytes", "bytes"))]
+    run.report.table("Opening the page", ("what", "least", "median", "most"), rows,
+                     f"{run.pages} new pages without a cache, {KEYS:,} keys in memory, {PEERS} peers.")
+    middle = statistics.median(one["paint"] for one in found)
+    run.report.target("hivemind", "first paint on loopback", f"< {PAINT_MS} ms", f"{middle:.0f} ms", middle < PAINT_MS)
+
+
+def at_rest(run):
+    before, begun = run.node.cpu(), time.monotonic()
+    time.sleep(run.seconds)
+    return (run.node.cpu() - before) / (time.monotonic() - begun)
+
+
+@contextlib.contextmanager
+def opened(run):
+    page = run.browser.page(f"http://{run.node.admin}/")
+    page.value(PAINTED)
+    yield page
+    page.close()
+
+
+@contextlib.contextmanager
+def listened(run):
+    """Somebody who is told what a page is told, and does nothing with it."""
+    with subprocess.Popen(["curl", "-sN", f"http://{run.node.admin}/api/v1/events"], stdout=subprocess.DEVNULL) as curl:
+        try:
+            yield
+        finally:
+            curl.terminate()
+
+
+def cpu(run):
+    rows = []
+    for number in range(run.rounds):
+        alone = at_rest(run)
+        with opened(run):
+            shown = at_rest(run)
+        rows.append((number + 1, alone, shown, shown - alone))
+    middle = statistics.median(row[-1] for row in rows)
+    run.report.table("The node at rest", ("round", "alone", "with a page", "the page"),
+                     [(row[0], *(f"{100 * share:.2f} %" for share in row[1:])) for row in rows],
+                     f"Of one core, over {run.seconds} s each; the mesh of {PEERS + 1} nodes goes on meanwhile.")
+    run.report.target("hivemind", "one page open", f"< {CORE_SHARE:.0%} of a core", f"{100 * middle:.2f} %", middle < CORE_SHARE)
+
+
+def calls(run):
+    turns = {"alone": contextlib.nullcontext, "events read": lambda: listened(run), "page open": lambda: opened(run)}
+    found = {name: [] for name in turns}
+    for _ in range(run.rounds):
+        for name, during in turns.items():
+            with during():
+                found[name].append(loads([run.node], rate=RATE, n=RATE * run.seconds, seconds=run.seconds, key="hot", keys=KEYS)[0])
+    middle = {name: {field: statistics.median(one[field] for one in all_of) / 1e3 for field in ("p50", "p95", "p99")}
+              for name, all_of in found.items()}
+    run.report.table("Calls meanwhile", ("", "p50 ms", "p95 ms", "p99 ms"),
+                     [(name, *(f"{value:.3f}" for value in fields.values())) for name, fields in middle.items()],
+                     f"{RATE:,} requests/s, open loop, medians of {run.rounds} rounds of {run.seconds} s. An open page is also a Chromium "
+                     "that draws on these cores.")
+    ratio = middle["events read"]["p99"] / middle["alone"]["p99"]
+    run.report.target("hivemind", "p99 of the RPC while events are read", f"<= {P99_RATIO} of that alone", f"{ratio:.2f}", ratio <= P99_RATIO)
+
+
+SECTIONS = {"paint": paint, "cpu": cpu, "calls": calls}
+
+
+class Run:
+    """What the sections are told: how long to measure what, and where to report it."""
+
+    def __init__(self, options, folder):
+        self.folder, self.program = pathlib.Path(folder), options.server
+        self.report = Report("The dashboard")
+        self.pages = 5 if options.quick else 15
+        self.seconds = 6 if options.quick else 15
+        self.rounds = 2 if options.quick else 4
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    parser.add_argument("--only", type=lambda text: text.split(","), default=list(SECTIONS), help="sections, with commas")
+    parser.add_argument("--server", type=pathlib.Path, default=ROOT / "target" / "release" / "hivemind")
+    parser.add_argument("--out", type=pathlib.Path, help="write the tables to this file, too")
+    parser.add_argument("--no-build", action="store_true", help="use the load client as it is")
+    options = parser.parse_args()
+    if not os.access(options.server, os.X_OK):
+        parser.error(f"no {options.server}: cargo build --release --locked, or --server PATH")
+    unknown = [name for name in options.only if name not in SECTIONS]
+    if unknown:
+        parser.error(f"no section {unknown[0]}; there are {', '.join(SECTIONS)}")
+    options.server = options.server.resolve()
+    return options
+
+
+def main():
+    options = arguments()
+    # So that what was started is also ended when the run is.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
+    if not options.no_build:
+        subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=RLS, check=True)
+    with tempfile.TemporaryDirectory(prefix="dashboard-bench-") as folder, contextlib.ExitStack() as stack:
+        run = Run(options, folder)
+        fleet = stack.enter_context(Fleet(run, "nodes", PEERS + 1))
+        run.node = fleet.nodes[0]
+        run.browser = stack.enter_context(Chromium(pathlib.Path(folder) / "profile"))
+        # The window of a key is a day, so that it stays in memory.
+        loads([run.node], rate=RATE * 10, n=KEYS * 3, seconds=60, key="seen", keys=KEYS)
+        kept = json.loads(fleet.get(run.node.admin, "GET", "/api/v1/stats")[1])["keys_in_memory"]
+        print(f"{kept:,} keys in memory", file=sys.stderr, flush=True)
+        for name in options.only:
+            print(f"{name} ...", file=sys.stderr, flush=True)
+            try:
+                SECTIONS[name](run)
+            except (Broken, OSError, subprocess.SubprocessError) as why:
+                print(f"{name}: {why}", file=sys.stderr, flush=True)
+                run.report.broken(name, str(why).replace("\n", " "))
+    text = run.report.markdown({"hivemind": options.server})
+    print(text)
+    if options.out:
+        options.out.write_text(text)
+    sys.exit(2 if run.report.failed else 1 if run.report.missed() else 0)
+
+
+if __name__ == "__main__":
+    main()
