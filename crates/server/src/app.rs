@@ -16,6 +16,7 @@ mod signals;
 mod telemetry;
 mod traces;
 
+use crate::acme::Renewal;
 use crate::admin::{self, About, Admin, Gauge, Guard, Reach, Room};
 use crate::config::{Loaded, RuleTexts, Settings, demo_rules};
 use crate::front;
@@ -406,6 +407,11 @@ async fn start_gateway(
     let tracer = shared.service.tracer().cloned();
     let mut running = gateway::Running::start(settings, workers, listener, limiting, tracer, ending).await?;
     let (gateway, certificates) = (Arc::clone(&running.gateway), running.certificates.take());
+    let acme = settings.front.tls.as_ref().and_then(|tls| tls.acme.as_ref());
+    if let (Some(acme), Some(certificates)) = (acme, &certificates) {
+        let renewal = Renewal::new(acme, Arc::clone(certificates), Arc::clone(&shared.health))?;
+        tokio::spawn(renewal.run());
+    }
     accepting.spawn(running.serve(ending.of_door()));
     Ok(Some(Followed { gateway, certificates }))
 }

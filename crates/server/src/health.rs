@@ -50,6 +50,8 @@ struct Known {
     certificates: Vec<String>,
     /// What is the matter with the certificate that peers see.
     mesh_certificate: Option<String>,
+    /// Why a CA gives no certificate.
+    acme: Option<String>,
     /// Files of keys and tokens that are not in force, or let nobody in.
     keys: Vec<String>,
 }
@@ -135,6 +137,11 @@ impl Health {
         self.known().mesh_certificate = matter;
     }
 
+    /// Why a CA that is asked for certificates gives none.
+    pub(crate) fn acme_is(&self, matter: Option<String>) {
+        self.known().acme = matter;
+    }
+
     /// What the wall clock did that no clock should do.
     pub(crate) fn clock_is(&self, matter: Option<String>) {
         self.known().clock[0] = matter;
@@ -187,7 +194,7 @@ impl Health {
             lines.push(format!("{RESTART}: {}", known.restart.join(", ")));
         }
         lines.extend(known.configuration.error().map(|error| format!("{OLD_CONFIGURATION}:\n{error}")));
-        let certificates = known.certificates.iter().chain(&known.mesh_certificate);
+        let certificates = known.certificates.iter().chain(&known.acme).chain(&known.mesh_certificate);
         lines.extend(certificates.map(|line| format!("certificates: {line}")));
         lines.extend(known.keys.iter().map(|line| format!("keys: {line}")));
         lines.join("\n") + "\n"
@@ -200,7 +207,8 @@ impl Health {
         let failing = |is: bool, reason: &str| is.then(|| reason.to_owned());
         let refused = |text: &str, files: &Files| files.error().map(|error| format!("{text}:\n{error}"));
         let restart = (!known.restart.is_empty()).then(|| format!("{RESTART}: {}", known.restart.join(", ")));
-        let certificates = known.certificates.iter().chain(&known.mesh_certificate).cloned();
+        let certificates =
+            known.certificates.iter().chain(&known.acme).chain(&known.mesh_certificate).cloned();
         let Parts { mesh, certificates: has_certificates, keys } = known.parts;
         vec![
             Component::new("serving", failing(stopping, STOPPING), []),
@@ -255,6 +263,7 @@ mod tests {
         health.rules_refused("r".to_owned());
         health.configuration_loaded(vec!["server.host".to_owned()]);
         health.certificates_are(vec!["c".to_owned()]);
+        health.acme_is(Some("a".to_owned()));
         health.mesh_certificate_is(Some("m".to_owned()));
         health.keys_are(vec!["k".to_owned()]);
         health.clock_among_peers_is(Some("p".to_owned()));

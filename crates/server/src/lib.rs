@@ -2,6 +2,7 @@
 //! what others may build on is `hivemind-core`.
 
 mod access;
+mod acme;
 mod admin;
 mod app;
 mod authority;

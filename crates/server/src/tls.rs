@@ -40,6 +40,8 @@ use tokio_rustls::server::TlsStream;
 pub(crate) enum Protocol {
     Http2,
     Http1,
+    /// Nothing: a CA that looks for its challenge goes after the handshake (RFC 8737).
+    Challenge,
 }
 
 impl Protocol {
@@ -47,6 +49,7 @@ impl Protocol {
         match self {
             Self::Http2 => b"h2",
             Self::Http1 => b"http/1.1",
+            Self::Challenge => b"acme-tls/1",
         }
     }
 
@@ -117,7 +120,10 @@ pub(crate) async fn accept<IO: AsyncRead + AsyncWrite + Unpin>(
     let shaken = tokio::time::timeout(patience, acceptor.accept(io)).await;
     let shaken =
         shaken.map_err(|_| HandshakeError::Late(patience)).and_then(|it| it.map_err(HandshakeError::Failed));
+    let is_looked_at =
+        |stream: &TlsStream<IO>| stream.get_ref().1.alpn_protocol() == Some(Protocol::Challenge.name());
     match shaken {
+        Ok(stream) if is_looked_at(&stream) => Err(HandshakeError::LookedAt),
         Ok(stream) => {
             let is_http2 = stream.get_ref().1.alpn_protocol() == Some(Protocol::Http2.name());
             Ok((stream, Negotiated { is_http2 }))

@@ -2,10 +2,11 @@
 //! come into force between two handshakes, and no connection notices. Each stands for itself: one whose
 //! files cannot be used stays what it was, and the others are renewed all the same.
 
-use super::TlsError;
 use super::certificate::{Certificate, CertificateFiles, Warning, fingerprint};
+use super::{Protocol, TlsError, provider};
 use arc_swap::ArcSwap;
 use hivemind_core::Timestamp;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::collections::HashMap;
@@ -19,6 +20,10 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Certificates {
     files: Vec<CertificateFiles>,
+    /// Whether the last of them is one that a CA gives, which may not be there yet.
+    awaits_last: bool,
+    /// What a CA is shown that looks whether a name is ours.
+    challenges: ArcSwap<HashMap<Box<str>, Arc<CertifiedKey>>>,
     in_force: ArcSwap<InForce>,
 }
 
@@ -46,12 +51,53 @@ impl Certificates {
     /// # Errors
     /// If none of them can be: then nobody could be served.
     pub(crate) fn load(files: Vec<CertificateFiles>, now: Timestamp) -> Result<Self, TlsError> {
-        let certificates = Self { files, in_force: ArcSwap::default() };
+        let certificates = Self::of(files, false);
         let mut refused = certificates.reload(now).refused;
         if certificates.in_force.load().each.iter().any(Option::is_some) {
             return Ok(certificates);
         }
         Err(if refused.is_empty() { TlsError::Empty } else { refused.swap_remove(0) })
+    }
+
+    /// The same, with one more that a CA gives and that may not be there yet: then whoever asks for no other is not
+    /// served until it is.
+    pub(crate) fn load_awaiting(
+        files: Vec<CertificateFiles>,
+        awaited: CertificateFiles,
+        now: Timestamp,
+    ) -> Self {
+        let certificates = Self::of(files.into_iter().chain([awaited]).collect(), true);
+        certificates.reload(now);
+        certificates
+    }
+
+    fn of(files: Vec<CertificateFiles>, awaits_last: bool) -> Self {
+        Self { files, awaits_last, challenges: ArcSwap::default(), in_force: ArcSwap::default() }
+    }
+
+    fn is_awaited(&self, index: usize) -> bool {
+        self.awaits_last && index + 1 == self.files.len()
+    }
+
+    /// What a CA is shown from now on that looks whether this name is ours.
+    pub(crate) fn answer_challenge(
+        &self,
+        name: &str,
+        certificate: CertificateDer<'static>,
+        key: Vec<u8>,
+    ) -> Result<(), TlsError> {
+        let key = PrivateKeyDer::Pkcs8(key.into());
+        let shown = Arc::new(CertifiedKey::from_der(vec![certificate], key, &provider())?);
+        self.challenges.rcu(|before| {
+            let mut challenges = HashMap::clone(before);
+            challenges.insert(name.to_ascii_lowercase().into(), Arc::clone(&shown));
+            challenges
+        });
+        Ok(())
+    }
+
+    pub(crate) fn answer_no_challenge(&self) {
+        self.challenges.store(Arc::default());
     }
 
     /// Puts in force what the files are now. Whoever follows them calls this.
@@ -61,6 +107,10 @@ impl Certificates {
         let mut each = Vec::with_capacity(self.files.len());
         for (index, files) in self.files.iter().enumerate() {
             let old = before.each.get(index).and_then(Option::as_ref);
+            if self.is_awaited(index) && old.is_none() && !files.cert.exists() {
+                each.push(None);
+                continue;
+            }
             let taken = Certificate::load(files).and_then(|new| match old {
                 // One that has ended takes the place of none that goes on for longer.
                 Some(old) if new.has_ended(now) && old.validity.not_after > new.validity.not_after => {
@@ -134,6 +184,10 @@ impl InForce {
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let mut asked = hello.alpn().into_iter().flatten();
+        if (asked.next(), asked.next()) == (Some(Protocol::Challenge.name()), None) {
+            return self.challenges.load().get(hello.server_name()?.to_ascii_lowercase().as_str()).cloned();
+        }
         let in_force = self.in_force.load();
         let named = hello.server_name().and_then(|name| in_force.named(name));
         let first = || in_force.each.iter().flatten().next().map(|certificate| &certificate.key);

@@ -45,6 +45,8 @@ pub(crate) enum HandshakeError {
     Late(Duration),
     #[error("{0}")]
     Failed(io::Error),
+    #[error("a CA has looked for its challenge")]
+    LookedAt,
 }
 
 /// A moment for people: `on 2026-11-16 at 04:12 UTC`.

@@ -1,15 +1,25 @@
 //! The gateway's certificates, loaded before anything is served.
 
+use crate::acme;
 use crate::config::gateway as settings;
-use crate::tls::{Certificates, Protocol, TlsError, server_config};
+use crate::tls::{CertificateFiles, Certificates, Protocol, TlsError, server_config};
 use hivemind_core::{Clock, SystemClock};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
 /// What TLS is spoken with, and the certificates that it shows.
 pub(super) fn load(tls: &settings::Tls) -> Result<(TlsAcceptor, Arc<Certificates>), TlsError> {
-    let certificates = Arc::new(Certificates::load(tls.certificates.clone(), SystemClock.now())?);
-    let protocols = [Protocol::Http2, Protocol::Http1];
+    let (files, now) = (tls.certificates.clone(), SystemClock.now());
+    let mut protocols = vec![Protocol::Http2, Protocol::Http1];
+    let certificates = match &tls.acme {
+        None => Certificates::load(files, now)?,
+        Some(of) => {
+            protocols.push(Protocol::Challenge);
+            let file = acme::file(of);
+            Certificates::load_awaiting(files, CertificateFiles { cert: file.clone(), key: file }, now)
+        }
+    };
+    let certificates = Arc::new(certificates);
     let config = server_config(Arc::clone(&certificates), &protocols, tls.only_tls13, None)?;
     Ok((config.into(), certificates))
 }

@@ -100,10 +100,25 @@ pub(crate) enum LogTarget {
     File(PathBuf),
 }
 
+/// `gateway.tls.acme`: a CA gives a certificate for these domains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Acme {
+    pub(crate) domains: Vec<String>,
+    pub(crate) contact: Vec<String>,
+    /// Where its certificate and the account's key are kept.
+    pub(crate) cache: PathBuf,
+    /// The CA's directory.
+    pub(crate) directory: String,
+    /// The CA that the directory's own certificate is checked with; none: the system's.
+    pub(crate) ca: Option<PathBuf>,
+}
+
 /// Certificates, the first for whoever names no server or one that none of them is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tls {
     pub(crate) certificates: Vec<CertificateFiles>,
+    /// One more, after those of files.
+    pub(crate) acme: Option<Acme>,
     /// `gateway.tls.redirect_from`: plain HTTP here is sent to HTTPS.
     pub(crate) redirect_from: Option<SocketAddr>,
     /// `gateway.tls.min_version: "1.3"`; TLS 1.2 otherwise.

@@ -1,0 +1,141 @@
+//! Certificates without hands: a CA is asked for them by ACME (RFC 8555), and looks for its challenge on the gateway's
+//! own TLS port (TLS-ALPN-01, RFC 8737), so that no other port is opened.
+//!
+//! What the CA gives is a file like any other: the gateway's certificates follow it, and a restart begins with it. As
+//! long as there is one that counts, a CA that is away costs nothing but a line in the log and in `/readyz`.
+
+mod cache;
+mod http;
+mod order;
+
+use crate::config::gateway::Acme;
+use crate::health::Health;
+use crate::tls::{Certificates, Validity, at};
+use cache::Cache;
+use hivemind_core::{Clock, SystemClock, Timestamp};
+use order::{AcmeError, Orders};
+use std::future::pending;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A wall clock may be set: how far the renewal is, is looked at that often.
+const LOOKS_EVERY: Duration = Duration::from_secs(3_600);
+/// How long all of an order may take.
+const ORDERED_WITHIN: Duration = Duration::from_secs(180);
+/// Between two tries while a CA does not answer, doubled from the first to the last.
+const AWAY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(600)];
+/// Between two tries after a CA has said no. It counts them, and blocks whoever fails five times in an hour.
+const REFUSED: [Duration; 2] = [Duration::from_secs(900), Duration::from_secs(4 * 3_600)];
+
+/// The file that the certificate for these settings is kept in, with its key.
+pub(crate) fn file(acme: &Acme) -> PathBuf {
+    Cache::of(acme).certificate()
+}
+
+/// Keeps a certificate for the domains of the settings, for ever.
+pub(crate) struct Renewal {
+    orders: Orders,
+    cache: Cache,
+    certificates: Arc<Certificates>,
+    health: Arc<Health>,
+    directory: String,
+    domains: Vec<String>,
+}
+
+impl Renewal {
+    /// Sees that the folder is there, and that nobody else looks into it.
+    pub(crate) fn new(
+        acme: &Acme,
+        certificates: Arc<Certificates>,
+        health: Arc<Health>,
+    ) -> anyhow::Result<Self> {
+        let cache = Cache::of(acme);
+        cache.open()?;
+        let orders = Orders::new(acme, Arc::clone(&certificates))?;
+        let (directory, domains) = (acme.directory.clone(), acme.domains.clone());
+        Ok(Self { orders, cache, certificates, health, directory, domains })
+    }
+
+    pub(crate) async fn run(self) {
+        let mut tries = 0;
+        loop {
+            let now = SystemClock.now();
+            let counts = self.cache.validity(&self.domains);
+            if let Some(due) = counts.map(renewed_from).filter(|due| *due > now) {
+                tries = 0;
+                self.health.acme_is(None);
+                wait(due.since(now).min(LOOKS_EVERY)).await;
+                continue;
+            }
+            if counts.is_none() {
+                let (domains, directory) = (self.domains.join(", "), &self.directory);
+                tracing::warn!(
+                    "there is no certificate for {domains} yet: {directory} is asked for one, and TLS handshakes \
+                                that have no other are refused until then"
+                );
+            }
+            let Err(error) = self.order().await else { continue };
+            let [first, last] = if error.is_refusal() { REFUSED } else { AWAY };
+            let again = first.saturating_mul(1 << tries.min(16)).min(last);
+            tries += 1;
+            self.tell(&error, counts, again);
+            wait(again).await;
+        }
+    }
+
+    async fn order(&self) -> Result<(), AcmeError> {
+        let ordered = tokio::time::timeout(ORDERED_WITHIN, self.orders.order(&self.cache)).await;
+        self.certificates.answer_no_challenge();
+        let certificate = ordered.unwrap_or(Err(AcmeError::Late(ORDERED_WITHIN)))?;
+        let stored = self.cache.store(&certificate);
+        stored.map_err(|error| AcmeError::Unwritable { file: self.cache.certificate(), cause: error })?;
+        let renewal = self.certificates.reload(SystemClock.now());
+        let ends =
+            self.cache.validity(&self.domains).map(|validity| at(validity.not_after)).unwrap_or_default();
+        let domains = self.domains.join(", ");
+        tracing::info!(
+            changed = renewal.changed,
+            "{} has given a certificate for {domains}, which ends {ends}",
+            self.directory
+        );
+        Ok(())
+    }
+
+    fn tell(&self, error: &AcmeError, counts: Option<Validity>, again: Duration) {
+        let meanwhile = match counts.filter(|validity| validity.not_after > SystemClock.now()) {
+            Some(validity) => {
+                format!("the certificate from before serves on, and ends {}", at(validity.not_after))
+            }
+            None => "there is none meanwhile, and handshakes that have no other are refused".to_owned(),
+        };
+        let told = format!("{} gives no certificate: {error}; {meanwhile}", self.directory);
+        tracing::warn!("{told}; it is asked again in {again:?}");
+        self.health.acme_is(Some(told));
+    }
+}
+
+/// With a third of its time left, as CAs ask for.
+fn renewed_from(validity: Validity) -> Timestamp {
+    let lasts = validity.not_after.since(validity.not_before);
+    validity.not_before.saturating_add(lasts * 2 / 3)
+}
+
+async fn wait(span: Duration) {
+    let _ = tokio::time::timeout(span, pending::<()>()).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Seen failing on: renewal when a third of the time is over.
+    #[test]
+    fn a_certificate_is_renewed_when_a_third_of_its_time_is_left() {
+        let day = |day: u64| Timestamp::from_millis(day * 86_400_000);
+        for (from, until, renewed) in [(0, 90, 60), (10, 100, 70), (0, 6, 4)] {
+            let validity = Validity { not_before: day(from), not_after: day(until) };
+            assert_eq!(renewed_from(validity), day(renewed));
+        }
+    }
+}
