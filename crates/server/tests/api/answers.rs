@@ -55,7 +55,7 @@ async fn whatever_cannot_be_answered_is_a_problem_with_a_remedy_and_no_other_sit
         ("GET", "/api/v1/rules?limit=0", "", 400),
         ("GET", "/api/v1/rules?cursor=!", "", 400),
         ("GET", "/api/v1/rules?q=%zz", "", 400),
-        ("GET", "/api/v1/rules?domian=shop", "", 400),
+        ("GET", "/api/v1/rules?dom=shop", "", 400),
         ("GET", "/api/v1/version?v=1", "", 400),
         ("GET", "/api/v1/config?x", "", 400),
         ("GET", "/api/v1/limits?domain=d", "", 400),
