@@ -179,7 +179,7 @@ gateway:
   - id: shop
     upstream: http://192.0.2.1:3000
     limits: {requests: 500, burst: 50}
-    endpoints: [ {name: login, path: /login, methods: [POST], limits: {requests: 5}} ]
+    endpoints: [ {id: login, path: /login, methods: [POST], limits: {requests: 5}} ]
     websocket: {paths: [/live]}
 ";
 

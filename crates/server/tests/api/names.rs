@@ -26,8 +26,11 @@ async fn where_no_token_is_set_a_name_that_leads_here_opens_nothing_on_loopback(
         assert_eq!(answer.code, 421, "{method} {path}");
         assert!(answer.body.contains("security.admin.token_file"), "{}", answer.body);
     }
-    for own in ["host: localhost:1", "host: 127.0.0.1", "host: [::1]:8080"] {
-        assert_eq!(ask(server.admin, "GET", "/api/v1/rules", &[own], "").await.code, 200, "{own}");
+    let port = server.admin.port();
+    for own in
+        [format!("host: localhost:{port}"), "host: 127.0.0.1".to_owned(), format!("host: [::1]:{port}")]
+    {
+        assert_eq!(ask(server.admin, "GET", "/api/v1/rules", &[&own], "").await.code, 200, "{own}");
     }
     for path in ["/healthz", "/readyz"] {
         assert_eq!(
