@@ -52,7 +52,7 @@ proptest! {
         prop_assert_eq!(merged(&a, &b).digest() == a.digest(), is_same);
     }
 
-    // Seen failing on: a summary that leaves out what was taken down.
+    // Seen failing on: what is lacking told without what was taken down.
     #[test]
     fn what_somebody_lacks_makes_it_whole(a in bulletin(), b in bulletin()) {
         let lacking = a.lacking(b.summary());
@@ -118,6 +118,7 @@ fn what_was_taken_down_while_a_node_was_away_stays_down() {
     }
 }
 
+// Seen failing on: words dated by the clock alone.
 #[test]
 fn the_last_word_counts_however_slow_the_clock_is_that_it_was_said_by() {
     let (fast, slow) = (Board::new(Some(id("a"))), Board::new(Some(id("b"))));
@@ -128,6 +129,7 @@ fn the_last_word_counts_however_slow_the_clock_is_that_it_was_said_by() {
     assert!(texts(&fast, later(601)).is_empty());
 }
 
+// Seen failing on: any time believed; any end believed.
 #[test]
 fn what_nobody_can_have_said_is_not_believed() {
     let board = Board::new(Some(id("a")));
@@ -154,6 +156,7 @@ fn what_nobody_can_have_said_is_not_believed() {
     assert!(board.hear(&id("b"), &too_many.written(), NOW).is_err());
 }
 
+// Seen failing on: a board with room for all.
 #[test]
 fn a_board_is_bounded_and_says_so() {
     let board = Board::new(Some(id("a")));

@@ -26,7 +26,7 @@ async fn a_client_of_the_gateway_is_looked_up_reset_and_blocked_by_its_counter_s
         "id": "app",
         "upstream": url(upstream.address),
         "limits": limit(5),
-        "endpoints": [{"path": "/login", "limits": limit(2)}],
+        "endpoints": [{"id": "login", "path": "/login", "limits": limit(2)}],
     }]});
     let gateway = Gateway::with(&settings).await;
     assert_eq!(gateway.get("/").await.code(), 200);

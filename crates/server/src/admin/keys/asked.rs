@@ -4,6 +4,7 @@ use crate::blocks::KeyName;
 use hivemind_core::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 
 /// The most entries of a key.
 const MOST_ENTRIES: usize = 64;
@@ -28,11 +29,23 @@ pub(super) struct RawKey {
     entries: Vec<RawEntry>,
 }
 
+/// By its names alone: a struct would also be read from a list.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "BTreeMap<String, String>")]
 struct RawEntry {
     key: String,
     value: String,
+}
+
+impl TryFrom<BTreeMap<String, String>> for RawEntry {
+    type Error = &'static str;
+
+    fn try_from(mut members: BTreeMap<String, String>) -> Result<Self, Self::Error> {
+        match (members.remove("key"), members.remove("value")) {
+            (Some(key), Some(value)) if members.is_empty() => Ok(Self { key, value }),
+            _ => Err("an entry has `key` and `value`, and nothing else"),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -81,6 +94,9 @@ impl From<RawBlockFields> for RawBlock {
 
 /// What a body asks.
 pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, NotAsked> {
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err(NotAsked::Unreadable("An object is asked for, with `domain` and `entries`.".to_owned()));
+    }
     serde_json::from_slice(body).map_err(|error| {
         let reason = error.to_string();
         // It may have in it what the body had, at any length.

@@ -13,6 +13,7 @@ async fn what_makes_no_sense_is_refused_with_its_remedy() {
         "",
         "{",
         "[]",
+        r#"["d", [{"key": "user", "value": "a"}]]"#,
         "null",
         r#"{"domain": "d"}"#,
         r#"{"domain": 7, "entries": []}"#,
