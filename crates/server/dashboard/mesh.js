@@ -23,7 +23,7 @@ export function mount(place) {
     const all = live.peers.peers ?? [];
     const isMesh = all.length > 0 || live.version?.storage === "mesh";
     drawn.hidden = listed.hidden = !isMesh;
-    tell(summary, isMesh ? sentence(all) : "This node shares its limits with no other: `storage.kind` is not `mesh`.");
+    tell(summary, isMesh ? sentence(all) : "This node shares its limits with no other: its storage is no mesh.");
     drawing.draw(live.version?.node ?? "this node", all);
     peers.update(all);
   };

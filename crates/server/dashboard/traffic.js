@@ -47,8 +47,7 @@ export function mount(place, go) {
     if (document.hidden || !live.stats) return;
     tiles.update(live.stats);
     const to = live.stats.t_ms;
-    // A page that was opened just now shows a minute, and grows to five.
-    const from = Math.max(to - SPAN_MS, Math.min(minutes()[0]?.t ?? to, to - 60_000));
+    const from = shownFrom();
     traffic.draw(minutes(), from, to);
     delays.draw(minutes(), from, to);
     domains.update(busiest(live.stats.domains, domain => nameOf(domain.domain)));
@@ -90,6 +89,12 @@ function tilesOf() {
       for (const one of [all.refused, all.share]) one.box.classList.toggle("on", isRefusing);
     },
   };
+}
+
+/** A page that was opened just now shows a minute, and grows to five. */
+function shownFrom() {
+  const to = live.stats.t_ms;
+  return Math.max(to - SPAN_MS, Math.min(minutes()[0]?.t ?? to, to - 60_000));
 }
 
 /** One sentence: how much, and since when. */
@@ -153,8 +158,8 @@ function seriesTable(caption, empty, name, first, last, hasSums) {
     { head: "Requests/s", class: "number", cell: one => rate(one.now?.requests) },
     { head: "Refused/s", class: "number", cell: one => rate(one.now?.refused) },
     { head: "Share", class: "number", cell: one => share(one.now?.refused, one.now?.requests) },
-    { head: "Refused, 5 min", class: "wide", cell: one => spark(refusalsOf(name(one)), live.stats.t_ms - SPAN_MS, live.stats.t_ms) },
+    { head: "Refused", class: "wide", cell: one => spark(refusalsOf(name(one)), shownFrom(), live.stats.t_ms) },
     ...last,
-    ...(hasSums ? [{ head: "Allowed in all", class: "number", cell: one => count(one.ok) }, { head: "Refused in all", class: "number", cell: one => count(one.over_limit) }] : []),
+    ...(hasSums ? [{ head: "Refused in all", class: "number", cell: one => count(one.over_limit) }] : []),
   ] });
 }
