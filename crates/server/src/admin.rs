@@ -12,6 +12,7 @@ mod query;
 mod reload;
 mod reply;
 mod rlconfig;
+mod simulate;
 mod stats;
 mod time;
 mod top;
@@ -78,6 +79,7 @@ pub(crate) fn router(admin: Admin) -> Router {
         .merge(stats::routes())
         .merge(events::routes())
         .merge(decisions::routes())
+        .merge(simulate::routes())
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(admin)
 }

@@ -39,7 +39,7 @@ use std::time::Duration;
 use telemetry::Exports;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use traces::Traced;
 
@@ -200,6 +200,8 @@ async fn serve(
             .into_iter()
             .filter_map(|(of, listener)| Some((of, Box::new(listener.as_ref()?.open()) as Gauge)))
             .collect(),
+        merge_domains: settings.rate_limiting.merge_domains,
+        simulations: Arc::new(Semaphore::new(Room::MOST_SIMULATIONS)),
     });
     let rls = RateLimitService(Arc::clone(&shared.service));
     let health = Arc::clone(&shared.health);
@@ -323,8 +325,10 @@ async fn start_gateway(
     }
     let decisions = shared.log.decisions();
     let limiting = front::gateway::limiter(settings, &shared.storage, all, shared.seed, decisions)?;
-    let tracer = shared.service.tracer().cloned();
-    let mut running = gateway::Running::start(settings, workers, listener, limiting, tracer, stopped).await?;
+    let counting = front::gateway::Counting::new(Arc::clone(&shared.stats), shared.service.counts());
+    let counted = (shared.service.tracer().cloned(), counting);
+    let mut running =
+        gateway::Running::start(settings, workers, listener, limiting, counted, stopped).await?;
     let (gateway, certificates) = (Arc::clone(&running.gateway), running.certificates.take());
     accepting.spawn(running.serve(stopped.clone()));
     Ok(Some(Followed { gateway, certificates }))
