@@ -24,6 +24,7 @@ mod reload;
 mod reply;
 mod rlconfig;
 mod rules;
+mod simulate;
 mod stats;
 mod time;
 mod top;
@@ -110,6 +111,7 @@ pub(crate) fn router(admin: Admin) -> Router {
         .merge(stats::routes())
         .merge(events::routes())
         .merge(decisions::routes())
+        .merge(simulate::routes())
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .layer(from_fn(reply::in_words))
         .layer(from_fn(audit::audited))

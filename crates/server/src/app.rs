@@ -50,6 +50,7 @@ use std::time::Duration;
 use telemetry::Exports;
 use tokio::net::UnixListener;
 use tokio::signal::unix::Signal;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use traces::Traced;
 
@@ -217,6 +218,8 @@ async fn serve(
             .into_iter()
             .filter_map(|(of, listener)| Some((of, Box::new(listener.as_ref()?.open()) as Gauge)))
             .collect(),
+        merge_domains: settings.rate_limiting.merge_domains,
+        simulations: Arc::new(Semaphore::new(Room::MOST_SIMULATIONS)),
     });
     let rls = RateLimitService(Arc::clone(&shared.service));
     let health = Arc::clone(&shared.health);
@@ -404,8 +407,9 @@ async fn start_gateway(
     }
     let decisions = shared.log.decisions();
     let limiting = front::gateway::limiter(settings, &shared.storage, all, shared.seed, decisions)?;
-    let tracer = shared.service.tracer().cloned();
-    let mut running = gateway::Running::start(settings, workers, listener, limiting, tracer, ending).await?;
+    let counting = front::gateway::Counting::new(Arc::clone(&shared.stats), shared.service.counts());
+    let counted = (shared.service.tracer().cloned(), counting);
+    let mut running = gateway::Running::start(settings, workers, listener, limiting, counted, ending).await?;
     let (gateway, certificates) = (Arc::clone(&running.gateway), running.certificates.take());
     let acme = settings.front.tls.as_ref().and_then(|tls| tls.acme.as_ref());
     if let (Some(acme), Some(certificates)) = (acme, &certificates) {

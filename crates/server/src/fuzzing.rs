@@ -158,7 +158,7 @@ pub fn json_request(bytes: &[u8]) {
 pub fn replay_line(bytes: &[u8]) {
     let fields = ["remote_address", "remote_user", "method", "path", "status", "referer", "user_agent"];
     let Ok(log) = AccessLog::new("d".into(), &fields.map(str::to_owned)) else { panic!("known fields") };
-    let Ok(mut engine) = Engine::new(RULESET.rules.clone(), 1_000) else { panic!("no thread to be had") };
+    let mut engine = Engine::new(RULESET.rules.clone(), 1_000, OnRefusal::default());
     let mut lines = Lines::new(bytes);
     while let Ok(Some(line)) = lines.next() {
         let text = match line.text {

@@ -1,6 +1,8 @@
 //! Recorded requests, decided at their own times.
 
 mod access_log;
+mod chart;
+mod comparison;
 mod engine;
 mod lines;
 mod recorded;
@@ -9,6 +11,7 @@ mod timeline;
 mod top;
 
 pub(crate) use access_log::AccessLog;
+pub(crate) use comparison::{Both, Comparison, Total};
 pub(crate) use engine::{Engine, Taken};
 pub(crate) use lines::Lines;
 pub(crate) use recorded::{Malformed, Recorded};

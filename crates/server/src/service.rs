@@ -124,6 +124,11 @@ impl<R> Service<R> {
         &self.storage
     }
 
+    /// What window limits record of a refused request.
+    pub(crate) fn on_refusal(&self) -> OnRefusal {
+        self.options.on_refusal
+    }
+
     /// Whether anybody reads what is counted of requests.
     pub(crate) fn counts(&self) -> bool {
         self.options.counts

@@ -7,8 +7,8 @@ use crate::limiter::Shared;
 use crate::order::Order;
 use crate::retry_after::RetryAfter;
 use crate::settle::Spent;
-use hivemind_core::store::{StoreError, Verdict, Verdicts};
-use hivemind_core::{Limit, Timestamp};
+use hivemind_core::store::{Charge, Op, StoreError, Verdict, Verdicts};
+use hivemind_core::{Cost, Limit, Timestamp};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,6 +133,13 @@ impl Decision {
     #[must_use]
     pub fn limit(&self) -> Limit {
         self.bucket().limit
+    }
+
+    /// Shows the charge that the decision is told of: the counter's key and the parts of its name.
+    pub fn with_charge<T>(&self, show: impl FnOnce(&Charge<'_>) -> T) -> Option<T> {
+        let names = self.0.order.names();
+        let charges = self.0.order.batch(&names, Op::Spend, [Cost::ONE; 2]);
+        charges.get(usize::from(self.0.is_by_guard)).map(show)
     }
 
     /// The limit of the client's address, if that was charged as well.

@@ -10,16 +10,26 @@ use axum::response::Response;
 use axum::routing::get;
 use hivemind_core::{Clock, SystemClock};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// How many there are of something, whenever it is asked.
 pub(crate) type Gauge = Box<dyn Fn() -> usize + Send + Sync>;
 
-/// What is told that no counter counts.
-#[derive(Default)]
+/// What there is room for.
 pub(crate) struct Room {
     pub(crate) max_keys: usize,
     /// Connections that are open, by what they are for.
     pub(crate) connections: Vec<(&'static str, Gauge)>,
+    /// Whether several files of rules may be of one domain.
+    pub(crate) merge_domains: bool,
+    /// Places for what takes long.
+    pub(crate) simulations: Arc<Semaphore>,
+}
+
+impl Room {
+    /// More of them would take the cores from those who decide.
+    pub(crate) const MOST_SIMULATIONS: usize = 2;
 }
 
 pub(super) fn routes() -> Router<Admin> {

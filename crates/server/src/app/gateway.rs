@@ -6,7 +6,7 @@ use super::bounded::Bounded;
 use super::ending::{Door, Ending};
 use super::listeners::Tcp;
 use crate::config::gateway as settings;
-use crate::front::gateway::{Arrival, Crowd, Gateway, Limiting};
+use crate::front::gateway::{Arrival, Counting, Crowd, Gateway, Limiting};
 use crate::front::workers::{Ended, Workers};
 use crate::telemetry::trace::Tracer;
 use crate::tls::{self, Certificates};
@@ -46,14 +46,14 @@ impl Running {
         workers: Option<NonZeroUsize>,
         listener: Bounded<Tcp>,
         limiting: Limiting,
-        tracer: Option<Arc<Tracer>>,
+        counted: (Option<Arc<Tracer>>, Counting),
         ending: &Ending,
     ) -> anyhow::Result<Self> {
         let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let tls = settings.front.tls.as_ref().map(certificates::load).transpose()?;
         let (tls, certificates) = tls.unzip();
         let started =
-            Gateway::start(settings, limiting, tls, tracer, workers.unwrap_or(cores), &ending.of_guests())
+            Gateway::start(settings, limiting, tls, counted, workers.unwrap_or(cores), &ending.of_guests())
                 .await;
         let (gateway, workers, ended) = started.context("starting the gateway")?;
         let crowd = gateway.crowd(&settings.front);

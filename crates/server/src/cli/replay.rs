@@ -1,10 +1,11 @@
 //! `hivemind replay`: decides recorded requests at their own times.
 
 use crate::config::{demo_rules, load_rules};
-use crate::replay::{AccessLog, Engine, Lines, Recorded, Summary, Taken};
+use crate::replay::{AccessLog, Both, Comparison, Engine, Lines, Recorded, Summary, Taken};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use hivemind_core::Rules;
+use hivemind_core::store::OnRefusal;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -22,7 +23,11 @@ memory, whatever the size of the file:
 
 `t_ms` is milliseconds since the Unix epoch; `hits` is 1 where it is left out, and 0
 looks without spending. `remaining` is null where no rule answers, `retry_after_ms`
-where the request passed or no wait would help."#;
+where the request passed or no wait would help.
+
+With --against and --summary the same requests are decided under two sets of rules, each on
+counters that begin empty: `now` is --against, `then` is --rules. POST /api/v1/simulate
+of a running service tells the same."#;
 
 /// Decide recorded requests at their own times
 #[derive(Args)]
@@ -30,6 +35,7 @@ where the request passed or no wait would help."#;
   hivemind replay --demo --summary
   hivemind replay --rules rules.yaml requests.jsonl
   hivemind replay --rules rules/ --format combined --summary /var/log/nginx/access.log
+  hivemind replay --rules new.yaml --against rules.yaml --summary requests.jsonl
   tail -f requests.jsonl | hivemind replay --rules rules.yaml
 
 Exits with 0 whatever was refused; with 1 if the rules are wrong, a file cannot be
@@ -38,6 +44,10 @@ pub(super) struct Replay {
     /// Rules: a file, or a folder of .yaml and .yml files. Without it, the rules of --demo
     #[arg(long, value_name = "PATH")]
     rules: Option<PathBuf>,
+
+    /// With --summary: other rules, those of today say; who is limited under which is shown side by side
+    #[arg(long, value_name = "PATH", requires = "summary")]
+    against: Option<PathBuf>,
 
     /// Let several files have rules of one domain, as `rate_limiting.merge_domains` does
     #[arg(long)]
@@ -93,12 +103,11 @@ enum Malformed {
 
 impl Replay {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
-        let rules = self.load()?;
+        let rules = self.load(self.rules.as_deref())?;
         let reader = self.reader(&rules)?;
-        let mut engine = Engine::new(rules, usize::try_from(self.max_keys)?)?;
+        let mut course = self.course(rules)?;
         let mut lines = Lines::new(self.input()?);
         let mut output = BufWriter::new(io::stdout().lock());
-        let mut summary = self.summary.then(Summary::default);
         let mut skipped = 0_u64;
         while let Some(line) = lines.next().with_context(|| format!("reading {}", self.input_name()))? {
             let recorded = line.text.and_then(|text| reader.read(text));
@@ -115,26 +124,36 @@ impl Replay {
                     continue;
                 }
             };
-            let taken = engine.decide(&recorded);
-            match &mut summary {
-                Some(summary) => summary.add(&recorded, &taken),
-                None => write_decision(&mut output, &recorded, &taken)?,
-            }
+            course.take(&recorded, &mut output)?;
             // Whoever types, or follows a log, wants the answer now and not with the next hundred.
             if !lines.has_more_at_hand() {
                 output.flush()?;
             }
         }
-        if let Some(summary) = summary {
-            write!(output, "{summary}")?;
+        match &course {
+            Course::Told(_) => {}
+            Course::Summed(_, summary) => write!(output, "{summary}")?,
+            Course::Compared(comparison) => write!(output, "{comparison}")?,
         }
         output.flush()?;
-        self.say_what_was_lost(skipped, engine.overflowed())?;
+        self.say_what_was_lost(skipped, course.overflowed())?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn load(&self) -> anyhow::Result<Rules> {
-        let loaded = match &self.rules {
+    /// What is done with each request.
+    fn course(&self, rules: Rules) -> anyhow::Result<Course> {
+        let (max_keys, on_refusal) = (usize::try_from(self.max_keys)?, OnRefusal::default());
+        if let Some(against) = &self.against {
+            let rules = Both { now: self.load(Some(against))?, then: rules };
+            return Ok(Course::Compared(Box::new(Comparison::new(rules, max_keys, on_refusal))));
+        }
+        let engine = Engine::new(rules, max_keys, on_refusal);
+        Ok(if self.summary { Course::Summed(engine, Summary::default()) } else { Course::Told(engine) })
+    }
+
+    /// The rules at a path; without one, those of the demo.
+    fn load(&self, path: Option<&Path>) -> anyhow::Result<Rules> {
+        let loaded = match path {
             Some(path) => load_rules(path, self.merge_domains)?,
             None => demo_rules()?,
         };
@@ -186,6 +205,34 @@ impl Replay {
             writeln!(io::stderr(), "hivemind: {overflowed} {text} (now {})", self.max_keys)?;
         }
         Ok(())
+    }
+}
+
+/// What is done with each request.
+enum Course {
+    Told(Engine),
+    Summed(Engine, Summary),
+    Compared(Box<Comparison>),
+}
+
+impl Course {
+    fn take(&mut self, recorded: &Recorded<'_>, output: &mut impl Write) -> io::Result<()> {
+        match self {
+            Self::Told(engine) => return write_decision(output, recorded, &engine.decide(recorded)),
+            Self::Summed(engine, summary) => summary.add(recorded, &engine.decide(recorded)),
+            Self::Compared(comparison) => {
+                let entries = recorded.entries();
+                comparison.decide(recorded.t_ms, &recorded.domain, &[recorded.descriptor(&entries)]);
+            }
+        }
+        Ok(())
+    }
+
+    fn overflowed(&self) -> u64 {
+        match self {
+            Self::Told(engine) | Self::Summed(engine, _) => engine.overflowed(),
+            Self::Compared(comparison) => comparison.overflowed(),
+        }
     }
 }
 

@@ -44,6 +44,11 @@ impl RuleTexts {
         if problems.is_empty() { Ok(Self(texts)) } else { Err(Problems(problems)) }
     }
 
+    /// These files, by their names and texts.
+    pub(crate) fn of(files: impl Iterator<Item = (String, String)>) -> Self {
+        Self(files.map(|(name, text)| Arc::new(Source { name, text })).collect())
+    }
+
     /// Equal for equal names and texts.
     pub(crate) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();

@@ -7,6 +7,7 @@
 mod access_log;
 mod brief;
 mod connection;
+mod counted;
 mod crowd;
 mod dial;
 mod exchange;
@@ -42,6 +43,7 @@ use crate::tls::Trust;
 use access_log::AccessLog;
 use arc_swap::ArcSwap;
 use connection::Manner;
+pub(crate) use counted::Counting;
 pub(crate) use crowd::{Crowd, Seat};
 use dial::{DialError, Outside};
 use hivemind_core::{Clock, MonotonicClock, Timestamp};
@@ -88,7 +90,7 @@ impl Gateway {
         settings: &settings::Gateway,
         Limiting { limiter, refusals, decisions }: Limiting,
         tls: Option<TlsAcceptor>,
-        tracer: Option<Arc<Tracer>>,
+        (tracer, counting): (Option<Arc<Tracer>>, Counting),
         count: NonZeroUsize,
         stopped: &watch::Receiver<bool>,
     ) -> Result<(Self, Workers<Arrival>, Ended), GatewayError> {
@@ -105,6 +107,7 @@ impl Gateway {
             log,
             tracer,
             decisions,
+            counting,
             clients,
             max_headers: front.max_headers,
             sees_off: AtomicBool::new(false),
@@ -185,6 +188,7 @@ impl Gateway {
         self.limiter.reload(&routing.limits())?;
         let table = Table::new(routing, &self.limiter, Some(&made), &self.outside, self.lanes)?;
         self.shared.table.store(Arc::new(table));
+        self.shared.counting.forget();
         Ok(())
     }
 }

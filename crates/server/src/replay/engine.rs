@@ -1,8 +1,8 @@
 //! The product's own engine, with the recorded time for its clock.
 
 use super::recorded::Recorded;
-use hivemind_core::store::{Op, StoreOptions};
-use hivemind_core::{Cost, Descriptor, Limiter, LimiterOptions, ManualClock, Rules, StartError, Timestamp};
+use hivemind_core::store::{Context, KeySeed, LocalStore, MemoryStore, Mode, OnRefusal, Op, StoreOptions};
+use hivemind_core::{Cost, Decision, Descriptor, Rules, Timestamp};
 use std::time::Duration;
 
 /// Recorded time between two sweeps.
@@ -18,32 +18,50 @@ pub(crate) struct Taken {
 
 /// Decides recorded requests.
 pub(crate) struct Engine {
-    limiter: Limiter<ManualClock>,
-    clock: ManualClock,
+    rules: Rules,
+    store: MemoryStore,
+    seed: KeySeed,
+    on_refusal: OnRefusal,
     swept_at_ms: u64,
 }
 
 impl Engine {
-    pub(crate) fn new(rules: Rules, max_keys: usize) -> Result<Self, StartError> {
-        let clock = ManualClock::default();
-        let store = StoreOptions { max_keys, ..StoreOptions::default() };
-        let options = LimiterOptions { store, ..LimiterOptions::default() };
-        let limiter = Limiter::with_clock(rules, clock.clone(), options)?;
-        limiter.close(); // Sweeps follow the recorded time, not the machine's.
-        Ok(Self { limiter, clock, swept_at_ms: 0 })
+    pub(crate) fn new(rules: Rules, max_keys: usize, on_refusal: OnRefusal) -> Self {
+        let seed = KeySeed::random();
+        let store = MemoryStore::new(StoreOptions { max_keys, ..StoreOptions::default() });
+        Self { rules: rules.seeded(seed), store, seed, on_refusal, swept_at_ms: 0 }
     }
 
     pub(crate) fn decide(&mut self, recorded: &Recorded<'_>) -> Taken {
-        self.clock.set(Timestamp::from_millis(recorded.t_ms));
-        if recorded.t_ms.abs_diff(self.swept_at_ms) >= SWEEP_EVERY_MS {
-            self.limiter.sweep();
-            self.swept_at_ms = recorded.t_ms;
+        let entries = recorded.entries();
+        self.decide_all(recorded.t_ms, &recorded.domain, &[recorded.descriptor(&entries)], |_| {})
+    }
+
+    /// Decides all descriptors of a request in one step, and says of each in its order whether it is over a limit.
+    pub(crate) fn decide_all(
+        &mut self,
+        t_ms: u64,
+        domain: &str,
+        descriptors: &[Descriptor<'_>],
+        mut is_over: impl FnMut(bool),
+    ) -> Taken {
+        let now = Timestamp::from_millis(t_ms);
+        if t_ms.abs_diff(self.swept_at_ms) >= SWEEP_EVERY_MS {
+            self.store.sweep(now);
+            self.swept_at_ms = t_ms;
         }
-        let entries: Vec<(&str, &str)> =
-            recorded.entries.iter().map(|(key, value)| (key.as_ref(), value.as_ref())).collect();
-        let cost = Cost::new(recorded.hits);
-        let descriptor = Descriptor { cost, op: Op::Spend, ..Descriptor::new(&entries) };
-        let decision = self.limiter.check(&recorded.domain, &[descriptor]);
+        let resolved = self.rules.resolve(domain, descriptors);
+        let charges = resolved.charges(&self.seed);
+        let context = Context { now, deadline: None, on_refusal: self.on_refusal };
+        let verdicts = self.store.decide_now(&charges, context);
+        for ruling in resolved.rulings() {
+            let judged =
+                charges.iter().zip(verdicts.each()).skip(ruling.charges.start).take(ruling.charges.len());
+            let mut refusing =
+                judged.filter(|(charge, verdict)| charge.mode != Mode::Shadow && !verdict.is_admitted());
+            is_over(!verdicts.committed && refusing.next().is_some());
+        }
+        let decision = Decision::new(&charges, &verdicts);
         Taken {
             allow: decision.is_allowed(),
             remaining: decision.remaining(),
@@ -53,7 +71,18 @@ impl Engine {
 
     /// Decisions that had to share a bucket for want of room.
     pub(crate) fn overflowed(&self) -> u64 {
-        self.limiter.occupancy().overflowed
+        self.store.occupancy().overflowed
+    }
+}
+
+impl Recorded<'_> {
+    pub(crate) fn entries(&self) -> Vec<(&str, &str)> {
+        self.entries.iter().map(|(key, value)| (key.as_ref(), value.as_ref())).collect()
+    }
+
+    /// What is charged for it; with its entries.
+    pub(crate) fn descriptor<'e>(&self, entries: &'e [(&'e str, &'e str)]) -> Descriptor<'e> {
+        Descriptor { cost: Cost::new(self.hits), op: Op::Spend, ..Descriptor::new(entries) }
     }
 }
 

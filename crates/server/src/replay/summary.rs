@@ -1,14 +1,14 @@
 //! Who would have been limited: a table, and a chart over time.
 
+use super::chart::{self, Bar};
 use super::engine::Taken;
 use super::recorded::Recorded;
-use super::timeline::{Column, Timeline};
+use super::timeline::Timeline;
 use super::top::Top;
 use crate::harmless::harmless;
 use std::fmt::{self, Write};
 
 const SHOWN: usize = 10;
-const BAR_HEIGHT: u64 = 8;
 
 /// What a replay came to.
 #[derive(Debug, Default)]
@@ -17,7 +17,8 @@ pub(crate) struct Summary {
     limited: u64,
     unlimited: u64,
     top: Top,
-    timeline: Timeline,
+    /// How many passed, and how many did not.
+    timeline: Timeline<2>,
 }
 
 impl Summary {
@@ -25,17 +26,17 @@ impl Summary {
         self.requests += 1;
         self.limited += u64::from(!taken.allow);
         self.unlimited += u64::from(taken.remaining.is_none());
-        self.timeline.add(recorded.t_ms, taken.allow);
+        self.timeline.add(recorded.t_ms, [u64::from(taken.allow), u64::from(!taken.allow)]);
         if !taken.allow {
-            self.top.add(&name(recorded));
+            self.top.add(&name_of(&recorded.domain, recorded.entries().into_iter()));
         }
     }
 }
 
 /// Whom a request names, on one line whatever it contains, and no longer than a terminal is wide.
-fn name(recorded: &Recorded<'_>) -> String {
-    let mut name = recorded.domain.to_string();
-    for (key, value) in &recorded.entries {
+pub(super) fn name_of<'e>(domain: &str, entries: impl Iterator<Item = (&'e str, &'e str)>) -> String {
+    let mut name = domain.to_owned();
+    for (key, value) in entries {
         let _ = write!(name, " {key}={value}"); // Writing to a string cannot fail.
     }
     harmless(&name, 80)
@@ -64,46 +65,17 @@ impl fmt::Display for Summary {
             };
             writeln!(f, "{:>10}  {name}{doubt}", tally.limited)?;
         }
-        if self.requests > 0 { self.chart(f) } else { Ok(()) }
-    }
-}
-
-impl Summary {
-    fn chart(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let columns = self.timeline.columns();
-        let tallest = columns.iter().map(|column| column.allowed + column.limited).max().unwrap_or(0).max(1);
-        writeln!(f, "\nOver time: # allowed, x limited; a column is {}", span(self.timeline.width_ms()))?;
-        for row in (0..BAR_HEIGHT).rev() {
-            let label = if row == BAR_HEIGHT - 1 { tallest.to_string() } else { String::new() };
-            let bar: String = columns.iter().map(|column| cell(*column, row, tallest)).collect();
-            writeln!(f, "{label:>10} |{}", bar.trim_end())?;
+        if self.requests == 0 {
+            return Ok(());
         }
-        writeln!(f, "{:>10} +{}", 0, "-".repeat(columns.len()))
+        let columns = self.timeline.columns().iter();
+        let bars: Vec<Bar> =
+            columns.map(|[allowed, limited]| Bar { allowed: *allowed, limited: *limited }).collect();
+        chart::write(f, "Over time", &bars, self.timeline.width_ms())
     }
 }
 
-/// What stands in one place of the chart. What was limited stands on top, and is seen however little it is.
-fn cell(column: Column, row: u64, tallest: u64) -> char {
-    let height = |count: u64| (u128::from(count) * u128::from(BAR_HEIGHT)).div_ceil(u128::from(tallest));
-    let (whole, allowed) = (height(column.allowed + column.limited), height(column.allowed));
-    let allowed = if column.limited > 0 { allowed.min(whole.saturating_sub(1)) } else { allowed };
-    match u128::from(row) {
-        row if row < allowed => '#',
-        row if row < whole => 'x',
-        _ => ' ',
-    }
-}
-
-fn percent(part: u64, whole: u64) -> String {
+pub(super) fn percent(part: u64, whole: u64) -> String {
     let tenths = u128::from(part) * 1_000 / u128::from(whole.max(1));
     format!("{}.{} %", tenths / 10, tenths % 10)
-}
-
-fn span(millis: u64) -> String {
-    match millis {
-        0..10_000 => format!("{millis} ms"),
-        10_000..600_000 => format!("{} s", millis / 1_000),
-        600_000..36_000_000 => format!("{} min", millis / 60_000),
-        _ => format!("{} h", millis / 3_600_000),
-    }
 }

@@ -3,7 +3,10 @@
 //!
 //! A request finds its series by the number of its rule, so that it neither hashes a name nor takes a lock.
 
+mod answered;
 mod overview;
+
+use answered::Answered;
 
 use super::family::{Family, Value, as_level};
 use super::timings::Timings;
@@ -35,6 +38,8 @@ pub(crate) struct KeySeries {
 pub(crate) struct DomainSeries {
     pub(crate) ok: Timings,
     pub(crate) over_limit: Timings,
+    /// The same of the gateway's requests to a service of this name, which are no calls.
+    pub(crate) of_gateway: Answered,
     /// The descriptors that no rule answered.
     pub(crate) unmatched: Arc<KeySeries>,
     since: Option<Timestamp>,
@@ -54,12 +59,6 @@ impl Level {
 }
 
 #[derive(Debug, Default)]
-struct Gone {
-    ok: Timings,
-    over_limit: Timings,
-}
-
-#[derive(Debug, Default)]
 struct Named {
     domains: BTreeMap<String, Arc<DomainSeries>>,
     keys: BTreeMap<(String, String), Arc<KeySeries>>,
@@ -73,8 +72,10 @@ pub(crate) struct SeriesBook {
     other: Arc<DomainSeries>,
     /// Of requests that could not be decided.
     pub(crate) errors: Timings,
+    pub(crate) errors_of_gateway: Timings,
     /// Of domains that are gone from the rules: what they add to the totals stays.
-    gone: Gone,
+    gone: Answered,
+    gone_of_gateway: Answered,
 }
 
 impl SeriesBook {
@@ -148,34 +149,12 @@ impl SeriesBook {
         domains.retain(|_, series| {
             let is_used = Arc::strong_count(series) > 1;
             if !is_used {
-                self.gone.ok.absorb(&series.ok);
-                self.gone.over_limit.absorb(&series.over_limit);
+                self.keep_of(series);
             }
             is_used
         });
         keys.retain(|_, series| Arc::strong_count(series) > 1);
         levels.retain(|_, level| Arc::strong_count(level) > 1);
-    }
-
-    /// How long all requests took that there ever were.
-    pub(super) fn total(&self) -> Timings {
-        let (total, over_limit) = self.answered();
-        total.absorb(&over_limit);
-        total.absorb(&self.errors);
-        total
-    }
-
-    /// The same of those that passed, and of those that did not.
-    fn answered(&self) -> (Timings, Timings) {
-        let (ok, over_limit) = (Timings::default(), Timings::default());
-        let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
-        for series in named.domains.values().chain([&self.other]) {
-            ok.absorb(&series.ok);
-            over_limit.absorb(&series.over_limit);
-        }
-        ok.absorb(&self.gone.ok);
-        over_limit.absorb(&self.gone.over_limit);
-        (ok, over_limit)
     }
 
     pub(super) fn families(&self) -> [Family; 4] {
@@ -200,7 +179,8 @@ impl SeriesBook {
             refused.add([("domain", domain), ("descriptor_key", keys)], count, series.since);
         }
         let labels = [("domain", OTHER), ("response_code", "ERROR"), ("descriptor_key", OTHER)];
-        requests.add(labels, Value::Count(self.errors.count()), None);
+        let errors = self.errors.count() + self.errors_of_gateway.count();
+        requests.add(labels, Value::Count(errors), None);
         [requests, refused]
     }
 
@@ -212,13 +192,14 @@ impl SeriesBook {
         .unit("ms");
         let known = named.domains.iter().map(|(domain, series)| (domain.as_str(), series));
         for (domain, series) in known.chain([(OTHER, &self.other)]) {
-            for (code, timings) in [("OK", &series.ok), ("OVER_LIMIT", &series.over_limit)] {
+            let whole = series.whole();
+            for (code, timings) in [("OK", &whole.ok), ("OVER_LIMIT", &whole.over_limit)] {
                 let labels = [("domain", domain), ("response_code", code)];
                 family.add(labels, Value::Spread(timings.as_designed()), series.since);
             }
         }
         let labels = [("domain", OTHER), ("response_code", "ERROR")];
-        family.add(labels, Value::Spread(self.errors.as_designed()), None);
+        family.add(labels, Value::Spread(self.all_errors().as_designed()), None);
         family
     }
 }

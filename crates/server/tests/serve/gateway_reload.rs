@@ -1,5 +1,7 @@
 //! The gateway's configuration follows its file: services and limits at once, what needs a restart by name.
 
+mod counted;
+
 use crate::support::{Log, Page, get, post, within};
 use std::net::SocketAddr;
 use std::path::Path;

@@ -38,5 +38,6 @@ mod quotas;
 mod reload;
 mod reload_under_load;
 mod shutdown;
+mod simulate;
 mod sockets;
 mod wildcards;

@@ -116,10 +116,13 @@ async fn admit(
         line.is_for(service.gate.service(), target.host.as_ref());
     }
     let note = |stage| comes_to(&mut check, stage);
+    let counting = &visitor.desk.shared.counting;
+    let from = counting.begin();
     let passage = service.gate.admit_noting(parts, Some(visitor.origin.address), note).await;
     if let Some(check) = check {
         is_decided(check, &service.gate, &passage);
     }
+    counting.count(&passage, from);
     match passage {
         Passage::Open(pass) => {
             visitor.desk.shared.decisions.tell_of_gateway(pass.decision());

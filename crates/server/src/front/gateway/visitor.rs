@@ -1,6 +1,7 @@
 //! Who is at the other end of a connection, and what its requests need of the thread that serves it.
 
 use super::access_log::AccessLog;
+use super::counted::Counting;
 use super::failure::Failure;
 use super::forwarding::Origin;
 use super::line::Unheard;
@@ -23,6 +24,7 @@ pub(super) struct Shared {
     /// None: nothing is traced.
     pub(super) tracer: Option<Arc<Tracer>>,
     pub(super) decisions: Arc<DecisionLog>,
+    pub(super) counting: Counting,
     /// Who is believed about those before it.
     pub(super) clients: ClientAddress,
     /// HTTP/2 has no such bound of its own, only one in bytes.

@@ -1,7 +1,7 @@
 //! All series at a glance, for people: what passed and what did not, by domain and by rule, and how long it took.
 
 use super::super::timings::Timings;
-use super::{DomainSeries, OTHER, SeriesBook};
+use super::{Answered, DomainSeries, OTHER, SeriesBook};
 use serde_json::{Value, json};
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +12,9 @@ const OF_MILLI: f64 = 10_000.0;
 impl SeriesBook {
     /// Since the start: whoever wants rates asks twice.
     pub(crate) fn overview(&self) -> [(&'static str, Value); 4] {
-        let (ok, over_limit) = self.answered();
+        let Answered { ok, over_limit } = self.of_all();
         let totals =
-            json!({"ok": ok.count(), "over_limit": over_limit.count(), "errors": self.errors.count()});
+            json!({"ok": ok.count(), "over_limit": over_limit.count(), "errors": self.all_errors().count()});
         ok.absorb(&over_limit);
         let latency = json!({
             "p50": quantile(&ok, 0.5),
@@ -40,14 +40,13 @@ impl SeriesBook {
 }
 
 fn of_domain((name, series): (&str, &DomainSeries)) -> Value {
-    let (ok, over_limit) = (series.ok.count(), series.over_limit.count());
-    let all = Timings::default();
-    all.absorb(&series.ok);
-    all.absorb(&series.over_limit);
+    let Answered { ok: all, over_limit } = series.whole();
+    let (ok, refused) = (all.count(), over_limit.count());
+    all.absorb(&over_limit);
     json!({
         "domain": name,
         "ok": ok,
-        "over_limit": over_limit,
+        "over_limit": refused,
         "p50_ms": quantile(&all, 0.5),
         "p99_ms": quantile(&all, 0.99),
         "counts": all.counts(),

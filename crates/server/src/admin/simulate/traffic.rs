@@ -1,0 +1,176 @@
+//! What a simulation decides: what is remembered, or a log that came with it.
+
+use crate::replay::{AccessLog, Comparison, Lines, Malformed, Recorded};
+use crate::telemetry::ring::{Door, Mark, Remembered, Snapshot};
+use hivemind_core::store::Op;
+use hivemind_core::{Clock, Cost, Descriptor, MonotonicClock, Rules, Timestamp};
+use serde::Deserialize;
+use std::time::Duration;
+
+/// Who asks waits no longer.
+const WITHIN: Duration = Duration::from_secs(10);
+/// So many requests between two looks at the clock.
+const LOOK_EVERY: u64 = 256;
+/// A line of a log as a place names it.
+const LOG: &str = "log";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSource {
+    recent: Option<bool>,
+    log: Option<String>,
+    format: Option<Format>,
+    domain: Option<String>,
+    entries: Option<Vec<String>>,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Format {
+    Combined,
+    Jsonl,
+}
+
+pub(super) enum Source {
+    Recent,
+    Log(Log),
+}
+
+pub(super) struct Log {
+    text: String,
+    /// None: our own lines.
+    access_log: Option<AccessLog>,
+}
+
+impl Source {
+    /// What a body asks for, with the rules that are tried; or what to ask instead.
+    pub(super) fn new(raw: RawSource, rules: &Rules) -> Result<Self, String> {
+        let RawSource { recent, log, format, domain, entries } = raw;
+        let has_more = format.is_some() || domain.is_some() || entries.is_some();
+        match (recent, log, format) {
+            (Some(true), None, None) if !has_more => Ok(Self::Recent),
+            // Each line has its own domain, whatever is said for all.
+            (None, Some(text), Some(Format::Jsonl)) if entries.is_none() => {
+                Ok(Self::Log(Log { text, access_log: None }))
+            }
+            (None, Some(text), Some(Format::Combined)) => {
+                let entries = entries.unwrap_or_else(|| vec!["remote_address".to_owned()]);
+                let domain = domain.map_or_else(|| only_domain(rules), Ok)?;
+                let access_log = AccessLog::new(domain, &entries).map_err(|error| format!("{error}."))?;
+                Ok(Self::Log(Log { text, access_log: Some(access_log) }))
+            }
+            (None, Some(_), None) => Err("`format` of a log is `combined` or `jsonl`.".to_owned()),
+            (None, Some(_), Some(Format::Jsonl)) => {
+                Err("A line of `jsonl` has its own entries: leave out `entries`.".to_owned())
+            }
+            _ => Err("`source` is {\"recent\": true}, or has a `log` with its `format`.".to_owned()),
+        }
+    }
+}
+
+fn only_domain(rules: &Rules) -> Result<String, String> {
+    let mut domains = rules.domains();
+    match (domains.next(), domains.next()) {
+        (Some(only), None) => Ok(only.to_owned()),
+        _ => Err("The rules have several domains, or none; say in `domain` whose log this is.".to_owned()),
+    }
+}
+
+/// Ends what takes too long.
+struct Patience {
+    ends: Timestamp,
+    seen: u64,
+}
+
+impl Patience {
+    fn new() -> Self {
+        Self { ends: MonotonicClock.now().saturating_add(WITHIN), seen: 0 }
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.seen += 1;
+        self.seen.is_multiple_of(LOOK_EVERY) && MonotonicClock.now() >= self.ends
+    }
+
+    fn told() -> String {
+        format!("Ended after {} s: later requests are left out.", WITHIN.as_secs())
+    }
+}
+
+impl Log {
+    /// Decides all of it; says what is left out of it. A line that cannot be read is refused with its place.
+    pub(super) fn decide(&self, comparison: &mut Comparison) -> Result<Vec<String>, String> {
+        let mut lines = Lines::new(self.text.as_bytes());
+        let mut patience = Patience::new();
+        while let Some(line) = lines.next().map_err(|error| format!("{LOG}: {error}."))? {
+            let number = line.number;
+            let recorded = line.text.and_then(|text| self.read(text));
+            let recorded = recorded.map_err(|malformed| refused(number, &malformed))?;
+            let entries = recorded.entries();
+            comparison.decide(recorded.t_ms, &recorded.domain, &[recorded.descriptor(&entries)]);
+            if patience.is_over() {
+                return Ok(vec![Patience::told()]);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    fn read<'a>(&'a self, line: &'a str) -> Result<Recorded<'a>, Malformed> {
+        match &self.access_log {
+            None => Recorded::from_json(line),
+            Some(log) => log.read(line),
+        }
+    }
+}
+
+fn refused(line: u64, malformed: &Malformed) -> String {
+    let why: String = malformed.to_string().chars().take(300).collect();
+    format!("{LOG}:{line}: {why}.")
+}
+
+/// Decides what is remembered, the oldest first; says what is left out of it.
+pub(super) fn recent(ring: &Snapshot, comparison: &mut Comparison) -> Vec<String> {
+    let (mut of_gateway, mut with_limits, mut cut) = (0_u64, 0_u64, 0_u64);
+    let mut patience = Patience::new();
+    let mut notes = Vec::new();
+    let since = ring.whole_since();
+    let all = ring.newest_first();
+    for decision in all.iter().rev().filter(|mark| mark.at >= since).filter_map(Mark::read) {
+        if decision.door == Door::Gateway {
+            of_gateway += 1;
+            continue;
+        }
+        if decision.parts.iter().any(|part| part.has_own_limit) {
+            with_limits += 1;
+            continue;
+        }
+        cut += u64::from(decision.is_cut);
+        decide(&decision, comparison);
+        if patience.is_over() {
+            notes.push(Patience::told());
+            break;
+        }
+    }
+    let counted = [
+        (of_gateway, "requests to the gateway are left out: these rules do not decide them."),
+        (with_limits, "requests are left out that brought limits of their own."),
+        (cut, "requests are longer than what is kept of them: some names may stand for several."),
+        (ring.missed, "decisions since the start are not kept: somebody read at that moment."),
+    ];
+    notes.extend(
+        counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")),
+    );
+    notes
+}
+
+fn decide(decision: &Remembered<'_>, comparison: &mut Comparison) {
+    let descriptors: Vec<Descriptor<'_>> = decision
+        .parts
+        .iter()
+        .map(|part| {
+            let op = if part.hits < 0 { Op::Refund } else { Op::Spend };
+            Descriptor { cost: Cost::new(part.hits.unsigned_abs()), op, ..Descriptor::new(&part.entries) }
+        })
+        .collect();
+    comparison.decide(decision.at.as_nanos() / 1_000_000, decision.domain, &descriptors);
+}

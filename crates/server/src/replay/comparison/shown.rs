@@ -1,0 +1,51 @@
+//! A comparison on a terminal: a table, who is limited under which, and a chart of each over time.
+
+use super::{Both, Comparison};
+use crate::replay::chart::{self, Bar};
+use crate::replay::summary::{name_of, percent};
+use std::fmt;
+
+const SHOWN: usize = 10;
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Both { now, then } = self.total;
+        writeln!(f, "{:>10} requests\n", self.requests)?;
+        writeln!(f, "{:>18}{:>18}", "now", "then")?;
+        for (what, now, then) in [
+            ("allowed", now.allowed, then.allowed),
+            ("limited", now.limited, then.limited),
+            ("under no limit", now.unlimited, then.unlimited),
+        ] {
+            let cell = |count| format!("{count} ({})", percent(count, self.requests));
+            writeln!(f, "{:>18}{:>18}  {what}", cell(now), cell(then))?;
+        }
+        writeln!(f, "\n{:>10} newly limited\n{:>10} newly allowed", self.newly_limited, self.newly_allowed)?;
+        let first = self.first(SHOWN);
+        if !first.is_empty() {
+            writeln!(f, "\n{:>10}{:>10}{:>10}  who", "limited", "then", "requests")?;
+        }
+        for (who, tally) in first {
+            let entries = who.entries.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+            let name = name_of(&who.domain, entries);
+            let Both { now, then } = tally.limited;
+            writeln!(f, "{now:>10}{then:>10}{:>10}  {name}", tally.requests)?;
+        }
+        if self.requests == 0 {
+            return Ok(());
+        }
+        let columns = self.timeline.columns();
+        for (what, of) in [("Now", 1), ("Then", 2)] {
+            let bars: Vec<Bar> = columns
+                .iter()
+                .map(|column| {
+                    let [requests, now, then] = *column;
+                    let limited = if of == 1 { now } else { then };
+                    Bar { allowed: requests.saturating_sub(limited), limited }
+                })
+                .collect();
+            chart::write(f, what, &bars, self.timeline.width_ms())?;
+        }
+        Ok(())
+    }
+}

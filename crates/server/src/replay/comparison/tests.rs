@@ -1,0 +1,70 @@
+use super::{Both, Comparison, Total};
+use crate::config::parse_rules;
+use hivemind_core::store::OnRefusal;
+use hivemind_core::{Descriptor, Rules};
+
+fn rules(limit: &str) -> Rules {
+    let text = format!(
+        "domain: d\ndescriptors:\n- {{key: k, rate_limit: {limit}}}\n- {{key: free, rate_limit: {{unlimited: true}}}}\n"
+    );
+    parse_rules("rules.yaml", &text).unwrap().ruleset.rules
+}
+
+fn compare(now: &str, then: &str) -> Comparison {
+    let rules = Both { now: rules(now), then: rules(then) };
+    Comparison::new(rules, 1_000, OnRefusal::default())
+}
+
+fn ask(comparison: &mut Comparison, t_ms: u64, descriptors: &[&[(&str, &str)]]) {
+    let descriptors: Vec<Descriptor<'_>> =
+        descriptors.iter().map(|entries| Descriptor::new(entries)).collect();
+    comparison.decide(t_ms, "d", &descriptors);
+}
+
+// Seen failing on: both sides asked of one store; what refuses counted under every descriptor.
+#[test]
+fn who_is_limited_under_which_is_told_side_by_side() {
+    let mut comparison = compare("{unit: hour, requests_per_unit: 3}", "{unit: hour, requests_per_unit: 1}");
+    for t_ms in 0..4 {
+        ask(&mut comparison, t_ms, &[&[("k", "a")], &[("free", "x")]]);
+    }
+    ask(&mut comparison, 4, &[&[("k", "b")]]);
+    ask(&mut comparison, 5, &[&[("free", "x")]]);
+    assert_eq!(comparison.requests, 6);
+    assert_eq!(comparison.total.now, Total { allowed: 5, limited: 1, unlimited: 1 });
+    assert_eq!(comparison.total.then, Total { allowed: 3, limited: 3, unlimited: 1 });
+    assert_eq!((comparison.newly_limited, comparison.newly_allowed), (2, 0));
+    assert_eq!(comparison.span_ms, Some((0, 5)));
+    let [(who, tally)] = comparison.first(10)[..] else { panic!("one is limited") };
+    assert_eq!(who.entries, [("k".to_owned(), "a".to_owned())]);
+    assert_eq!((tally.requests, tally.limited), (4, Both { now: 1, then: 3 }));
+    let columns = comparison.timeline.columns();
+    let sum = |of: usize| columns.iter().map(|column| column[of]).sum::<u64>();
+    assert_eq!([sum(0), sum(1), sum(2)], [6, 1, 3]);
+}
+
+// Seen failing on: the sides turned round.
+#[test]
+fn a_wider_limit_lets_pass_who_was_limited() {
+    let mut comparison = compare("{unit: hour, requests_per_unit: 1}", "{unit: hour, requests_per_unit: 3}");
+    for t_ms in 0..4 {
+        ask(&mut comparison, t_ms, &[&[("k", "a")]]);
+    }
+    assert_eq!((comparison.newly_limited, comparison.newly_allowed), (0, 2));
+    let shown = comparison.to_string();
+    assert!(shown.contains("3 (75.0 %)") && shown.contains("1 (25.0 %)"), "{shown}");
+    assert!(shown.contains("Now: # allowed") && shown.contains("Then: # allowed"), "{shown}");
+}
+
+// Seen failing on: a shadow rule that limits.
+#[test]
+fn equal_rules_come_to_the_same() {
+    let limit = "{unit: hour, requests_per_unit: 2}";
+    let mut comparison = compare(limit, limit);
+    for t_ms in 0..50 {
+        ask(&mut comparison, t_ms * 1_000, &[&[("k", if t_ms % 3 == 0 { "a" } else { "b" })]]);
+    }
+    assert_eq!(comparison.total.now, comparison.total.then);
+    assert_eq!((comparison.newly_limited, comparison.newly_allowed), (0, 0));
+    assert!(comparison.first(10).iter().all(|(_, tally)| tally.limited.now == tally.limited.then));
+}
