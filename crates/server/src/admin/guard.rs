@@ -233,7 +233,7 @@ impl Refusal {
 mod tests {
     use super::is_own_name;
 
-    // Seen failing on: names that begin or end like an address.
+    // Seen failing on: names that begin as `localhost`.
     #[test]
     fn only_addresses_and_localhost_are_names_that_nobody_else_can_have() {
         for own in ["localhost", "LOCALHOST:1", "127.0.0.1", "192.0.2.7:8080", "[::1]", "[2001:db8::1]:80"] {

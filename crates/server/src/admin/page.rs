@@ -77,7 +77,7 @@ mod tests {
         Page::of(&Query::read(Some(query), &Page::NAMES).unwrap())
     }
 
-    // Seen failing on: a `next` that a page has whose last item is the list's.
+    // Seen failing on: a `next` that the last page has, and no other one.
     #[test]
     fn pages_follow_each_other_until_there_is_no_next() {
         let (mut query, mut seen) = ("limit=3".to_owned(), Vec::new());

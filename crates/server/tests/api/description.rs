@@ -144,8 +144,7 @@ async fn complaints(command: &mut Command, input: &str, within: Duration) -> Opt
     (!output.status.success()).then(|| said.into_owned())
 }
 
-// Seen failing on: a rule's `line` described as a text (1); a 405 without its header, an unknown name in a query that
-// was passed over, a token that was not asked for (2).
+// Seen failing on: a rule's `line` described as a text; a `null` that the log takes and the description did not allow.
 #[tokio::test]
 async fn schemathesis_finds_nothing_that_is_not_as_described() {
     let Some(program) = schemathesis() else { return };
@@ -161,7 +160,9 @@ async fn schemathesis_finds_nothing_that_is_not_as_described() {
         command.arg("--generation-deterministic");
     }
     // A stream never ends; what is awaited is not there yet.
-    for path in AWAITED.iter().filter_map(|route| route.split(' ').nth(1)).chain(["/api/v1/events"]) {
+    let awaited = AWAITED.iter().filter_map(|route| route.split(' ').nth(1));
+    let excluded: BTreeSet<&str> = awaited.chain(["/api/v1/events"]).collect();
+    for path in excluded {
         command.args(["--exclude-path", path]);
     }
     command.current_dir(server.path());
