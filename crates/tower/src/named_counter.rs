@@ -65,3 +65,87 @@ fn bucket(limits: &Resolved, parts: Parts<'_>, values: &[&str]) -> Option<Arc<Bu
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::client::Client;
+    use crate::order::Order;
+    use crate::{Limits, PartialLimit, RateLimiter, ServiceLimits};
+    use hivemind_core::Cost;
+    use hivemind_core::store::{Op, Parts};
+    use http::Method;
+    use std::sync::Arc;
+
+    fn limits() -> Limits {
+        let shop = ServiceLimits::new("shop")
+            .limit(PartialLimit::per_second(50))
+            .endpoint("POST /login", PartialLimit::per_second(2))
+            .websocket("/ws")
+            .ws_connection(PartialLimit::per_second(3));
+        Limits::new().service(shop).ip_guard(PartialLimit::per_second(20).burst(20))
+    }
+
+    /// Every counter that a request of anybody anywhere is charged to.
+    // Seen failing on: guards of one place looked for among those of everything.
+    #[test]
+    fn every_counter_that_is_charged_is_found_by_its_name() {
+        let address = Some("203.0.113.9".parse().unwrap());
+        let global = Limits::new().global_scope().ip_guard(PartialLimit::per_second(20).burst(20));
+        for limits in [limits(), global, limits().without_ip_guard()] {
+            let limiter = RateLimiter::new(limits).unwrap();
+            let resolved = limiter.0.limits.load();
+            let mut found = 0;
+            for name in ["shop", "blog"] {
+                let service = resolved.service(name);
+                let buckets = [
+                    service.find(&Method::GET, "/"),
+                    service.find(&Method::POST, "/login"),
+                    service.find_connection(&Method::GET, "/ws"),
+                ];
+                let clients = [Client::by_address(address), Client::by_secret("bearer:", b"s", address)];
+                for (bucket, client) in buckets.into_iter().flat_map(|of| clients.map(|client| (of, client)))
+                {
+                    let order = Order::new(client, &Arc::from(name), bucket, resolved.guard.as_ref());
+                    let names = order.names();
+                    for charge in order.batch(&names, Op::Spend, [Cost::ONE; 2]) {
+                        let counter = limiter.counter(charge.parts);
+                        let counter = counter.unwrap_or_else(|| panic!("{:?}", charge.parts));
+                        assert_eq!(
+                            (counter.key, &counter.limit),
+                            (charge.key, charge.limit),
+                            "{:?}",
+                            charge.parts
+                        );
+                        found += 1;
+                    }
+                }
+            }
+            assert!(found >= 12, "{found}");
+        }
+    }
+
+    #[test]
+    fn what_nothing_is_charged_to_is_not_found() {
+        let limiter = RateLimiter::new(limits()).unwrap();
+        let whole = [("service", "shop"), ("endpoint", "*"), ("client", "ip:203.0.113.9")];
+        let is_found =
+            |domain, entries: &[(&str, &str)]| limiter.counter(Parts { domain, entries }).is_some();
+        assert!(is_found(":http", &whole));
+        let nowhere = [("service", "shop"), ("endpoint", "/nowhere"), ("client", "x")];
+        let swapped = [("endpoint", "*"), ("service", "shop"), ("client", "x")];
+        for (domain, entries) in [
+            ("http", &whole[..]),
+            (":ws_message", &[("service", "shop"), ("client", "x")]),
+            (":ws_open", &[("service", "shop"), ("client", "x")]),
+            (":http", &whole[..2]),
+            (":http", &nowhere),
+            (":http", &swapped),
+            (":ip_guard", &whole),
+            (":http", &[]),
+        ] {
+            assert!(!is_found(domain, entries), "{domain} {entries:?}");
+        }
+        limiter.reload(&limits().enabled(false)).unwrap();
+        assert!(!is_found(":http", &whole), "with limits switched off");
+    }
+}
