@@ -2,7 +2,7 @@
 
 import { get, post, put, Refused, why } from "./api.js";
 import { button, choice, el, field, notify, set, show, tell } from "./dom.js";
-import { visibleText } from "./explain.js";
+import { errorText, visibleText } from "./explain.js";
 import { exact, span, time, value, visible } from "./format.js";
 import { fresh, live, on } from "./live.js";
 
@@ -70,8 +70,8 @@ async function reloadNow(control, result) {
     show(result, notes.length > 0 ? el("pre", { tabindex: "0" }, visibleText(notes.join("\n"))) : null);
   } catch (error) {
     notify(why(error), "bad");
-    const parts = error instanceof Refused ? Object.entries(error.problem).filter(([, one]) => Array.isArray(one?.errors)) : [];
-    show(result, parts.map(([what, one]) => [el("h3", { class: "bad" }, `Refused: ${what}`), el("pre", { tabindex: "0" }, visibleText(one.errors.map(each => (typeof each === "string" ? each : JSON.stringify(each))).join("\n\n")))]).flat());
+    const parts = error instanceof Refused ? Object.entries(error.problem).filter(([, one]) => one?.errors) : [];
+    show(result, parts.map(([what, one]) => [el("h3", { class: "bad" }, `Refused: ${what}`), errorText(one.errors)]).flat());
   }
   set(control, "disabled", null);
   fresh("config", "/config").catch(() => {});

@@ -43,5 +43,11 @@ function told(found) {
     el("pre", { tabindex: "0" }, visibleText(found.text))];
 }
 
+/** Mistakes as the command line prints them, if there are any. */
+export function errorText(errors) {
+  const all = [errors ?? []].flat().map(one => (typeof one === "string" ? one : JSON.stringify(one)));
+  return all.length > 0 ? el("pre", { tabindex: "0" }, visibleText(all.join("\n\n"))) : null;
+}
+
 /** A text of several lines: what is not seen is shown, and lines stay lines. */
 export const visibleText = text => String(text).slice(0, 100_000).split("\n").map(line => visible(line, 2_000)).join("\n");

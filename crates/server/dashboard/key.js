@@ -85,12 +85,18 @@ function actions(subject, found, again) {
     const extra = el("input", { type: "number", min: 1, max: 1_000_000_000, step: 1, required: true, value: 10 });
     const chosen = await confirmed({ title: "Give back some of what was spent?", act: "Give back", fields: [field("Requests", extra)], read: () => Number(extra.value),
       text: `${name} may send so many requests more before it is refused, up to its whole limits.` });
-    if (chosen !== null) await change("/keys/grant", { extra: chosen }, answer => `Given back: ${answer.limits.map(each => exact(each.granted)).join(", ")}.`);
+    if (chosen !== null) await change("/keys/grant", { extra: chosen }, givenBack);
   };
   return el("div", { class: "actions" },
     found.blocked_until_ms ? button("Unblock…", unblock, { class: "main" }) : button("Block…", block, { class: "grave" }),
     found.limits.length > 0 ? [button("Reset…", reset), button("Give back…", grant)] : null,
     button("Look again", again, { class: "quiet" }));
+}
+
+/** How much of each limit, and why it was not all of it. */
+function givenBack({ limits }) {
+  const whys = new Set(limits.map(each => each.why).filter(Boolean));
+  return [`Given back: ${limits.map(each => exact(each.granted)).join(", ")}.`, ...whys].join(" ");
 }
 
 /** The blocks in force. */

@@ -2,7 +2,7 @@
 
 import { get, post, Refused, why } from "./api.js";
 import { button, choice, el, field, notify, set, show, tell } from "./dom.js";
-import { visibleText } from "./explain.js";
+import { errorText } from "./explain.js";
 import { outlook } from "./outlook.js";
 import { filesOf } from "./yaml.js";
 
@@ -10,7 +10,7 @@ export const title = "What if";
 
 const MOST_FILES = 32;
 /** The page refuses what the server would refuse anyway. */
-const LARGEST_LOG = 64 << 20;
+const LARGEST_LOG = 7 << 20;
 
 /** What was written stays while other views are looked at. */
 let kept = [{ name: "rules.yaml", text: "" }];
@@ -96,7 +96,10 @@ function sourceFields() {
   const file = el("input", { type: "file" });
   const format = choice([["combined", "combined (nginx, Apache)"], ["jsonl", "JSON lines (hivemind replay)"]], "combined");
   const domain = el("input", { autocomplete: "off", spellcheck: "false" });
-  const more = el("div", { hidden: true }, field("Access log", file), field("Format", format), field("Domain", domain, "Whose rules decide it"));
+  const names = el("input", { autocomplete: "off", spellcheck: "false", value: "remote_address" });
+  const ofCombined = el("div", {}, field("Domain", domain, "Whose rules decide it; where there is one domain, it is that"), field("Entries", names, "Of the descriptor, with commas between them"));
+  format.addEventListener("change", () => set(ofCombined, "hidden", format.value !== "combined"));
+  const more = el("div", { hidden: true }, field("Access log", file), field("Format", format), ofCombined);
   const box = el("fieldset", { class: "source", on: { change: () => set(more, "hidden", recent.checked) } }, el("legend", {}, "Decide again"),
     el("label", {}, recent, " the traffic of the last minutes"), el("label", {}, fromLog, " an access log"), more);
   return {
@@ -105,8 +108,11 @@ function sourceFields() {
       if (recent.checked) return { recent: true };
       const chosen = file.files[0];
       if (!chosen) throw new Error("Choose an access log first.");
-      if (chosen.size > LARGEST_LOG) throw new Error("That log is longer than 64 MB; hivemind replay takes it.");
-      return { log: await chosen.text(), format: format.value, domain: domain.value };
+      if (chosen.size > LARGEST_LOG) throw new Error("That log is longer than 7 MB: send a part of it, or try it with hivemind replay.");
+      const log = { log: await chosen.text(), format: format.value };
+      if (format.value !== "combined") return log;
+      const entries = names.value.split(",").map(name => name.trim()).filter(Boolean);
+      return { ...log, ...(domain.value ? { domain: domain.value } : {}), ...(entries.length > 0 ? { entries } : {}) };
     },
   };
 }
@@ -122,7 +128,5 @@ async function simulate(files, source, result) {
 
 function refused(error) {
   if (!(error instanceof Refused)) return el("p", { class: "bad" }, error instanceof TypeError ? why(error) : error.message);
-  const errors = error.problem.errors ?? [];
-  return [el("h2", { class: "bad" }, error.title), el("p", {}, error.message), errors.length > 0 ? el("pre", { tabindex: "0" }, visibleText(errors.map(one => (typeof one === "string" ? one : JSON.stringify(one))).join("\n\n"))) : null].filter(Boolean)
-    .reduce((box, child) => (box.append(child), box), el("div"));
+  return el("div", {}, el("h2", { class: "bad" }, error.title), el("p", {}, error.message), errorText(error.problem.errors));
 }

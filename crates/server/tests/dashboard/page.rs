@@ -32,8 +32,11 @@ impl Dashboard {
                       window.violations.push(event.violatedDirective + ' ' + event.blockedURI));";
         browser.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": script})).await;
         let origin = format!("http://{admin}");
-        browser.go(&format!("{origin}/")).await;
-        Self { browser, origin }
+        let url = format!("{origin}/");
+        let mut page = Self { browser, origin };
+        page.is_wide(1280, 900).await;
+        page.browser.go(&url).await;
+        page
     }
 
     /// Opens it, and waits until it is told what happens.
