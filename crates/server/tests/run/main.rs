@@ -9,7 +9,10 @@
     reason = "a test that cannot go on fails"
 )]
 
-#[expect(dead_code, reason = "it describes the messages of the rate limit service, which nobody asks for here")]
+#[expect(
+    dead_code,
+    reason = "it describes the messages of the rate limit service, which nobody asks for here"
+)]
 #[path = "../../src/proto.rs"]
 mod proto;
 #[expect(dead_code, unused_imports, reason = "it is shared with the tests of the service, which need more")]
