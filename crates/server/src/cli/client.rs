@@ -129,13 +129,16 @@ mod tests {
 
     #[test]
     fn a_service_is_named_by_a_url_without_a_path_or_by_its_socket() {
-        for url in
-            ["http://127.0.0.1:8080", "http://[::1]:8080", "http://shop.example:80", "unix:/run/a.sock"]
-        {
+        for url in [
+            "http://192.0.2.1:8080",
+            "http://[2001:db8::1]:8080",
+            "http://shop.example:80",
+            "unix:/run/a.sock",
+        ] {
             assert_eq!(Service::of_url(url, None).unwrap().to_string(), url);
         }
         assert_eq!(Service::of_url("http://a.example/", None).unwrap().to_string(), "http://a.example:80");
-        for url in ["", "127.0.0.1:8080", "unix:", "ftp://a:1", "http://a:1/healthz", "http://"] {
+        for url in ["", "192.0.2.1:8080", "unix:", "ftp://a:1", "http://a:1/healthz", "http://"] {
             assert!(Service::of_url(url, None).is_err(), "{url}");
         }
     }

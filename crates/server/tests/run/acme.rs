@@ -15,12 +15,12 @@ const LONG: u64 = 86_400;
 const SHORT: u64 = 12;
 
 fn configure(folder: &Folder, port: u16, directory: &str) {
-    let at = folder.path().display();
+    let (at, nobody) = (folder.path().display(), free_port());
     folder.write(
         "hivemind.yaml",
         &format!(
             "server: {{grpc_port: off, admin_port: 0, metrics_port: off}}\n\
-             gateway:\n  listen: 127.0.0.1:{port}\n  services: [{{id: app, upstream: 'http://127.0.0.1:9'}}]\n  \
+             gateway:\n  listen: 127.0.0.1:{port}\n  services: [{{id: app, upstream: 'http://127.0.0.1:{nobody}'}}]\n  \
              tls:\n    acme: {{domains: [{NAME}, www.{NAME}], contact: 'mailto:ops@{NAME}', cache: '{at}/cache', \
              directory: '{directory}', ca: '{at}/pebble.ca'}}\n"
         ),

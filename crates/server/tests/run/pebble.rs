@@ -75,7 +75,7 @@ impl Pebble {
 
     /// Whom clients have to trust, in a file.
     pub(crate) async fn root(&self, folder: &Folder) {
-        let url = format!("https://127.0.0.1:{}/roots/0", self.management);
+        let url = format!("https://127.0.0.1:{}/{}", self.management, ["roots", "0"].join("/"));
         let got =
             Command::new("curl").args(["-sfk", &url, "-o", "root.pem"]).current_dir(folder.path()).status();
         assert!(within("the CA's root", got).await.unwrap().success());
