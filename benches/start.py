@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""How large the binary is without symbols, and how long it takes from its start until it answers.
+
+    benches/start.py [BINARY]     target/release/hivemind if none is named; 20 starts
+
+A start is `hivemind serve` with built-in rules on free ports, until `/readyz` answers 200. Wall time depends on what else the machine does;
+CPU, user and system, hardly."""
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+STARTS = 20
+binary = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent / "target/release/hivemind").resolve()
+with tempfile.TemporaryDirectory() as folder:
+    stripped = pathlib.Path(folder, "hivemind")
+    subprocess.run(["strip", "-o", stripped, binary], check=True)
+    ports = {f"HIVEMIND_SERVER__{port}_PORT": "0" for port in ("GRPC", "ADMIN", "METRICS")}
+    walls, cpus, memory = [], [], []
+    for _ in range(STARTS):
+        begun = time.monotonic()
+        process = subprocess.Popen([stripped, "serve"], env={**os.environ, **ports}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            admin = next(found[0] for line in process.stdout if (found := re.search(r"http://\S+(?=  \(/healthz)", line)))
+            while urllib.request.urlopen(f"{admin}/readyz").status != 200:
+                pass
+            walls.append(time.monotonic() - begun)
+            cpus.append(sum(int(pathlib.Path(task, "schedstat").read_text().split()[0]) for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir()) / 1e9)
+            memory.append(int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{process.pid}/status").read_text())[1]) * 1024 / 1e6)
+        finally:
+            process.terminate()
+            process.wait(15)
+    print(f"{stripped.stat().st_size / 1e6:.1f} MB without symbols; of {STARTS} starts the middle one answered after {statistics.median(walls) * 1e3:.0f} ms "
+          f"(fastest {min(walls) * 1e3:.0f}), with {statistics.median(cpus) * 1e3:.0f} ms of CPU and {statistics.median(memory):.0f} MB resident; load {os.getloadavg()[0]:.1f}")
