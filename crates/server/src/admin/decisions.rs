@@ -3,12 +3,13 @@
 use super::Admin;
 use super::page::Page;
 use super::query::{Query, no_question};
-use super::reply::ok;
+use super::reply::{ok, problem};
 use super::time::millis;
 use crate::telemetry::ring::{Door, Mark, Remembered};
 use crate::telemetry::shown_entries;
 use axum::Router;
 use axum::extract::{RawQuery, State};
+use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use hivemind_core::Timestamp;
@@ -31,7 +32,9 @@ async fn list(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response
     match answered {
         Ok(Ok(page)) => ok(&page),
         Ok(Err(detail)) => no_question(&detail),
-        Err(_) => no_question("The decisions cannot be read."),
+        Err(_) => {
+            problem(StatusCode::INTERNAL_SERVER_ERROR, "Not read", "The log of the service may say why.")
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 /// In rounds, which are seconds.
 const TOP_EVERY: u64 = 2;
+const ALL_EVERY: u64 = 15;
 const COMMENT_EVERY: u64 = 15;
 
 pub(super) fn routes() -> Router<Admin> {
@@ -82,8 +83,13 @@ async fn made(admin: &Admin, told: &Mutex<Value>, round: u64) -> Bytes {
     }
     let config = config::shown(admin);
     let before = std::mem::replace(&mut *told.lock().unwrap_or_else(PoisonError::into_inner), config.clone());
-    if before != config {
+    // Whoever reads slowly misses rounds, and hears of it all the same.
+    let is_all = round.is_multiple_of(ALL_EVERY);
+    if before != config || is_all {
         push(&mut text, "config", &config);
+    }
+    if is_all {
+        push(&mut text, "version", &about::shown(admin));
     }
     if round % COMMENT_EVERY == COMMENT_EVERY - 1 {
         text.push_str(": still here\n\n");

@@ -188,7 +188,7 @@ impl Gateway {
         self.limiter.reload(&routing.limits())?;
         let table = Table::new(routing, &self.limiter, Some(&made), &self.outside, self.lanes)?;
         self.shared.table.store(Arc::new(table));
-        self.shared.counting.forget();
+        self.shared.counting.keep(|id| routing.services.iter().any(|service| service.id == id));
         Ok(())
     }
 }

@@ -32,9 +32,13 @@ impl Counting {
         Self { stats, is_read, known: ArcSwap::default() }
     }
 
-    /// The series of services that are gone go, too.
-    pub(super) fn forget(&self) {
-        self.known.store(Arc::default());
+    /// Only the series of services that there are stay.
+    pub(super) fn keep(&self, is_there: impl Fn(&str) -> bool) {
+        self.known.rcu(|known| {
+            let mut known = HashMap::clone(known);
+            known.retain(|service, _| is_there(service));
+            known
+        });
         self.stats.drop_unused();
     }
 

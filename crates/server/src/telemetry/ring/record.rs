@@ -1,5 +1,6 @@
 //! A decision as bytes. Texts are cut, and so are lists: whatever a request brings, its record has a bound.
 
+use crate::telemetry::shown::kept;
 use hivemind_core::{Entry, Timestamp};
 
 pub(crate) use crate::telemetry::trace::Door;
@@ -106,7 +107,8 @@ pub(super) fn write<'p>(
         is_cut |= part.entries.len() > MOST_ENTRIES;
         for (key, value) in part.entries.iter().take(MOST_ENTRIES) {
             is_cut |= push(draft, key);
-            is_cut |= push(draft, value);
+            let (value, is_another) = kept(key, value);
+            is_cut |= push(draft, &value) || is_another;
         }
     }
     if let Some(flags) = draft.get_mut(flags_at) {

@@ -1,7 +1,7 @@
 //! The heaviest of many keys in a fixed number of places (Space-Saving, Metwally et al., 2005): a key that finds no place
 //! takes that of the lightest, with its count as the error. What is heavier than a place's share of the total is there.
 
-use crate::telemetry::shown::shown_entries;
+use crate::telemetry::shown::{kept, shown_entries};
 use hivemind_core::store::Parts;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -12,8 +12,8 @@ pub(super) const PLACES: usize = 256;
 const MOST_ENTRIES: usize = 8;
 const LONGEST_TEXT: usize = 128;
 
-/// A domain and entries, each text cut to a bound.
-pub(super) type Readable = (String, Vec<(String, String)>);
+/// A domain and entries, each text cut to a bound; and whether they are less than the key, or another text.
+pub(super) type Readable = (String, Vec<(String, String)>, bool);
 
 #[derive(Debug, Default)]
 pub(super) struct Sketch {
@@ -40,9 +40,9 @@ pub(super) struct Counted {
 
 impl Counted {
     pub(super) fn shown(&self) -> Value {
-        let (domain, entries) = &self.parts;
+        let (domain, entries, is_cut) = &self.parts;
         let entries = shown_entries(entries.iter().map(|(key, value)| (key.as_str(), value.as_str())));
-        json!({"domain": domain, "entries": entries, "count": self.count, "error": self.error})
+        json!({"domain": domain, "entries": entries, "count": self.count, "error": self.error, "is_cut": is_cut})
     }
 }
 
@@ -87,10 +87,19 @@ impl Sketch {
 }
 
 fn readable(parts: Parts<'_>) -> Readable {
-    let entries = parts.entries.iter().take(MOST_ENTRIES);
-    (cut(parts.domain), entries.map(|(key, value)| (cut(key), cut(value))).collect())
-}
-
-fn cut(text: &str) -> String {
-    text.get(..text.floor_char_boundary(LONGEST_TEXT)).unwrap_or_default().to_owned()
+    let mut is_cut = parts.entries.len() > MOST_ENTRIES;
+    let mut cut = |text: &str| {
+        let kept = text.get(..text.floor_char_boundary(LONGEST_TEXT)).unwrap_or_default();
+        is_cut |= kept.len() < text.len();
+        kept.to_owned()
+    };
+    let domain = cut(parts.domain);
+    let mut is_hashed = false;
+    let entries = parts.entries.iter().take(MOST_ENTRIES).map(|(key, value)| {
+        let (value, is_another) = kept(key, value);
+        is_hashed |= is_another;
+        (cut(key), cut(&value))
+    });
+    let entries = entries.collect();
+    (domain, entries, is_cut || is_hashed)
 }
