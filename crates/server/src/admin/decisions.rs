@@ -5,7 +5,7 @@ use super::page::Page;
 use super::query::Query;
 use super::reply::{no_question, ok, problem};
 use super::time::millis;
-use crate::telemetry::ring::{Door, Mark, Remembered};
+use crate::telemetry::ring::{Door, Mark, Remembered, cut};
 use crate::telemetry::shown_entries;
 use axum::Router;
 use axum::extract::{RawQuery, State};
@@ -102,7 +102,8 @@ impl Wanted {
             Some(Ok(millis)) => Timestamp::from_millis(millis),
             Some(Err(_)) => return Err("`since_ms` is a number of milliseconds since 1970.".to_owned()),
         };
-        let text = |name| query.get(name).map(str::to_owned);
+        // As it was kept: a longer one would be found nowhere.
+        let text = |name| query.get(name).map(|text| cut(text).to_owned());
         Ok(Self { is_denied, domain: text("domain"), key: text("key"), value: text("value"), since })
     }
 

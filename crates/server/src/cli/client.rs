@@ -1,145 +1,170 @@
-//! A small client of the admin port, for commands: one request, one answer, bounded in time and size.
+//! One question to the admin port of a service, and its answer: bounded in time and in size, over TCP, TLS or a Unix socket.
+
+mod answer;
+mod place;
+mod question;
+
+pub(super) use answer::Answer;
+pub(super) use question::{Question, encoded};
 
 use crate::tls;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty, Limited};
+use http::{HeaderValue, Request, header};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
-use hyper::{Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
+use place::Place;
 use rustls::pki_types::ServerName;
-use std::fmt;
+use std::io::{ErrorKind, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-/// No answer that a command shows is longer.
-const LARGEST_ANSWER: usize = 64 << 10;
+/// No page of the API is longer.
+const LONGEST_ANSWER: usize = 64 << 20;
+/// For all of it; a reload waits for disks.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
+/// A token has one line.
+const LARGEST_TOKEN_FILE: u64 = 64 << 10;
 
-/// A running service, and how to reach it.
-#[derive(Clone, Debug)]
-pub(super) struct Service {
-    way: Way,
-    /// None: plaintext.
-    tls: Option<Arc<ClientConfig>>,
+/// The file of a token, and whether it may go where somebody can read it on the way.
+pub(super) struct Token {
+    pub(super) file: PathBuf,
+    pub(super) may_be_seen: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Way {
-    /// A host as it is written in a URL, and its port.
-    Tcp(String, u16),
-    Unix(PathBuf),
+/// Who asks a service.
+pub(super) struct Client {
+    place: Place,
+    url: String,
+    token: Option<HeaderValue>,
+    tls: Option<TlsConnector>,
 }
 
-/// What it said.
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    pub(super) text: String,
-}
-
-impl Service {
-    /// `http://host:port`, `https://host:port` or `unix:PATH`. Over TLS its certificate is checked with the CAs of a
-    /// file, or the system's.
-    pub(super) fn of_url(url: &str, ca: Option<&Path>) -> anyhow::Result<Self> {
-        if let Some(path) = url.strip_prefix("unix:").filter(|path| !path.is_empty()) {
-            return Ok(Self::at_socket(Path::new(path)));
-        }
-        let parsed = url.parse::<hyper::Uri>().ok();
-        let parts = parsed.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.authority()?, uri.path())));
-        let (is_tls, authority) = match parts {
-            Some(("http", authority, "/" | "")) => (false, authority),
-            Some(("https", authority, "/" | "")) => (true, authority),
-            _ => bail!("`{url}` is no service; write it as http://127.0.0.1:8080 or unix:PATH"),
-        };
-        let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        let tls = is_tls.then(|| tls::caller(ca)).transpose()?;
-        Ok(Self { way: Way::Tcp(authority.host().to_owned(), port), tls })
+impl Client {
+    /// `http://host:port`, `https://host:port` or `unix:PATH`. Over TLS its certificate is checked with the CAs of a file, or
+    /// the system's.
+    pub(super) fn at_url(url: &str, token: Option<&Token>, ca: Option<&Path>) -> anyhow::Result<Self> {
+        let place = Place::parse(url)?;
+        let is_tls = matches!(place, Place::Tcp { is_tls: true, .. });
+        ensure!(is_tls || ca.is_none(), "--ca is for https; `{url}` has no certificate to check");
+        let tls = is_tls.then(|| tls::caller(ca)).transpose().context("--ca")?;
+        let is_safe = place.is_private() || token.is_none_or(|token| token.may_be_seen);
+        ensure!(is_safe, "the token would go to {url} unencrypted; ask by https, or insist with --insecure");
+        let token = token.map(|token| bearer(&token.file)).transpose()?;
+        Ok(Self { place, url: url.to_owned(), token, tls: tls.map(TlsConnector::from) })
     }
 
     /// At an address; with a certificate's file over TLS, where that very certificate is expected.
-    pub(super) fn at(address: std::net::SocketAddr, certificate: Option<&Path>) -> anyhow::Result<Self> {
-        let host = if address.is_ipv6() { format!("[{}]", address.ip()) } else { address.ip().to_string() };
-        let tls = certificate.map(tls::caller_of_one).transpose()?;
-        Ok(Self { way: Way::Tcp(host, address.port()), tls })
+    pub(super) fn at(address: SocketAddr, certificate: Option<&Path>) -> anyhow::Result<Self> {
+        let tls = certificate.map(tls::caller_of_one).transpose()?.map(TlsConnector::from);
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let place =
+            Place::Tcp { host: address.ip().to_string(), port: address.port(), is_tls: tls.is_some() };
+        Ok(Self { place, url: format!("{scheme}://{address}"), token: None, tls })
     }
 
     pub(super) fn at_socket(path: &Path) -> Self {
-        Self { way: Way::Unix(path.to_owned()), tls: None }
+        let url = format!("unix:{}", path.display());
+        Self { place: Place::Socket(path.to_owned()), url, token: None, tls: None }
     }
 
-    /// Fetches a page.
-    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Answer> {
-        match &self.way {
-            Way::Unix(socket) => {
-                let stream = UnixStream::connect(socket).await?;
-                exchange(stream, "localhost", path).await
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(super) async fn ask(&self, question: &Question) -> anyhow::Result<Answer> {
+        let asked = tokio::time::timeout(ANSWERED_WITHIN, self.exchange(question)).await;
+        let url = &self.url;
+        asked.map_err(|_| anyhow!("{url} has not answered within {} s", ANSWERED_WITHIN.as_secs()))?
+    }
+
+    async fn exchange(&self, question: &Question) -> anyhow::Result<Answer> {
+        let url = &self.url;
+        let nobody = |error: std::io::Error| {
+            let remedy = match error.kind() {
+                ErrorKind::ConnectionRefused | ErrorKind::NotFound => {
+                    "nobody listens there; start `hivemind serve`, or give --url"
+                }
+                ErrorKind::PermissionDenied => "this user may not open it",
+                _ => "is it up, and is --url right?",
+            };
+            anyhow!("cannot reach {url} ({error}): {remedy}")
+        };
+        match &self.place {
+            Place::Socket(path) => {
+                let stream = UnixStream::connect(path).await.map_err(nobody)?;
+                self.send(stream, "localhost", question).await
             }
-            Way::Tcp(host, port) => {
-                let name = host.trim_start_matches('[').trim_end_matches(']');
-                let stream = TcpStream::connect((name, *port)).await?;
-                let authority = format!("{host}:{port}");
-                let Some(config) = &self.tls else { return exchange(stream, &authority, path).await };
-                let name = ServerName::try_from(name.to_owned()).context("no name for a certificate")?;
-                let stream = TlsConnector::from(Arc::clone(config)).connect(name, stream).await?;
-                exchange(stream, &authority, path).await
+            Place::Tcp { host, port, .. } => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(nobody)?;
+                let shown =
+                    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+                let Some(tls) = &self.tls else { return self.send(stream, &shown, question).await };
+                let name = ServerName::try_from(host.clone()).context("--url")?;
+                let stream = tls.connect(name, stream).await;
+                let stream = stream.with_context(|| {
+                    format!("{url} shows no certificate that is trusted here; give its CA with --ca")
+                })?;
+                self.send(stream, &shown, question).await
             }
         }
     }
-}
 
-impl fmt::Display for Service {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.way {
-            Way::Unix(path) => write!(f, "unix:{}", path.display()),
-            Way::Tcp(host, port) => {
-                let scheme = if self.tls.is_some() { "https" } else { "http" };
-                write!(f, "{scheme}://{host}:{port}")
-            }
+    async fn send(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        host: &str,
+        question: &Question,
+    ) -> anyhow::Result<Answer> {
+        let no_http = || format!("{} is no HTTP service; is it another port?", self.url);
+        let (mut requests, connection) =
+            http1::handshake(TokioIo::new(stream)).await.with_context(no_http)?;
+        // Why it ends is told by the request that it ends under.
+        let driver = tokio::spawn(async move { drop(connection.await) });
+        let body = question.body.as_ref().map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        let mut request = Request::builder()
+            .method(&question.method)
+            .uri(&question.target)
+            .header(header::HOST, host)
+            .header(header::ACCEPT, question.accept);
+        if question.body.is_some() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
         }
-    }
-}
-
-async fn exchange<T>(stream: T, host: &str, path: &str) -> anyhow::Result<Answer>
-where
-    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let request = Request::get(path).header(header::HOST, host).body(Empty::<Bytes>::new())?;
-    let asked = async {
-        let response = sender.send_request(request).await?;
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, token);
+        }
+        let response = requests.send_request(request.body(Full::new(body))?).await.with_context(no_http)?;
         let status = response.status();
-        let body = Limited::new(response.into_body(), LARGEST_ANSWER).collect().await;
-        let body = body.map_err(|error| anyhow::anyhow!("its answer cannot be read: {error}"))?.to_bytes();
-        anyhow::Ok(Answer { status, text: String::from_utf8_lossy(&body).into_owned() })
-    };
-    let mut asked = std::pin::pin!(asked);
-    tokio::select! { biased;
-        answered = &mut asked => answered,
-        // The connection may end with the answer's last byte, before that is read.
-        _ = connection => asked.await,
+        let body = Limited::new(response.into_body(), LONGEST_ANSWER).collect().await;
+        let body = body.map_err(|error| anyhow!("its answer has not come whole: {error}"))?.to_bytes();
+        driver.abort();
+        Ok(Answer { status, text: String::from_utf8_lossy(&body).into_owned() })
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_service_is_named_by_a_url_without_a_path_or_by_its_socket() {
-        for url in [
-            "http://192.0.2.1:8080",
-            "http://[2001:db8::1]:8080",
-            "http://shop.example:80",
-            "unix:/run/a.sock",
-        ] {
-            assert_eq!(Service::of_url(url, None).unwrap().to_string(), url);
-        }
-        assert_eq!(Service::of_url("http://a.example/", None).unwrap().to_string(), "http://a.example:80");
-        for url in ["", "192.0.2.1:8080", "unix:", "ftp://a:1", "http://a:1/healthz", "http://"] {
-            assert!(Service::of_url(url, None).is_err(), "{url}");
-        }
+/// `Bearer` and the first line of a file.
+fn bearer(file: &Path) -> anyhow::Result<HeaderValue> {
+    let shown = file.display();
+    if tls::is_exposed(file) {
+        // With nobody left to read it, there is nobody to warn.
+        let _ = writeln!(
+            std::io::stderr(),
+            "hivemind: --token-file: everybody on this machine can read {shown}; `chmod 600 {shown}` ends that"
+        );
     }
+    let text = crate::config::read_bounded(file, LARGEST_TOKEN_FILE);
+    let text = text.with_context(|| format!("--token-file {shown} cannot be read"))?;
+    let Some(token) = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'))
+    else {
+        bail!("--token-file {shown} has no token in it; write it on the first line");
+    };
+    let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+        .with_context(|| format!("--token-file {shown} has no token that can be sent"))?;
+    value.set_sensitive(true);
+    Ok(value)
 }

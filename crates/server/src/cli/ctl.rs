@@ -1,9 +1,7 @@
 //! `hivemind ctl`: the admin API from the shell. A command says what it asks, and how the answer looks to people;
 //! `--json` prints the body as it came.
 
-mod answer;
 mod blocks;
-mod client;
 mod config;
 mod decisions;
 mod explain;
@@ -12,17 +10,13 @@ mod keys;
 mod log;
 mod paged;
 mod peers;
-mod place;
-mod question;
 mod reload;
 mod rules;
 mod table;
 mod version;
 
-use answer::Answer;
+use crate::cli::client::{Answer, Client, Question, Token};
 use clap::{Args, Subcommand};
-use client::Client;
-use question::Question;
 use serde_json::Value;
 use std::io::Write;
 use std::path::PathBuf;
@@ -51,6 +45,10 @@ pub(super) struct Ctl {
     /// A file whose first line is the admin token
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
+
+    /// Send the token over plain HTTP, though somebody may listen on the way
+    #[arg(long, global = true)]
+    insecure: bool,
 
     /// The CA that signed the service's certificate; without it, those of this system
     #[arg(long, global = true, value_name = "FILE")]
@@ -119,7 +117,8 @@ impl Ctl {
         let url =
             self.url.clone().or_else(|| variable("HIVEMIND_URL")).unwrap_or_else(|| USUAL_URL.to_owned());
         let token = self.token_file.clone().or_else(|| variable("HIVEMIND_TOKEN_FILE").map(PathBuf::from));
-        let client = Client::new(&url, token.as_deref(), self.ca.as_deref())?;
+        let token = token.map(|file| Token { file, may_be_seen: self.insecure });
+        let client = Client::at_url(&url, token.as_ref(), self.ca.as_deref())?;
         let question = self.command.question()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let answer = runtime.block_on(client.ask(&question))?;
@@ -129,11 +128,17 @@ impl Ctl {
     fn print(&self, answer: &Answer) -> anyhow::Result<ExitCode> {
         let mut out = std::io::stdout().lock();
         if self.json {
+            // A page for people would go on as if it were what was asked for.
+            if !answer.is_json() {
+                answer.body()?;
+            }
             out.write_all(answer.text.as_bytes())?;
+            out.flush()?;
             return Ok(if answer.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         let body = answer.body()?;
         out.write_all(self.command.shown(&body).as_bytes())?;
+        out.flush()?;
         Ok(ExitCode::SUCCESS)
     }
 }

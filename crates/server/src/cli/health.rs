@@ -1,6 +1,6 @@
 //! `hivemind health`: how a running service is, for whoever has no curl.
 
-use super::client::Service;
+use super::client::{Client, Question};
 use crate::config::{Settings, duration};
 use crate::reload::Configuration;
 use anyhow::{Context, bail};
@@ -45,15 +45,17 @@ pub(super) struct Health {
 impl Health {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let service = if let Some(url) = &self.url {
-            Service::of_url(url, self.ca.as_deref())?
+            Client::at_url(url, None, self.ca.as_deref())?
         } else {
             let configuration = Configuration { path: self.config.clone(), over: Vec::new() };
             configured(&configuration.load()?.settings)?
         };
         let path = if self.ready { "/readyz" } else { "/healthz" };
-        let place = format!("{service}{path}");
+        let place = format!("{}{path}", service.url().trim_end_matches('/'));
+        let question = Question::get(path).in_words();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let asked = runtime.block_on(async { tokio::time::timeout(self.timeout, service.get(path)).await });
+        let asked =
+            runtime.block_on(async { tokio::time::timeout(self.timeout, service.ask(&question)).await });
         // A name that is still being looked up is not waited for.
         runtime.shutdown_background();
         let answer = match asked {
@@ -70,13 +72,13 @@ impl Health {
 }
 
 /// Where a service with these settings is asked from its own machine.
-fn configured(settings: &Settings) -> anyhow::Result<Service> {
+fn configured(settings: &Settings) -> anyhow::Result<Client> {
     let (server, tls) = (&settings.server, &settings.security.admin_tls);
     // A port that asks for certificates is not opened by a command that has none.
     let asks_for_more = tls.as_ref().is_some_and(|files| files.client_ca.is_some());
     match (server.admin.filter(|at| at.port() != 0), &server.admin_uds) {
-        (None, Some(path)) => Ok(Service::at_socket(path)),
-        (Some(_), Some(path)) if asks_for_more => Ok(Service::at_socket(path)),
+        (None, Some(path)) => Ok(Client::at_socket(path)),
+        (Some(_), Some(path)) if asks_for_more => Ok(Client::at_socket(path)),
         (Some(_), None) if asks_for_more => bail!(
             "the admin port asks for certificates (`security.admin.tls.client_ca`), and this command has none; set \
              `server.admin_uds`, and it asks there"
@@ -87,7 +89,7 @@ fn configured(settings: &Settings) -> anyhow::Result<Service> {
                 IpAddr::V6(ip) if ip.is_unspecified() => at.set_ip(Ipv6Addr::LOCALHOST.into()),
                 _ => {}
             }
-            Service::at(at, tls.as_ref().map(|files| files.certificate.cert.as_path()))
+            Client::at(at, tls.as_ref().map(|files| files.certificate.cert.as_path()))
         }
         (None, None) => bail!(
             "nobody can be asked: the configuration has no admin port that is known beforehand, and no \

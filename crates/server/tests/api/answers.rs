@@ -3,6 +3,8 @@
 use crate::RULES;
 use crate::asked::{ask, json, told};
 use crate::support::{Server, Setup, get, post, within};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 fn texts<'a>(items: &'a Value, pointer: &str) -> Vec<&'a str> {
@@ -249,4 +251,70 @@ async fn the_gateways_limits_say_who_set_each_field_and_what_holds_them_down() {
     assert_eq!((&login["capped"], &login["limit"]["period_ms"]), (&json!(false), &json!(60_000)));
     let page = told(&within("a page", get(server.admin, "/api/v1/limits?limit=1")).await);
     assert!(page["next"].is_string() && page["items"].as_array().unwrap().len() == 1, "{page}");
+}
+
+// Seen failing on: `/api/v1/stats?domain=shop`, which told of all domains.
+#[tokio::test]
+async fn a_query_that_nobody_reads_is_refused_everywhere() {
+    let server = Server::with_rules(RULES).await;
+    let (mut asked, mut unread) = (0, Vec::new());
+    for operation in crate::description::described() {
+        let (method, path) = operation.split_once(' ').unwrap();
+        let path = format!("{}?nobody-reads-this=1", path.replace("{name}", "nobody"));
+        let answer = ask(server.admin, &method.to_uppercase(), &path, &[], "{}").await;
+        asked += 1;
+        if answer.code != 400 || !answer.body.contains("Of a query") {
+            unread.push(operation);
+        }
+    }
+    assert!(asked > 20 && unread.is_empty(), "{unread:?}");
+}
+
+// Seen failing on: a second page of other rules.
+#[tokio::test]
+async fn a_page_of_rules_that_are_no_more_is_told_to_begin_anew() {
+    let server = Server::with_rules(RULES).await;
+    let first = ask(server.admin, "GET", "/api/v1/rules?limit=2", &[], "").await.json();
+    let next = format!("/api/v1/rules?limit=2&cursor={}", first["next"].as_str().unwrap());
+    let again = ask(server.admin, "GET", &next, &[], "").await.json();
+    assert_eq!(again["items"][0]["id"], 2);
+    let rules = RULES.replace("descriptors:\n- {key: plan", "descriptors:\n- {key: first}\n- {key: plan");
+    assert_ne!(rules, RULES);
+    std::fs::write(server.path().join("rules.yaml"), rules).unwrap();
+    assert_eq!(ask(server.admin, "POST", "/api/v1/reload", &[], "").await.code, 200);
+    let gone = ask(server.admin, "GET", &next, &[], "").await;
+    assert!(gone.code == 400 && gone.body.contains("begin anew"), "{}", gone.body);
+}
+
+// Seen failing on: an explanation that says nothing of the block.
+#[tokio::test]
+async fn an_explanation_says_that_a_key_is_blocked_and_a_page_of_blocks_names_nobody_in_its_cursor() {
+    let server = Server::with_rules(RULES).await;
+    let key = |user: &str| format!(r#""domain": "shop", "entries": [{{"key": "user", "value": "{user}"}}]"#);
+    for (user, until) in
+        [("ada", 4_000_000_000_002_u64), ("bob", 4_000_000_000_001), ("eve", 4_000_000_000_001)]
+    {
+        let body = format!(r#"{{{}, "until_ms": {until}}}"#, key(user));
+        let blocked = ask(server.admin, "POST", "/api/v1/keys/block", &[], &body).await;
+        assert!([200, 422].contains(&blocked.code), "{}", blocked.body);
+        if blocked.code == 422 {
+            // A block is for 366 days at most.
+            let body = format!(r#"{{{}, "for_ms": {}}}"#, key(user), until / 1_000_000);
+            assert_eq!(ask(server.admin, "POST", "/api/v1/keys/block", &[], &body).await.code, 200);
+        }
+    }
+    let explained =
+        ask(server.admin, "POST", "/api/v1/explain", &[], &format!("{{{}}}", key("ada"))).await.json();
+    assert!(explained["end"]["blocked_until_ms"].as_u64().is_some(), "{explained}");
+    let (mut path, mut seen) = ("/api/v1/blocks?limit=1".to_owned(), Vec::new());
+    loop {
+        let page = ask(server.admin, "GET", &path, &[], "").await.json();
+        seen.push(page["items"][0].clone());
+        let Some(next) = page["next"].as_str() else { break };
+        let readable = URL_SAFE_NO_PAD.decode(next).unwrap();
+        assert!(readable.iter().all(|byte| b"0123456789abcdef.".contains(byte)), "{readable:?}");
+        path = format!("/api/v1/blocks?limit=1&cursor={next}");
+    }
+    assert_eq!(seen.len(), 3, "{seen:?}");
+    assert!(seen.is_sorted_by_key(|block| block["until_ms"].as_u64()), "{seen:?}");
 }

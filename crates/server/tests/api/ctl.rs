@@ -5,6 +5,7 @@ use crate::asked::json;
 use crate::authority::{Authority, put};
 use crate::support::{Server, Setup, within};
 use serde_json::json;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -173,4 +174,64 @@ async fn what_a_client_sent_does_nothing_to_the_terminal() {
     assert!(bad.code == Some(1) && !bad.error.contains('\u{1b}'), "{:?}", bad.error);
     // As JSON it is escaped, as JSON does.
     assert!(ctl(&server, &["keys", "top", "--json"]).await.out.contains("\\u001b[2J"));
+}
+
+/// A service that says this to whoever asks it once.
+async fn saying(answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 1024];
+        let _ = stream.read(&mut request).await;
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    });
+    url
+}
+
+// Seen failing on: the page printed as it came, and exit status 0.
+#[tokio::test]
+async fn what_is_no_json_is_no_answer_also_where_json_is_asked_for() {
+    let page = "HTTP/1.1 200 OK\r\ncontent-length: 14\r\ncontent-type: text/html\r\n\r\n<h1>Login</h1>";
+    let said = run(&["--url", &saying(page).await, "--json", "version"], &[]).await;
+    assert_eq!((said.code, said.out.as_str()), (Some(1), ""));
+    assert!(said.error.contains("no JSON"), "{}", said.error);
+}
+
+// Seen failing on: a token that was sent to anybody.
+#[tokio::test]
+async fn a_token_is_not_sent_where_others_read_it_and_a_file_of_all_is_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    put(&file, "the-operators-token-0123456789\n");
+    let token = ["--token-file", file.to_str().unwrap()];
+    // Nobody is at this address, and nobody is asked.
+    let far = run(&[&["--url", "http://192.0.2.1:9"], &token[..], &["version"]].concat(), &[]).await;
+    assert!(far.code == Some(1) && far.error.contains("--insecure"), "{}", far.error);
+    let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let near =
+        run(&[&["--url", &saying(answer).await], &token[..], &["--json", "version"]].concat(), &[]).await;
+    assert_eq!((near.code, near.out.as_str()), (Some(0), "{}"), "{}", near.error);
+    assert!(near.error.contains("everybody on this machine can read"), "{}", near.error);
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let near =
+        run(&[&["--url", &saying(answer).await], &token[..], &["--json", "version"]].concat(), &[]).await;
+    assert_eq!((near.code, near.error.as_str()), (Some(0), ""));
+}
+
+// Seen failing on: tables without it.
+#[tokio::test]
+async fn config_says_whether_it_is_ready_and_a_block_says_where_it_holds() {
+    let server = Server::with_rules(RULES).await;
+    let config = ctl(&server, &["config"]).await;
+    assert!(config.out.starts_with("ready\n"), "{}", config.out);
+    let blocked = ctl(&server, &["key", "block", "shop", "user=ada", "--for", "1h"]).await;
+    assert!(blocked.out.contains("at this node only"), "{} {}", blocked.out, blocked.error);
+    // Whoever reads has seen enough.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hivemind"));
+    command.args(["ctl", "--url", &format!("http://{}", server.admin), "rules"]).env_clear();
+    let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(within("ctl", child.wait()).await.unwrap().code(), Some(0));
 }

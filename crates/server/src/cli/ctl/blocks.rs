@@ -1,8 +1,8 @@
 //! `hivemind ctl blocks`: the keys that are blocked.
 
 use super::paged::{Paged, with_next};
-use super::question::Question;
 use super::table::{Table, each, entries, moment, text};
+use crate::cli::client::Question;
 use clap::Args;
 use serde_json::Value;
 

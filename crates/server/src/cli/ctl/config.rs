@@ -1,6 +1,6 @@
 //! `hivemind ctl config`: what is in force of the files, and what is wrong with them.
 
-use super::table::{Table, moment, text};
+use super::table::{Table, each, moment, plain, text};
 use crate::harmless::harmless_lines;
 use clap::Args;
 use serde_json::Value;
@@ -15,7 +15,8 @@ pub(super) fn shown(body: &Value) -> String {
         let reason = text(part, "reason");
         table.row([name.clone(), text(part, "state"), reason.lines().next().unwrap_or_default().to_owned()]);
     }
-    let mut shown = table.without_empty().or("nothing is known of its parts");
+    let is_ready = if text(body, "is_ready") == "true" { "ready" } else { "not ready: no calls should come" };
+    let mut shown = format!("{is_ready}\n\n{}", table.without_empty().or("nothing is known of its parts"));
     for (name, of) in [("rules", "rules"), ("configuration", "config")] {
         let files = body.get(of).cloned().unwrap_or_default();
         let path = match text(&files, "path").as_str() {
@@ -29,6 +30,10 @@ pub(super) fn shown(body: &Value) -> String {
         }
         if let Some(count) = files.get("loaded") {
             shown += &format!(", {count} rules of {} domains", text(&files, "domains"));
+        }
+        let waiting: Vec<String> = each(&files, "needs_restart").map(plain).collect();
+        if !waiting.is_empty() {
+            shown += &format!("\nnot in force before a restart: {}", harmless_lines(&waiting.join(", ")));
         }
         match text(&files, "last_error").as_str() {
             "" => {}

@@ -1,8 +1,8 @@
 //! `hivemind ctl explain`: which of the rules in force answers a descriptor, and why.
 
 use super::key::descriptor;
-use super::question::Question;
 use super::table::text;
+use crate::cli::client::Question;
 use crate::harmless::harmless_lines;
 use clap::Args;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! `hivemind ctl key`: one key, looked at and acted on.
 
-use super::question::Question;
 use super::table::{Table, each, limit, moment, span, text};
+use crate::cli::client::Question;
 use crate::cli::entries::entries;
 use crate::config::duration;
 use clap::{Args, Subcommand};
@@ -106,7 +106,14 @@ impl Key {
             Command::Get(_) => looked_up(body),
             Command::Reset(_) => format!("forgotten: {} counters\n", text(body, "reset")),
             Command::Grant { .. } => limits(body),
-            Command::Block { .. } => format!("blocked until {}\n", moment(body, "blocked_until_ms")),
+            Command::Block { .. } => {
+                let scope = match text(body, "scope").as_str() {
+                    "node" => ", at this node only",
+                    "mesh" => ", at all nodes of the mesh",
+                    _ => "",
+                };
+                format!("blocked until {}{scope}\n", moment(body, "blocked_until_ms"))
+            }
             Command::Unblock(_) if text(body, "was_blocked") == "true" => "not blocked any more\n".to_owned(),
             Command::Unblock(_) => "it was not blocked\n".to_owned(),
         }

@@ -1,7 +1,7 @@
 //! `hivemind ctl keys top`: who is refused most, and who spends most.
 
-use super::question::Question;
 use super::table::{Table, each, entries, text};
+use crate::cli::client::Question;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! `hivemind ctl log`: how loud the log is.
 
-use super::question::Question;
 use super::table::{Table, text};
+use crate::cli::client::Question;
 use clap::Args;
 use http::Method;
 use serde_json::{Value, json};
@@ -18,11 +18,10 @@ impl Log {
     pub(super) fn question(&self) -> Question {
         match &self.level {
             None => Question::get("/api/v1/log"),
-            Some(level) => Question {
-                method: Method::PUT,
-                target: "/api/v1/log".to_owned(),
-                body: Some(json!({"level": level})),
-            },
+            Some(level) => {
+                let change = Some(json!({"level": level}));
+                Question { method: Method::PUT, ..Question::post("/api/v1/log", change) }
+            }
         }
     }
 }

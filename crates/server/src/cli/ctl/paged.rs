@@ -1,7 +1,7 @@
 //! A part of a long list.
 
-use super::question::Question;
 use super::table::text;
+use crate::cli::client::Question;
 use clap::Args;
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! `hivemind ctl peers`: who is in the mesh.
 
-use super::question::{Question, encoded};
 use super::table::{Table, each, text};
+use crate::cli::client::{Question, encoded};
 use clap::Args;
 use serde_json::Value;
 

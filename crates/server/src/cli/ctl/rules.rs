@@ -1,8 +1,8 @@
 //! `hivemind ctl rules`: the rules in force.
 
 use super::paged::{Paged, with_next};
-use super::question::Question;
 use super::table::{Table, each, entries, limit, text};
+use crate::cli::client::Question;
 use clap::Args;
 use serde_json::Value;
 

@@ -116,9 +116,14 @@ pub(super) fn write<'p>(
     }
 }
 
+/// As much of a text as is kept.
+pub(crate) fn cut(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(LONGEST_TEXT)).unwrap_or_default()
+}
+
 /// Says whether there was more of it.
 fn push(draft: &mut Vec<u8>, text: &str) -> bool {
-    let kept = text.get(..text.floor_char_boundary(LONGEST_TEXT)).unwrap_or_default();
+    let kept = cut(text);
     draft.push(u8::try_from(kept.len()).unwrap_or_default());
     draft.extend_from_slice(kept.as_bytes());
     kept.len() < text.len()

@@ -6,24 +6,32 @@ use std::fmt::Write;
 
 /// What is asked of the API.
 #[derive(Debug)]
-pub(super) struct Question {
-    pub(super) method: Method,
+pub(in crate::cli) struct Question {
+    pub(in crate::cli) method: Method,
     /// The path, and the query after it.
-    pub(super) target: String,
-    pub(super) body: Option<Value>,
+    pub(in crate::cli) target: String,
+    pub(in crate::cli) body: Option<Value>,
+    pub(in crate::cli) accept: &'static str,
 }
 
+const JSON: &str = "application/json";
+
 impl Question {
-    pub(super) fn get(path: &str) -> Self {
-        Self { method: Method::GET, target: path.to_owned(), body: None }
+    pub(in crate::cli) fn get(path: &str) -> Self {
+        Self { method: Method::GET, target: path.to_owned(), body: None, accept: JSON }
     }
 
-    pub(super) fn post(path: &str, body: Option<Value>) -> Self {
-        Self { method: Method::POST, target: path.to_owned(), body }
+    pub(in crate::cli) fn post(path: &str, body: Option<Value>) -> Self {
+        Self { method: Method::POST, target: path.to_owned(), body, accept: JSON }
+    }
+
+    /// The same, answered for people.
+    pub(in crate::cli) fn in_words(self) -> Self {
+        Self { accept: "text/plain", ..self }
     }
 
     /// The same with one more name in its query, where there is a value.
-    pub(super) fn with(mut self, name: &str, value: Option<&str>) -> Self {
+    pub(in crate::cli) fn with(mut self, name: &str, value: Option<&str>) -> Self {
         if let Some(value) = value {
             self.target.push(if self.target.contains('?') { '&' } else { '?' });
             self.target += &format!("{name}={}", encoded(value));
@@ -33,7 +41,7 @@ impl Question {
 }
 
 /// As it may stand in a path or a query.
-pub(super) fn encoded(text: &str) -> String {
+pub(in crate::cli) fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

@@ -2,11 +2,12 @@
 
 use anyhow::{Context, bail, ensure};
 use http::Uri;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Where a service is asked.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(in crate::cli) enum Place {
     Tcp { host: String, port: u16, is_tls: bool },
     Socket(PathBuf),
 }
@@ -14,7 +15,18 @@ pub(super) enum Place {
 const FORM: &str = "write it as http://HOST:PORT, https://HOST:PORT or unix:PATH";
 
 impl Place {
-    pub(super) fn parse(url: &str) -> anyhow::Result<Self> {
+    /// Whether nobody else reads what is sent there.
+    pub(in crate::cli) fn is_private(&self) -> bool {
+        match self {
+            Self::Socket(_) | Self::Tcp { is_tls: true, .. } => true,
+            Self::Tcp { host, .. } => {
+                let address = host.parse::<IpAddr>();
+                host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+            }
+        }
+    }
+
+    pub(in crate::cli) fn parse(url: &str) -> anyhow::Result<Self> {
         if let Some(path) = url.strip_prefix("unix:") {
             // Some write it as a URL.
             let path = path.strip_prefix("//").unwrap_or(path);
@@ -56,6 +68,18 @@ mod tests {
             ("unix:a.sock", Place::Socket(PathBuf::from("a.sock"))),
         ] {
             assert_eq!(Place::parse(url).unwrap(), expected, "{url}");
+        }
+        // Seen failing on: every name that begins like this machine's.
+        for (url, is_private) in [
+            ("http://127.0.0.1:8080", true),
+            ("http://[::1]:8080", true),
+            ("http://localhost", true),
+            ("http://localhost.example", false),
+            ("http://192.0.2.1:8080", false),
+            ("https://192.0.2.1:8080", true),
+            ("unix:a.sock", true),
+        ] {
+            assert_eq!(Place::parse(url).unwrap().is_private(), is_private, "{url}");
         }
         for wrong in [
             "",

@@ -7,21 +7,25 @@ use serde_json::Value;
 
 /// What the service answered.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    pub(super) text: String,
+pub(in crate::cli) struct Answer {
+    pub(in crate::cli) status: StatusCode,
+    pub(in crate::cli) text: String,
 }
 
 impl Answer {
-    pub(super) fn is_good(&self) -> bool {
+    pub(in crate::cli) fn is_good(&self) -> bool {
         self.status.is_success()
+    }
+
+    pub(in crate::cli) fn is_json(&self) -> bool {
+        serde_json::from_str::<serde::de::IgnoredAny>(&self.text).is_ok()
     }
 
     /// Its body.
     ///
     /// # Errors
     /// Why there is none, and what to do about it.
-    pub(super) fn body(&self) -> anyhow::Result<Value> {
+    pub(in crate::cli) fn body(&self) -> anyhow::Result<Value> {
         let body = serde_json::from_str::<Value>(&self.text);
         if self.is_good() {
             return body
