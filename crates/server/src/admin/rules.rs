@@ -42,7 +42,7 @@ struct Rules<'a> {
     sought: Option<&'a str>,
 }
 
-impl<'a> Rules<'a> {
+impl Rules<'_> {
     fn from(&self, first: usize) -> impl Iterator<Item = (usize, Value)> {
         let sought = self.sought.unwrap_or_default().to_lowercase();
         let declared = self.ruleset.rules.declarations().enumerate().skip(first);

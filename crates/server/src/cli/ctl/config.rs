@@ -22,20 +22,17 @@ pub(super) fn shown(body: &Value) -> String {
             "" => "built in".to_owned(),
             path => harmless_lines(path),
         };
-        shown += &format!("\n{name}: {path}");
-        match moment(&files, "loaded_ms").as_str() {
-            "" => {}
-            loaded => shown += &format!(", loaded {loaded}"),
-        }
-        if let Some(count) = files.get("loaded") {
-            shown += &format!(", {count} rules of {} domains", text(&files, "domains"));
-        }
-        match text(&files, "last_error").as_str() {
-            "" => {}
-            error => {
-                shown += &format!("\nrefused {}:\n{}", moment(&files, "last_error_ms"), harmless_lines(error))
-            }
-        }
+        let (loaded, error) = (moment(&files, "loaded_ms"), text(&files, "last_error"));
+        let loaded = if loaded.is_empty() { loaded } else { format!(", loaded {loaded}") };
+        let count = files
+            .get("loaded")
+            .map(|count| format!(", {count} rules of {} domains", text(&files, "domains")));
+        let error = if error.is_empty() {
+            error
+        } else {
+            format!("\nrefused {}:\n{}", moment(&files, "last_error_ms"), harmless_lines(&error))
+        };
+        shown += &["\n", name, ": ", &path, &loaded, &count.unwrap_or_default(), &error].concat();
     }
     shown + "\n"
 }
