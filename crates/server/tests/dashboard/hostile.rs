@@ -24,8 +24,8 @@ fn values() -> [(String, &'static str); 6] {
     ]
 }
 
-// Seen failing on: `tell` that sets `innerHTML` (without the policy the script ran; with it nothing was shown); values
-// without `visible`; values that are not cut.
+// Seen failing on: `tell` that sets `innerHTML`, which the policy stops; characters that are not seen, left as they are;
+// values that are not cut.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_keys_are_shown_as_text_and_do_nothing() {
     let server = Setup::rules(RULES).start().await;
