@@ -9,7 +9,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 const RULES: &str = "
 domain: edge
@@ -36,6 +38,8 @@ descriptors:
 ";
 const USERS: [&str; 8] = ["ada", "bob", "carol", "dave", "erin", "frank", "grace", "heidi"];
 
+const MOST_WAITING: usize = 64;
+
 /// What comes in a hundredth of a second, by its number: some of everything, and from the twentieth second on more of one.
 fn requests(tick: u64) -> Vec<(&'static str, String)> {
     let drawn = |salt: u64| (tick.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(salt) >> 33) as usize;
@@ -60,12 +64,19 @@ fn requests(tick: u64) -> Vec<(&'static str, String)> {
     all
 }
 
-async fn send(mut client: Client) {
+/// Sends them when they are due, however long answers take.
+async fn send(client: Client) {
     let mut ticks = tokio::time::interval(Duration::from_millis(10));
+    let waiting = Arc::new(Semaphore::new(MOST_WAITING));
     for tick in 0.. {
         ticks.tick().await;
         for (domain, text) in requests(tick) {
-            let _ = client.should_rate_limit(request(domain, &text)).await;
+            let Ok(place) = Arc::clone(&waiting).try_acquire_owned() else { continue };
+            let mut client = client.clone();
+            tokio::spawn(async move {
+                let _ = client.should_rate_limit(request(domain, &text)).await;
+                drop(place);
+            });
         }
     }
 }
