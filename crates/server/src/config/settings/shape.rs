@@ -67,7 +67,7 @@ impl Form {
                 json!({"type": ["integer", "null"], "minimum": least, "maximum": most})
             }
             Self::WholeOrOff(least, most) => {
-                json!({"anyOf": [{"type": ["integer", "null"], "minimum": least, "maximum": most}, {"const": "off"}]})
+                json!({"anyOf": [{"type": ["integer", "null"], "minimum": least, "maximum": most}, {"enum": ["off", "no", false]}]})
             }
             Self::Share => json!({"type": ["number", "null"], "minimum": 0, "maximum": 1}),
             Self::Words(words) => enumeration(words),
