@@ -60,7 +60,7 @@ pub(super) fn routes() -> Router<Admin> {
 
 async fn simulate(State(admin): State<Admin>, request: Request) -> Response {
     // Before the body, which is held as long as it takes.
-    let Ok(_place) = Arc::clone(&admin.room.simulations).try_acquire_owned() else {
+    let Ok(place) = Arc::clone(&admin.room.simulations).try_acquire_owned() else {
         let detail = "Other simulations run; ask again in a moment.";
         let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, "Not now", detail);
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
@@ -88,7 +88,12 @@ async fn simulate(State(admin): State<Admin>, request: Request) -> Response {
         }
     };
     drop(body);
-    let simulated = tokio::task::spawn_blocking(move || simulated(&admin, raw)).await;
+    // It keeps its place to its end, also where nobody waits for it any more.
+    let simulated = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        simulated(&admin, raw)
+    });
+    let simulated = simulated.await;
     match simulated.unwrap_or(Err(Refused::Lost)) {
         Ok(body) => ok(&body),
         Err(refused) => refused.answer(),
