@@ -11,8 +11,8 @@ use tokio::process::Command;
 const NAME: &str = "shop.example";
 /// Longer than any test.
 const LONG: u64 = 86_400;
-/// Renewed after eight seconds.
-const SHORT: u64 = 12;
+/// Renewed after twelve seconds.
+const SHORT: u64 = 18;
 
 fn configure(folder: &Folder, port: u16, directory: &str) {
     let (at, nobody) = (folder.path().display(), free_port());
