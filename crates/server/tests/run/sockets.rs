@@ -27,7 +27,6 @@ fn handed(folder: &Folder, socket: TcpListener, name: &str) -> Command {
     command
 }
 
-// Seen failing on: the port of the settings opened all the same.
 #[tokio::test]
 async fn it_listens_where_it_is_handed_a_socket() {
     let folder = folder();
