@@ -28,7 +28,7 @@ descriptors:
   - {key: user, rate_limit: {unit: hour, requests_per_unit: 1000, name: gold}}
 - key: plan
   descriptors:
-  - {key: user, rate_limit: {unit: minute, requests_per_unit: 60}}
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: 300}}
 - {key: path, value: /search, rate_limit: {algorithm: sliding_window, unit: second, requests_per_unit: 40}}
 ";
 const LOGIN: &str = "
@@ -40,7 +40,7 @@ const USERS: [&str; 8] = ["ada", "bob", "carol", "dave", "erin", "frank", "grace
 
 const MOST_WAITING: usize = 64;
 
-/// What comes in a hundredth of a second, by its number: some of everything, and from the twentieth second on more of one.
+/// What comes in a fortieth of a second, by its number: some of everything, and from the twentieth second on more of one.
 fn requests(tick: u64) -> Vec<(&'static str, String)> {
     let drawn = |salt: u64| {
         let mixed = tick.wrapping_add(salt << 40).wrapping_mul(6_364_136_223_846_793_005);
@@ -58,8 +58,8 @@ fn requests(tick: u64) -> Vec<(&'static str, String)> {
     if tick.is_multiple_of(25) {
         all.push(("login", format!("user={user}")));
     }
-    let wave = tick / 100 % 40;
-    if tick > 2_000 && wave > 8 {
+    let wave = tick / 40 % 40;
+    if tick > 800 && wave > 8 {
         all.push(("edge", "remote_address=198.51.100.66".to_owned()));
         all.extend(tick.is_multiple_of(4).then(|| ("login", "user=root".to_owned())));
         all.extend(tick.is_multiple_of(5).then(|| ("edge", "remote_address=198.51.100.7".to_owned())));
@@ -69,7 +69,7 @@ fn requests(tick: u64) -> Vec<(&'static str, String)> {
 
 /// Sends them when they are due, however long answers take.
 async fn send(client: Client) {
-    let mut ticks = tokio::time::interval(Duration::from_millis(10));
+    let mut ticks = tokio::time::interval(Duration::from_millis(25));
     let waiting = Arc::new(Semaphore::new(MOST_WAITING));
     for tick in 0.. {
         ticks.tick().await;
@@ -142,7 +142,7 @@ async fn pictures_for_the_guide_are_made_where_they_are_asked_for() {
     page.view("what-if").await;
     page.click("button", "Begin with the rules in force").await;
     page.until("document.querySelector('textarea').value.includes('domain')").await;
-    let changed = "for (const area of document.querySelectorAll('textarea')) area.value = area.value.replace('requests_per_unit: 60', 'requests_per_unit: 30')";
+    let changed = "for (const area of document.querySelectorAll('textarea')) area.value = area.value.replace('requests_per_unit: 300', 'requests_per_unit: 120')";
     page.value(changed).await;
     page.click("button", "Try it").await;
     page.says("Whom it would have met").await;
