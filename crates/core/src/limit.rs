@@ -238,6 +238,16 @@ impl Limit {
         Self::SlidingWindow(Window::new(requests, period))
     }
 
+    /// What its algorithm is called, in rules and wherever limits are shown.
+    #[must_use]
+    pub const fn algorithm(&self) -> &'static str {
+        match self {
+            Self::TokenBucket(_) => "token_bucket",
+            Self::FixedWindow(_) => "fixed_window",
+            Self::SlidingWindow(_) => "sliding_window",
+        }
+    }
+
     /// Requests in each period.
     #[must_use]
     pub const fn requests(&self) -> u32 {

@@ -13,6 +13,7 @@ mod explain;
 mod guard;
 mod json;
 mod keys;
+mod limit;
 mod limits;
 mod live;
 mod log;
@@ -46,6 +47,7 @@ use crate::mesh::RunningMesh;
 use crate::reload::Reloads;
 use crate::storage::Storage;
 use crate::telemetry::trace::{Check, Door};
+use audit::Audited;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
@@ -112,6 +114,7 @@ pub(crate) fn router(admin: Admin) -> Router {
         .merge(events::routes())
         .merge(decisions::routes())
         .merge(simulate::routes())
+        .route_layer(from_fn(query::known))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .layer(from_fn(reply::in_words))
         .layer(from_fn(audit::audited))
@@ -220,7 +223,7 @@ async fn reload(State(admin): State<Admin>) -> Response {
 
 /// The keys that are refused most, or that spend most.
 async fn top(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
-    top::answer(&admin.service.0.stats().top, query.as_deref().unwrap_or_default())
+    top::answer(&admin.service.0.stats().top, query.as_deref())
 }
 
 /// How loud the log is, and which decisions it tells.
@@ -228,14 +231,15 @@ async fn log(State(admin): State<Admin>) -> Response {
     log::shown(&admin.log)
 }
 
-async fn change_log(State(admin): State<Admin>, body: Bytes) -> Response {
-    match log::change(&body) {
-        Ok(change) => {
-            admin.log.change(change);
-            log::shown(&admin.log)
-        }
-        Err(detail) => log::refused(&detail),
-    }
+async fn change_log(
+    State(admin): State<Admin>,
+    Extension(audited): Extension<Audited>,
+    body: Bytes,
+) -> Result<Response, Response> {
+    let change = log::asked(&body)?;
+    audited.changes(&format!("{change:?}"));
+    admin.log.change(change);
+    Ok(log::shown(&admin.log))
 }
 
 async fn rlconfig(State(admin): State<Admin>) -> String {

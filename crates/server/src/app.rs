@@ -372,9 +372,10 @@ fn serve_pages(
 ) -> anyhow::Result<()> {
     let metrics = telemetry::page(settings, &shared);
     let Shared { service, doors, .. } = shared;
+    let refused = Arc::default();
     let guarded = |reach| {
-        let (access, service) = (doors.access.clone(), Arc::clone(&service));
-        admin::guarded(admin.clone(), Guard { access, reach, service })
+        let (access, service, refused) = (doors.access.clone(), Arc::clone(&service), Arc::clone(&refused));
+        admin::guarded(admin.clone(), Guard { access, reach, service, refused })
     };
     if let Some(socket) = admin_tcp {
         let pages_of_admin = guarded(doors.reach_of_admin(socket.local_addr()?));

@@ -5,6 +5,7 @@ mod decisions;
 mod per_second;
 
 pub(crate) use decisions::{DecisionLog, hits};
+pub(crate) use per_second::PerSecond;
 
 use crate::config::{DecisionLines, Log, LogFormat, LogLevel, LogLevels, Told};
 use std::io::IsTerminal;
@@ -15,6 +16,9 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
+
+/// Of lines that say who wrote what by the admin API.
+pub(crate) const AUDIT: &str = "hivemind::audit";
 
 /// `tells_refusals` says whether refusals of HTTP requests are told here, and not in a log of their own.
 pub(crate) fn start(log: &Log, tells_refusals: bool) -> Arc<RunningLog> {
@@ -165,6 +169,8 @@ fn sources(levels: &LogLevels, tells_refusals: bool) -> Targets {
         .with_target(hivemind_tower::RefusalLog::TARGET, of_refusals)
         .with_target(decisions::TARGET, of_decisions)
         .with_targets(levels.modules.iter().map(|(module, level)| (module.clone(), filter(*level))))
+        // The last word: who silences the log, and what is done after that, has to be in it.
+        .with_target(AUDIT, LevelFilter::INFO)
 }
 
 #[cfg(test)]
@@ -207,6 +213,16 @@ mod tests {
         for tells in [true, false] {
             let sources = sources(&levels(LogLevel::Info, &[]), tells);
             assert_eq!(sources.would_enable(refusals, &Level::INFO), tells);
+        }
+    }
+
+    // Seen failing on: a line like any other, which `warn`, `off` and a level of its own silence.
+    #[test]
+    fn no_level_silences_who_wrote_what() {
+        for modules in [&[][..], &[(AUDIT, LogLevel::Off)], &[("hivemind", LogLevel::Error)]] {
+            let sources = sources(&levels(LogLevel::Off, modules), true);
+            assert!(sources.would_enable(AUDIT, &Level::INFO), "{modules:?}");
+            assert!(!sources.would_enable("hivemind", &Level::WARN), "{modules:?}");
         }
     }
 

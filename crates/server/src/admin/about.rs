@@ -1,12 +1,11 @@
 //! What the process is, which does not change while it runs; and `GET /api/v1/version`.
 
 use super::Admin;
-use super::query::{Query, no_question};
 use super::reply::ok;
 use super::time::millis;
 use crate::config::Settings;
 use axum::Router;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use hivemind_core::{Clock, SystemClock};
@@ -40,11 +39,8 @@ pub(super) fn routes() -> Router<Admin> {
     Router::new().route("/api/v1/version", get(version))
 }
 
-async fn version(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
-    match Query::read(query.as_deref(), &[]) {
-        Ok(_) => ok(&shown(&admin)),
-        Err(detail) => no_question(&detail),
-    }
+async fn version(State(admin): State<Admin>) -> Response {
+    ok(&shown(&admin))
 }
 
 /// What the process is, and for how long it has been.

@@ -1,12 +1,11 @@
 //! `GET /api/v1/config`: what is in force of the files, and what is wrong with them, as the command line prints it.
 
 use super::Admin;
-use super::query::{Query, no_question};
 use super::reply::ok;
 use super::time::millis;
 use crate::health::{Component, Files};
 use axum::Router;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use serde_json::{Map, Value, json};
@@ -16,11 +15,8 @@ pub(super) fn routes() -> Router<Admin> {
     Router::new().route("/api/v1/config", get(config))
 }
 
-async fn config(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
-    match Query::read(query.as_deref(), &[]) {
-        Ok(_) => ok(&shown(&admin)),
-        Err(detail) => no_question(&detail),
-    }
+async fn config(State(admin): State<Admin>) -> Response {
+    ok(&shown(&admin))
 }
 
 /// The state of all files.

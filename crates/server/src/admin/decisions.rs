@@ -2,8 +2,8 @@
 
 use super::Admin;
 use super::page::Page;
-use super::query::{Query, no_question};
-use super::reply::{ok, problem};
+use super::query::Query;
+use super::reply::{no_question, ok, problem};
 use super::time::millis;
 use crate::telemetry::ring::{Door, Mark, Remembered};
 use crate::telemetry::shown_entries;

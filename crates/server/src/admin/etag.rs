@@ -2,11 +2,12 @@
 //! it back is told that nothing changed. A stream of events has none.
 
 use super::API;
+use super::reply::problem;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
@@ -22,21 +23,24 @@ pub(super) async fn tagged(mut request: Request, next: Next) -> Response {
     *request.method_mut() = Method::GET;
     let known = request.headers().get_all(header::IF_NONE_MATCH).iter().cloned().collect::<Vec<_>>();
     let mut response = next.run(request).await;
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // What must not be kept at all says so itself.
+    response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
     if !is_whole(&response) {
         // Nor does it have a stream.
         return if is_head { response.map(|_| Body::empty()) } else { response };
     }
     let (mut head, body) = response.into_parts();
     let Ok(body) = to_bytes(body, LONGEST_ANSWER).await else {
-        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        return problem(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "Something is wrong here",
+            "The answer is too long; ask for less of it.",
+        );
     };
     if head.status == StatusCode::OK {
         let tag = tag(&body);
         let is_known = known.iter().any(|list| names(list, &tag));
-        if let Ok(tag) = HeaderValue::from_str(&tag) {
-            head.headers.insert(header::ETAG, tag);
-        }
+        head.headers.insert(header::ETAG, tag);
         if is_known {
             head.status = StatusCode::NOT_MODIFIED;
             forget_body(&mut head.headers);
@@ -61,20 +65,26 @@ fn forget_body(headers: &mut HeaderMap) {
     headers.remove(header::CONTENT_LENGTH);
 }
 
-fn tag(body: &[u8]) -> String {
+/// A name for exactly this body.
+pub(super) fn tag(body: &[u8]) -> HeaderValue {
     let digest = Sha256::digest(body);
     let mut tag = String::from("\"");
     for byte in digest.iter().take(16) {
         let _ = write!(tag, "{byte:02x}"); // A string takes all that is written.
     }
-    tag + "\""
+    tag.push('"');
+    HeaderValue::from_str(&tag).unwrap_or_else(|_| HeaderValue::from_static("\"\""))
 }
 
 /// Whether a list of tags has this one; for GET, a weak one is as good.
-fn names(list: &HeaderValue, tag: &str) -> bool {
-    let Ok(list) = list.to_str() else { return false };
-    let mut tags = list.split(',').map(str::trim);
-    tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+fn names(list: &HeaderValue, tag: &HeaderValue) -> bool {
+    let mut tags = list.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    tags.any(|known| known == b"*" || known.strip_prefix(b"W/").unwrap_or(known) == tag.as_bytes())
+}
+
+/// Whether whoever asks has it already.
+pub(super) fn is_known(asked: &HeaderMap, tag: &HeaderValue) -> bool {
+    asked.get_all(header::IF_NONE_MATCH).iter().any(|list| names(list, tag))
 }
 
 #[cfg(test)]
@@ -83,17 +93,18 @@ mod tests {
 
     #[test]
     fn a_tag_is_known_in_a_list_as_a_weak_one_and_by_a_star() {
-        let tag = tag(b"body");
+        let own = tag(b"body");
+        let tag = own.to_str().unwrap();
         for (list, expected) in [
-            (tag.clone(), true),
+            (tag.to_owned(), true),
             (format!("\"x\", W/{tag}"), true),
             ("*".to_owned(), true),
             ("\"x\"".to_owned(), false),
             (tag.trim_matches('"').to_owned(), false),
             (String::new(), false),
         ] {
-            assert_eq!(names(&HeaderValue::from_str(&list).unwrap(), &tag), expected, "{list}");
+            assert_eq!(names(&HeaderValue::from_str(&list).unwrap(), &own), expected, "{list}");
         }
-        assert_ne!(tag, super::tag(b"bodY"));
+        assert_ne!(own, super::tag(b"bodY"));
     }
 }

@@ -1,11 +1,11 @@
 //! `GET /api/v1/events`: what the dashboard shows, as it changes, by server-sent events.
 
+use super::guard::Visitor;
 use super::live::{Live, NotTaken, Stays};
-use super::query::{Query, no_question};
 use super::reply::problem;
 use super::{Admin, about, config, peers, stats, top};
 use axum::body::{Body, Bytes};
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -18,6 +18,8 @@ use tokio::sync::watch;
 /// In rounds, which are seconds.
 const TOP_EVERY: u64 = 2;
 const ALL_EVERY: u64 = 15;
+/// What peers hold: every counter is looked at for it.
+const HELD_EVERY: u64 = 10;
 const COMMENT_EVERY: u64 = 15;
 
 pub(super) fn routes() -> Router<Admin> {
@@ -27,18 +29,16 @@ pub(super) fn routes() -> Router<Admin> {
 /// An answer that does not end before one of both sides does.
 async fn listen(
     State(admin): State<Admin>,
+    Extension(visitor): Extension<Visitor>,
     Extension(stays): Extension<Stays>,
-    RawQuery(query): RawQuery,
 ) -> Response {
-    if let Err(detail) = Query::read(query.as_deref(), &[]) {
-        return no_question(&detail);
-    }
-    let mut first = String::new();
-    push(&mut first, "version", &about::shown(&admin));
-    push(&mut first, "config", &config::shown(&admin));
-    push(&mut first, "stats", &stats::body(&admin));
-    match admin.live.listen(first.into(), admin.access.generations(), &stays) {
-        Ok(events) => {
+    match admin.live.listen(visitor.generations, &stays) {
+        Ok(place) => {
+            let mut first = String::new();
+            push(&mut first, "version", &about::shown(&admin));
+            push(&mut first, "config", &config::shown(&admin));
+            push(&mut first, "stats", &stats::body(&admin));
+            let events = place.told(first.into());
             let headers = [
                 (header::CONTENT_TYPE, "text/event-stream"),
                 (header::CACHE_CONTROL, "no-store"),
@@ -50,7 +50,9 @@ async fn listen(
         Err(why) => {
             let detail = match why {
                 NotTaken::Full => format!("{} others listen already; close one of them.", Live::MOST),
-                NotTaken::Over => "The service stops.".to_owned(),
+                NotTaken::Over => {
+                    "The service stops, or tells nothing any more; its log may say why.".to_owned()
+                }
             };
             let mut response =
                 problem(StatusCode::SERVICE_UNAVAILABLE, "Nobody can listen any more", &detail);
@@ -75,7 +77,7 @@ pub(crate) async fn tell(admin: Admin, closed: watch::Receiver<bool>) {
 async fn made(admin: &Admin, told: &Mutex<Value>, round: u64) -> Bytes {
     let mut text = String::new();
     push(&mut text, "stats", &stats::body(admin));
-    if let Some(peers) = peers::shown(admin).await {
+    if let Some(peers) = peers::shown(admin, round.is_multiple_of(HELD_EVERY)).await {
         push(&mut text, "peers", &peers);
     }
     if round.is_multiple_of(TOP_EVERY) {

@@ -1,37 +1,44 @@
 //! `POST /api/v1/explain`: which rule answers a descriptor, and why. It spends nothing.
 
 use super::Admin;
-use super::descriptor::RawDescriptor;
+use super::descriptor::RawKey;
+use super::guard::Visitor;
 use super::reply::{ok, read};
 use super::rules;
+use super::time::millis;
 use crate::explained::Explained;
 use crate::ruleset::Ruleset;
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
+use axum::{Extension, Router};
 use hivemind_core::rules::{Considered, WayEnd};
+use hivemind_core::{Clock, SystemClock};
 use serde_json::{Value, json};
 
 pub(super) fn routes() -> Router<Admin> {
     Router::new().route("/api/v1/explain", post(explain))
 }
 
-async fn explain(State(admin): State<Admin>, body: Bytes) -> Response {
-    let asked = match read::<RawDescriptor>(&body).and_then(RawDescriptor::checked) {
-        Ok(asked) => asked,
-        Err(answer) => return answer,
-    };
-    let entries = asked.entries();
-    admin.service.0.with_ruleset(|ruleset, hits| {
-        let explained = Explained::new(ruleset, &asked.domain, &entries);
+async fn explain(
+    State(admin): State<Admin>,
+    Extension(visitor): Extension<Visitor>,
+    body: Bytes,
+) -> Result<Response, Response> {
+    let name = read::<RawKey>(&body)?.name()?;
+    let entries = name.entries();
+    let blocked = name.with_parts(|parts| admin.storage.blocks().until(parts, SystemClock.now()));
+    // The rules are for strangers, who is blocked is not.
+    let blocked = blocked.filter(|_| visitor.sees_clients).map(millis);
+    Ok(admin.service.0.with_ruleset(|ruleset, hits| {
+        let explained = Explained::new(ruleset, name.domain(), &entries);
         ok(&json!({
             "steps": steps(&explained),
-            "end": end(ruleset, hits, &explained.explanation.end),
+            "end": end(ruleset, hits, &explained.explanation.end, blocked),
             "text": explained.to_string(),
         }))
-    })
+    }))
 }
 
 fn steps(explained: &Explained<'_>) -> Vec<Value> {
@@ -51,12 +58,17 @@ fn steps(explained: &Explained<'_>) -> Vec<Value> {
     with_entries.map(one).collect()
 }
 
-fn end(ruleset: &Ruleset, hits: &dyn Fn(usize) -> (u64, u64), end: &WayEnd<'_>) -> Value {
+fn end(
+    ruleset: &Ruleset,
+    hits: &dyn Fn(usize) -> (u64, u64),
+    end: &WayEnd<'_>,
+    blocked_until_ms: Option<u64>,
+) -> Value {
     let (kind, rule) = match end {
         WayEnd::UnknownDomain => ("unknown_domain", Value::Null),
         WayEnd::NoMatch(_) => ("no_match", Value::Null),
         WayEnd::NoLimit => ("no_limit", Value::Null),
         WayEnd::Rule(number, _) => ("rule", rules::shown(ruleset, hits, *number)),
     };
-    json!({"kind": kind, "rule": rule})
+    json!({"kind": kind, "rule": rule, "blocked_until_ms": blocked_until_ms})
 }

@@ -1,18 +1,20 @@
 //! Who may ask the admin port for what. Probes may always ask for health. Where a token or keys are set, all else
 //! needs the token or an operator's key, and `/json` the key of a caller. Where none is, the port is open to those on this
-//! machine and to those with a certificate; others may look and ask, and change nothing. The browser of somebody on this
+//! machine and to those with a certificate; others may call and read what is on a list, and change nothing. The browser of somebody on this
 //! machine is no such visitor for the pages of others, also where they have made their name lead here.
 
+use super::API;
+use super::audit::RefusedWrites;
 use super::reply::problem;
 use crate::access::{Access, Grant, KEY_HEADER};
 use crate::service::Service;
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -20,8 +22,17 @@ use std::sync::atomic::Ordering;
 const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/healthcheck"];
 /// A call for a decision, as the rate limit service has it.
 const CALL: &str = "/json";
-/// Who somebody's clients are.
-const OF_CLIENTS: [&str; 4] = ["/api/v1/blocks", "/api/v1/decisions", "/api/v1/events", "/api/v1/top"];
+/// What strangers may read of the API where the port asks for nothing: neither who somebody's clients are nor what this
+/// machine's files are called. What is not on this list is not for them, whatever it is.
+const FOR_STRANGERS: [&str; 7] = [
+    "/api/v1/limits",
+    "/api/v1/log",
+    "/api/v1/openapi.json",
+    "/api/v1/peers",
+    "/api/v1/rules",
+    "/api/v1/stats",
+    "/api/v1/version",
+];
 /// Sent like a write because it has a body; it tells no more than the rules do.
 const EXPLAIN: &str = "/api/v1/explain";
 /// The page, which has no data in it.
@@ -47,6 +58,7 @@ pub(crate) struct Guard {
     pub(crate) access: Access,
     pub(crate) reach: Reach,
     pub(crate) service: Arc<Service>,
+    pub(crate) refused: Arc<RefusedWrites>,
 }
 
 /// Who asks, as far as it matters to a page.
@@ -57,6 +69,10 @@ pub(super) struct Visitor {
     /// What the key opens that came with it.
     pub(super) grant: Option<Arc<Grant>>,
     pub(super) who: Who,
+    /// Whether it may be told of clients.
+    pub(super) sees_clients: bool,
+    /// The keys and tokens that it was known by, as numbers that change with them.
+    pub(super) generations: [u64; 2],
 }
 
 /// By what somebody is known.
@@ -84,20 +100,33 @@ impl fmt::Display for Who {
 
 /// Asks everybody who comes to these pages.
 pub(crate) fn guarded(pages: Router, guard: Guard) -> Router {
-    pages.layer(from_fn_with_state(guard, admit))
+    pages.layer(from_fn_with_state(guard, admit)).layer(from_fn(kept_here))
+}
+
+/// Whatever is answered is no script and no picture of another site's page.
+async fn kept_here(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let policy = HeaderName::from_static("cross-origin-resource-policy");
+    headers.insert(policy, HeaderValue::from_static("same-origin"));
+    response
 }
 
 async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
-    let visitor = guard.visitor(request.headers());
-    let figures = &guard.service.stats().access;
     let is_private = guard.reach != Reach::Network && !is_of_another_page(&request);
-    let judged = guard.judge(&visitor, is_private, request.method(), request.uri().path());
+    let visitor = guard.visitor(request.headers(), is_private);
+    let figures = &guard.service.stats().access;
+    let judged = guard.judge(&visitor, request.method(), request.uri().path());
     if let Err(refusal) = judged.and_then(|()| guard.is_meant(&request)) {
         let counter = match refusal {
             Refusal::Unknown => &figures.unauthenticated,
             Refusal::NotAllowed | Refusal::Outside | Refusal::NotOurName => &figures.denied,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+        let (status, why, _) = refusal.told();
+        let is_known = matches!(visitor.who, Who::Token | Who::Key(_));
+        guard.refused.tell(&request, (&visitor.who.to_string(), is_known), status, why);
         return refusal.answer();
     }
     request.extensions_mut().insert(visitor);
@@ -118,6 +147,12 @@ fn is_for_all(method: &Method, path: &str) -> bool {
     HEALTH.contains(&path) || (is_page && [Method::GET, Method::HEAD].contains(method))
 }
 
+/// What those may have who are known by nothing, and come from elsewhere.
+fn is_for_strangers(method: &Method, path: &str) -> bool {
+    let is_open = !path.starts_with(API) || FOR_STRANGERS.contains(&path);
+    path == CALL || path == EXPLAIN || (is_open && [Method::GET, Method::HEAD].contains(method))
+}
+
 impl Guard {
     /// Whether whoever asks by no name but an address' means this port. A name leads where its owner says: a page of
     /// theirs may have had it lead here after it was loaded, and is of this very origin to the browser.
@@ -131,7 +166,9 @@ impl Guard {
         if is_own_name(host) { Ok(()) } else { Err(Refusal::NotOurName) }
     }
 
-    fn visitor(&self, headers: &HeaderMap) -> Visitor {
+    fn visitor(&self, headers: &HeaderMap, is_private: bool) -> Visitor {
+        // Before anything is compared with them: if they change meanwhile, this is the number of those before.
+        let generations = self.access.generations();
         let key = headers.get(KEY_HEADER).map(HeaderValue::as_bytes);
         let keys = self.access.keys.as_ref().map(|keys| keys.in_force());
         let grant = keys.and_then(|keys| keys.grant(key?));
@@ -143,21 +180,17 @@ impl Guard {
             Some(grant) => Who::Key(Arc::clone(grant)),
             None => Who::Place(self.reach),
         };
+        let sees_clients = is_operator && (is_private || self.access.is_asked_for());
         // A token opens every domain.
-        Visitor { is_operator, grant: grant.filter(|_| !has_token), who }
+        Visitor { is_operator, grant: grant.filter(|_| !has_token), who, sees_clients, generations }
     }
 
-    fn judge(&self, visitor: &Visitor, is_private: bool, method: &Method, path: &str) -> Result<(), Refusal> {
+    fn judge(&self, visitor: &Visitor, method: &Method, path: &str) -> Result<(), Refusal> {
         if is_for_all(method, path) {
             return Ok(());
         }
-        // Who somebody's clients are is for operators, like what changes something.
-        let is_read = [Method::GET, Method::HEAD].contains(method) || path == EXPLAIN;
-        let is_guarded = !is_read || OF_CLIENTS.contains(&path);
         match (visitor.is_operator, &visitor.grant) {
-            (true, _) if is_guarded && path != CALL && !self.access.is_asked_for() && !is_private => {
-                Err(Refusal::Outside)
-            }
+            (true, _) if !visitor.sees_clients && !is_for_strangers(method, path) => Err(Refusal::Outside),
             (true, _) => Ok(()),
             (false, Some(_)) if path == CALL => Ok(()),
             (false, Some(_)) => Err(Refusal::NotAllowed),
@@ -168,6 +201,11 @@ impl Guard {
 
 /// Whether a page of another site asks, by the browser of somebody of this house.
 fn is_of_another_page(request: &Request) -> bool {
+    // A page that only embeds what is here says no origin; its browser says that it is another's.
+    let site = request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes);
+    if site.is_some_and(|site| ![&b"same-origin"[..], b"none"].contains(&site)) {
+        return true;
+    }
     let Some(origin) = request.headers().get(header::ORIGIN) else { return false };
     let host =
         [&b"http://"[..], b"https://"].iter().find_map(|scheme| origin.as_bytes().strip_prefix(*scheme));
@@ -183,11 +221,13 @@ fn asked_host(request: &Request) -> Option<&[u8]> {
 /// Whether nobody else can have this name: an address, or this machine's own name for itself.
 fn is_own_name(host: &[u8]) -> bool {
     let Ok(host) = std::str::from_utf8(host) else { return false };
-    if let Some(rest) = host.strip_prefix('[') {
-        return rest.split_once(']').is_some_and(|(address, _)| address.parse::<Ipv6Addr>().is_ok());
+    let is_port = |port: &str| port.bytes().all(|digit| digit.is_ascii_digit());
+    if let Some((address, rest)) = host.strip_prefix('[').and_then(|host| host.split_once(']')) {
+        let has_end = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+        return has_end && address.parse::<Ipv6Addr>().is_ok();
     }
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+    let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
+    is_port(port) && (name.eq_ignore_ascii_case("localhost") || name.parse::<Ipv4Addr>().is_ok())
 }
 
 /// The token of `Authorization: Bearer`.
@@ -197,8 +237,8 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 impl Refusal {
-    fn answer(self) -> Response {
-        let (status, title, detail) = match self {
+    const fn told(self) -> (StatusCode, &'static str, &'static str) {
+        match self {
             Self::Unknown => (
                 StatusCode::UNAUTHORIZED,
                 "Nobody knows who asks",
@@ -212,7 +252,7 @@ impl Refusal {
             Self::Outside => (
                 StatusCode::FORBIDDEN,
                 "Not from outside",
-                "Where no token is set, changes are taken on loopback alone; set `security.admin.token_file`.",
+                "Where no token is set, this is for those on this machine; set `security.admin.token_file`.",
             ),
             Self::NotOurName => (
                 StatusCode::MISDIRECTED_REQUEST,
@@ -220,7 +260,11 @@ impl Refusal {
                 "Where no token is set, this port is asked for by its address or as `localhost`; for other names, set \
                  `security.admin.token_file`.",
             ),
-        };
+        }
+    }
+
+    fn answer(self) -> Response {
+        let (status, title, detail) = self.told();
         let mut response = problem(status, title, detail);
         if self == Self::Unknown {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -247,6 +291,10 @@ mod tests {
             "localhost.evil.example",
             "[evil]",
             "[::1",
+            "[::1]x",
+            "[::1]:8080.evil.example",
+            "127.0.0.1:x",
+            "::1",
             "1",
         ] {
             assert!(!is_own_name(others.as_bytes()), "{others}");

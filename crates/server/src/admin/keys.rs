@@ -3,23 +3,25 @@
 
 mod asked;
 
-use super::Admin;
-use super::reply::{ok, problem};
+use super::audit::Audited;
+use super::descriptor::RawKey;
+use super::reply::{ok, problem, read};
+use super::time::{millis, span_ms};
+use super::{Admin, limit};
 use crate::blocks::KeyName;
 use crate::counters::{Counter, Counters};
 use crate::mesh::RunningMesh;
-use asked::{NotAsked, RawBlock, RawGrant, RawKey, read};
-use axum::Router;
+use asked::{RawBlock, RawGrant};
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
+use axum::{Extension, Router};
 use hivemind_core::store::{Mode, Op, Store, StoreError, Verdict};
 use hivemind_core::{Clock, Cost, Limit, SystemClock};
 use hivemind_mesh::net::NotPosted;
 use serde_json::{Map, Value, json};
-use std::time::Duration;
 
 pub(super) fn routes() -> Router<Admin> {
     Router::new()
@@ -40,7 +42,7 @@ async fn lookup(State(admin): State<Admin>, body: Bytes) -> Result<Response, Res
     let mesh = admin.mesh.as_deref();
     let limits = counters.each.iter().zip(verdicts.each()).map(|(counter, verdict)| {
         let mut shown = of_limit(counter, verdict);
-        shown.insert("mode".to_owned(), json!(mode(counter.mode)));
+        shown.insert("mode".to_owned(), json!(limit::mode(counter.mode)));
         shown.insert("mesh".to_owned(), held(mesh, counter));
         Value::Object(shown)
     });
@@ -49,14 +51,19 @@ async fn lookup(State(admin): State<Admin>, body: Bytes) -> Result<Response, Res
         "domain": counters.name.domain(),
         "entries": counters.name.shown_entries(),
         "rule": counters.rule,
-        "blocked_until_ms": blocked.map(|until| until.as_nanos() / 1_000_000),
+        "blocked_until_ms": blocked.map(millis),
         "limits": limits.collect::<Vec<_>>(),
     })))
 }
 
 /// Forgets what was spent of each limit of a key.
-async fn reset(State(admin): State<Admin>, body: Bytes) -> Result<Response, Response> {
+async fn reset(
+    State(admin): State<Admin>,
+    Extension(audited): Extension<Audited>,
+    body: Bytes,
+) -> Result<Response, Response> {
     let counters = admin.counters_of(&read::<RawKey>(&body)?.name()?);
+    audited.is_of(&counters.name, counters.rule);
     let entries = counters.name.entries();
     let batch = counters.batch(&entries, Op::Spend, Cost::ONE);
     for charge in &batch {
@@ -66,10 +73,16 @@ async fn reset(State(admin): State<Admin>, body: Bytes) -> Result<Response, Resp
 }
 
 /// Gives back what was spent, up to so much of each limit of a key.
-async fn grant(State(admin): State<Admin>, body: Bytes) -> Result<Response, Response> {
+async fn grant(
+    State(admin): State<Admin>,
+    Extension(audited): Extension<Audited>,
+    body: Bytes,
+) -> Result<Response, Response> {
     let asked = read::<RawGrant>(&body)?;
     let extra = asked.extra()?;
     let counters = admin.counters_of(&asked.key.name()?);
+    audited.is_of(&counters.name, counters.rule);
+    audited.changes(&format!("extra={extra}"));
     let (now, entries) = (SystemClock.now(), counters.name.entries());
     let given = counters.batch(&entries, Op::Refund, Cost::new(extra));
     let verdicts =
@@ -87,21 +100,32 @@ async fn grant(State(admin): State<Admin>, body: Bytes) -> Result<Response, Resp
 }
 
 /// Refuses a key until a time, whatever its limits say.
-async fn block(State(admin): State<Admin>, body: Bytes) -> Result<Response, Response> {
+async fn block(
+    State(admin): State<Admin>,
+    Extension(audited): Extension<Audited>,
+    body: Bytes,
+) -> Result<Response, Response> {
     let (asked, now) = (read::<RawBlock>(&body)?, SystemClock.now());
     let until = asked.until(now)?;
     let name = asked.key.name()?;
     let counters = admin.counters_of(&name);
+    audited.is_of(&name, counters.rule);
+    audited.changes(&format!("until_ms={}", millis(until)));
     admin.is_blockable(&name, &counters)?;
     admin.storage.blocks().block(&name, until, now).map_err(|why| not_blocked(&why))?;
     let scope = if admin.storage.blocks().are_shared() { "mesh" } else { "node" };
-    Ok(ok(&json!({"blocked_until_ms": until.as_nanos() / 1_000_000, "scope": scope})))
+    Ok(ok(&json!({"blocked_until_ms": millis(until), "scope": scope})))
 }
 
 /// Ends a block before its time.
-async fn unblock(State(admin): State<Admin>, body: Bytes) -> Result<Response, Response> {
+async fn unblock(
+    State(admin): State<Admin>,
+    Extension(audited): Extension<Audited>,
+    body: Bytes,
+) -> Result<Response, Response> {
     // By the name that was blocked, whatever rules there are by now.
     let name = read::<RawKey>(&body)?.name()?;
+    audited.is_of(&name, None);
     Ok(ok(&json!({"was_blocked": admin.storage.blocks().unblock(&name, SystemClock.now())})))
 }
 
@@ -151,34 +175,10 @@ impl Admin {
 
 /// A limit, and what its counter says.
 fn of_limit(counter: &Counter, verdict: &Verdict) -> Map<String, Value> {
-    let limit = &counter.limit;
-    let algorithm = match limit {
-        Limit::TokenBucket(_) => "token_bucket",
-        Limit::FixedWindow(_) => "fixed_window",
-        _ => "sliding_window",
-    };
-    let shown = [
-        ("algorithm", json!(algorithm)),
-        ("requests", json!(limit.requests())),
-        ("period_ms", json!(millis(limit.period().length()))),
-        ("burst", json!(limit.burst())),
-        ("remaining", json!(verdict.remaining)),
-        ("reset_ms", json!(millis(verdict.reset_after))),
-    ];
-    shown.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-/// In milliseconds, rounded up: at that moment it is so.
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
-}
-
-const fn mode(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Enforce => "enforce",
-        Mode::Shadow => "shadow",
-        Mode::Quota => "quota",
-    }
+    let mut shown = limit::members(&counter.limit);
+    shown.insert("remaining".to_owned(), json!(verdict.remaining));
+    shown.insert("reset_ms".to_owned(), json!(span_ms(verdict.reset_after)));
+    shown
 }
 
 /// Who holds what of a counter in a mesh.
@@ -218,13 +218,4 @@ fn away(error: &StoreError) -> Response {
         "The counters cannot be reached",
         &format!("{error}; try again."),
     )
-}
-
-impl From<NotAsked> for Response {
-    fn from(why: NotAsked) -> Self {
-        match why {
-            NotAsked::Unreadable(detail) => problem(StatusCode::BAD_REQUEST, "Not a question", &detail),
-            NotAsked::Senseless(detail) => problem(StatusCode::UNPROCESSABLE_ENTITY, "No such key", detail),
-        }
-    }
 }

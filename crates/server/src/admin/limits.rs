@@ -1,16 +1,16 @@
 //! `GET /api/v1/limits`: the gateway's limits in force, with who says each field of them and what holds them down.
 
-use super::Admin;
-use super::page::Page;
-use super::query::{Query, no_question};
-use super::reply::ok;
-use super::rules::limit;
+use super::page::{Numbered, Page};
+use super::query::Query;
+use super::reply::{no_question, ok};
+use super::{Admin, limit};
 use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use axum::routing::get;
 use hivemind_tower::EffectiveLimit;
 use serde_json::{Value, json};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 pub(super) fn routes() -> Router<Admin> {
     Router::new().route("/api/v1/limits", get(list))
@@ -20,10 +20,20 @@ async fn list(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response
     let limits = admin.gateway.map(|gateway| gateway.effective_limits()).unwrap_or_default();
     let page = Query::read(query.as_deref(), &Page::NAMES).and_then(|query| {
         let page = Page::of(&query)?;
-        let first = page.after::<usize>()?.map_or(0, |last| last.saturating_add(1));
-        Ok(page.of_items(limits.iter().enumerate().skip(first).map(|(number, limit)| (number, shown(limit)))))
+        let list = list_of(&limits);
+        let from = limits.iter().enumerate().skip(page.first_of(list)?);
+        Ok(page.of_items(from.map(|(number, limit)| (Numbered { list, number }, shown(limit)))))
     });
     page.map_or_else(|detail| no_question(&detail), |page| ok(&page))
+}
+
+/// Another number for limits whose numbers are others'.
+fn list_of(limits: &[EffectiveLimit]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for effective in limits {
+        (&effective.service, &effective.endpoint, effective.kind.name()).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 fn shown(effective: &EffectiveLimit) -> Value {
@@ -32,8 +42,8 @@ fn shown(effective: &EffectiveLimit) -> Value {
         "service": effective.service,
         "endpoint": endpoint(effective),
         "kind": effective.kind.name(),
-        "limit": limit(&effective.limit),
-        "configured": limit(&effective.configured),
+        "limit": limit::shown(&effective.limit),
+        "configured": limit::shown(&effective.configured),
         "capped": effective.is_capped(),
         "from": {
             "requests": origin.requests.name(),

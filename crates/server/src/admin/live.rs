@@ -13,14 +13,17 @@ use axum::body::Bytes;
 use http_body::{Body, Frame};
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 const ROUND: Duration = Duration::from_secs(1);
+/// No round takes longer.
+const LONGEST_MADE: Duration = Duration::from_secs(5);
 /// What waits for one that reads slowly.
 const MOST_ROUNDS: usize = 4;
 /// Who has missed so many in a row does not read.
@@ -46,6 +49,8 @@ struct Hall {
 #[derive(Debug)]
 struct Listener {
     rounds: mpsc::Sender<Bytes>,
+    /// Whether it was told what it is told first.
+    has_begun: Arc<AtomicBool>,
     missed: u32,
     /// What let it in.
     opened_by: Generations,
@@ -58,6 +63,23 @@ struct Listener {
 pub(super) enum NotTaken {
     Full,
     Over,
+}
+
+/// A place of one who was told nothing yet: what is told first is made only where there is one.
+#[derive(Debug)]
+pub(super) struct Place {
+    rounds: mpsc::Sender<Bytes>,
+    events: mpsc::Receiver<Bytes>,
+    has_begun: Arc<AtomicBool>,
+}
+
+impl Place {
+    /// Tells it this, and from here on what all are told.
+    pub(super) fn told(self, first: Bytes) -> Events {
+        let _ = self.rounds.try_send(first); // It is empty, and so there is room.
+        self.has_begun.store(true, Ordering::Release);
+        Events(self.events)
+    }
 }
 
 /// What one of them is told, as the body of its answer.
@@ -84,13 +106,8 @@ impl Live {
         self.hall.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes another one, who is told this first.
-    pub(super) fn listen(
-        &self,
-        first: Bytes,
-        opened_by: Generations,
-        stays: &Stays,
-    ) -> Result<Events, NotTaken> {
+    /// Takes another one, let in by these.
+    pub(super) fn listen(&self, opened_by: Generations, stays: &Stays) -> Result<Place, NotTaken> {
         let mut hall = self.hall();
         if hall.is_over {
             return Err(NotTaken::Over);
@@ -101,10 +118,11 @@ impl Live {
             return Err(NotTaken::Full);
         }
         let (rounds, events) = mpsc::channel(MOST_ROUNDS);
-        let _ = rounds.try_send(first); // It is empty, and so there is room.
-        hall.listeners.push(Listener { rounds, missed: 0, opened_by, _stay: stays.stay() });
+        let has_begun = Arc::<AtomicBool>::default();
+        let place = Place { rounds: rounds.clone(), events, has_begun: Arc::clone(&has_begun) };
+        hall.listeners.push(Listener { rounds, has_begun, missed: 0, opened_by, _stay: stays.stay() });
         self.wanted.notify_one();
-        Ok(Events(events))
+        Ok(place)
     }
 
     /// Has rounds made and tells them to all, until told to end. With each round come the keys and tokens in force:
@@ -113,6 +131,8 @@ impl Live {
     where
         F: Future<Output = (Bytes, Generations)>,
     {
+        // Also if what is told cannot be made: whoever listened then would wait for ever.
+        let _over = Over(self);
         let rounds = async {
             let mut round = 0;
             loop {
@@ -123,8 +143,10 @@ impl Live {
                 ticks.tick().await;
                 while !self.hall().listeners.is_empty() {
                     ticks.tick().await;
-                    let (told, in_force) = make(round).await;
-                    self.hall().tell(&told, in_force);
+                    // What hangs is not waited for: the next one may be better.
+                    if let Ok((told, in_force)) = timeout(LONGEST_MADE, make(round)).await {
+                        self.hall().tell(&told, in_force);
+                    }
                     round += 1;
                 }
             }
@@ -134,13 +156,24 @@ impl Live {
             _ = closed.wait_for(|closed| *closed) => {}
             () = rounds => {}
         }
-        *self.hall() = Hall { listeners: Vec::new(), is_over: true };
+    }
+}
+
+/// Nothing is told any more when it is dropped.
+struct Over<'a>(&'a Live);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        *self.0.hall() = Hall { listeners: Vec::new(), is_over: true };
     }
 }
 
 impl Hall {
     fn tell(&mut self, round: &Bytes, in_force: Generations) {
         self.listeners.retain_mut(|listener| {
+            if !listener.has_begun.load(Ordering::Acquire) {
+                return !listener.rounds.is_closed();
+            }
             match listener.rounds.try_send(round.clone()) {
                 Ok(()) => listener.missed = 0,
                 Err(TrySendError::Full(_)) => listener.missed += 1,

@@ -2,9 +2,7 @@
 //! by tests/api.
 
 use super::Admin;
-use super::query::{Query, no_question};
 use axum::Router;
-use axum::extract::RawQuery;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -15,9 +13,6 @@ pub(super) fn routes() -> Router<Admin> {
     Router::new().route("/api/v1/openapi.json", get(description))
 }
 
-async fn description(RawQuery(query): RawQuery) -> Response {
-    match Query::read(query.as_deref(), &[]) {
-        Ok(_) => ([(header::CONTENT_TYPE, "application/json")], DESCRIPTION).into_response(),
-        Err(detail) => no_question(&detail),
-    }
+async fn description() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], DESCRIPTION).into_response()
 }

@@ -4,6 +4,8 @@ use super::query::Query;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
+use std::fmt;
+use std::str::FromStr;
 
 /// Which part of a list is asked for.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,22 +30,38 @@ impl Page {
     /// # Errors
     /// What to ask instead.
     pub(super) fn of(query: &Query) -> Result<Self, String> {
-        let limit = match query.get("limit") {
-            None => USUAL,
-            Some(text) => {
-                let number = text.parse().ok().filter(|number| (1..=MOST).contains(number));
-                number.ok_or_else(|| format!("`limit` is a number from 1 to {MOST}."))?
-            }
-        };
+        let limit = Self::limit_of(query, USUAL)?;
         let after = query.get("cursor").map(|cursor| mark(cursor).ok_or(NO_CURSOR)).transpose()?;
         Ok(Self { limit, after })
+    }
+
+    /// How many are asked for, where a list has one page only.
+    ///
+    /// # Errors
+    /// What to ask instead.
+    pub(super) fn limit_of(query: &Query, usual: usize) -> Result<usize, String> {
+        let Some(text) = query.get("limit") else { return Ok(usual) };
+        let number = text.parse().ok().filter(|number| (1..=MOST).contains(number));
+        number.ok_or_else(|| format!("`limit` is a number from 1 to {MOST}."))
+    }
+
+    /// The number of this page's first item in a list that goes by numbers.
+    ///
+    /// # Errors
+    /// If no page ended there, or if it was the page of a list that is no more.
+    pub(super) fn first_of(&self, list: u64) -> Result<usize, String> {
+        match self.after::<Numbered>()? {
+            None => Ok(0),
+            Some(last) if last.list == list => Ok(last.number.saturating_add(1)),
+            Some(_) => Err("The list has changed since that page; begin anew, without `cursor`.".to_owned()),
+        }
     }
 
     /// What the last item of the page before is known by: a number, or another text that its list chose.
     ///
     /// # Errors
     /// If no page ended there.
-    pub(super) fn after<T: std::str::FromStr>(&self) -> Result<Option<T>, String> {
+    pub(super) fn after<T: FromStr>(&self) -> Result<Option<T>, String> {
         self.after.as_ref().map(|mark| mark.parse().map_err(|_| NO_CURSOR.to_owned())).transpose()
     }
 
@@ -57,6 +75,29 @@ impl Page {
         let next = last.filter(|_| items.next().is_some());
         let next = next.map(|mark| URL_SAFE_NO_PAD.encode(mark.to_string()));
         json!({"items": shown, "next": next})
+    }
+}
+
+/// Where a page ends in a list that goes by numbers, and which list that is: of another one, the number is another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Numbered {
+    pub(super) list: u64,
+    pub(super) number: usize,
+}
+
+impl fmt::Display for Numbered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}.{}", self.list, self.number)
+    }
+}
+
+impl FromStr for Numbered {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (list, number) = text.split_once('.').ok_or(())?;
+        let list = u64::from_str_radix(list, 16).map_err(|_| ())?;
+        Ok(Self { list, number: number.parse().map_err(|_| ())? })
     }
 }
 
@@ -92,6 +133,17 @@ mod tests {
             query = format!("limit=3&cursor={next}");
         }
         assert_eq!((seen, pages), ((0..6).collect(), 2));
+    }
+
+    // Seen failing on: a cursor that is a number and nothing else.
+    #[test]
+    fn a_page_of_a_list_that_has_changed_is_told_to_begin_anew() {
+        let shown =
+            page("limit=1").unwrap().of_items((0..2).map(|number| (Numbered { list: 7, number }, json!(0))));
+        let next = page(&format!("cursor={}", shown["next"].as_str().unwrap())).unwrap();
+        assert_eq!(next.first_of(7), Ok(1));
+        assert!(next.first_of(8).unwrap_err().contains("begin anew"));
+        assert_eq!(page("").unwrap().first_of(8), Ok(0));
     }
 
     #[test]

@@ -11,13 +11,18 @@ use std::sync::Arc;
 
 /// Every peer of the mesh, without this node itself; none where there is no mesh.
 pub(super) async fn list(State(admin): State<Admin>) -> Response {
-    ok(&shown(&admin).await.unwrap_or_else(|| json!({"peers": []})))
+    match admin.mesh {
+        Some(mesh) => ok(&mesh.peers().await),
+        None => ok(&json!({"peers": []})),
+    }
 }
 
-/// The same; none where there is no mesh.
-pub(super) async fn shown(admin: &Admin) -> Option<Value> {
+/// The same for events; none where there is no mesh. What peers hold is summed up in a `whole` one only: for that, every
+/// counter is looked at.
+pub(super) async fn shown(admin: &Admin, is_whole: bool) -> Option<Value> {
     match &admin.mesh {
-        Some(mesh) => Some(Arc::clone(mesh).peers().await),
+        Some(mesh) if is_whole => Some(Arc::clone(mesh).peers().await),
+        Some(mesh) => Some(mesh.contacts()),
         None => None,
     }
 }

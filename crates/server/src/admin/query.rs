@@ -1,7 +1,9 @@
 //! The query of a URL, by names that are known: what is misspelt must not be taken for "all of them".
 
-use super::reply::problem;
-use axum::http::StatusCode;
+use super::API;
+use super::reply::no_question;
+use axum::extract::Request;
+use axum::middleware::Next;
 use axum::response::Response;
 
 /// The names and values of a query, each at most once.
@@ -21,7 +23,7 @@ impl Query {
             let (name, value) =
                 decoded.ok_or("The query is no UTF-8, or a `%` is not followed by two digits.")?;
             if !known.contains(&name.as_str()) {
-                return Err(format!("The query has {}, and nothing else.", listed(known)));
+                return Err(format!("Of a query, {}.", listed(known)));
             }
             if pairs.iter().any(|(other, _)| *other == name) {
                 return Err(format!("`{name}` is there twice."));
@@ -36,14 +38,27 @@ impl Query {
     }
 }
 
-/// 400, and what to ask instead.
-pub(super) fn no_question(detail: &str) -> Response {
-    problem(StatusCode::BAD_REQUEST, "Not a question", detail)
+/// What reads its query itself.
+const WITH_QUERY: [&str; 5] =
+    ["/api/v1/blocks", "/api/v1/decisions", "/api/v1/limits", "/api/v1/rules", "/api/v1/top"];
+
+/// Wherever there is no query, one is refused: whoever asks for `?domain=` must not take all domains for this one.
+pub(super) async fn known(request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    if path.starts_with(API) && !WITH_QUERY.contains(&path) {
+        if let Err(detail) = Query::read(request.uri().query(), &[]) {
+            return no_question(&detail);
+        }
+    }
+    next.run(request).await
 }
 
 fn listed(known: &[&str]) -> String {
     let names: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
-    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+    if names.is_empty() {
+        return "nothing is known here: leave it out".to_owned();
+    }
+    format!("{} and nothing else is known here", names.join(", "))
 }
 
 /// As browsers write forms: a plus for a space, and `%` with two digits for everything else.
@@ -77,6 +92,8 @@ mod tests {
             (Some("a b+cé"), Some(""), None)
         );
         assert_eq!(Query::read(None, &[]).unwrap(), Query(Vec::new()));
+        let none = Query::read(Some("x=1"), &[]).unwrap_err();
+        assert_eq!(none, "Of a query, nothing is known here: leave it out.");
         for (wrong, told) in [
             ("dom=x", "`q`, `domain`"),
             ("q=1&q=2", "twice"),

@@ -36,11 +36,20 @@ pub(super) fn problem_with(
 /// What a body says; or what to send instead.
 #[expect(clippy::result_large_err, reason = "it is the answer")]
 pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Response> {
+    // A list could be read as one, by the order of what is in it.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err(no_question("The body: an object is asked for, as `/api/v1/openapi.json` has it."));
+    }
     serde_json::from_slice(body).map_err(|error| {
         // What the parser says may have in it what the body had, at any length.
         let detail: String = error.to_string().chars().take(300).collect();
-        problem(StatusCode::BAD_REQUEST, "Not what is asked for", &format!("The body: {detail}."))
+        no_question(&format!("The body: {detail}."))
     })
+}
+
+/// 400, and what to ask instead.
+pub(super) fn no_question(detail: &str) -> Response {
+    problem(StatusCode::BAD_REQUEST, "Not a question", detail)
 }
 
 /// What makes no sense.
@@ -48,12 +57,17 @@ pub(super) fn senseless(detail: &str) -> Response {
     problem(StatusCode::UNPROCESSABLE_ENTITY, "That makes no sense", detail)
 }
 
-/// Whatever cannot be answered under the API is a problem with a text, also where no handler saw it.
+/// Whatever cannot be answered is a problem with a text, also where no handler saw it. Outside of the API, whoever has said
+/// something else has said it.
 pub(super) async fn in_words(request: Request, next: Next) -> Response {
     let is_of_api = request.uri().path().starts_with(API);
     let response = next.run(request).await;
     let is_error = response.status().is_client_error() || response.status().is_server_error();
-    if !is_of_api || !is_error || response.headers().get(header::CONTENT_TYPE) == Some(&PROBLEM) {
+    let is_silent = !response.headers().contains_key(header::CONTENT_TYPE);
+    if !(is_of_api || is_silent)
+        || !is_error
+        || response.headers().get(header::CONTENT_TYPE) == Some(&PROBLEM)
+    {
         return response;
     }
     let status = response.status();

@@ -1,10 +1,9 @@
 //! `GET /api/v1/rules`: the rules in force with their places, in the order of declaration.
 
-use super::Admin;
-use super::page::Page;
-use super::query::{Query, no_question};
-use super::reply::ok;
-use super::time::period_ms;
+use super::page::{Numbered, Page};
+use super::query::Query;
+use super::reply::{no_question, ok};
+use super::{Admin, limit};
 use crate::ruleset::{Extras, Ruleset};
 use crate::storage::OnError;
 use axum::Router;
@@ -12,9 +11,9 @@ use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use axum::routing::get;
 use hivemind_core::rules::Budget;
-use hivemind_core::store::Mode;
-use hivemind_core::{Limit, Matcher, Rule};
+use hivemind_core::{Matcher, Rule};
 use serde_json::{Value, json};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 pub(super) fn routes() -> Router<Admin> {
     Router::new().route("/api/v1/rules", get(list))
@@ -24,12 +23,12 @@ async fn list(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response
     let asked = Query::read(query.as_deref(), &["domain", "q", Page::NAMES[0], Page::NAMES[1]]);
     let page = asked.and_then(|query| {
         let page = Page::of(&query)?;
-        let first = page.after::<usize>()?.map_or(0, |last| last.saturating_add(1));
-        let shown = admin.service.0.with_ruleset(|ruleset, hits| {
+        admin.service.0.with_ruleset(|ruleset, hits| {
             let found = Rules { ruleset, hits, domain: query.get("domain"), sought: query.get("q") };
-            page.of_items(found.from(first))
-        });
-        Ok(shown)
+            let list = found.list();
+            let first = page.first_of(list)?;
+            Ok(page.of_items(found.from(first).map(|(number, rule)| (Numbered { list, number }, rule))))
+        })
     });
     page.map_or_else(|detail| no_question(&detail), |page| ok(&page))
 }
@@ -43,6 +42,18 @@ struct Rules<'a> {
 }
 
 impl Rules<'_> {
+    /// Another number for rules whose numbers are others'.
+    fn list(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for (domain, path, _) in self.ruleset.rules.declarations() {
+            domain.hash(&mut hasher);
+            for matcher in path {
+                (matcher.key(), matcher.value()).hash(&mut hasher);
+            }
+        }
+        hasher.finish()
+    }
+
     fn from(&self, first: usize) -> impl Iterator<Item = (usize, Value)> {
         let sought = self.sought.unwrap_or_default().to_lowercase();
         let declared = self.ruleset.rules.declarations().enumerate().skip(first);
@@ -66,7 +77,8 @@ pub(super) fn shown(ruleset: &Ruleset, hits: &dyn Fn(usize) -> (u64, u64), numbe
     let Some((domain, path, rule)) = ruleset.rules.declaration(number) else { return Value::Null };
     let path: Vec<Value> =
         path.iter().map(|matcher| json!({"key": matcher.key(), "value": matcher.value()})).collect();
-    let limits: Vec<Value> = rule.and_then(Rule::limits).unwrap_or_default().iter().map(limit).collect();
+    let limits: Vec<Value> =
+        rule.and_then(Rule::limits).unwrap_or_default().iter().map(limit::shown).collect();
     let nothing = Extras::default();
     let extras = ruleset.extras.get(number).unwrap_or(&nothing);
     // What only lets pass is counted by nobody.
@@ -77,7 +89,7 @@ pub(super) fn shown(ruleset: &Ruleset, hits: &dyn Fn(usize) -> (u64, u64), numbe
         "path": path,
         "limits": limits,
         "unlimited": rule.is_some_and(|rule| rule.budget == Budget::Unlimited),
-        "mode": mode(rule.map(|rule| rule.mode).unwrap_or_default()),
+        "mode": limit::mode(rule.map(|rule| rule.mode).unwrap_or_default()),
         "name": rule.and_then(|rule| rule.name.as_ref()),
         "file": &*extras.place.file,
         "line": extras.place.line,
@@ -87,33 +99,6 @@ pub(super) fn shown(ruleset: &Ruleset, hits: &dyn Fn(usize) -> (u64, u64), numbe
     })
 }
 
-/// A limit, as every page of the API shows it.
-pub(super) fn limit(limit: &Limit) -> Value {
-    json!({
-        "algorithm": algorithm(limit),
-        "requests": limit.requests(),
-        "period_ms": period_ms(limit.period()),
-        "burst": limit.burst(),
-    })
-}
-
-fn algorithm(limit: &Limit) -> &'static str {
-    match limit {
-        Limit::FixedWindow(_) => "fixed_window",
-        Limit::SlidingWindow(_) => "sliding_window",
-        // The other ones are a bucket's.
-        _ => "token_bucket",
-    }
-}
-
 fn word(on_error: OnError) -> Option<&'static str> {
     OnError::CHOICES.iter().find(|(_, known)| *known == on_error).map(|(word, _)| *word)
-}
-
-const fn mode(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Enforce => "enforce",
-        Mode::Shadow => "shadow",
-        Mode::Quota => "quota",
-    }
 }

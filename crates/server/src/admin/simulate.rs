@@ -4,7 +4,7 @@
 mod traffic;
 
 use super::Admin;
-use super::reply::{ok, problem, problem_with};
+use super::reply::{ok, problem, problem_with, read, senseless};
 use crate::config::RuleTexts;
 use crate::replay::{Both, Comparison, Total};
 use crate::telemetry::shown_entries;
@@ -75,17 +75,9 @@ async fn simulate(State(admin): State<Admin>, request: Request) -> Response {
         return too_large();
     }
     let Ok(body) = to_bytes(request.into_body(), LARGEST).await else { return too_large() };
-    let raw: RawSimulation = match serde_json::from_slice(&body) {
+    let raw: RawSimulation = match read(&body) {
         Ok(raw) => raw,
-        Err(error) => {
-            // What the parser says may have in it what the body had, at any length.
-            let detail: String = error.to_string().chars().take(300).collect();
-            return problem(
-                StatusCode::BAD_REQUEST,
-                "Not what is asked for",
-                &format!("The body: {detail}."),
-            );
-        }
+        Err(answer) => return answer,
     };
     drop(body);
     // It keeps its place to its end, also where nobody waits for it any more.
@@ -109,7 +101,7 @@ impl Refused {
                 let detail = "The rules are wrong: `errors` says where and what to do.";
                 problem_with(status, "These are no rules", detail, members)
             }
-            Self::Senseless(detail) => problem(status, "That makes no sense", &detail),
+            Self::Senseless(detail) => senseless(&detail),
             Self::Lost => problem(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "Not simulated",

@@ -2,10 +2,16 @@
 
 use hivemind_core::{Period, Timestamp};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// Since the Unix epoch.
 pub(super) const fn millis(moment: Timestamp) -> u64 {
     moment.as_nanos() / 1_000_000
+}
+
+/// How long, rounded up: at that moment it is so.
+pub(super) fn span_ms(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
 /// A whole number, unless the period is shorter than that.

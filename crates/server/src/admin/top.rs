@@ -1,8 +1,9 @@
 //! `GET /api/v1/top?by=denied|spent&limit=N`: the keys that are refused most, and those that spend most.
 
-use super::reply::{ok, problem};
+use super::page::Page;
+use super::query::Query;
+use super::reply::{no_question, ok};
 use crate::telemetry::{By, Top};
-use axum::http::StatusCode;
 use axum::response::Response;
 use hivemind_core::{Clock, SystemClock};
 use serde_json::{Value, json};
@@ -10,20 +11,16 @@ use serde_json::{Value, json};
 /// As many as fit on a screen.
 const SHOWN: usize = 20;
 
+const NAMES: [&str; 2] = ["by", Page::NAMES[0]];
+
 /// What the query asks for, or what it should have.
-fn asked(query: &str) -> Result<(By, usize), &'static str> {
-    let (mut by, mut limit) = (By::Denied, SHOWN);
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        match pair.split_once('=').unwrap_or((pair, "")) {
-            ("by", text) => by = By::parse(text).ok_or("`by` is `denied` or `spent`.")?,
-            ("limit", text) => {
-                let number = text.parse().ok().filter(|number| (1..=1_000).contains(number));
-                limit = number.ok_or("`limit` is a number from 1 to 1000.")?;
-            }
-            _ => return Err("The query has `by` and `limit`, and nothing else."),
-        }
-    }
-    Ok((by, limit))
+fn asked(query: Option<&str>) -> Result<(By, usize), String> {
+    let query = Query::read(query, &NAMES)?;
+    let by = match query.get("by") {
+        None => By::Denied,
+        Some(text) => By::parse(text).ok_or("`by` is `denied` or `spent`.")?,
+    };
+    Ok((by, Page::limit_of(&query, SHOWN)?))
 }
 
 /// The first of both lists.
@@ -32,13 +29,13 @@ pub(super) fn both(top: &Top) -> Value {
     json!({"denied": of(By::Denied), "spent": of(By::Spent)})
 }
 
-pub(super) fn answer(top: &Top, query: &str) -> Response {
+pub(super) fn answer(top: &Top, query: Option<&str>) -> Response {
     match asked(query) {
         Ok((by, limit)) => {
             let shown = top.shown(by, limit, SystemClock.now());
             ok(&shown)
         }
-        Err(detail) => problem(StatusCode::BAD_REQUEST, "Not a question", detail),
+        Err(detail) => no_question(&detail),
     }
 }
 
@@ -48,12 +45,21 @@ mod tests {
 
     #[test]
     fn a_question_that_is_none_is_told_what_to_ask() {
-        assert_eq!(asked(""), Ok((By::Denied, 20)));
-        assert_eq!(asked("by=spent"), Ok((By::Spent, 20)));
-        assert_eq!(asked("limit=1000&by=denied"), Ok((By::Denied, 1_000)));
-        for wrong in ["by=", "by=all", "limit=0", "limit=1001", "limit=-1", "limit=x", "top", "by=spent&x=1"]
-        {
-            assert!(asked(wrong).is_err(), "{wrong}");
+        assert_eq!(asked(None), Ok((By::Denied, 20)));
+        assert_eq!(asked(Some("by=spent")), Ok((By::Spent, 20)));
+        assert_eq!(asked(Some("limit=1000&by=denied")), Ok((By::Denied, 1_000)));
+        for wrong in [
+            "by=",
+            "by=all",
+            "limit=0",
+            "limit=1001",
+            "limit=-1",
+            "limit=x",
+            "top",
+            "by=spent&x=1",
+            "limit=1&limit=2",
+        ] {
+            assert!(asked(Some(wrong)).is_err(), "{wrong}");
         }
     }
 }

@@ -10,7 +10,7 @@ const SET_BACK: u64 = 60;
 
 /// How many lines this second has, and how many were left out.
 #[derive(Debug, Default)]
-pub(super) struct PerSecond {
+pub(crate) struct PerSecond {
     /// The second and how many lines it has, as two halves of one word: both change in one step.
     now: AtomicU64,
     left_out: AtomicU64,
@@ -18,7 +18,7 @@ pub(super) struct PerSecond {
 
 impl PerSecond {
     /// Takes the room for a line, or counts that there was none.
-    pub(super) fn take(&self, most: NonZeroU32, now: Timestamp) -> bool {
+    pub(crate) fn take(&self, most: NonZeroU32, now: Timestamp) -> bool {
         let second = (now.as_nanos() / 1_000_000_000) & u64::from(u32::MAX);
         let mut held = self.now.load(Ordering::Relaxed);
         loop {
@@ -39,7 +39,7 @@ impl PerSecond {
     }
 
     /// How many were left out since this was last asked.
-    pub(super) fn left_out(&self) -> u64 {
+    pub(crate) fn left_out(&self) -> u64 {
         self.left_out.swap(0, Ordering::Relaxed)
     }
 }
