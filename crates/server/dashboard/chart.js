@@ -3,7 +3,7 @@
 import { el, set, show, svg, tell } from "./dom.js";
 import { clock } from "./format.js";
 
-const MARGIN = { top: 12, right: 12, bottom: 24, left: 46 };
+const MARGIN = { top: 12, right: 12, bottom: 24, left: 54 };
 
 /**
  * A chart of `series`: `{ name, kind, of }`, where `kind` is a class and `of` reads a point. Stacked ones are areas.

@@ -83,8 +83,10 @@ function tilesOf() {
       tell(all.share.note, `${count(stats.totals.over_limit)} of ${count(stats.totals.ok + stats.totals.over_limit)} since the start`);
       tell(all.p50.number, millis(latency(0.5)));
       tell(all.p99.number, millis(latency(0.99)));
-      tell(all.keys.number, count(stats.keys_in_memory));
-      tell(all.keys.note, stats.max_keys ? `of at most ${count(stats.max_keys)}` : "");
+      // Elsewhere they are counted where they are kept.
+      const isHere = stats.keys_in_memory > 0 || live.version?.storage === "memory";
+      tell(all.keys.number, isHere ? count(stats.keys_in_memory) : "–");
+      tell(all.keys.note, isHere && stats.max_keys ? `of at most ${count(stats.max_keys)}` : "in this node");
       const isRefusing = now?.refused > 0;
       for (const one of [all.refused, all.share]) one.box.classList.toggle("on", isRefusing);
     },

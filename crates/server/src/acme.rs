@@ -28,6 +28,9 @@ const AWAY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(600)];
 /// Between two tries after a CA has said no. It counts them, and blocks whoever fails five times in an hour.
 const REFUSED: [Duration; 2] = [Duration::from_secs(900), Duration::from_secs(4 * 3_600)];
 
+const DUE_AT_ONCE: &str = "the certificate that it gave is not for all names, or has to be renewed at once; look at this \
+                           machine's clock";
+
 /// The file that the certificate for these settings is kept in, with its key.
 pub(crate) fn file(acme: &Acme) -> PathBuf {
     Cache::of(acme).certificate()
@@ -68,7 +71,7 @@ impl Renewal {
                 wait(due.since(now).min(LOOKS_EVERY)).await;
                 continue;
             }
-            if counts.is_none() {
+            if counts.is_none() && tries == 0 {
                 let (domains, directory) = (self.domains.join(", "), &self.directory);
                 tracing::warn!(
                     "there is no certificate for {domains} yet: {directory} is asked for one, and TLS handshakes \
@@ -90,10 +93,12 @@ impl Renewal {
         let certificate = ordered.unwrap_or(Err(AcmeError::Late(ORDERED_WITHIN)))?;
         let stored = self.cache.store(&certificate);
         stored.map_err(|error| AcmeError::Unwritable { file: self.cache.certificate(), cause: error })?;
-        let renewal = self.certificates.reload(SystemClock.now());
-        let ends =
-            self.cache.validity(&self.domains).map(|validity| at(validity.not_after)).unwrap_or_default();
-        let domains = self.domains.join(", ");
+        let now = SystemClock.now();
+        let renewal = self.certificates.reload(now);
+        // One that is due as soon as it is there would be asked for again without a pause.
+        let counts = self.cache.validity(&self.domains).filter(|validity| renewed_from(*validity) > now);
+        let counts = counts.ok_or_else(|| AcmeError::Refused(DUE_AT_ONCE.to_owned()))?;
+        let (domains, ends) = (self.domains.join(", "), at(counts.not_after));
         tracing::info!(
             changed = renewal.changed,
             "{} has given a certificate for {domains}, which ends {ends}",

@@ -314,9 +314,14 @@ fn supervised(health: &Arc<Health>, hangup: Signal, reloads: Reloads) -> Arc<Sup
     tokio::spawn({
         let (supervisor, health) = (Arc::clone(&supervisor), Arc::clone(health));
         let mut readiness = health.readiness();
+        let mut before = *readiness.borrow_and_update();
         async move {
+            // It is told each time that rules are loaded, whether that changes it or not.
             while readiness.changed().await.is_ok() && !health.is_stopping() {
-                supervisor.status_is(&health.details());
+                let now = *readiness.borrow_and_update();
+                if std::mem::replace(&mut before, now) != now {
+                    supervisor.status_is(&health.details());
+                }
             }
         }
     });

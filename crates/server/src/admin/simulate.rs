@@ -80,12 +80,12 @@ async fn simulate(State(admin): State<Admin>, request: Request) -> Response {
         Err(answer) => return answer,
     };
     drop(body);
+    // It keeps its place to its end, also where nobody waits for it any more.
     let simulated = tokio::task::spawn_blocking(move || {
-        // Who hangs up leaves the work behind, and its place with it.
         let _place = place;
         simulated(&admin, raw)
-    })
-    .await;
+    });
+    let simulated = simulated.await;
     match simulated.unwrap_or(Err(Refused::Lost)) {
         Ok(body) => ok(&body),
         Err(refused) => refused.answer(),

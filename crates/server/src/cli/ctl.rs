@@ -38,7 +38,7 @@ const USUAL_URL: &str = "http://127.0.0.1:8080";
 HIVEMIND_URL and HIVEMIND_TOKEN_FILE stand in for --url and --token-file. The exit status is 0 if the service did what
 was asked, and 1 if not.")]
 pub(super) struct Ctl {
-    /// Where the admin port is: http://HOST:PORT, https://HOST:PORT or unix:PATH [default: http://127.0.0.1:8080]
+    /// Where the admin port is: `http://HOST:PORT`, `https://HOST:PORT` or `unix:PATH` [default: `http://127.0.0.1:8080`]
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
 

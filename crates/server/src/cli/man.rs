@@ -21,15 +21,14 @@ pub(super) struct Man {
 
 impl Man {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
-        match &self.out {
-            Some(folder) => clap_mangen::generate_to(described(), folder)
-                .with_context(|| format!("writing to {}; make the folder first", folder.display()))?,
-            None => {
-                let mut text = Vec::new();
-                Pages::new(described()).render(&mut text)?;
-                std::io::stdout().write_all(&text)?;
-            }
+        if let Some(folder) = &self.out {
+            clap_mangen::generate_to(described(), folder)
+                .with_context(|| format!("writing to {}; make the folder first", folder.display()))?;
+            return Ok(ExitCode::SUCCESS);
         }
+        let mut text = Vec::new();
+        Pages::new(described()).render(&mut text)?;
+        std::io::stdout().write_all(&text)?;
         Ok(ExitCode::SUCCESS)
     }
 }

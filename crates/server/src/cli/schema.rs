@@ -45,7 +45,7 @@ mod tests {
     const REMEDY: &str = "write it anew: `cargo run -- schema config >docs/reference/schema/hivemind.schema.json`, and \
                           `cargo run -- schema rules >docs/reference/schema/rules.schema.json`";
 
-    // Seen failing on: a key more in the code, and a meaning in other words on the page.
+    // Seen failing on: another title in the file than in the code.
     #[test]
     fn the_schemas_in_the_documentation_are_those_of_the_code() {
         let config = include_str!("../../../../docs/reference/schema/hivemind.schema.json");
@@ -72,7 +72,7 @@ mod tests {
         }
     }
 
-    // Seen failing on: a key without a row on the page, and one without what it takes.
+    // Seen failing on: a row of the page that has a cell too few, so that its key had no meaning.
     #[test]
     fn every_key_of_a_schema_says_what_it_means_and_what_it_takes() {
         for (schema, least) in [(configuration_schema(), 200), (rules_schema(), 30)] {

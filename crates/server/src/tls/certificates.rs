@@ -86,8 +86,9 @@ impl Certificates {
         certificate: CertificateDer<'static>,
         key: Vec<u8>,
     ) -> Result<(), TlsError> {
-        let key = PrivateKeyDer::Pkcs8(key.into());
-        let shown = Arc::new(CertifiedKey::from_der(vec![certificate], key, &provider())?);
+        let key = provider().key_provider.load_private_key(PrivateKeyDer::Pkcs8(key.into()))?;
+        // Not by `from_der`, which reads the certificate and refuses what only a CA understands of it.
+        let shown = Arc::new(CertifiedKey::new(vec![certificate], key));
         self.challenges.rcu(|before| {
             let mut challenges = HashMap::clone(before);
             challenges.insert(name.to_ascii_lowercase().into(), Arc::clone(&shown));

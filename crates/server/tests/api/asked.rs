@@ -27,12 +27,12 @@ impl Asked {
 
 /// Asks with these lines of headers; `host` is this machine's unless they say another.
 pub(crate) async fn ask(at: SocketAddr, method: &str, path: &str, headers: &[&str], body: &str) -> Asked {
-    let mut head =
-        format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
-    if !headers.iter().any(|line| line.starts_with("host:")) {
-        head += &format!("host: {at}\r\n");
-    }
-    head += &headers.iter().map(|line| format!("{line}\r\n")).collect::<String>();
+    let own = format!("host: {at}");
+    let own = (!headers.iter().any(|line| line.starts_with("host:"))).then_some(own.as_str());
+    let lines: Vec<&str> = headers.iter().copied().chain(own).collect();
+    let (lines, length) = (lines.join("\r\n"), body.len());
+    let head =
+        format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {length}\r\n{lines}\r\n");
     let exchanged = async {
         let mut connection = TcpStream::connect(at).await.unwrap();
         connection.write_all(format!("{head}\r\n{body}").as_bytes()).await.unwrap();

@@ -268,10 +268,9 @@ async fn what_is_answered_under_traffic_is_of_the_form_that_is_described() {
         .collect();
     let unasked: Vec<String> = described().difference(&told).cloned().collect();
     assert_eq!(unasked, ["get /api/v1/events", "get /api/v1/openapi.json"]);
-    let lines: String = asked
-        .iter()
-        .map(|(method, path, template, body)| format!("{method}\t{path}\t{template}\t{body}\n"))
-        .collect();
+    let lines =
+        asked.iter().map(|(method, path, template, body)| format!("{method}\t{path}\t{template}\t{body}\n"));
+    let lines = lines.collect::<Vec<_>>().concat();
     let python = program.with_file_name("python");
     let mut command = Command::new(python);
     command.arg(source("tests/api/data/validate.py")).arg(source("src/admin/openapi.json"));

@@ -96,7 +96,7 @@ fn add(page: &mut String, api: &Value, name: &str, operation: &Value) {
     if let Some(more) = operation["description"].as_str() {
         write!(page, " {more}").unwrap();
     }
-    page.push_str("\n");
+    page.push('\n');
     let parameters = operation["parameters"].as_array().into_iter().flatten().map(|one| followed(api, one));
     let parameters: Vec<&Value> = parameters.filter(|one| one["in"] != "header").collect();
     if !parameters.is_empty() {

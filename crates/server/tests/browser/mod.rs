@@ -86,7 +86,8 @@ impl Browser {
     /// Calls a method of the protocol. Whatever happens meanwhile is recorded.
     pub(crate) async fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.calls += 1;
-        let mut call = json!({"id": self.calls, "method": method, "params": parameters});
+        let mut call = json!({"id": self.calls, "method": method});
+        call["params"] = parameters;
         if !self.session.is_empty() {
             call["sessionId"] = json!(self.session);
         }

@@ -6,7 +6,7 @@ use crate::support::{Setup, get};
 
 const TOKEN: &str = "correct-horse-battery-staple-0123456789";
 
-// Seen failing on: a token that is kept in the session's storage; a page that asks for no token again.
+// Seen failing on: a token that is kept as the name of the window.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_is_asked_for_and_kept_by_nothing_but_the_script() {
     let setup = Setup::rules(RULES);

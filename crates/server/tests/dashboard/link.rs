@@ -4,7 +4,7 @@ use crate::page::Dashboard;
 use crate::scene::{RULES, traffic};
 use crate::support::{Server, Setup};
 
-// Seen failing on: a page that does not try again; one that stays green.
+// Seen failing on: a page that does not try again; one that keeps its colours.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_goes_is_told_as_gone_and_one_that_comes_back_is_followed() {
     let server = Server::with_rules(RULES).await;

@@ -27,7 +27,7 @@ async fn the_page_is_light_or_dark_as_the_system_is_unless_somebody_chooses() {
     page.is_clean().await;
 }
 
-// Seen failing on: a table of 40 rem that does not break.
+// Seen failing on: columns of 99 rem at least.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_view_is_wider_than_its_screen() {
     let server = Server::with_rules(RULES).await;

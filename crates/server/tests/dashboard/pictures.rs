@@ -9,7 +9,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 const RULES: &str = "
 domain: edge
@@ -26,7 +28,7 @@ descriptors:
   - {key: user, rate_limit: {unit: hour, requests_per_unit: 1000, name: gold}}
 - key: plan
   descriptors:
-  - {key: user, rate_limit: {unit: minute, requests_per_unit: 60}}
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: 300}}
 - {key: path, value: /search, rate_limit: {algorithm: sliding_window, unit: second, requests_per_unit: 40}}
 ";
 const LOGIN: &str = "
@@ -36,36 +38,48 @@ descriptors:
 ";
 const USERS: [&str; 8] = ["ada", "bob", "carol", "dave", "erin", "frank", "grace", "heidi"];
 
-/// What comes in a hundredth of a second, by its number: some of everything, and from the twentieth second on more of one.
+const MOST_WAITING: usize = 64;
+
+/// What comes in a fortieth of a second, by its number: some of everything, and from the twentieth second on more of one.
 fn requests(tick: u64) -> Vec<(&'static str, String)> {
-    let drawn = |salt: u64| (tick.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(salt) >> 33) as usize;
+    let drawn = |salt: u64| {
+        let mixed = tick.wrapping_add(salt << 40).wrapping_mul(6_364_136_223_846_793_005);
+        usize::try_from(mixed >> 33).unwrap()
+    };
     let user = USERS[drawn(1) % USERS.len() * drawn(2) % USERS.len()];
     let mut all = vec![
         ("edge", format!("remote_address=203.0.113.{}", drawn(3) % 90 + 10)),
         ("api", format!("plan=free user={user}")),
     ];
-    if tick % 3 == 0 {
+    if tick.is_multiple_of(3) {
         all.push(("api", format!("plan=gold user={user}")));
         all.push(("api", "path=/search".to_owned()));
     }
-    if tick % 25 == 0 {
+    if tick.is_multiple_of(25) {
         all.push(("login", format!("user={user}")));
     }
-    let wave = tick / 100 % 40;
-    if tick > 2_000 && wave > 8 {
+    let wave = tick / 40 % 40;
+    if tick > 800 && wave > 8 {
         all.push(("edge", "remote_address=198.51.100.66".to_owned()));
-        all.extend((tick % 4 == 0).then(|| ("login", "user=root".to_owned())));
-        all.extend((tick % 5 == 0).then(|| ("edge", "remote_address=198.51.100.7".to_owned())));
+        all.extend(tick.is_multiple_of(4).then(|| ("login", "user=root".to_owned())));
+        all.extend(tick.is_multiple_of(5).then(|| ("edge", "remote_address=198.51.100.7".to_owned())));
     }
     all
 }
 
-async fn send(mut client: Client) {
-    let mut ticks = tokio::time::interval(Duration::from_millis(10));
+/// Sends them when they are due, however long answers take.
+async fn send(client: Client) {
+    let mut ticks = tokio::time::interval(Duration::from_millis(25));
+    let waiting = Arc::new(Semaphore::new(MOST_WAITING));
     for tick in 0.. {
         ticks.tick().await;
         for (domain, text) in requests(tick) {
-            let _ = client.should_rate_limit(request(domain, &text)).await;
+            let Ok(place) = Arc::clone(&waiting).try_acquire_owned() else { continue };
+            let mut client = client.clone();
+            tokio::spawn(async move {
+                let _ = client.should_rate_limit(request(domain, &text)).await;
+                drop(place);
+            });
         }
     }
 }
@@ -128,7 +142,7 @@ async fn pictures_for_the_guide_are_made_where_they_are_asked_for() {
     page.view("what-if").await;
     page.click("button", "Begin with the rules in force").await;
     page.until("document.querySelector('textarea').value.includes('domain')").await;
-    let changed = "for (const area of document.querySelectorAll('textarea')) area.value = area.value.replace('requests_per_unit: 60', 'requests_per_unit: 30')";
+    let changed = "for (const area of document.querySelectorAll('textarea')) area.value = area.value.replace('requests_per_unit: 300', 'requests_per_unit: 120')";
     page.value(changed).await;
     page.click("button", "Try it").await;
     page.says("Whom it would have met").await;

@@ -30,7 +30,7 @@ pub(crate) async fn traffic(server: &Server) -> Traffic {
         let mut ticks = tokio::time::interval(Duration::from_millis(10));
         for number in 0_u64.. {
             ticks.tick().await;
-            let text = if number % 2 == 0 { "user=mallory" } else { "address=192.0.2.7" };
+            let text = if number.is_multiple_of(2) { "user=mallory" } else { "address=192.0.2.7" };
             // It may be stopped while it is asked.
             let _ = client.should_rate_limit(request("shop", text)).await;
         }

@@ -11,7 +11,7 @@ fn tile(name: &str) -> String {
     )
 }
 
-// Seen failing on: a page that reads no events; rates of which the counters were not subtracted.
+// Seen failing on: a page that takes no counts; rates of which the counters were added up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numbers_move_with_traffic_and_come_to_rest_without() {
     let server = Server::with_rules(RULES).await;

@@ -36,7 +36,6 @@ async fn a_service_that_serves_is_healthy_and_one_that_is_not_there_is_not() {
     assert!(said.contains("does not answer") && said.contains("refused"), "{said}");
 }
 
-// Seen failing on: `/healthz` asked in both cases.
 #[tokio::test]
 async fn who_is_not_ready_serves_all_the_same() {
     let folder = Folder::with(
@@ -94,7 +93,6 @@ async fn what_cannot_be_asked_is_told_with_its_remedy() {
     }
 }
 
-// Seen failing on: no time-out.
 #[tokio::test]
 async fn who_does_not_answer_is_not_waited_for() {
     let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();

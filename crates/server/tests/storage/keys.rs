@@ -74,6 +74,9 @@ async fn a_block_holds_at_the_node_that_was_asked_whether_redis_is_there_or_not(
         let wait = answer.statuses[0].duration_until_reset.unwrap().seconds;
         assert!(overall(&answer) == "OVER" && wait > 3_000, "{name}: {answer:?}");
     }
+    // By the policy of what is asked for beside it, it would pass.
+    let answer = pair[0].ask("d", "plain=b | open=a").await;
+    assert_eq!(overall(&answer), "OVER", "{answer:?}");
     assert_eq!(said(&pair[0], "open=b", 1).await, ["OK"]);
     // What cannot be asked is said to be so.
     for what in ["lookup", "reset"] {

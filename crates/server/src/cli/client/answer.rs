@@ -46,7 +46,8 @@ impl Answer {
         let mut told = format!("{}: {}{remedy}", text("title"), text("detail"));
         for part in problem.as_object().into_iter().flat_map(|members| members.values()) {
             if let Some(errors) = part.get("errors").and_then(Value::as_str) {
-                told += &format!("\n{}", harmless_lines(errors));
+                told.push('\n');
+                told += &harmless_lines(errors);
             }
         }
         bail!(told)

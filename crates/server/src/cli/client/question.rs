@@ -34,7 +34,7 @@ impl Question {
     pub(in crate::cli) fn with(mut self, name: &str, value: Option<&str>) -> Self {
         if let Some(value) = value {
             self.target.push(if self.target.contains('?') { '&' } else { '?' });
-            self.target += &format!("{name}={}", encoded(value));
+            self.target += &[name, "=", &encoded(value)].concat();
         }
         self
     }

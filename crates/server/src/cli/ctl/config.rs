@@ -23,24 +23,23 @@ pub(super) fn shown(body: &Value) -> String {
             "" => "built in".to_owned(),
             path => harmless_lines(path),
         };
-        shown += &format!("\n{name}: {path}");
-        match moment(&files, "loaded_ms").as_str() {
-            "" => {}
-            loaded => shown += &format!(", loaded {loaded}"),
-        }
-        if let Some(count) = files.get("loaded") {
-            shown += &format!(", {count} rules of {} domains", text(&files, "domains"));
-        }
+        let (loaded, error) = (moment(&files, "loaded_ms"), text(&files, "last_error"));
+        let loaded = if loaded.is_empty() { loaded } else { format!(", loaded {loaded}") };
+        let count = files
+            .get("loaded")
+            .map(|count| format!(", {count} rules of {} domains", text(&files, "domains")));
+        let error = if error.is_empty() {
+            error
+        } else {
+            format!("\nrefused {}:\n{}", moment(&files, "last_error_ms"), harmless_lines(&error))
+        };
         let waiting: Vec<String> = each(&files, "needs_restart").map(plain).collect();
-        if !waiting.is_empty() {
-            shown += &format!("\nnot in force before a restart: {}", harmless_lines(&waiting.join(", ")));
-        }
-        match text(&files, "last_error").as_str() {
-            "" => {}
-            error => {
-                shown += &format!("\nrefused {}:\n{}", moment(&files, "last_error_ms"), harmless_lines(error))
-            }
-        }
+        let waiting = if waiting.is_empty() {
+            String::new()
+        } else {
+            format!("\nnot in force before a restart: {}", harmless_lines(&waiting.join(", ")))
+        };
+        shown += &["\n", name, ": ", &path, &loaded, &count.unwrap_or_default(), &waiting, &error].concat();
     }
     shown + "\n"
 }

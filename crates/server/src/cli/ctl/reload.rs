@@ -12,9 +12,9 @@ pub(super) struct Reload {}
 pub(super) fn shown(body: &Value) -> String {
     let mut shown = String::new();
     for (what, outcome) in body.as_object().into_iter().flatten() {
-        shown += &format!("{what}: loaded\n");
+        shown += &[what, ": loaded\n"].concat();
         for note in each(outcome, "notes").filter_map(Value::as_str) {
-            shown += &format!("{}\n", harmless_lines(note));
+            shown += &(harmless_lines(note) + "\n");
         }
     }
     if shown.is_empty() { "there are no files to load\n".to_owned() } else { shown }

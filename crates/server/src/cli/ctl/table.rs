@@ -32,7 +32,7 @@ impl Table {
     }
 
     pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.iter().map(|cell| harmless(cell, WIDEST)).collect());
+        self.rows.push(cells.map(|cell| harmless(&cell, WIDEST)).into());
     }
 
     /// All of it; or, without rows, what is told instead.

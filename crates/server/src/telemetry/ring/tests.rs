@@ -170,19 +170,16 @@ fn writers_and_readers_at_once_lose_nothing_but_what_is_counted() {
     assert_eq!(all.len() as u64 + snapshot.missed, 4 * EACH);
 }
 
-/// Not a test of anything: `cargo nextest run --release ... --run-ignored only --nocapture` prints what one costs.
+// Seen failing on: a draft that is made anew for each.
 #[test]
-#[ignore = "it measures"]
-fn what_a_record_costs() {
-    use hivemind_core::{Clock, MonotonicClock};
-    const TIMES: u32 = 1_000_000;
-    let ring = DecisionRing::new(10_000);
+fn recording_a_decision_allocates_nothing() {
+    let ring = DecisionRing::with_shards(50, 1);
     let entries = [("remote_address", "203.0.113.9"), ("path", "/api/v1/orders")];
-    let from = MonotonicClock.now();
-    for number in 0..TIMES {
-        ring.record(&Head { at: Timestamp::from_nanos(number.into()), ..HEAD }, [part(&entries)].into_iter());
-    }
-    let took = MonotonicClock.now().since(from);
-    assert!(took.as_nanos() / u128::from(TIMES) < 2_000, "{took:?} for {TIMES}");
-    eprintln!("{} ns each", took.as_nanos() / u128::from(TIMES));
+    let record = |number| {
+        let head = Head { at: Timestamp::from_nanos(number), ..HEAD };
+        ring.write(0, &head, [part(&entries)].into_iter());
+    };
+    (0..100).for_each(record);
+    let allocations = allocation_counter::measure(|| (100..1_000).for_each(record));
+    assert_eq!(allocations.count_total, 0);
 }
