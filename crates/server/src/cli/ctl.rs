@@ -46,7 +46,7 @@ pub(super) struct Ctl {
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// Send the token over plain HTTP, though somebody may listen on the way
+    /// Send the token over plain HTTP all the same
     #[arg(long, global = true)]
     insecure: bool,
 
