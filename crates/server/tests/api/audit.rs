@@ -65,7 +65,7 @@ async fn no_level_silences_the_line_and_it_says_what_was_done_to_whose_key() {
     let mut server = setup.with("observability.log_level", "warn").start().await;
     let off = r#"{"level": "off", "levels": {"hivemind::audit": "off"}}"#;
     assert_eq!(ask(server.admin, "PUT", "/api/v1/log", &[], off).await.code, 200);
-    let line = server.log.next("hivemind::audit").await;
+    let line = server.log.next(r#""target":"hivemind::audit""#).await;
     assert!(line.contains("Off") && line.contains(r#""status":200"#), "{line}");
     let entries = r#""domain": "shop", "entries": [{"key": "user", "value": "ada"}]"#;
     for (what, more, told) in [
@@ -78,7 +78,7 @@ async fn no_level_silences_the_line_and_it_says_what_was_done_to_whose_key() {
         let comma = if more.is_empty() { "" } else { ", " };
         let path = format!("/api/v1/keys/{what}");
         let code = ask(server.admin, "POST", &path, &[], &format!("{{{entries}{comma}{more}}}")).await.code;
-        let line = server.log.next("hivemind::audit").await;
+        let line = server.log.next(r#""target":"hivemind::audit""#).await;
         let parts = [
             told,
             &format!(r#""path":"{path}""#),
@@ -108,7 +108,7 @@ async fn a_write_that_is_refused_leaves_a_line_and_a_flood_of_them_few() {
     let mut server = setup.with("security.admin.token_file", tokens.to_str().unwrap()).start().await;
     let header = format!("x-api-key: {key}");
     assert_eq!(ask(server.admin, "POST", "/api/v1/keys/reset", &[&header], "{}").await.code, 403);
-    let line = server.log.next("hivemind::audit").await;
+    let line = server.log.next(r#""target":"hivemind::audit""#).await;
     for part in ["key web", "that was refused", r#""status":403"#, r#""path":"/api/v1/keys/reset""#] {
         assert!(line.contains(part), "{part} is not in {line}");
     }

@@ -77,7 +77,10 @@ async fn the_admin_port_changes_the_log_until_the_file_changes_the_same_keys() {
         (json!({"levels": {"a b": "info"}}), 422, "hivemind_mesh"),
     ] {
         let (code, said) = change(&server, &body, &[]).await;
-        assert!(code == expected && said.contains(word) && said.contains("application/problem+json"), "{said}");
+        assert!(
+            code == expected && said.contains(word) && said.contains("application/problem+json"),
+            "{said}"
+        );
     }
     assert_eq!(in_force(&server).await, now);
 }
