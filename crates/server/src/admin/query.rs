@@ -45,10 +45,11 @@ const WITH_QUERY: [&str; 5] =
 /// Wherever there is no query, one is refused: whoever asks for `?domain=` must not take all domains for this one.
 pub(super) async fn known(request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    if path.starts_with(API) && !WITH_QUERY.contains(&path) {
-        if let Err(detail) = Query::read(request.uri().query(), &[]) {
-            return no_question(&detail);
-        }
+    if path.starts_with(API)
+        && !WITH_QUERY.contains(&path)
+        && let Err(detail) = Query::read(request.uri().query(), &[])
+    {
+        return no_question(&detail);
     }
     next.run(request).await
 }
