@@ -153,6 +153,7 @@ impl Admin {
     }
 
     /// Why a key cannot be blocked: nobody would ask whether it is.
+    #[expect(clippy::result_large_err, reason = "it is the answer")]
     fn is_blockable(&self, asked: &KeyName, counters: &Counters) -> Result<(), Response> {
         let conflict = |detail: &str| Err(problem(StatusCode::CONFLICT, "Not blocked", detail));
         if counters.each.is_empty() {
