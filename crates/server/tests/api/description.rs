@@ -239,8 +239,9 @@ async fn what_is_answered_under_traffic_is_of_the_form_that_is_described() {
     let routed = routed();
     let is_there = |method: &str, path: &str| routed.contains(&format!("{} {path}", method.to_lowercase()));
     let lines = asked.iter().filter(|(method, _, template, _)| is_there(method, template));
-    let lines: Vec<String> =
-        lines.map(|(method, path, template, body)| format!("{method}\t{path}\t{template}\t{body}\n")).collect();
+    let lines: Vec<String> = lines
+        .map(|(method, path, template, body)| format!("{method}\t{path}\t{template}\t{body}\n"))
+        .collect();
     let lines = lines.concat();
     let python = program.with_file_name("python");
     let mut command = Command::new(python);
