@@ -158,7 +158,6 @@ async fn wait(span: Duration) {
 mod tests {
     use super::*;
 
-    // Seen failing on: renewal when a third of the time is over.
     #[test]
     fn a_certificate_is_renewed_when_a_third_of_its_time_is_left() {
         let day = |day: u64| Timestamp::from_millis(day * 86_400_000);
