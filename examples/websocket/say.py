@@ -20,7 +20,6 @@ if status != 101:
 echoes = 0
 for number in range(times):
     frames.write(stream, frames.TEXT, b"hello", masked=True)
-for number in range(times):
     kind, payload = frames.read(stream)
     if kind != frames.TEXT:
         code = int.from_bytes(payload[:2], "big") if kind == frames.CLOSE else "nothing"

@@ -23,6 +23,17 @@ export function on(kind, listener) {
   return () => all.delete(listener);
 }
 
+/** Calls back when other rules are in force; of the configuration much else is told. */
+export function onRules(listener) {
+  let seen = live.config?.rules?.loaded_ms;
+  return on("config", config => {
+    const loaded = config?.rules?.loaded_ms;
+    if (loaded === seen) return;
+    seen = loaded;
+    listener();
+  });
+}
+
 function emit(kind) {
   for (const listener of [...(listeners.get(kind) ?? [])]) listener(live[kind]);
 }

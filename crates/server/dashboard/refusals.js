@@ -2,7 +2,7 @@
 
 import { post } from "./api.js";
 import { limits, where } from "./rules.js";
-import { on } from "./live.js";
+import { on, onRules } from "./live.js";
 
 const MOST = 64;
 const keyOf = key => JSON.stringify([key.domain, key.entries]);
@@ -23,7 +23,7 @@ on("top", top => {
   }
   counts = next;
 });
-on("config", () => reasons.clear());
+onRules(() => reasons.clear());
 
 /** Refusals a second; null until there are two counts. */
 export function rateOf(key) {

@@ -3,7 +3,7 @@
 import { get, query, why } from "./api.js";
 import { button, el, field, set, show, tell } from "./dom.js";
 import { count, entries, limit, value } from "./format.js";
-import { on } from "./live.js";
+import { onRules } from "./live.js";
 import { once, table } from "./table.js";
 
 export const title = "Rules";
@@ -50,7 +50,7 @@ export function mount(place) {
   list.tellEmpty("Loading…");
   read(false);
   // Loaded anew: shown anew.
-  const end = on("config", () => read(false));
+  const end = onRules(() => read(false));
   return () => {
     clearTimeout(pause);
     end();

@@ -13,32 +13,28 @@ mod listeners;
 mod pages;
 mod screen;
 mod signals;
+mod succession;
 mod telemetry;
 mod traces;
 
-use crate::acme::Renewal;
 use crate::admin::{self, About, Admin, Gauge, Guard, Reach, Room};
 use crate::config::{Loaded, RuleTexts, Settings, demo_rules};
-use crate::front;
 use crate::front::rls::RateLimitService;
 use crate::health::{self, Health};
 use crate::logging::RunningLog;
 use crate::mesh::RunningMesh;
-use crate::reload::{Configuration, Reloads, accepted, refused};
+use crate::reload::{Configuration, accepted, refused};
 use crate::ruleset::Ruleset;
 use crate::secrets;
 use crate::service::{HeaderNames, Options, Service};
 use crate::storage::{self, Opened, Storage};
-use crate::systemd::Supervisor;
 use crate::telemetry::Stats;
 use crate::telemetry::otlp;
-use crate::tls::Certificates;
 use anyhow::Context;
 use bounded::Bounded;
 use doors::Doors;
 use ending::Ending;
 pub(crate) use handed::{Handed, HandedSocket, Place};
-use handover::Handover;
 pub(crate) use handover::{Predecessor, take_over};
 use hivemind_core::store::KeySeed;
 use hivemind_core::{Clock, MonotonicClock, SystemClock};
@@ -47,19 +43,15 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use signals::{End, Signals};
 use std::sync::Arc;
 use std::time::Duration;
+use succession::{gives_way, hand_over, notice, supervised};
 use telemetry::Exports;
 use tokio::net::UnixListener;
-use tokio::signal::unix::Signal;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use traces::Traced;
 
 /// How long it takes at most to close what is still open when the grace period is over.
 const CUT_WITHIN: Duration = Duration::from_secs(1);
-/// Once another process has taken over, whoever is connected here is told with the next answer to come anew, and has so
-/// long to ask: who is shown out between two requests may have sent one already.
-const NOTICE: Duration = Duration::from_millis(2_500);
-
 /// Where the settings come from, and what they were at the start.
 pub(crate) struct Origin {
     pub(crate) configuration: Configuration,
@@ -225,7 +217,8 @@ async fn serve(
     let health = Arc::clone(&shared.health);
     let mut accepting = JoinSet::new();
     let calls = calls::start(settings, &shared, grpc, grpc_uds, &ending, &mut accepting).await?;
-    let gateway = start_gateway(settings, &shared, gateway, redirect, &ending, &mut accepting).await?;
+    let mut gateway = gateway::start(settings, &shared, gateway, redirect, &ending, &mut accepting).await?;
+    let renewal = gateway.as_mut().and_then(|of| of.renewal.take());
     let logs = gateway.as_ref().map(|of| Arc::clone(&of.gateway));
     let about = Arc::new(About::new(settings, origin.configuration.path.as_deref()));
     let reloads = follow::follow(settings, origin, &shared, gateway);
@@ -249,22 +242,36 @@ async fn serve(
     serve_pages(settings, shared, [admin_tcp, metrics_tcp], admin_uds, &admin, &ending, &mut pages)?;
     let supervisor = supervised(&health, signals.hangup()?, reloads);
     if let Some(predecessor) = predecessor {
-        // It may have ended by itself meanwhile, and then there is nobody to end.
-        let _ = predecessor.ends();
+        tokio::task::block_in_place(|| predecessor.ends())?;
     }
-    match signals.end(handover.as_ref()).await {
-        End::Told => {
-            supervisor.is_stopping();
-            health.stopping();
-            if let Some(calls) = &calls {
-                calls.report(&health).await;
+    if let Some(renewal) = renewal {
+        // A CA looks for its challenge at whoever accepts.
+        let shut = ending.of_door().shuts();
+        tokio::spawn(async move {
+            tokio::select! { () = shut => {} () = Arc::new(renewal).run() => {} }
+        });
+    }
+    loop {
+        match signals.end(handover.as_ref()).await {
+            End::Told => {
+                supervisor.is_stopping();
+                health.stopping();
+                if let Some(calls) = &calls {
+                    calls.report(&health).await;
+                }
+                break;
+            }
+            End::FollowedBy(successor) => {
+                let process = successor.process;
+                if gives_way(&supervisor, successor).await {
+                    notice(settings, logs.as_deref(), &ending, &mut signals, process).await;
+                    break;
+                }
             }
         }
-        End::FollowedBy(process) => {
-            supervisor.is_followed_by(process);
-            notice(settings, logs.as_deref(), &ending, &mut signals, process).await;
-        }
     }
+    // What it has are copies: as long as one is open, the kernel takes connections that nobody serves.
+    drop(handover);
     let ends = MonotonicClock.now().saturating_add(settings.server.shutdown_grace);
     leave(mesh.as_deref(), settings.server.shutdown_grace).await;
     tracing::info!("stopping: calls in flight are answered, no new connections are taken");
@@ -296,58 +303,6 @@ async fn serve(
     }
     log.decisions().tell_left_out();
     Ok(())
-}
-
-/// What is handed to whoever takes over, where that is configured.
-fn hand_over(listeners: &mut Listeners, is_in_mesh: bool) -> anyhow::Result<Option<Handover>> {
-    if listeners.handover.is_none() {
-        return Ok(None);
-    }
-    let sockets = listeners.descriptors().context("`server.handover_socket`")?;
-    Ok(listeners.handover.take().map(|listener| Handover::new(listener, sockets, is_in_mesh)))
-}
-
-/// Whoever started this process is told how it is from now on, and SIGHUP is heeded.
-fn supervised(health: &Arc<Health>, hangup: Signal, reloads: Reloads) -> Arc<Supervisor> {
-    let supervisor = Arc::new(Supervisor::of_environment());
-    supervisor.is_ready(&health.details());
-    tokio::spawn({
-        let (supervisor, health) = (Arc::clone(&supervisor), Arc::clone(health));
-        let mut readiness = health.readiness();
-        let mut before = *readiness.borrow_and_update();
-        async move {
-            // It is told each time that rules are loaded, whether that changes it or not.
-            while readiness.changed().await.is_ok() && !health.is_stopping() {
-                let now = *readiness.borrow_and_update();
-                if std::mem::replace(&mut before, now) != now {
-                    supervisor.status_is(&health.details());
-                }
-            }
-        }
-    });
-    tokio::spawn({
-        let supervisor = Arc::clone(&supervisor);
-        async move { supervisor.keep_telling().await }
-    });
-    tokio::spawn(signals::heed_hangups(hangup, reloads, Arc::clone(&supervisor), Arc::clone(health)));
-    supervisor
-}
-
-/// Takes no new connections any more, and lets those that are open come to their end by themselves for a while.
-async fn notice(
-    settings: &Settings,
-    gateway: Option<&front::gateway::Gateway>,
-    ending: &Ending,
-    signals: &mut Signals,
-    process: u32,
-) {
-    tracing::info!("process {process} serves in the place of this one, which takes no new connections");
-    ending.hand_on();
-    if let Some(gateway) = gateway {
-        gateway.sees_off();
-    }
-    let given = NOTICE.min(settings.server.shutdown_grace / 4);
-    let _ = tokio::time::timeout(given, signals.told()).await;
 }
 
 /// Leaves the mesh, while everything is served as before: rights go back to those who stay, and what comes until
@@ -388,40 +343,4 @@ fn serve_pages(
         pages.spawn(pages::serve(socket, doors.metrics, metrics, ending.of_pages()));
     }
     Ok(())
-}
-
-/// What of a gateway follows files.
-struct Followed {
-    gateway: Arc<front::gateway::Gateway>,
-    certificates: Option<Arc<Certificates>>,
-}
-
-/// The gateway, where one is configured.
-async fn start_gateway(
-    settings: &Settings,
-    shared: &Shared,
-    listener: Option<Bounded<Tcp>>,
-    redirect: Option<Bounded<Tcp>>,
-    ending: &Ending,
-    accepting: &mut JoinSet<()>,
-) -> anyhow::Result<Option<Followed>> {
-    let (all, workers) = (settings, settings.server.calls.workers);
-    let (Some(settings), Some(listener)) = (&settings.gateway, listener) else { return Ok(None) };
-    if let Some(redirect) = redirect {
-        let https_port = listener.local_addr()?.port();
-        accepting.spawn(gateway::redirect(redirect, https_port, ending.of_door()));
-    }
-    let decisions = shared.log.decisions();
-    let limiting = front::gateway::limiter(settings, &shared.storage, all, shared.seed, decisions)?;
-    let counting = front::gateway::Counting::new(Arc::clone(&shared.stats), shared.service.counts());
-    let counted = (shared.service.tracer().cloned(), counting);
-    let mut running = gateway::Running::start(settings, workers, listener, limiting, counted, ending).await?;
-    let (gateway, certificates) = (Arc::clone(&running.gateway), running.certificates.take());
-    let acme = settings.front.tls.as_ref().and_then(|tls| tls.acme.as_ref());
-    if let (Some(acme), Some(certificates)) = (acme, &certificates) {
-        let renewal = Renewal::new(acme, Arc::clone(certificates), Arc::clone(&shared.health))?;
-        tokio::spawn(renewal.run());
-    }
-    accepting.spawn(running.serve(ending.of_door()));
-    Ok(Some(Followed { gateway, certificates }))
 }

@@ -296,7 +296,6 @@ fn a_number_of_keys_that_cannot_be_held_is_refused() {
     }
 }
 
-// Seen failing on: the sides turned round; one store for both.
 #[test]
 fn two_sets_of_rules_are_compared_as_a_table_and_a_chart_of_each() {
     let files = Files::new();

@@ -50,11 +50,13 @@ fn bucket(limits: &Resolved, parts: Parts<'_>, values: &[&str]) -> Option<Arc<Bu
         (LimitKind::IpGuard, [_]) if has(kind.keys()) => limits.guard.clone(),
         (LimitKind::IpGuard, [service, endpoint, _]) if has(&GUARD_OF_PLACE) => {
             let service = limits.service(service);
-            let guarded = match *endpoint == LimitKind::WsConnection.domain() {
-                true => service.named(LimitKind::WsConnection, ""),
-                false => service.named(LimitKind::Http, endpoint),
+            // Connections are guarded apart from requests, under the name of their kind.
+            let of = if *endpoint == LimitKind::WsConnection.domain() {
+                LimitKind::WsConnection
+            } else {
+                LimitKind::Http
             };
-            guarded?.guard.clone()
+            service.named(of, endpoint)?.guard.clone()
         }
         (LimitKind::Http, [service, endpoint, _]) if has(kind.keys()) => {
             limits.service(service).named(kind, endpoint).cloned()

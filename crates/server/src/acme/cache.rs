@@ -15,6 +15,8 @@ use webpki::EndEntityCert;
 
 /// No file of ours is larger.
 const LARGEST: u64 = 1 << 20;
+/// As much as a chain has.
+const CHAIN: usize = 16 << 10;
 
 pub(super) struct Cache {
     folder: PathBuf,
@@ -39,8 +41,13 @@ impl Cache {
         };
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).with_context(told)?;
         std::fs::set_permissions(&self.folder, Permissions::from_mode(0o700)).with_context(told)?;
-        self.write(Path::new("probe"), b"").with_context(told)?;
-        std::fs::remove_file(self.folder.join("probe")).with_context(told)
+        self.probe().with_context(told)
+    }
+
+    /// Whether what a CA gives can be kept: it counts what it has given. As much is written as a chain may have.
+    pub(super) fn probe(&self) -> io::Result<()> {
+        self.write(Path::new("probe"), &[b'#'; CHAIN])?;
+        std::fs::remove_file(self.folder.join("probe"))
     }
 
     pub(super) fn certificate(&self) -> PathBuf {
@@ -49,7 +56,11 @@ impl Cache {
 
     /// From when until when the kept certificate counts; none if there is none for all of these domains.
     pub(super) fn validity(&self, domains: &[String]) -> Option<Validity> {
-        let text = read_bounded(&self.certificate(), LARGEST).ok()?;
+        Self::validity_of(&read_bounded(&self.certificate(), LARGEST).ok()?, domains)
+    }
+
+    /// The same of a key with its chain that is not kept yet.
+    pub(super) fn validity_of(text: &str, domains: &[String]) -> Option<Validity> {
         let certificate = CertificateDer::from_pem_slice(text.as_bytes()).ok()?;
         let parsed = EndEntityCert::try_from(&certificate).ok()?;
         let names: Vec<&str> = parsed.valid_dns_names().collect();
@@ -63,7 +74,11 @@ impl Cache {
     }
 
     pub(super) fn account(&self) -> Option<String> {
-        read_bounded(&self.folder.join("account.json"), LARGEST).ok()
+        read_bounded(&self.account_file(), LARGEST).ok()
+    }
+
+    pub(super) fn account_file(&self) -> PathBuf {
+        self.folder.join("account.json")
     }
 
     pub(super) fn store_account(&self, credentials: &str) -> io::Result<()> {

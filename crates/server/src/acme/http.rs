@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::Request;
 use hyper::client::conn::http1;
-use hyper::header::{HOST, HeaderValue};
+use hyper::header::{HOST, HeaderValue, RETRY_AFTER};
 use hyper_util::rt::TokioIo;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use rustls::pki_types::ServerName;
@@ -18,6 +18,8 @@ use tokio_rustls::TlsConnector;
 
 /// No answer of a CA is larger: a chain has some ten thousand bytes.
 const LARGEST: usize = 1 << 20;
+/// As long as a CA may have somebody wait, in seconds.
+const LONGEST_WAIT: u64 = 86_400;
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -45,7 +47,15 @@ impl Https {
         request.headers_mut().insert(HOST, HeaderValue::from_str(authority.as_str())?);
         let connection = tokio::spawn(connection);
         let asked = async {
-            let (parts, body) = sender.send_request(request).await?.into_parts();
+            let (mut parts, body) = sender.send_request(request).await?.into_parts();
+            // Reckoned with as it is: a time past the end of all clocks would end the task.
+            let wait = parts
+                .headers
+                .get(RETRY_AFTER)
+                .and_then(|wait| wait.to_str().ok()?.trim().parse::<u64>().ok());
+            if wait.is_some_and(|seconds| seconds > LONGEST_WAIT) {
+                parts.headers.insert(RETRY_AFTER, HeaderValue::from(LONGEST_WAIT));
+            }
             let body = Limited::new(body, LARGEST).collect().await?.to_bytes();
             Ok(BytesResponse { parts, body: Box::new(body) })
         };

@@ -54,9 +54,9 @@ impl From<Error> for AcmeError {
 }
 
 impl AcmeError {
-    /// Whether asking again soon would only be counted.
+    /// Whether asking again soon would only be counted: a CA counts orders, whatever becomes of what it gives.
     pub(super) const fn is_refusal(&self) -> bool {
-        matches!(self, Self::Refused(_) | Self::NoChallenge(_))
+        !matches!(self, Self::Away(_) | Self::Forgotten)
     }
 }
 
@@ -115,7 +115,7 @@ impl Orders {
             NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
         let (account, credentials) = builder().create(&new, self.directory.clone(), None).await?;
         let text = serde_json::to_string(&credentials).map_err(Error::Json)?;
-        let unwritable = |cause| AcmeError::Unwritable { file: cache.certificate(), cause };
+        let unwritable = |cause| AcmeError::Unwritable { file: cache.account_file(), cause };
         cache.store_account(&text).map_err(unwritable)?;
         Ok(account)
     }

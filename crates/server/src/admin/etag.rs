@@ -14,19 +14,17 @@ use std::fmt::Write;
 /// No answer of ours is longer: pages have a thousand items at most.
 const LONGEST_ANSWER: usize = 64 << 20;
 
-pub(super) async fn tagged(mut request: Request, next: Next) -> Response {
+pub(super) async fn tagged(request: Request, next: Next) -> Response {
     let is_head = request.method() == Method::HEAD;
     if !request.uri().path().starts_with(API) || !(is_head || request.method() == Method::GET) {
         return next.run(request).await;
     }
-    // The tag is that of the body, which a HEAD would not have.
-    *request.method_mut() = Method::GET;
     let known = request.headers().get_all(header::IF_NONE_MATCH).iter().cloned().collect::<Vec<_>>();
     let mut response = next.run(request).await;
     // What must not be kept at all says so itself.
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
     if !is_whole(&response) {
-        // Nor does it have a stream.
+        // A HEAD has no stream.
         return if is_head { response.map(|_| Body::empty()) } else { response };
     }
     let (mut head, body) = response.into_parts();

@@ -18,7 +18,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
 use axum::{Extension, Router};
-use hivemind_core::store::{Mode, Op, Store, StoreError, Verdict};
+use hivemind_core::store::{Mode, Op, Sharing, Store, StoreError, Verdict};
 use hivemind_core::{Clock, Cost, Limit, SystemClock};
 use hivemind_mesh::net::NotPosted;
 use serde_json::{Map, Value, json};
@@ -111,7 +111,9 @@ async fn block(
     let counters = admin.counters_of(&name);
     audited.is_of(&name, counters.rule);
     audited.changes(&format!("until_ms={}", millis(until)));
-    admin.is_blockable(&name, &counters)?;
+    if let Some(detail) = admin.unblockable(&name, &counters) {
+        return Err(problem(StatusCode::CONFLICT, "Not blocked", &detail));
+    }
     admin.storage.blocks().block(&name, until, now).map_err(|why| not_blocked(&why))?;
     let scope = if admin.storage.blocks().are_shared() { "mesh" } else { "node" };
     Ok(ok(&json!({"blocked_until_ms": millis(until), "scope": scope})))
@@ -145,32 +147,29 @@ impl Admin {
                     limit: counter.limit,
                     ordinal: 0,
                     mode,
-                    sharing: Default::default(),
+                    sharing: Sharing::default(),
                 };
                 Counters { each: vec![counter], ..of_rules }
             }
         }
     }
 
-    /// Why a key cannot be blocked: nobody would ask whether it is.
-    #[expect(clippy::result_large_err, reason = "it is the answer")]
-    fn is_blockable(&self, asked: &KeyName, counters: &Counters) -> Result<(), Response> {
-        let conflict = |detail: &str| Err(problem(StatusCode::CONFLICT, "Not blocked", detail));
+    /// Why a key cannot be blocked, if it cannot.
+    fn unblockable(&self, asked: &KeyName, counters: &Counters) -> Option<String> {
         if counters.each.is_empty() {
-            return conflict(
-                "No limit is asked for this key, so nobody would ask whether it is blocked: see `explain`, and give it a rule.",
-            );
+            let nobody = "No limit is asked for this key, so nobody would ask whether it is blocked";
+            return Some(format!("{nobody}: see `explain`, and give it a rule."));
         }
         if !self.service.0.is_enabled() && counters.rule.is_some() {
-            return conflict("Nothing is limited while `rate_limiting.enabled` is false.");
+            return Some("Nothing is limited while `rate_limiting.enabled` is false.".to_owned());
         }
-        if counters.name != *asked {
+        (counters.name != *asked).then(|| {
             let entries = counters.name.shown_entries();
-            return conflict(&format!(
-                "All values of a wildcard share this counter, so all of them would be blocked; if that is meant, block the entries {entries}."
-            ));
-        }
-        Ok(())
+            format!(
+                "All values of a wildcard share this counter, so all of them would be blocked; if that is meant, \
+                 block the entries {entries}."
+            )
+        })
     }
 }
 

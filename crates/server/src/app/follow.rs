@@ -1,6 +1,7 @@
 //! What is followed while it runs: the rules, the configuration, and certificates.
 
-use super::{Followed, Origin, Shared};
+use super::gateway::Followed;
+use super::{Origin, Shared};
 use crate::config::Settings;
 use crate::front::gateway::Gateway;
 use crate::reload::{

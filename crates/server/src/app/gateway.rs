@@ -2,10 +2,13 @@
 
 mod certificates;
 
+use super::Shared;
 use super::bounded::Bounded;
 use super::ending::{Door, Ending};
 use super::listeners::Tcp;
-use crate::config::gateway as settings;
+use crate::acme::Renewal;
+use crate::config::{Settings, gateway as settings};
+use crate::front::gateway;
 use crate::front::gateway::{Arrival, Counting, Crowd, Gateway, Limiting};
 use crate::front::workers::{Ended, Workers};
 use crate::telemetry::trace::Tracer;
@@ -14,9 +17,10 @@ use anyhow::Context;
 use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
+use tokio::task::JoinSet;
 
 /// Sends whoever comes to this port, until told to stop.
-pub(super) async fn redirect(mut listener: Bounded<Tcp>, https_port: u16, door: Door) {
+async fn redirect_all(mut listener: Bounded<Tcp>, https_port: u16, door: Door) {
     let mut shut = pin!(door.shuts());
     loop {
         tokio::select! { biased;
@@ -83,4 +87,42 @@ impl Running {
         drop((listener, workers));
         ended.wait().await;
     }
+}
+
+/// What of a gateway follows files.
+pub(super) struct Followed {
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) certificates: Option<Arc<Certificates>>,
+    /// Where a CA gives certificates: begun once this process has the port for itself.
+    pub(super) renewal: Option<Renewal>,
+}
+
+/// The gateway, where one is configured.
+pub(super) async fn start(
+    settings: &Settings,
+    shared: &Shared,
+    listener: Option<Bounded<Tcp>>,
+    redirect: Option<Bounded<Tcp>>,
+    ending: &Ending,
+    accepting: &mut JoinSet<()>,
+) -> anyhow::Result<Option<Followed>> {
+    let (all, workers) = (settings, settings.server.calls.workers);
+    let (Some(settings), Some(listener)) = (&settings.gateway, listener) else { return Ok(None) };
+    if let Some(redirect) = redirect {
+        let https_port = listener.local_addr()?.port();
+        accepting.spawn(redirect_all(redirect, https_port, ending.of_door()));
+    }
+    let decisions = shared.log.decisions();
+    let limiting = gateway::limiter(settings, &shared.storage, all, shared.seed, decisions)?;
+    let counting = gateway::Counting::new(Arc::clone(&shared.stats), shared.service.counts());
+    let counted = (shared.service.tracer().cloned(), counting);
+    let mut running = Running::start(settings, workers, listener, limiting, counted, ending).await?;
+    let (gateway, certificates) = (Arc::clone(&running.gateway), running.certificates.take());
+    let acme = settings.front.tls.as_ref().and_then(|tls| tls.acme.as_ref());
+    let mut renewal = None;
+    if let (Some(acme), Some(certificates)) = (acme, &certificates) {
+        renewal = Some(Renewal::new(acme, Arc::clone(certificates), Arc::clone(&shared.health))?);
+    }
+    accepting.spawn(running.serve(ending.of_door()));
+    Ok(Some(Followed { gateway, certificates, renewal }))
 }

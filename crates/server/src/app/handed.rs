@@ -65,29 +65,45 @@ pub(crate) enum HandedSocket {
 /// All sockets that there are already.
 #[derive(Debug, Default)]
 pub(crate) struct Handed {
-    sockets: BTreeMap<Place, HandedSocket>,
-    /// Where they listen is systemd's to say, whatever the settings have.
-    is_by_systemd: bool,
+    sockets: BTreeMap<Place, (HandedSocket, Opener)>,
+    /// Whose those are that systemd's protocol has: all of them.
+    opener: Opener,
+}
+
+/// Who has opened a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Opener {
+    /// A process like this one, where its settings said.
+    #[default]
+    Service,
+    /// Where it listens is systemd's to say, whatever the settings have.
+    Systemd,
 }
 
 impl Handed {
     pub(crate) fn by_systemd() -> Self {
-        Self { is_by_systemd: true, ..Self::default() }
+        Self { opener: Opener::Systemd, ..Self::default() }
     }
 
     /// Gives back the one that had this place before.
     pub(crate) fn add(&mut self, place: Place, socket: HandedSocket) -> Option<HandedSocket> {
-        self.sockets.insert(place, socket)
+        self.sockets.insert(place, (socket, self.opener)).map(|(before, _)| before)
     }
 
     /// One that came from another process as a descriptor.
-    pub(super) fn add_descriptor(&mut self, place: Place, socket: OwnedFd) {
+    pub(super) fn add_descriptor(&mut self, place: Place, socket: OwnedFd, opener: Opener) {
         let socket = if place.is_unix() {
             HandedSocket::Unix(socket.into())
         } else {
             HandedSocket::Tcp(socket.into())
         };
-        self.add(place, socket);
+        self.sockets.insert(place, (socket, opener));
+    }
+
+    /// Those that systemd has opened.
+    pub(super) fn of_systemd(&self) -> Vec<Place> {
+        let of_systemd = self.sockets.iter().filter(|(_, (_, opener))| *opener == Opener::Systemd);
+        of_systemd.map(|(place, _)| *place).collect()
     }
 
     /// The port for this place, if it is where it should be; none in `address`: there should be no such port.
@@ -96,12 +112,12 @@ impl Handed {
         place: Place,
         address: Option<SocketAddr>,
     ) -> io::Result<Option<TcpListener>> {
-        let Some(HandedSocket::Tcp(socket)) = self.sockets.remove(&place) else { return Ok(None) };
+        let Some((HandedSocket::Tcp(socket), opener)) = self.sockets.remove(&place) else { return Ok(None) };
         let at = socket.local_addr()?;
         let is_meant = |address: SocketAddr| {
             address.ip() == at.ip() && (address.port() == 0 || address.port() == at.port())
         };
-        if !self.is_by_systemd && !address.is_some_and(is_meant) {
+        if opener == Opener::Service && !address.is_some_and(is_meant) {
             return Ok(None);
         }
         socket.set_nonblocking(true)?;
@@ -110,17 +126,17 @@ impl Handed {
 
     /// The Unix socket for this place, likewise.
     pub(super) fn unix(&mut self, place: Place, path: Option<&Path>) -> io::Result<Option<UnixListener>> {
-        let Some(HandedSocket::Unix(socket)) = self.sockets.remove(&place) else { return Ok(None) };
+        let Some((HandedSocket::Unix(socket), opener)) = self.sockets.remove(&place) else { return Ok(None) };
         let at = socket.local_addr()?;
-        if !self.is_by_systemd && (path.is_none() || at.as_pathname() != path) {
+        if opener == Opener::Service && (path.is_none() || at.as_pathname() != path) {
             return Ok(None);
         }
         socket.set_nonblocking(true)?;
         Ok(Some(socket))
     }
 
-    /// Those that nobody has taken: what they are for is not configured.
+    /// Those of systemd that nobody has taken: what they are for is not configured.
     pub(super) fn left(&self) -> Vec<&'static str> {
-        if self.is_by_systemd { self.sockets.keys().map(|place| place.name()).collect() } else { Vec::new() }
+        self.of_systemd().into_iter().map(Place::name).collect()
     }
 }

@@ -1,23 +1,24 @@
 //! A running service hands its listening sockets to the process that comes after it, and ends when that one serves.
 //!
 //! Over a Unix socket that only its own user may open: the successor connects, is sent the names of all sockets and
-//! their descriptors in one message, starts with them, and says `ready`. Until then both accept from the same queues,
-//! and if the successor ends before, nothing has happened. So no connection is ever refused or taken back: with
+//! their descriptors in one message, starts with them, and says `ready`; then it hears `ends`, and serves alone. Until then
+//! both accept from the same queues, and if one of them does not hear the other, it is the successor that ends: nothing has
+//! happened. So no connection is ever refused or taken back: with
 //! `SO_REUSEPORT` each process would have queues of its own, and who waits in one is reset as it is closed.
 
-use super::handed::{Handed, Place};
+use super::handed::{Handed, Opener, Place};
 use anyhow::{Context, bail, ensure};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
-use std::io::{self, IoSlice, IoSliceMut, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::Path;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, Interest};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
@@ -25,12 +26,17 @@ use tokio::time::timeout;
 const GREETING: &str = "hivemind-handover-1";
 const REFUSED: &str = "refused:";
 const READY: &str = "ready\n";
+const ENDS: &str = "ends\n";
+/// After the name of a socket that systemd has opened.
+const OF_SYSTEMD: &str = "=systemd";
 /// More than all names and any reason.
 const LONGEST: usize = 1_024;
 /// For the first message, which lies ready.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 /// For a start, with a Redis that is away and whatever else it has to wait for.
 const READY_WITHIN: Duration = Duration::from_secs(300);
+/// Where nobody can be accepted, for want of descriptors.
+const PAUSE: Duration = Duration::from_secs(1);
 
 const IN_A_MESH: &str = "a node of a mesh is replaced by stopping it first: two of one name cannot be in it, and its \
                          peers hold the limits meanwhile";
@@ -38,24 +44,44 @@ const IN_A_MESH: &str = "a node of a mesh is replaced by stopping it first: two 
 /// Sockets for whoever comes after this process.
 pub(super) struct Handover {
     listener: UnixListener,
-    sockets: Vec<(Place, OwnedFd)>,
+    sockets: Vec<(Place, Opener, OwnedFd)>,
     is_in_mesh: bool,
 }
 
+/// A process that serves on the same sockets, and waits for the word that it is alone with them.
+pub(super) struct Successor {
+    pub(super) process: u32,
+    stream: UnixStream,
+}
+
+impl Successor {
+    /// This process ends. Where that cannot be told the other one does, and this one goes on.
+    pub(super) async fn hears_of_the_end(mut self) -> io::Result<()> {
+        self.stream.write_all(ENDS.as_bytes()).await
+    }
+}
+
 impl Handover {
-    pub(super) fn new(listener: UnixListener, sockets: Vec<(Place, OwnedFd)>, is_in_mesh: bool) -> Self {
+    pub(super) fn new(
+        listener: UnixListener,
+        sockets: Vec<(Place, Opener, OwnedFd)>,
+        is_in_mesh: bool,
+    ) -> Self {
         Self { listener, sockets, is_in_mesh }
     }
 
-    /// Returns when another process serves on these sockets, with its id.
-    pub(super) async fn successor(&self) -> u32 {
+    /// Returns when another process serves on these sockets.
+    pub(super) async fn successor(&self) -> Successor {
         loop {
             let followed = match self.listener.accept().await {
                 Ok((stream, _)) => self.hand_to(stream).await,
-                Err(error) => Err(error.into()),
+                Err(error) => {
+                    let _ = timeout(PAUSE, std::future::pending::<()>()).await;
+                    Err(error.into())
+                }
             };
             match followed {
-                Ok(process) => return process,
+                Ok(successor) => return successor,
                 Err(error) => {
                     tracing::warn!("the sockets were not handed over, and this process goes on: {error:#}");
                 }
@@ -63,7 +89,7 @@ impl Handover {
         }
     }
 
-    async fn hand_to(&self, mut stream: UnixStream) -> anyhow::Result<u32> {
+    async fn hand_to(&self, mut stream: UnixStream) -> anyhow::Result<Successor> {
         let peer = stream.peer_cred().context("who asks for them is not known")?;
         let process = peer.pid().and_then(|id| u32::try_from(id).ok()).unwrap_or_default();
         let own = rustix::process::geteuid().as_raw();
@@ -76,8 +102,12 @@ impl Handover {
             self.send(&stream, &format!("{REFUSED}{IN_A_MESH}\n"), &[]).await?;
             bail!("{IN_A_MESH}");
         }
-        let names: Vec<&str> = self.sockets.iter().map(|(place, _)| place.name()).collect();
-        let descriptors: Vec<_> = self.sockets.iter().map(|(_, socket)| socket.as_fd()).collect();
+        let names = self.sockets.iter().map(|(place, opener, _)| match opener {
+            Opener::Service => place.name().to_owned(),
+            Opener::Systemd => format!("{}{OF_SYSTEMD}", place.name()),
+        });
+        let names: Vec<String> = names.collect();
+        let descriptors: Vec<_> = self.sockets.iter().map(|(.., socket)| socket.as_fd()).collect();
         self.send(&stream, &format!("{GREETING} {}\n", names.join(" ")), &descriptors).await?;
         tracing::info!("process {process} has all listening sockets; this one goes on until that one serves");
         let mut said = [0; READY.len()];
@@ -86,7 +116,7 @@ impl Handover {
             ready.with_context(|| format!("process {process} was not ready within {READY_WITHIN:?}"))?;
         ready.with_context(|| format!("process {process} ended before it served; its own log says why"))?;
         ensure!(said == READY.as_bytes(), "process {process} does not say what a successor says");
-        Ok(process)
+        Ok(Successor { process, stream })
     }
 
     async fn send(
@@ -115,9 +145,25 @@ impl Handover {
 pub(crate) struct Predecessor(StdUnixStream);
 
 impl Predecessor {
-    /// This process serves: the other one ends, as by SIGTERM.
-    pub(super) fn ends(mut self) -> io::Result<()> {
-        self.0.write_all(READY.as_bytes())
+    /// This process serves: the other one ends, as by SIGTERM, and says so.
+    ///
+    /// # Errors
+    /// It goes on, and two of them would give every client each limit twice: this one has to end.
+    pub(super) fn ends(mut self) -> anyhow::Result<()> {
+        let mut said = [0; ENDS.len()];
+        let heard = self.0.write_all(READY.as_bytes()).and_then(|()| self.0.read_exact(&mut said));
+        if heard.is_ok() && said == ENDS.as_bytes() {
+            return Ok(());
+        }
+        let peer = rustix::net::sockopt::socket_peercred(&self.0)?;
+        // One that has ended by itself meanwhile has left the sockets to this one.
+        if rustix::process::test_kill_process(peer.pid).is_err() {
+            return Ok(());
+        }
+        bail!(
+            "process {} does not give way and goes on, so this one ends; its log says why",
+            peer.pid.as_raw_nonzero()
+        )
     }
 }
 
@@ -128,6 +174,14 @@ pub(crate) fn take_over(path: &Path) -> anyhow::Result<(Handed, Predecessor)> {
         format!("nobody hands over at {shown} (`server.handover_socket`); start without --take-over")
     })?;
     stream.set_read_timeout(Some(ANSWERED_WITHIN))?;
+    // Whoever else has bound the path would hand over a port of his own.
+    let [peer, own] = [rustix::net::sockopt::socket_peercred(&stream)?.uid, rustix::process::geteuid()];
+    ensure!(
+        peer == own || peer.is_root(),
+        "a process of user {} listens at {shown}, and not one of user {}",
+        peer.as_raw(),
+        own.as_raw()
+    );
     let silent = || format!("whoever listens at {shown} hands nothing over; see its log");
     let (words, descriptors) = receive(&stream).with_context(silent)?;
     if let Some(reason) = words.strip_prefix(REFUSED) {
@@ -138,9 +192,13 @@ pub(crate) fn take_over(path: &Path) -> anyhow::Result<(Handed, Predecessor)> {
     ensure!(names.len() == descriptors.len(), "{}", silent());
     let mut handed = Handed::default();
     for (name, socket) in names.into_iter().zip(descriptors) {
+        let (name, opener) = match name.strip_suffix(OF_SYSTEMD) {
+            Some(name) => (name, Opener::Systemd),
+            None => (name, Opener::Service),
+        };
         // One that only a newer or an older version knows is let go of.
         if let Some(place) = Place::named(name) {
-            handed.add_descriptor(place, socket);
+            handed.add_descriptor(place, socket, opener);
         }
     }
     Ok((handed, Predecessor(stream)))

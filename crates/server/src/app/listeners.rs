@@ -1,7 +1,7 @@
 //! The sockets that the service listens on, all bound before anything is served.
 
 use super::bounded::Bounded;
-use super::handed::{Handed, Place};
+use super::handed::{Handed, Opener, Place};
 use crate::config::Settings;
 use crate::seldom::Seldom;
 use anyhow::{Context, bail};
@@ -43,6 +43,8 @@ pub(super) struct Listeners {
     pub(super) redirect: Option<Bounded<Tcp>>,
     /// Where whoever takes over asks for all of them.
     pub(super) handover: Option<UnixListener>,
+    /// Which of them systemd has opened.
+    of_systemd: Vec<Place>,
 }
 
 impl Listeners {
@@ -51,6 +53,7 @@ impl Listeners {
         let server = &settings.server;
         let most_callers = server.calls.max_connections.get();
         let port = |key| format!("set server.{key} to another port, 0 for any");
+        let of_systemd = handed.of_systemd();
         let from = &mut handed;
         let (gateway, redirect) = match settings.gateway.as_ref().map(|gateway| &gateway.front) {
             None => (None, None),
@@ -89,11 +92,12 @@ impl Listeners {
             grpc_uds: grpc_uds.map(|socket| Bounded::new(socket, most_callers)),
             admin_uds: admin_uds.map(|socket| Bounded::new(socket, MOST_VISITORS)),
             handover,
+            of_systemd,
         })
     }
 
     /// All of them once more, for whoever takes over.
-    pub(super) fn descriptors(&self) -> io::Result<Vec<(Place, OwnedFd)>> {
+    pub(super) fn descriptors(&self) -> io::Result<Vec<(Place, Opener, OwnedFd)>> {
         let tcp = |socket: &Option<Bounded<Tcp>>| descriptor(socket.as_ref().map(Bounded::listener));
         let unix =
             |socket: &Option<Bounded<UnixListener>>| descriptor(socket.as_ref().map(Bounded::listener));
@@ -107,7 +111,8 @@ impl Listeners {
             (Place::Redirect, tcp(&self.redirect)?),
             (Place::Handover, descriptor(self.handover.as_ref())?),
         ];
-        Ok(all.into_iter().filter_map(|(place, socket)| Some((place, socket?))).collect())
+        let opener = |place| if self.of_systemd.contains(&place) { Opener::Systemd } else { Opener::Service };
+        Ok(all.into_iter().filter_map(|(place, socket)| Some((place, opener(place), socket?))).collect())
     }
 }
 

@@ -1,13 +1,13 @@
 //! The signals that the service knows.
 
-use super::handover::Handover;
+use super::handover::{Handover, Successor};
 use crate::health::Health;
 use crate::reload::Reloads;
 use crate::systemd::Supervisor;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -21,14 +21,15 @@ pub(super) struct Signals {
     interrupt: Signal,
     hangup: Option<Signal>,
     succeed: Signal,
+    /// What is started to take over.
+    program: PathBuf,
 }
 
 /// Why it ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Told,
-    /// This process serves in its place.
-    FollowedBy(u32),
+    /// Another process serves in its place.
+    FollowedBy(Successor),
 }
 
 impl Signals {
@@ -38,6 +39,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             hangup: Some(signal(SignalKind::hangup())?),
             succeed: signal(SignalKind::user_defined2())?,
+            program: program(env::args_os().next()),
         })
     }
 
@@ -58,8 +60,8 @@ impl Signals {
         loop {
             tokio::select! {
                 () = terminated(&mut self.terminate, &mut self.interrupt) => return End::Told,
-                process = &mut followed => return End::FollowedBy(process),
-                _ = self.succeed.recv() => start_successor(handover.is_some()),
+                successor = &mut followed => return End::FollowedBy(successor),
+                _ = self.succeed.recv() => start_successor(handover.is_some(), &self.program),
             }
         }
     }
@@ -93,15 +95,13 @@ pub(super) async fn heed_hangups(
 }
 
 /// Starts the program that is on disk now, as this process was started.
-fn start_successor(can_hand_over: bool) {
+fn start_successor(can_hand_over: bool, program: &Path) {
     if !can_hand_over {
         tracing::warn!("SIGUSR2 starts a process that takes over, and that needs `server.handover_socket`");
         return;
     }
-    let mut words = env::args_os();
-    let program = program(words.next());
-    let words: Vec<OsString> = words.filter(|word| word != OsStr::new(TAKE_OVER)).collect();
-    let mut command = tokio::process::Command::new(&program);
+    let words: Vec<OsString> = env::args_os().skip(1).filter(|word| word != OsStr::new(TAKE_OVER)).collect();
+    let mut command = tokio::process::Command::new(program);
     // Whoever watches over this process watches over that one.
     command.args(words).arg(TAKE_OVER).env_remove("WATCHDOG_PID").stdin(Stdio::null());
     match command.spawn() {
@@ -118,7 +118,7 @@ fn start_successor(can_hand_over: bool) {
 }
 
 /// The program as it was called, for that is what an upgrade replaces; or, where it was found by the shell's path, the
-/// file that runs.
+/// file that runs, by its name of now: once it is replaced, the kernel calls it deleted.
 fn program(called: Option<OsString>) -> PathBuf {
     let called = called.map(PathBuf::from).filter(|path| path.components().count() > 1);
     called.or_else(|| env::current_exe().ok()).unwrap_or_else(|| PathBuf::from("hivemind"))

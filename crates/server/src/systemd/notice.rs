@@ -8,6 +8,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
+/// systemd passes over a message of more than 4,096 bytes.
+const LONGEST_STATUS: usize = 1_000;
+/// Where its queue is full, for a second in all.
+const TRIED_EVERY: Duration = Duration::from_millis(10);
+const TRIES: u32 = 100;
+
 /// Whoever supervises this process; where nobody does, what it is told goes nowhere.
 #[derive(Debug, Default)]
 pub(crate) struct Supervisor {
@@ -36,7 +42,9 @@ impl Supervisor {
 
     /// It serves; once after the start, and after each reload.
     pub(crate) fn is_ready(&self, status: &str) {
-        self.tell(&format!("READY=1\nSTATUS={}", line(status)));
+        // Apart: a message that is too long is not heard at all.
+        self.tell("READY=1");
+        self.status_is(status);
     }
 
     /// Files are read anew, until it is ready again.
@@ -55,9 +63,34 @@ impl Supervisor {
         self.tell(&format!("STATUS={}", line(status)));
     }
 
-    /// Another process goes on in the place of this one.
-    pub(crate) fn is_followed_by(&self, process: u32) {
-        self.tell(&format!("MAINPID={process}\nREADY=1\nSTATUS=taken over by process {process}"));
+    /// Another process goes on in the place of this one. Whoever is not told of it would end both.
+    ///
+    /// # Errors
+    /// It cannot be told, or would not believe it: that process is not one of its own.
+    pub(crate) async fn is_followed_by(&self, process: u32) -> io::Result<()> {
+        let Some((socket, to)) = &self.to else { return Ok(()) };
+        let group = |of: String| std::fs::read_to_string(format!("/proc/{of}/cgroup")).ok();
+        if let (Some(own), Some(other)) = (group("self".to_owned()), group(process.to_string()))
+            && own != other
+        {
+            let why = "it was not started within the service; send SIGUSR2 to this process instead";
+            return Err(io::Error::other(why));
+        }
+        let words = format!("MAINPID={process}\nREADY=1\nSTATUS=taken over by process {process}");
+        let mut ticks = tokio::time::interval(TRIED_EVERY);
+        for _ in 0..TRIES {
+            ticks.tick().await;
+            match socket.send_to_addr(words.as_bytes(), to) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                told => return told.map(drop),
+            }
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    /// This process goes on after all.
+    pub(crate) fn is_main(&self) {
+        self.tell(&format!("MAINPID={}\nREADY=1\nSTATUS=goes on", std::process::id()));
     }
 
     /// Says that this process lives as long as this runs, twice as often as is asked for.
@@ -108,7 +141,9 @@ fn monotonic_micros() -> u64 {
     seconds.saturating_mul(1_000_000).saturating_add(nanos / 1_000)
 }
 
-/// One line, since each line is a word of its own.
+/// One line, since each line is a word of its own, and as much of it as somebody reads there.
 fn line(text: &str) -> String {
-    text.lines().collect::<Vec<_>>().join("; ")
+    let mut line = text.lines().collect::<Vec<_>>().join("; ");
+    line.truncate(line.floor_char_boundary(LONGEST_STATUS));
+    line
 }

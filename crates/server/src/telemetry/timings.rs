@@ -127,7 +127,6 @@ mod tests {
         }
     }
 
-    // Seen failing on: the rank taken from the first bucket on in each bucket; the open bucket told as none.
     #[test]
     fn a_quantile_lies_in_the_bucket_that_has_its_rank() {
         let timings = Timings::default();

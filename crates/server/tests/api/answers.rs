@@ -12,7 +12,6 @@ fn texts<'a>(items: &'a Value, pointer: &str) -> Vec<&'a str> {
     items.iter().filter_map(|item| item.pointer(pointer)?.as_str()).collect()
 }
 
-// Seen failing on: a HEAD whose tag is that of nothing.
 #[tokio::test]
 async fn who_has_an_answer_already_is_told_that_nothing_changed() {
     let server = Server::with_rules(RULES).await;

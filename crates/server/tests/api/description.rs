@@ -203,7 +203,7 @@ gateway:
     websocket: {paths: [/live]}
 ";
 
-// Seen failing on: `over_limit` left out of what a rule is required to have, and `capped` described as a number.
+// Seen failing on: `capped` described as a number.
 #[tokio::test]
 async fn what_is_answered_under_traffic_is_of_the_form_that_is_described() {
     let Some(program) = schemathesis() else { return };

@@ -40,6 +40,27 @@ async fn it_listens_where_it_is_handed_a_socket() {
     assert_eq!(page.code, 200);
 }
 
+// Seen failing on: a successor that listened where its configuration said, while systemd's port had nobody.
+#[tokio::test]
+async fn whoever_takes_over_keeps_the_sockets_of_systemd_wherever_they_are() {
+    let folder = Folder::with(&CONFIGURATION.replace(
+        "admin_port: 0,",
+        "admin_port: 0, admin_host: 127.0.0.2, handover_socket: '{}/handover.sock',",
+    ));
+    folder.write("rules.yaml", RULES);
+    let socket = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let at = socket.local_addr().unwrap();
+    let mut old = Running::start(&mut handed(&folder, socket, "admin")).await;
+    assert_eq!(old.at("admin"), at);
+    for _ in 0..2 {
+        let new = Running::start(folder.serve().arg("--take-over")).await;
+        assert_eq!(new.at("admin"), at);
+        assert_eq!(old.ended().await.code(), Some(0));
+        assert_eq!(get(at, "/readyz").await.code, 200);
+        old = new;
+    }
+}
+
 #[tokio::test]
 async fn a_socket_whose_name_says_nothing_ends_the_start_with_the_names_that_do() {
     let folder = folder();

@@ -23,7 +23,6 @@ async fn simulated(server: &Server, rules: &str, source: Value) -> Value {
     serde_json::from_str(&page.body).unwrap()
 }
 
-// Seen failing on: counters of the running service spent; one store for both sides; the order of the ring kept.
 #[tokio::test]
 async fn recent_traffic_is_decided_under_both_rules_and_nothing_is_spent() {
     let server = Server::with_rules(RULES).await;
@@ -52,7 +51,6 @@ async fn recent_traffic_is_decided_under_both_rules_and_nothing_is_spent() {
     assert_eq!((&told["newly_limited"], &told["newly_allowed"]), (&0.into(), &1.into()));
 }
 
-// Seen failing on: a log decided at the time of the machine.
 #[tokio::test]
 async fn a_log_is_decided_at_its_own_times() {
     let server = Server::with_rules(RULES).await;
@@ -74,7 +72,6 @@ async fn a_log_is_decided_at_its_own_times() {
     assert_eq!(told["keys"][0]["limited_then"], 1);
 }
 
-// Seen failing on: a line that cannot be read passed over; unknown members passed over.
 #[tokio::test]
 async fn what_cannot_be_simulated_is_refused_with_its_place() {
     let server = Server::with_rules(RULES).await;
@@ -119,7 +116,6 @@ async fn what_cannot_be_simulated_is_refused_with_its_place() {
     assert_eq!(no_json.code, 400);
 }
 
-// Seen failing on: the bound of all other bodies; none.
 #[tokio::test]
 async fn a_body_has_a_bound_of_its_own() {
     let server = Server::with_rules(RULES).await;
@@ -139,7 +135,6 @@ async fn a_body_has_a_bound_of_its_own() {
     assert!(line.starts_with("HTTP/1.1 413 "), "{line}");
 }
 
-// Seen failing on: an empty answer in the place of a reason.
 #[tokio::test]
 async fn without_a_ring_recent_traffic_is_nowhere_to_be_had() {
     let server = Setup::rules(RULES).with("observability.decision_ring", "0").start().await;

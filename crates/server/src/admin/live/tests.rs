@@ -49,7 +49,7 @@ async fn next(events: &mut Events) -> Option<String> {
     next.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
 }
 
-// Seen failing on: rounds made all the time.
+// Seen failing on: rounds made on and on after the last has gone.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_made_while_nobody_listens() {
     let running = Running::start();
@@ -105,7 +105,6 @@ async fn only_so_many_listen_at_once() {
     assert!(running.listen(&stays).is_ok());
 }
 
-// Seen failing on: listeners kept whatever becomes of the keys; listeners kept at the end.
 #[tokio::test(start_paused = true)]
 async fn it_ends_with_the_keys_that_opened_it_and_with_the_service() {
     let mut running = Running::start();

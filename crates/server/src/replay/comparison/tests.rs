@@ -21,7 +21,6 @@ fn ask(comparison: &mut Comparison, t_ms: u64, descriptors: &[&[(&str, &str)]]) 
     comparison.decide(t_ms, "d", &descriptors);
 }
 
-// Seen failing on: both sides asked of one store; what refuses counted under every descriptor.
 #[test]
 fn who_is_limited_under_which_is_told_side_by_side() {
     let mut comparison = compare("{unit: hour, requests_per_unit: 3}", "{unit: hour, requests_per_unit: 1}");
@@ -43,7 +42,6 @@ fn who_is_limited_under_which_is_told_side_by_side() {
     assert_eq!([sum(0), sum(1), sum(2)], [6, 1, 3]);
 }
 
-// Seen failing on: the sides turned round.
 #[test]
 fn a_wider_limit_lets_pass_who_was_limited() {
     let mut comparison = compare("{unit: hour, requests_per_unit: 1}", "{unit: hour, requests_per_unit: 3}");
@@ -56,7 +54,6 @@ fn a_wider_limit_lets_pass_who_was_limited() {
     assert!(shown.contains("Now: # allowed") && shown.contains("Then: # allowed"), "{shown}");
 }
 
-// Seen failing on: a shadow rule that limits.
 #[test]
 fn equal_rules_come_to_the_same() {
     let limit = "{unit: hour, requests_per_unit: 2}";

@@ -30,7 +30,7 @@ fn bytes_of(number: u32, length: usize) -> Vec<u8> {
 }
 
 proptest! {
-    // Seen failing on: the end passed over without what lies there; `<=` for `<` where two touch.
+    // Seen failing on: the end passed over without what lies there; what is in the way left there; `most` not heeded.
     #[test]
     fn an_arena_has_the_newest_whole_and_in_order_as_many_as_fit(
         lengths in vec(prop_oneof![3 => 4..20_usize, 1 => 4..64_usize, 1 => Just(64_usize)], 1..300),
@@ -68,7 +68,7 @@ proptest! {
         prop_assert!(draft.len() <= LONGEST);
         prop_assert_eq!(record::begin(&draft), Some((9, HEAD.at)));
         let read = record::read(&draft).unwrap();
-        prop_assert!(domain.starts_with(read.domain) && read.domain.len() > domain.len().min(128) - 4.min(domain.len()));
+        prop_assert!(domain.starts_with(read.domain) && read.domain.len() + 4 > domain.len().min(128));
         prop_assert_eq!(read.parts.len(), parts.min(8));
         let mut is_cut = read.domain.len() < domain.len() || parts > 8 || entries.len() > 8;
         for found in &read.parts {
@@ -84,7 +84,7 @@ proptest! {
         prop_assert_eq!((read.is_cut, read.is_denied, read.door), (is_cut, true, Door::Json));
     }
 
-    // Seen failing on: an index in the place of `get`.
+    // Seen failing on: a text split off without a look at what is left.
     #[test]
     fn no_bytes_are_read_beyond_their_end(bytes in vec(any::<u8>(), 0..200)) {
         let _ = record::begin(&bytes);
@@ -92,7 +92,7 @@ proptest! {
     }
 }
 
-// Seen failing on: shards one after the other, and not by time.
+// Seen failing on: shards one after the other, and not by time; two decisions with one number.
 #[test]
 fn decisions_of_several_threads_are_told_in_one_order_the_newest_first() {
     let ring = DecisionRing::with_shards(100, 3);
@@ -112,10 +112,10 @@ fn decisions_of_several_threads_are_told_in_one_order_the_newest_first() {
 #[test]
 fn it_is_known_from_when_on_all_threads_decisions_are_there() {
     let ring = DecisionRing::with_shards(4, 2);
-    for (lane, millis) in [(0, 10), (1, 11), (1, 20), (1, 30), (1, 40)] {
+    for (lane, millis) in [(0, 1), (0, 2), (0, 10), (1, 11), (1, 20), (1, 30), (1, 40)] {
         record_in(&ring, lane, "v", millis);
     }
-    assert_eq!(ring.copied().newest_first().len(), 3);
+    assert_eq!(ring.copied().newest_first().len(), 4);
     assert_eq!(ring.copied().whole_since(), Timestamp::from_millis(30));
 }
 
@@ -138,7 +138,7 @@ fn one_that_is_off_keeps_nothing() {
     assert!(!ring.is_on() && ring.copied().newest_first().is_empty());
 }
 
-// Seen failing on: one count for all shards that two threads had at once.
+// Seen failing on: what is left out not counted; one that touches another taken for one in its way.
 #[test]
 fn writers_and_readers_at_once_lose_nothing_but_what_is_counted() {
     const EACH: u64 = 5_000;
