@@ -60,7 +60,8 @@ impl Node {
                     peers.is_heard(owner, now) && !peers.is_apart(&owner.id, limit, slew)
                 });
                 let bounded = charge.consistency == Consistency::Bounded;
-                if regime == Regime::Decides && heard && !bounded {
+                let is_sure = matches!(stage, Stage::Sure) || stage.seen(charge.key).is_some();
+                if heard && (is_sure || regime == Regime::Decides && !bounded) {
                     return Some(match stage.seen(charge.key) {
                         Some(seen) => {
                             let moment = now;

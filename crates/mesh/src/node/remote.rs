@@ -49,6 +49,8 @@ impl Taken {
 pub(super) enum Stage {
     /// It waits for rights.
     Fresh,
+    /// An operator looks: whatever is held here, the owner is to be asked.
+    Sure,
     /// It waits to see counters.
     Looking { seen: Vec<(Key, Option<State>)>, open: usize },
     /// Its one charge is with its owner.

@@ -21,6 +21,9 @@ use hivemind_mesh::net::NotPosted;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
+/// The gateway's domain of guards.
+const IP_GUARD: &str = ":ip_guard";
+
 pub(super) fn routes() -> Router<Admin> {
     Router::new()
         .route("/api/v1/keys/lookup", post(lookup))
@@ -73,7 +76,7 @@ async fn grant(State(admin): State<Admin>, body: Bytes) -> Result<Response, Resp
     let (now, entries) = (SystemClock.now(), counters.name.entries());
     let given = counters.batch(&entries, Op::Refund, Cost::new(extra));
     let verdicts =
-        admin.storage.operate(&given, Counters::context(now)).await.map_err(|error| away(&error))?;
+        admin.storage.operate(&given, Counters::context(now)).await.map_err(|error| not_told(&error))?;
     let limits = counters.each.iter().zip(verdicts.each()).map(|(counter, verdict)| {
         let granted = verdict.remaining.saturating_sub(verdict.available).min(extra);
         let mut shown = of_limit(counter, verdict);
@@ -89,19 +92,23 @@ async fn grant(State(admin): State<Admin>, body: Bytes) -> Result<Response, Resp
 /// Refuses a key until a time, whatever its limits say.
 async fn block(State(admin): State<Admin>, body: Bytes) -> Result<Response, Response> {
     let (asked, now) = (read::<RawBlock>(&body)?, SystemClock.now());
-    let until = asked.until(now)?;
+    let until = asked.until(admin.storage.blocks().time(now))?;
     let name = asked.key.name()?;
     let counters = admin.counters_of(&name);
     admin.is_blockable(&name, &counters)?;
+    admin.is_believed()?;
     admin.storage.blocks().block(&name, until, now).map_err(|why| not_blocked(&why))?;
     let scope = if admin.storage.blocks().are_shared() { "mesh" } else { "node" };
-    Ok(ok(&json!({"blocked_until_ms": until.as_nanos() / 1_000_000, "scope": scope})))
+    // Of none, only requests that bring a limit of their own would ask whether it is blocked.
+    let limits = counters.each.len();
+    Ok(ok(&json!({"blocked_until_ms": until.as_nanos() / 1_000_000, "scope": scope, "limits": limits})))
 }
 
 /// Ends a block before its time.
 async fn unblock(State(admin): State<Admin>, body: Bytes) -> Result<Response, Response> {
     // By the name that was blocked, whatever rules there are by now.
     let name = read::<RawKey>(&body)?.name()?;
+    admin.is_believed()?;
     Ok(ok(&json!({"was_blocked": admin.storage.blocks().unblock(&name, SystemClock.now())})))
 }
 
@@ -128,12 +135,30 @@ impl Admin {
         }
     }
 
+    /// Why peers would not believe what is said here.
+    fn is_believed(&self) -> Result<(), Response> {
+        let is_off = self.mesh.as_ref().is_some_and(|mesh| mesh.is_clock_off());
+        if is_off {
+            return Err(problem(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Its clock is off",
+                "Peers agree that this node's clock is off, and what is dated by it they might not believe: set it, or ask another node.",
+            ));
+        }
+        Ok(())
+    }
+
     /// Why a key cannot be blocked: nobody would ask whether it is.
     fn is_blockable(&self, asked: &KeyName, counters: &Counters) -> Result<(), Response> {
         let conflict = |detail: &str| Err(problem(StatusCode::CONFLICT, "Not blocked", detail));
-        if counters.each.is_empty() {
+        if asked.domain() == IP_GUARD {
             return conflict(
-                "No limit is asked for this key, so nobody would ask whether it is blocked: see `explain`, and give it a rule.",
+                "Only clients that name themselves are charged to the guard of their address, so others from there would pass: block the `client` `ip:ADDRESS` of each service and endpoint.",
+            );
+        }
+        if counters.each.is_empty() && asked.domain().starts_with(':') {
+            return conflict(
+                "The gateway has no counter of that name: `service` is the id of one, `endpoint` its pattern or `*`, and `client` as `/api/v1/top` shows it, like `ip:203.0.113.9` or `ip:2001:db8::/64`.",
             );
         }
         if !self.service.0.is_enabled() && counters.rule.is_some() {
@@ -199,6 +224,9 @@ fn not_blocked(why: &NotPosted) -> Response {
         NotPosted::Full { most } => {
             (StatusCode::CONFLICT, format!("{most} keys are blocked, which is the most: unblock one, or give a rule 0 requests."))
         }
+        NotPosted::Crowded { most } => {
+            (StatusCode::CONFLICT, format!("{most} words about keys are remembered, of those that were unblocked as well, and the oldest is a block: unblocked ones are forgotten after a week; block the oldest again, or give a rule 0 requests."))
+        }
         NotPosted::TooLong { most } => {
             (StatusCode::UNPROCESSABLE_ENTITY, format!("Its name has more than {most} bytes, and no such key can be blocked."))
         }
@@ -217,6 +245,17 @@ fn away(error: &StoreError) -> Response {
         StatusCode::SERVICE_UNAVAILABLE,
         "The counters cannot be reached",
         &format!("{error}; try again."),
+    )
+}
+
+/// The same of a grant, which may be done all the same: in a mesh it is told until its owner hears it.
+fn not_told(error: &StoreError) -> Response {
+    problem(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "The counters cannot be reached",
+        &format!(
+            "{error}: what was granted may be given back as soon as it is heard, and nobody knows how much yet. Look the key up before you grant again."
+        ),
     )
 }
 
