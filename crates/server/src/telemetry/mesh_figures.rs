@@ -54,7 +54,7 @@ impl MeshFigures {
         families
     }
 
-    fn counters(&self) -> [(&'static str, &'static str, u64); 8] {
+    fn counters(&self) -> [(&'static str, &'static str, u64); 11] {
         [
             (
                 "overadmission",
