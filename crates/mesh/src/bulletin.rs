@@ -221,6 +221,15 @@ impl Bulletin {
         Ok(())
     }
 
+    /// When the oldest word was said, where it has to make room for this text.
+    pub(crate) fn makes_room(&self, text: &[u8]) -> Option<u64> {
+        let is_full = self.read.notes.len() >= self.read.most && !self.read.notes.contains_key(text);
+        if !is_full {
+            return None;
+        }
+        self.read.notes.values().map(|note| note.written_ms).min()
+    }
+
     /// All that hold at this moment, in the order of their texts; those that nobody here can read come last.
     pub fn holding(&self, now: Timestamp) -> impl Iterator<Item = (&[u8], &Note)> {
         self.all().filter(move |(_, note)| note.holds(now))

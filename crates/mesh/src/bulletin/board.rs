@@ -133,6 +133,9 @@ impl Board {
         let known = inside.bulletin.get(text);
         // Later than what is known here, however the clocks are that it was said by: the last word counts.
         let before = known.map_or(0, |known| known.written_ms.saturating_add(1));
+        // Where there is no room the oldest word goes, which must not be this one.
+        let before =
+            before.max(inside.bulletin.makes_room(text).map_or(0, |oldest| oldest.saturating_add(1)));
         let written_ms = (now.as_nanos() / 1_000_000).max(before);
         // Who missed this word may know one that is for longer.
         let longest = known.map_or(until, |known| known.kept_until.max(until));

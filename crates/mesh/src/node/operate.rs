@@ -30,7 +30,7 @@ impl Node {
         }
         let ticket = Ticket(self.number());
         // What was spent with rights that are here is given back here.
-        let stage = if charge.op == Op::Peek { Stage::Sure } else { Stage::Fresh };
+        let stage = Stage::Sure { of_lent: charge.op == Op::Peek };
         Some(match self.attempt(ticket, &owed, context, &stage, Try::Ask) {
             Attempt::Done(verdicts) => Decided::Now(verdicts),
             Attempt::Wait(stage) => {
