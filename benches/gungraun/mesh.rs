@@ -93,7 +93,7 @@ fn exchange(nodes: &mut [Node]) {
         let from = node.member().id.clone();
         mail.extend(node.outputs().filter_map(|output| match output {
             Output::Send { to, frame, .. } => Some((from.clone(), to, frame)),
-            Output::Decided(..) => None,
+            _ => None,
         }));
     }
     for (from, to, frame) in mail {

@@ -130,7 +130,7 @@ fn many<'a>(name: &str, decide: impl Fn(u64) -> Option<u64> + 'a) -> Contender<'
 fn frames(node: &mut Node) -> Vec<(NodeId, Vec<u8>)> {
     let sends = node.outputs().filter_map(|output| match output {
         Output::Send { to, frame, .. } => Some((to, frame)),
-        Output::Decided(..) => None,
+        _ => None,
     });
     sends.collect()
 }

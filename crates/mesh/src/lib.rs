@@ -69,7 +69,9 @@ mod wire;
 
 pub use council::CouncilOptions;
 pub use member::{Generation, Member};
-pub use node::{Decided, GivenUp, Holding, Lane, Node, NotGivenUp, Output, PeerClock, Standing, Ticket};
+pub use node::{
+    Decided, GivenUp, Holding, Lane, Node, NotGivenUp, Output, PeerClock, Reset, Standing, Ticket,
+};
 pub use options::{Consistency, MeshOptions, OnUnreachable};
 pub use owner::{NodeId, UnusableName};
 pub use store::{Carrier, MeshStore, Sent};

@@ -28,7 +28,7 @@ mod tcp;
 mod traffic;
 mod unmet;
 
-pub use crate::bulletin::{Board, Bulletin, NotPosted, Note};
+pub use crate::bulletin::{Board, Bulletin, NotPosted, Note, NotesLost};
 pub use identity::{Certificates, IdentityError, TlsFiles};
 pub use link::Transport;
 pub use mesh::{Mesh, PeerStore};

@@ -16,6 +16,7 @@ mod hear;
 mod held;
 mod holding;
 mod link;
+mod operate;
 mod parked;
 mod post;
 #[cfg(any(test, feature = "sim"))]
@@ -52,6 +53,7 @@ use hivemind_core::store::{Context, Key, MemoryStore, StoreOptions, Verdicts};
 pub use holding::Holding;
 use link::{Link, begin_dictionary};
 use parked::Parked;
+pub use reset::Reset;
 pub use standing::Standing;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -95,6 +97,10 @@ pub enum Output {
     },
     /// A decision that was waited for.
     Decided(Ticket, Verdicts),
+    /// A counter was reset by its owner.
+    Reset(Ticket),
+    /// The owner has not answered an operator in time, so there is nothing to tell.
+    GivenUp(Ticket),
 }
 
 /// A request that waits.
@@ -104,6 +110,8 @@ struct Waiting {
     context: Context,
     until: Timestamp,
     stage: remote::Stage,
+    /// Whether an operator asks, who is told what somebody knows or nothing.
+    is_operators: bool,
 }
 
 /// A node of the mesh.
@@ -117,6 +125,7 @@ pub struct Node {
     links: BTreeMap<NodeId, Link>,
     asks: BTreeMap<u64, Ask>,
     waiting: BTreeMap<Ticket, Waiting>,
+    resets: BTreeMap<Ticket, reset::Resetting>,
     parked: Vec<Parked>,
     outputs: Vec<Output>,
     budget: budget::Budget,
@@ -155,6 +164,7 @@ impl Node {
             links: BTreeMap::new(),
             asks: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            resets: BTreeMap::new(),
             parked: Vec::new(),
             outputs: Vec::new(),
             budget: budget::Budget::new(options.bandwidth_limit),

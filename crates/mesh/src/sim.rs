@@ -6,6 +6,8 @@ mod cell;
 mod draw;
 mod forger;
 mod hostile_frame;
+#[cfg(feature = "net")]
+mod hostile_notes;
 mod mixed;
 mod model;
 mod network;
@@ -23,6 +25,8 @@ pub use cell::{Cell, Outcome, grid};
 pub use draw::Draw;
 pub use forger::Forger;
 pub use hostile_frame::hostile_frames;
+#[cfg(feature = "net")]
+pub use hostile_notes::hostile_notes;
 pub use mixed::{Mixed, mixed};
 pub use model::{Change, Model, Searched};
 pub use network::Network;

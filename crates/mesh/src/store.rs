@@ -3,6 +3,8 @@
 //! of its counters. Whoever drives the store brings frames and time, and carries what it sends.
 //! No lock is held while a frame is carried, so a carrier may deliver at once.
 
+mod operated;
+
 use crate::node::{Decided, Lane, Node, Output, Ticket};
 use crate::options::Consistency;
 use crate::owner::NodeId;
@@ -58,11 +60,17 @@ struct Inside {
     latest: Timestamp,
 }
 
-/// A decision that somebody waits for.
+/// A decision that somebody waits for, or a reset.
 #[derive(Default)]
 struct Answer {
-    verdicts: Option<Verdicts>,
+    outcome: Option<Outcome>,
     waker: Option<Waker>,
+}
+
+enum Outcome {
+    Decided(Verdicts),
+    Reset,
+    GivenUp,
 }
 
 impl<C: Carrier> MeshStore<C> {
@@ -131,14 +139,18 @@ impl<C: Carrier> MeshStore<C> {
         }
         let (mut sends, mut wakers) = (Vec::new(), Vec::new());
         for output in outputs {
-            match output {
-                Output::Send { to, lane, frame } => sends.push((to, lane, frame)),
-                Output::Decided(ticket, verdicts) => {
-                    if let Some(answer) = inside.open.get_mut(&ticket) {
-                        answer.verdicts = Some(verdicts);
-                        wakers.extend(answer.waker.take());
-                    }
+            let (ticket, outcome) = match output {
+                Output::Send { to, lane, frame } => {
+                    sends.push((to, lane, frame));
+                    continue;
                 }
+                Output::Decided(ticket, verdicts) => (ticket, Outcome::Decided(verdicts)),
+                Output::Reset(ticket) => (ticket, Outcome::Reset),
+                Output::GivenUp(ticket) => (ticket, Outcome::GivenUp),
+            };
+            if let Some(answer) = inside.open.get_mut(&ticket) {
+                answer.outcome = Some(outcome);
+                wakers.extend(answer.waker.take());
             }
         }
         drop(inside);
@@ -151,13 +163,13 @@ impl<C: Carrier> MeshStore<C> {
     }
 
     /// Waits for a decision. Who stops waiting leaves nothing behind.
-    async fn answer(&self, ticket: Ticket) -> Verdicts {
+    async fn answer(&self, ticket: Ticket) -> Outcome {
         let _forgotten = Forgotten { store: self, ticket };
         poll_fn(|context| {
             let mut inside = self.lock();
             let answer = inside.open.entry(ticket).or_default();
-            if let Some(verdicts) = answer.verdicts.take() {
-                Poll::Ready(verdicts)
+            if let Some(outcome) = answer.outcome.take() {
+                Poll::Ready(outcome)
             } else {
                 answer.waker = Some(context.waker().clone());
                 Poll::Pending
@@ -194,10 +206,13 @@ impl<C: Carrier> Store for MeshStore<C> {
             self.carry_out(inside);
             decided
         };
-        Ok(match decided {
-            Decided::Now(verdicts) => verdicts,
-            Decided::Later(ticket) => self.answer(ticket).await,
-        })
+        match decided {
+            Decided::Now(verdicts) => Ok(verdicts),
+            Decided::Later(ticket) => match self.answer(ticket).await {
+                Outcome::Decided(verdicts) => Ok(verdicts),
+                Outcome::Reset | Outcome::GivenUp => Err(StoreError::DeadlinePassed),
+            },
+        }
     }
 
     #[inline]
@@ -213,10 +228,10 @@ impl<C: Carrier> Store for MeshStore<C> {
     }
 
     async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        let mut inside = self.lock();
-        let now = inside.latest;
-        inside.node.forget(charge.key, charge.limit, now);
-        self.carry_out(inside);
-        Ok(())
+        if charge.sharing.consistency.unwrap_or(self.consistency) == Consistency::Local {
+            self.local.forget_now(charge.key);
+            return Ok(());
+        }
+        self.reset(charge).await
     }
 }

@@ -180,6 +180,7 @@ async fn sweep(storage: Arc<Storage>, interval: Duration) {
     let mut ticks = tokio::time::interval(interval);
     loop {
         ticks.tick().await;
+        storage.blocks().sweep(SystemClock.now());
         tokio::task::block_in_place(|| storage.memory().sweep(SystemClock.now()));
     }
 }

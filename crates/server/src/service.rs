@@ -198,14 +198,14 @@ impl<R: Store> Service<R> {
         let context = self.context(asked, None);
         note(&mut check, Stage::Writes);
         let is_shared = !self.storage.is_alone();
-        let (verdicts, is_counted) = if let Some(verdicts) = self.storage.ask_at_once(&charges, context) {
-            (verdicts, is_shared)
+        let (ruled, is_counted) = if let Some(ruled) = self.storage.ask_at_once(&charges, context) {
+            (ruled, is_shared)
         } else {
             let error = self.storage.lost()?;
             let policies = in_force.policies(&resolved, self.storage.on_error());
             (self.storage.fall_back(&charges, &policies, context, &error), false)
         };
-        let decided = Decided { resolved: &resolved, charges: &charges, verdicts, is_counted };
+        let decided = Decided::of(&resolved, &charges, ruled, is_counted);
         note(&mut check, if is_counted { Stage::Written } else { Stage::FellBack });
         let answer = self.answer(&in_force, asked, &decided);
         tell(check, &in_force, asked, &answer);
@@ -235,14 +235,14 @@ impl<R: Store> Service<R> {
         if waited {
             note(&mut check, Stage::Waits);
         }
-        let (verdicts, is_counted) = match asked_of_store {
-            Ok(verdicts) => (verdicts, is_shared),
+        let (ruled, is_counted) = match asked_of_store {
+            Ok(ruled) => (ruled, is_shared),
             Err(error) => {
                 let policies = in_force.policies(&resolved, self.storage.on_error());
                 (self.storage.fall_back(&charges, &policies, context, &error), false)
             }
         };
-        let decided = Decided { resolved: &resolved, charges: &charges, verdicts, is_counted };
+        let decided = Decided::of(&resolved, &charges, ruled, is_counted);
         note(&mut check, if is_counted { Stage::Written } else { Stage::FellBack });
         let answer = self.answer(&in_force, asked, &decided);
         tell(check, &in_force, asked, &answer);
@@ -291,17 +291,21 @@ impl<R: Store> Service<R> {
             .counts
             .then(|| Tally::new(&self.stats, in_force, asked, self.options.near_limit_ratio, committed));
         let mut answer = Answer::new(committed);
+        answer.is_blocked = decided.blocked.is_some();
         let mut would_refuse = false;
         for (ruling, descriptor) in decided.resolved.rulings().zip(asked.descriptors) {
             let extras = ruling.declared.and_then(|number| in_force.ruleset.extras.get(number));
             let strictest = decided.strictest(&ruling);
-            let is_heeded = !only_watches(&ruling) || self.is_blocked(committed, strictest, asked.now);
+            let is_blocked = decided.is_blocked(&ruling);
+            let is_heeded = !only_watches(&ruling) || (is_blocked && !committed);
             let status = status_of(&ruling, strictest, (decided.quota(extras), is_heeded), asked.now);
             if let Some(tally) = &mut tally {
                 let (charge, code) = (decided.charges.get(ruling.charges.start), status.code);
                 // A descriptor without charges of its own begins where the next one's are.
                 let charge = charge.filter(|_| !ruling.charges.is_empty());
-                tally.count(&Answered { ruling: &ruling, descriptor, extras, charge, strictest, code });
+                let answered =
+                    Answered { ruling: &ruling, descriptor, extras, charge, strictest, code, is_blocked };
+                tally.count(&answered);
             }
             would_refuse |= status.code == Code::OverLimit;
             let is_quota = strictest.is_some_and(|(charge, _)| charge.mode == Mode::Quota);

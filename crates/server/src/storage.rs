@@ -28,6 +28,7 @@ use crate::blocks::Blocks;
 use arc_swap::ArcSwapOption;
 use hivemind_core::store::{Charge, Context, LocalStore, MemoryStore, Store, StoreError, Verdicts};
 use outage::Outage;
+pub(crate) use screened::Ruled;
 use screened::Screened;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -139,15 +140,15 @@ impl<R> Storage<R> {
         policies: &[OnError],
         context: Context,
         error: &StoreError,
-    ) -> Verdicts {
+    ) -> Ruled {
         if let Some(screened) = self.screened(batch, context) {
             if self.only_watches {
-                return screened.told(&self.fall_back_unscreened(batch, policies, context, error));
+                return screened.tells(&self.fall_back_unscreened(batch, policies, context, error));
             }
             let policies = screened.of_others(policies);
-            return screened.refused(&self.fall_back_unscreened(&screened.others, &policies, context, error));
+            return screened.refuses(&self.fall_back_unscreened(&screened.others, &policies, context, error));
         }
-        self.fall_back_unscreened(batch, policies, context, error)
+        self.fall_back_unscreened(batch, policies, context, error).into()
     }
 
     fn fall_back_unscreened(
@@ -168,7 +169,7 @@ impl<R> Storage<R> {
 
     /// A batch with something in it that is blocked.
     #[inline]
-    fn screened<'a>(&self, batch: &[Charge<'a>], context: Context) -> Option<Screened<'a>> {
+    fn screened<'a>(&'a self, batch: &[Charge<'a>], context: Context) -> Option<Screened<'a>> {
         if self.blocks.are_any(context.now) { Screened::of(batch, &self.blocks, context.now) } else { None }
     }
 }
@@ -186,25 +187,31 @@ impl<R> Shared<R> {
 
 impl<R: Store> Storage<R> {
     /// Asks whoever keeps the counters. An error is for [`Storage::fall_back`].
-    pub(crate) async fn ask(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
+    pub(crate) async fn ask(&self, batch: &[Charge<'_>], context: Context) -> Result<Ruled, StoreError> {
         match self.screened(batch, context) {
-            None => self.ask_unscreened(batch, context).await,
+            None => self.ask_unscreened(batch, context).await.map(Ruled::from),
             Some(screened) if self.only_watches => {
-                self.ask_unscreened(batch, context).await.map(|decided| screened.told(&decided))
+                self.ask_unscreened(batch, context).await.map(|decided| screened.tells(&decided))
             }
-            Some(screened) => self.ask_for_others(&screened, context).await,
+            Some(screened) => {
+                let others = self.ask_unscreened(&screened.others, context).await;
+                others.map(|others| screened.refuses(&others))
+            }
         }
     }
 
     /// The same without waiting; `None` where it would have to.
     #[inline]
-    pub(crate) fn ask_at_once(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
+    pub(crate) fn ask_at_once(&self, batch: &[Charge<'_>], context: Context) -> Option<Ruled> {
         match self.screened(batch, context) {
-            None => self.ask_unscreened_at_once(batch, context),
+            None => self.ask_unscreened_at_once(batch, context).map(Ruled::from),
             Some(screened) if self.only_watches => {
-                self.ask_unscreened_at_once(batch, context).map(|decided| screened.told(&decided))
+                self.ask_unscreened_at_once(batch, context).map(|decided| screened.tells(&decided))
             }
-            Some(screened) => self.ask_for_others_at_once(&screened, context),
+            Some(screened) => {
+                let others = self.ask_unscreened_at_once(&screened.others, context);
+                others.map(|others| screened.refuses(&others))
+            }
         }
     }
 
@@ -222,20 +229,6 @@ impl<R: Store> Storage<R> {
             _ => Some(self.memory.decide_now(batch, context)),
         }
     }
-
-    async fn ask_for_others(
-        &self,
-        screened: &Screened<'_>,
-        context: Context,
-    ) -> Result<Verdicts, StoreError> {
-        let others = self.ask_unscreened(&screened.others, context).await;
-        others.map(|others| screened.refused(&others))
-    }
-
-    fn ask_for_others_at_once(&self, screened: &Screened<'_>, context: Context) -> Option<Verdicts> {
-        let others = self.ask_unscreened_at_once(&screened.others, context);
-        others.map(|others| screened.refused(&others))
-    }
 }
 
 /// For front doors without rules: everything is by the policy for all. Where that is
@@ -245,12 +238,17 @@ impl<R: Store> Store for Storage<R> {
     async fn decide(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
         let screened = self.screened(batch, context);
         let asked = match &screened {
-            Some(screened) => self.ask_for_others(screened, context).await,
+            Some(screened) => self.ask_unscreened(&screened.others, context).await,
             None => self.ask_unscreened(batch, context).await,
         };
         let error = match asked {
             Err(error) => error,
-            decided => return decided,
+            Ok(decided) => {
+                return Ok(match &screened {
+                    Some(screened) => screened.refused(&decided),
+                    None => decided,
+                });
+            }
         };
         if let Some(shared) = &self.shared {
             shared.outage.count(shared.on_error, batch.len());
@@ -268,15 +266,19 @@ impl<R: Store> Store for Storage<R> {
     fn try_decide(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
         match self.screened(batch, context) {
             None => self.ask_unscreened_at_once(batch, context),
-            Some(screened) => self.ask_for_others_at_once(&screened, context),
+            Some(screened) => {
+                let others = self.ask_unscreened_at_once(&screened.others, context);
+                others.map(|others| screened.refused(&others))
+            }
         }
     }
 
     async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
         self.memory.forget_now(charge.key);
         match &self.shared {
-            Some(shared) => shared.store.forget(charge).await,
-            None => Ok(()),
+            // Until it is met this node decides alone, and there is nothing to forget elsewhere.
+            Some(shared) if shared.is_met.load(Ordering::Relaxed) => shared.store.forget(charge).await,
+            _ => Ok(()),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! the same one. It lives in the client itself: naming one allocates nothing, because
 //! this happens on every request. A credential never gets in here, only a hash of it.
 
-use hivemind_core::ClientIp;
+use hivemind_core::{ClientIp, Ipv6Prefix};
 use sha2::{Digest, Sha256};
 use std::fmt::{self, Write};
 use std::net::IpAddr;
@@ -48,6 +48,15 @@ impl Client {
         self.is_by_address
     }
 
+    /// Whether a client can have this name.
+    pub(crate) fn can_be_named(name: &str) -> bool {
+        match name.split_once(':') {
+            Some(("ip", address)) => is_address(address),
+            Some(("session" | "bearer" | "apikey" | "custom", rest)) => !rest.is_empty(),
+            _ => false,
+        }
+    }
+
     pub(crate) fn by_address(address: Option<ClientIp>) -> Self {
         let mut name = Name::new("ip:");
         match address {
@@ -88,6 +97,14 @@ impl fmt::Debug for Client {
             .field("address", &self.address)
             .finish_non_exhaustive()
     }
+}
+
+/// Whether an address is written as those of clients are: one of IPv6 stands for its block.
+pub(crate) fn is_address(text: &str) -> bool {
+    let (address, bits) = text.split_once('/').unwrap_or((text, "64"));
+    let prefix = bits.parse().ok().and_then(|bits| Ipv6Prefix::new(bits).ok()).unwrap_or_default();
+    let is_written = |address| ClientIp::within(address, prefix).to_string() == text;
+    text == "unknown" || address.parse().is_ok_and(is_written)
 }
 
 /// What an id may be made of to be told as it is.
@@ -162,8 +179,21 @@ impl Write for Name {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hivemind_core::Ipv6Prefix;
     use proptest::prelude::*;
+
+    // Seen failing on: any text taken for a client's name.
+    #[test]
+    fn only_what_a_client_can_be_called_is_a_name() {
+        for name in ["ip:203.0.113.9", "ip:2001:db8::/64", "ip:2001:db8::/56", "ip:unknown", "apikey:team-7"]
+        {
+            assert!(Client::can_be_named(name), "{name}");
+        }
+        for name in
+            ["203.0.113.9", "ip:", "ip:2001:db8::1", "ip:2001:db8::1/64", "ip:1.2.3.4/24", "key:x", "apikey:"]
+        {
+            assert!(!Client::can_be_named(name), "{name}");
+        }
+    }
 
     #[test]
     fn a_name_tells_its_layer_and_never_the_secret() {

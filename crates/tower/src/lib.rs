@@ -68,6 +68,13 @@ pub mod trace {
     pub use crate::gate::Stage;
 }
 
+/// What an operator asks of the limits in force: which they are, where they were said, and what has been counted.
+pub mod operator {
+    pub use crate::effective_limit::EffectiveLimit;
+    pub use crate::level::{Level, Origin};
+    pub use crate::named_counter::NamedCounter;
+}
+
 /// The types that a layered service answers with, for those who have to name them.
 pub mod response {
     pub use crate::answer_body::AnswerBody;
@@ -78,16 +85,13 @@ pub use answer::Headers;
 pub use bucket::LimitKind;
 pub use client::Client;
 pub use decision::Decision;
-pub use effective_limit::EffectiveLimit;
 pub use forwarded::ForwardingHeader;
 pub use gate::{Gate, Pass, Passage};
 pub use identity::{Identity, Step};
 pub use layer::RateLimitLayer;
-pub use level::{Level, Origin};
 pub use limiter::RateLimiter;
 pub use limiter_builder::RateLimiterBuilder;
 pub use limits::Limits;
-pub use named_counter::NamedCounter;
 pub use partial_limit::{Algorithm, PartialLimit};
 pub use peer::Peer;
 pub use refusal_log::{LogSampling, Refusal, RefusalLog};

@@ -72,7 +72,8 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Counts in a memory store that others use too and sweep, by the word of somebody who decides on it at once.
+    /// Counts in a memory store that others use too and sweep, by the word of somebody who decides on it at once:
+    /// `store` keeps its counters in this very `memory`, which is asked how full it is and how long it remembers.
     pub fn local_store(
         mut self,
         store: Arc<impl LocalStore + 'static>,

@@ -1,10 +1,11 @@
 //! A counter found by its readable name, for those who look at one client: which one it is, and by which limit.
 
 use crate::bucket::{Bucket, GUARD_OF_PLACE, LimitKind};
+use crate::client::{self, Client};
 use crate::limiter::RateLimiter;
 use crate::resolved::Resolved;
-use hivemind_core::Limit;
 use hivemind_core::store::{Key, Parts};
+use hivemind_core::{Entry, Limit};
 use std::sync::Arc;
 
 /// A counter, by its name and the limits in force.
@@ -21,7 +22,8 @@ pub struct NamedCounter {
 
 impl RateLimiter {
     /// The counter that a store knows by these parts, which are those of a charge; none where the limits in
-    /// force charge nothing by that name. Messages of a WebSocket are counted with their connection, and in no store.
+    /// force charge nothing by that name, or where no client can have it: `203.0.113.9` for `ip:203.0.113.9`.
+    /// Messages of a WebSocket are counted with their connection, and in no store.
     #[must_use]
     pub fn counter(&self, parts: Parts<'_>) -> Option<NamedCounter> {
         let limits = self.0.limits.load();
@@ -29,6 +31,9 @@ impl RateLimiter {
             return None;
         }
         let values: Vec<&str> = parts.entries.iter().map(|(_, value)| *value).collect();
+        if !parts.entries.iter().all(|entry| can_be(*entry)) {
+            return None;
+        }
         let bucket = bucket(&limits, parts, &values)?;
         // Some services share one counter, which has its own name.
         let service = parts.entries.first().filter(|(key, _)| *key == "service");
@@ -41,6 +46,15 @@ impl RateLimiter {
     }
 }
 
+/// Whether a request can have such an entry.
+fn can_be((key, value): Entry<'_>) -> bool {
+    match key {
+        "client" => Client::can_be_named(value),
+        "address" => client::is_address(value),
+        _ => true,
+    }
+}
+
 fn bucket(limits: &Resolved, parts: Parts<'_>, values: &[&str]) -> Option<Arc<Bucket>> {
     let kind = [LimitKind::Http, LimitKind::WsConnection, LimitKind::IpGuard]
         .into_iter()
@@ -49,7 +63,7 @@ fn bucket(limits: &Resolved, parts: Parts<'_>, values: &[&str]) -> Option<Arc<Bu
     match (kind, values) {
         (LimitKind::IpGuard, [_]) if has(kind.keys()) => limits.guard.clone(),
         (LimitKind::IpGuard, [service, endpoint, _]) if has(&GUARD_OF_PLACE) => {
-            let service = limits.service(service);
+            let service = limits.known(service)?;
             // Connections are guarded apart from requests, under the name of their kind.
             let of = if *endpoint == LimitKind::WsConnection.domain() {
                 LimitKind::WsConnection
@@ -59,10 +73,10 @@ fn bucket(limits: &Resolved, parts: Parts<'_>, values: &[&str]) -> Option<Arc<Bu
             service.named(of, endpoint)?.guard.clone()
         }
         (LimitKind::Http, [service, endpoint, _]) if has(kind.keys()) => {
-            limits.service(service).named(kind, endpoint).cloned()
+            limits.known(service)?.named(kind, endpoint).cloned()
         }
         (LimitKind::WsConnection, [service, _]) if has(kind.keys()) => {
-            limits.service(service).named(kind, "").cloned()
+            limits.known(service)?.named(kind, "").cloned()
         }
         _ => None,
     }

@@ -106,6 +106,13 @@ impl Resolved {
         self.services.get(name).unwrap_or(&self.platform)
     }
 
+    /// A service that has limits of its own, or any where all have the platform's.
+    pub(crate) fn known(&self, name: &str) -> Option<&Service> {
+        self.services
+            .get(name)
+            .or_else(|| (self.services.is_empty() || name == "*").then_some(&self.platform))
+    }
+
     /// How many WebSocket connections may be open from one address, under whatever names, where one client
     /// may have so many: wider by what its guard is; no number without a guard.
     pub(crate) fn open_per_address(&self, of_one: &Bucket) -> Option<u32> {

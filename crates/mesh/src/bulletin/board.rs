@@ -1,58 +1,24 @@
 //! A node's bulletin, as its tasks share it: whoever is told of changes is told under the lock, so that the last
-//! thing it hears is the truth.
+//! thing it hears is the truth. Times that come in are those of the node's own clock; notes are dated by the mesh's.
 
+use super::hearing::{Hearing, NotesLost};
 use super::words::Word;
-use super::{Bulletin, LONGEST_TEXT, MOST_NOTES, Note};
+use super::{Bulletin, LONGEST_TEXT, MOST_NOTES, MOST_OTHERS, NotPosted, Note};
 use crate::owner::NodeId;
+use crate::parts::Parts;
 use crate::sync::{AtomicU32, Mutex, Ordering, lock};
 use crate::wire::Unreadable;
 use hivemind_core::Timestamp;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The longest time that a note may hold: what is for good belongs into a file.
-const LONGEST: Duration = Duration::from_secs(366 * 86_400);
-/// How far clocks may differ between nodes that believe each other's notes.
-const CLOCKS_DIFFER: Duration = Duration::from_secs(86_400);
-/// How often one peer is answered, at most, to what it knows and to what it lacks.
-const ANSWERED_EVERY: Duration = Duration::from_millis(500);
-/// The most peers of which it is remembered when they were answered.
-const MOST_ANSWERED: usize = 1_000;
-
-/// Why a note is not put up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NotPosted {
-    /// There are so many already.
-    Full {
-        /// How many hold at most.
-        most: usize,
-    },
-    /// Its text is too long.
-    TooLong {
-        /// How many bytes it may have.
-        most: usize,
-    },
-    /// It would hold for too long.
-    TooLate,
-    /// It would have ended already.
-    Over,
-}
-
-impl fmt::Display for NotPosted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Full { most } => write!(f, "there are {most} already: wait for some to end"),
-            Self::TooLong { most } => write!(f, "it has more than {most} bytes"),
-            Self::TooLate => f.write_str("it is for longer than 366 days"),
-            Self::Over => f.write_str("its end is past"),
-        }
-    }
-}
-
-impl std::error::Error for NotPosted {}
+pub(super) const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+/// How long it is remembered, at most, that a note was taken down or made shorter: who is away for longer may bring
+/// it back.
+const REMEMBERED: Duration = Duration::from_secs(7 * 86_400);
 
 type Watcher = Box<dyn Fn(&Bulletin) + Send + Sync>;
 
@@ -60,27 +26,50 @@ type Watcher = Box<dyn Fn(&Bulletin) + Send + Sync>;
 pub struct Board {
     /// None without peers: then nobody has to hear that something was taken down.
     me: Option<NodeId>,
+    /// Who knows the mesh's time.
+    clock: Option<Arc<Parts>>,
     inside: Mutex<Inside>,
-    /// Whether there is something to tell at once: 1 or 0.
+    /// Whether there is something to tell, peers or who watches: 1 or 0.
     news: AtomicU32,
     watcher: OnceLock<Watcher>,
 }
 
 struct Inside {
     bulletin: Bulletin,
+    /// Which texts somebody here can read.
+    reads: fn(&[u8]) -> bool,
     /// Texts that somebody spoke of here, and that peers have not been told.
     news: BTreeSet<Box<[u8]>>,
-    /// When each peer was last answered, to a digest and to a summary.
-    answered: BTreeMap<NodeId, [Timestamp; 2]>,
+    /// Whether whoever watches has not been told of what peers brought.
+    is_unseen: bool,
+    hearing: Hearing,
 }
 
 impl Board {
     /// An empty one, of this node; of none where there are no peers.
     #[must_use]
     pub fn new(me: Option<NodeId>) -> Self {
-        let (bulletin, news, answered) = (Bulletin::new(MOST_NOTES), BTreeSet::new(), BTreeMap::new());
-        let inside = Mutex::new(Inside { bulletin, news, answered });
-        Self { me, inside, news: AtomicU32::new(0), watcher: OnceLock::new() }
+        let inside = Inside {
+            bulletin: Bulletin::new(MOST_NOTES, MOST_OTHERS),
+            reads: |_| true,
+            news: BTreeSet::new(),
+            is_unseen: false,
+            hearing: Hearing::default(),
+        };
+        let inside = Mutex::new(inside);
+        Self { me, clock: None, inside, news: AtomicU32::new(0), watcher: OnceLock::new() }
+    }
+
+    /// One of a node that goes by the mesh's time.
+    pub(crate) fn by_mesh_clock(me: NodeId, clock: Arc<Parts>) -> Self {
+        Self { clock: Some(clock), ..Self::new(Some(me)) }
+    }
+
+    /// What the clock shows that notes end by, when this node's own shows `now`.
+    #[must_use]
+    #[inline]
+    pub fn time(&self, now: Timestamp) -> Timestamp {
+        self.clock.as_ref().map_or(now, |clock| clock.mesh_time(now))
     }
 
     /// Whether other nodes hear of what is put up here.
@@ -89,10 +78,16 @@ impl Board {
         self.me.is_some()
     }
 
-    /// Who is told of every change, once and for all. It must not ask the board anything.
-    pub fn watch(&self, watcher: impl Fn(&Bulletin) + Send + Sync + 'static) {
-        let _ = self.watcher.set(Box::new(watcher)); // The first one stays.
-        self.tell(&lock(&self.inside));
+    /// Who is told of every change, once and for all, and which texts it can read. It must not ask the board anything.
+    /// Of what is said here it is told at once; of what peers say, some milliseconds later, for all of it together.
+    pub fn watch(&self, reads: fn(&[u8]) -> bool, watcher: impl Fn(&Bulletin) + Send + Sync + 'static) {
+        if self.watcher.set(Box::new(watcher)).is_err() {
+            return; // The first one stays.
+        }
+        let mut inside = lock(&self.inside);
+        inside.reads = reads;
+        inside.bulletin.part(reads, Timestamp::EPOCH);
+        self.tell(&mut inside);
     }
 
     /// Puts up a text until a time, in the place of what was said about it before.
@@ -100,6 +95,7 @@ impl Board {
     /// # Errors
     /// If there are too many, or it is too long, or ends too early or too late.
     pub fn post(&self, text: &[u8], until: Timestamp, now: Timestamp) -> Result<(), NotPosted> {
+        let now = self.time(now);
         if text.len() > LONGEST_TEXT {
             return Err(NotPosted::TooLong { most: LONGEST_TEXT });
         }
@@ -111,15 +107,14 @@ impl Board {
         }
         let mut inside = lock(&self.inside);
         inside.bulletin.sweep(now);
-        if !inside.bulletin.has_room_for(text, now) {
-            return Err(NotPosted::Full { most: super::MOST_HOLDING });
-        }
+        inside.bulletin.has_room_for(text, now)?;
         self.say(&mut inside, text, false, until, now);
         Ok(())
     }
 
     /// Takes a text down, and says whether it was up.
     pub fn take_down(&self, text: &[u8], now: Timestamp) -> bool {
+        let now = self.time(now);
         let mut inside = lock(&self.inside);
         let Some(until) = inside.bulletin.get(text).filter(|note| note.holds(now)).map(|note| note.until)
         else {
@@ -129,16 +124,27 @@ impl Board {
             self.say(&mut inside, text, true, until, now);
         } else {
             inside.bulletin.remove(text);
-            self.tell(&inside);
+            self.tell(&mut inside);
         }
         true
     }
 
     fn say(&self, inside: &mut Inside, text: &[u8], is_down: bool, until: Timestamp, now: Timestamp) {
+        let known = inside.bulletin.get(text);
         // Later than what is known here, however the clocks are that it was said by: the last word counts.
-        let before = inside.bulletin.get(text).map_or(0, |known| known.written_ms.saturating_add(1));
+        let before = known.map_or(0, |known| known.written_ms.saturating_add(1));
+        // Where there is no room the oldest word goes, which must not be this one.
+        let before =
+            before.max(inside.bulletin.makes_room(text).map_or(0, |oldest| oldest.saturating_add(1)));
         let written_ms = (now.as_nanos() / 1_000_000).max(before);
-        inside.bulletin.put(text.into(), Note { written_ms, by: self.me.clone(), is_down, until });
+        // Who missed this word may know one that is for longer.
+        let longest = known.map_or(until, |known| known.kept_until.max(until));
+        let ends = if is_down { now } else { until };
+        let kept_until = ends.max(longest.min(now.saturating_add(REMEMBERED)));
+        let kept_until = if self.me.is_some() { kept_until } else { until };
+        let note = Note { written_ms, by: self.me.clone(), is_down, until, kept_until };
+        inside.bulletin.put(text.into(), note, inside.reads);
+        inside.bulletin.keep_latest(now); // Nothing that holds: it was asked whether there is room.
         if self.me.is_some() {
             inside.news.insert(text.into());
             self.news.store(1, Ordering::Release);
@@ -146,35 +152,52 @@ impl Board {
         self.tell(inside);
     }
 
-    /// Shows all that hold, in the order of their texts.
+    /// Shows everything that is known, what was taken down or has ended included.
     pub fn show<T>(&self, show: impl FnOnce(&Bulletin) -> T) -> T {
         show(&lock(&self.inside).bulletin)
     }
 
-    fn tell(&self, inside: &Inside) {
+    /// Forgets what has ended. Whoever has peers does so each second; without any it is for the node to see to.
+    pub fn sweep(&self, now: Timestamp) {
+        let now = self.time(now);
+        let mut inside = lock(&self.inside);
+        if inside.bulletin.sweep(now) {
+            self.tell(&mut inside);
+        }
+    }
+
+    /// What was told here and is lost.
+    #[must_use]
+    pub fn lost(&self) -> NotesLost {
+        lock(&self.inside).hearing.lost()
+    }
+
+    fn tell(&self, inside: &mut Inside) {
+        inside.is_unseen = false;
         if let Some(watcher) = self.watcher.get() {
             watcher(&inside.bulletin);
         }
     }
 
-    /// What was said here and nobody has been told yet, as messages.
+    /// What was said here and nobody has been told yet, as messages. Whoever watches is told what peers said since.
     pub(crate) fn take_news(&self) -> Vec<Vec<u8>> {
         if self.news.swap(0, Ordering::AcqRel) == 0 {
             return Vec::new();
         }
         let mut inside = lock(&self.inside);
+        if inside.is_unseen {
+            self.tell(&mut inside);
+        }
         let texts = std::mem::take(&mut inside.news);
         let notes = texts.iter().filter_map(|text| Some((&**text, inside.bulletin.get(text)?)));
         Word::notes(notes)
     }
 
-    /// What all peers are told now and then, so that those who missed something ask for it: nothing where there is nothing.
+    /// What all peers are told now and then, so that those who missed something ask for it: nothing where there is
+    /// nothing.
     pub(crate) fn digest(&self, now: Timestamp) -> Option<Vec<u8>> {
-        let mut inside = lock(&self.inside);
-        if inside.bulletin.sweep(now) {
-            self.tell(&inside);
-        }
-        let digest = inside.bulletin.digest();
+        self.sweep(now);
+        let digest = lock(&self.inside).bulletin.digest();
         (digest != 0).then(|| Word::Digest(digest).written())
     }
 
@@ -189,45 +212,26 @@ impl Board {
         now: Timestamp,
     ) -> Result<Vec<Vec<u8>>, Unreadable> {
         let Some(word) = Word::read(bytes)? else { return Ok(Vec::new()) };
+        let now = self.time(now);
         let mut inside = lock(&self.inside);
+        let Inside { bulletin, hearing, reads, .. } = &mut *inside;
         Ok(match word {
-            Word::Digest(digest) if digest == inside.bulletin.digest() => Vec::new(),
-            Word::Digest(_) if !inside.answers(from, 0, now) => Vec::new(),
-            Word::Digest(_) => vec![Word::Summary(inside.bulletin.summary()).written()],
-            Word::Summary(_) if !inside.answers(from, 1, now) => Vec::new(),
-            Word::Summary(known) => Word::notes(inside.bulletin.lacking(known)),
+            Word::Digest(digest) if digest == bulletin.digest() => Vec::new(),
+            Word::Digest(_) if !hearing.asks(from, now) => Vec::new(),
+            Word::Digest(_) => vec![Word::Summary(bulletin.summary()).written()],
+            Word::Summary(_) if !hearing.answers(from, now) => Vec::new(),
+            Word::Summary(known) => Hearing::answer(&bulletin.lacking(known)),
             Word::Notes(notes) => {
-                let latest_ms = now.saturating_add(CLOCKS_DIFFER).as_nanos() / 1_000_000;
-                let last = now.saturating_add(LONGEST).saturating_add(CLOCKS_DIFFER);
-                let is_believed = |note: &Note| {
-                    note.by.is_some()
-                        && note.written_ms <= latest_ms
-                        && note.until > now
-                        && note.until <= last
-                };
-                if inside.bulletin.merge(notes.into_iter().filter(|(_, note)| is_believed(note))) {
-                    self.tell(&inside);
+                let believed = hearing.believed(from, notes, now);
+                let merged = bulletin.merge(believed, *reads, now);
+                hearing.dropped(merged.dropped, now);
+                if merged.is_changed {
+                    inside.is_unseen = true;
+                    self.news.store(1, Ordering::Release);
                 }
                 Vec::new()
             }
         })
-    }
-}
-
-impl Inside {
-    /// Whether a peer is answered now: whoever asks without end is answered now and then.
-    fn answers(&mut self, peer: &NodeId, kind: usize, now: Timestamp) -> bool {
-        if self.answered.len() >= MOST_ANSWERED && !self.answered.contains_key(peer) {
-            self.answered.clear();
-        }
-        let times = self.answered.entry(peer.clone()).or_default();
-        let Some(last) = times.get_mut(kind) else { return false };
-        // Apart either way: a clock that was set back must not silence it.
-        let is_due = Duration::from_nanos(now.as_nanos().abs_diff(last.as_nanos())) >= ANSWERED_EVERY;
-        if is_due {
-            *last = now;
-        }
-        is_due
     }
 }
 

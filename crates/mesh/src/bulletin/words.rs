@@ -1,7 +1,7 @@
 //! What nodes say of their bulletins: a number for all of it; where the numbers differ, what each text is known as; and
 //! then the notes that the other one lacks.
 
-use super::{LONGEST_TEXT, MOST_NOTES, Note};
+use super::{LONGEST_TEXT, MOST_NOTES, MOST_OTHERS, Note};
 use crate::frame::{FRAME_BUDGET, LONGEST_NAME};
 use crate::owner::NodeId;
 use crate::wire::{Reader, Unreadable, Writer};
@@ -62,6 +62,7 @@ impl Word {
             writer.text(note.by.as_ref().map_or("", NodeId::as_str));
             writer.byte(u8::from(note.is_down));
             writer.number(note.until.as_nanos());
+            writer.number(note.kept_until.as_nanos());
             count += 1;
             if writer.0.len() >= FRAME_BUDGET {
                 messages.push(message(&mut writer, &mut count));
@@ -82,13 +83,13 @@ impl Word {
         let word = match reader.byte()? {
             DIGEST => Self::Digest(reader.fixed()?),
             SUMMARY => {
-                let count = reader.count(MOST_NOTES)?;
+                let count = reader.count(MOST_NOTES + MOST_OTHERS)?;
                 let known: Result<_, Unreadable> =
                     (0..count).map(|_| Ok((reader.fixed()?, reader.fixed()?))).collect();
                 Self::Summary(known?)
             }
             NOTES => {
-                let count = reader.count(MOST_NOTES)?;
+                let count = reader.count(MOST_NOTES + MOST_OTHERS)?;
                 let notes: Result<_, Unreadable> = (0..count).map(|_| read_note(&mut reader)).collect();
                 Self::Notes(notes?)
             }
@@ -107,5 +108,6 @@ fn read_note(reader: &mut Reader<'_>) -> Result<(Box<[u8]>, Note), Unreadable> {
     let by = (!by.is_empty()).then(|| NodeId::new(by));
     let is_down = reader.at_most(1)? == 1;
     let until = Timestamp::from_nanos(reader.number()?);
-    Ok((text.into(), Note { written_ms, by, is_down, until }))
+    let kept_until = Timestamp::from_nanos(reader.number()?);
+    Ok((text.into(), Note { written_ms, by, is_down, until, kept_until }))
 }

@@ -63,6 +63,7 @@ impl Mesh {
         } else if discovery.has_names() {
             node.seek_from(now.saturating_add(lookout::PATIENT_FOR));
         }
+        let board = Arc::new(Board::by_mesh_clock(name.clone(), Arc::clone(node.parts())));
         let links = Arc::new(Links::new(name.clone(), max_peers));
         let advertise = settings.advertise.or_else(|| Some(address.ip()).filter(|ip| !ip.is_unspecified()));
         let host = Arc::new(Host {
@@ -74,7 +75,7 @@ impl Mesh {
             advertised: (advertise, settings.advertise_port.unwrap_or(address.port())),
             options,
             roster: Mutex::new(Roster::new(name.clone(), max_peers)),
-            board: Arc::new(Board::new(Some(name.clone()))),
+            board,
             dialer: Mutex::new(Dialer::new(now.as_nanos())),
             lookout: Lookout::new(discovery),
             store: Arc::new(MeshStore::new(node, Arc::clone(&links))),
@@ -131,6 +132,13 @@ impl Mesh {
     pub fn standing(&self) -> Standing {
         let now = self.host.clock.now();
         self.host.store.with(|node| node.standing(now))
+    }
+
+    /// Whether peers agree that this node's clock is off.
+    #[must_use]
+    pub fn is_clock_off(&self) -> bool {
+        let now = self.host.clock.now();
+        self.host.store.with(|node| node.is_outlier(node.mesh_time(now)))
     }
 
     /// Every peer that this node knows of, in the order of their names, without itself.
@@ -241,6 +249,16 @@ impl Mesh {
 impl std::fmt::Debug for PeerStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("PeerStore(..)")
+    }
+}
+
+impl PeerStore {
+    /// Looks at counters, or gives back to them, as their owners have them.
+    ///
+    /// # Errors
+    /// If an owner cannot be asked, or has not answered: nobody knows then.
+    pub async fn operate(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
+        self.0.operate(batch, context).await
     }
 }
 

@@ -27,6 +27,7 @@ pub(super) enum Kind {
     Lend,
     Look,
     Do,
+    Forget,
 }
 
 /// An ask that is under way.
@@ -177,7 +178,7 @@ impl Node {
                 && page.view.id() == place.view
                 && page.view.owner(key) == Some(from)
                 && let Side::Purse(purse) = &mut page.side
-                && *reply != Reply::Elsewhere
+                && !matches!(reply, Reply::Elsewhere | Reply::Seen(None))
             {
                 page.tag = page.tag.max(told);
                 if ask.as_ref().is_some_and(|ask| ask.kind == Kind::Lend && ask.serial == 0) {
@@ -203,6 +204,7 @@ impl Node {
                     if last { self.give_up(*ticket, now) } else { self.retry(*ticket, now) }
                 }
             }
+            Kind::Forget => self.on_forgotten(&ask, reply),
             Kind::Look | Kind::Do => self.on_remote_answer(now, &ask, reply),
         }
     }

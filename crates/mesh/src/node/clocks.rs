@@ -69,6 +69,7 @@ impl Node {
             earlier(&mut waiting.context.now);
         }
         self.asks.values_mut().for_each(|ask| earlier(&mut ask.sent));
+        self.resets.values_mut().for_each(|reset| reset.set_back(earlier));
         self.parked.iter_mut().for_each(|parked| earlier(&mut parked.until));
         self.shelf.books.retain(|slip| {
             slip.book.set_back(earlier, now);
@@ -113,7 +114,7 @@ impl Node {
     }
 
     /// Whether the middle of the others' clocks is too far from this node's.
-    pub(super) fn is_outlier(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_outlier(&self, now: Timestamp) -> bool {
         let heard = self.peers.heard(now).filter_map(|(_, peer)| peer.offset(self.clock.slew));
         let mut offsets: Vec<i64> = heard.collect();
         offsets.sort_unstable();

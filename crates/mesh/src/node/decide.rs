@@ -52,7 +52,10 @@ impl Node {
                 self.waited = self.waited.saturating_add(1);
                 let timeout = context.now.saturating_add(self.options.ask_timeout);
                 let until = context.deadline.map_or(timeout, |deadline| deadline.min(timeout));
-                self.waiting.insert(ticket, Waiting { batch: owed.into_vec(), context, until, stage });
+                self.waiting.insert(
+                    ticket,
+                    Waiting { batch: owed.into_vec(), context, until, stage, is_operators: false },
+                );
                 self.flush_urgent(context.now);
                 Decided::Later(ticket)
             }
@@ -60,7 +63,7 @@ impl Node {
     }
 
     /// Whether nothing of a batch is shared.
-    fn is_local(&self, batch: &[Charge<'_>]) -> bool {
+    pub(super) fn is_local(&self, batch: &[Charge<'_>]) -> bool {
         let default = self.options.consistency;
         batch.iter().all(|charge| charge.sharing.consistency.unwrap_or(default) == Consistency::Local)
     }

@@ -60,7 +60,12 @@ impl Node {
                     peers.is_heard(owner, now) && !peers.is_apart(&owner.id, limit, slew)
                 });
                 let bounded = charge.consistency == Consistency::Bounded;
-                if regime == Regime::Decides && heard && !bounded {
+                let decides = regime == Regime::Decides;
+                let is_sure = match stage {
+                    Stage::Sure { of_lent } => *of_lent || decides,
+                    _ => stage.seen(charge.key).is_some(),
+                };
+                if heard && (is_sure || decides && !bounded) {
                     return Some(match stage.seen(charge.key) {
                         Some(seen) => {
                             let moment = now;

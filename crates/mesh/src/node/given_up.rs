@@ -97,7 +97,7 @@ mod tests {
                     let me = node.member().id.clone();
                     mail.extend(node.outputs().filter_map(|output| match output {
                         Output::Send { to, frame, .. } => Some((me.clone(), to, frame)),
-                        Output::Decided(..) => None,
+                        _ => None,
                     }));
                 }
                 if mail.is_empty() {

@@ -1,61 +1,165 @@
-//! A counter is reset: an operator did it, or a connection was closed. Its owner does it, once, whoever asks;
-//! members hear of it with the owner's next word. Nothing that is held or in flight is made void (`till::reset`).
+//! A counter is reset: an operator did it, or a connection was closed. Its owner does it, whoever asks; members hear
+//! of it with the owner's next word. Nothing that is held or in flight is made void (`till::reset`). An operator is told
+//! whether it was done: the owner is asked again until it has answered.
 
-use super::Node;
-use crate::dictionary::Subject;
-use crate::frame::{Item, Place, Reply, Want};
+use super::asks::{Ask, Kind};
+use super::remote::Unseen;
+use super::{Node, Output, Ticket};
+use crate::frame::{Place, Reply, Want};
 use crate::member::Member;
 use crate::page::Side;
 use hivemind_core::store::{Key, LocalStore};
 use hivemind_core::{Limit, Timestamp};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// What becomes of a reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// It is done.
+    Done,
+    /// The owner does it: whether it did will be among the outputs under this number.
+    Later(Ticket),
+    /// Nobody is known who could do it.
+    NoOwner,
+}
+
+/// A reset that its owner has not answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Resetting {
+    key: Key,
+    limit: Limit,
+    until: Timestamp,
+    asked: Timestamp,
+}
+
+impl Resetting {
+    pub(super) fn set_back(&mut self, earlier: impl Fn(&mut Timestamp)) {
+        earlier(&mut self.until);
+        earlier(&mut self.asked);
+    }
+}
+
+/// Where a counter is that was forgotten here.
+enum Counter {
+    Here,
+    There(Unseen),
+    Nowhere,
+}
 
 impl Node {
-    /// Forgets what was spent of one counter, here and at its owner.
+    /// Forgets what was spent of one counter, here and at its owner, if that hears it.
     pub fn forget(&mut self, key: Key, limit: &Limit, now: Timestamp) {
         let now = self.mesh_time(now);
-        self.local.0.forget_now(key);
-        let Self { shelf, council, options, .. } = self;
-        let tag = shelf.tag(council, options, (key, limit), now);
-        let Ok(mut book) = shelf.open(council, options, (key, limit, tag), now) else { return };
-        book.counted = None;
-        book.aside.change(|aside| aside.part = None);
-        let Some(page) = book.page(tag) else { return };
-        let moment = page.moment_of(limit, options, now);
-        let place = Place { subject: Subject { key, limit: *limit }, view: page.view.id(), tag };
-        match &mut page.side {
-            Side::Till(till) => {
-                till.reset(limit, moment);
-                book.set_listed(true);
-            }
-            Side::Purse(purse) => {
-                let report = purse.report();
-                purse.told(now);
-                let Some(owner) = page.view.owner(key).map(|owner| owner.id.clone()) else { return };
-                drop(book);
-                let id = self.number();
-                self.urge(&owner, Item::Ask { id, place, report, want: Want::Forget });
+        if let Counter::There(counter) = self.forget_here(key, limit, now) {
+            self.ask(&counter, Kind::Forget, Vec::new(), Want::Forget, now);
+            self.flush_urgent(now);
+        }
+    }
+
+    /// The same, and the owner is asked until it has answered, or for so long.
+    pub fn reset(&mut self, key: Key, limit: &Limit, within: Duration, now: Timestamp) -> Reset {
+        let now = self.mesh_time(now);
+        match self.forget_here(key, limit, now) {
+            Counter::Here => Reset::Done,
+            Counter::Nowhere => Reset::NoOwner,
+            Counter::There(counter) => {
+                let ticket = Ticket(self.number());
+                let until = now.saturating_add(within);
+                self.resets.insert(ticket, Resetting { key, limit: *limit, until, asked: now });
+                self.ask(&counter, Kind::Forget, vec![ticket], Want::Forget, now);
                 self.flush_urgent(now);
+                Reset::Later(ticket)
             }
         }
     }
 
-    /// A peer asks that a counter of this node's be reset. One that this node does not have needs no reset.
-    pub(super) fn on_forget(&mut self, now: Timestamp, from: &Arc<Member>, id: u64, place: &Place) {
-        let key = place.subject.key;
-        if !self.shelf.books.contains_key(&key) {
+    fn forget_here(&mut self, key: Key, limit: &Limit, now: Timestamp) -> Counter {
+        self.local.0.forget_now(key);
+        let Self { shelf, council, options, .. } = self;
+        let tag = shelf.tag(council, options, (key, limit), now);
+        let Ok(mut book) = shelf.open(council, options, (key, limit, tag), now) else {
+            return Counter::Nowhere;
+        };
+        book.counted = None;
+        book.aside.change(|aside| aside.part = None);
+        let Some(page) = book.page(tag) else { return Counter::Nowhere };
+        let moment = page.moment_of(limit, options, now);
+        match &mut page.side {
+            Side::Till(till) => {
+                till.reset(limit, moment);
+                book.set_listed(true);
+                Counter::Here
+            }
+            Side::Purse(_) if page.view.owner(key).is_none() => Counter::Nowhere,
+            Side::Purse(_) => Counter::There(Unseen { key, limit: *limit, tag }),
+        }
+    }
+
+    /// Asks the owners once more that have not answered, and gives up those whose time is over.
+    pub(super) fn repeat_resets(&mut self, now: Timestamp) {
+        let pause = self.options.ask_timeout * 2;
+        let due: Vec<Ticket> = self
+            .resets
+            .iter()
+            .filter(|(_, reset)| reset.until <= now || now.since(reset.asked) >= pause)
+            .map(|(ticket, _)| *ticket)
+            .collect();
+        for ticket in due {
+            let Some(mut reset) = self.resets.remove(&ticket) else { continue };
+            if reset.until <= now {
+                self.outputs.push(Output::GivenUp(ticket));
+                continue;
+            }
+            match self.forget_here(reset.key, &reset.limit, now) {
+                Counter::Here => self.outputs.push(Output::Reset(ticket)), // It is the owner by now.
+                Counter::Nowhere => {
+                    self.resets.insert(ticket, Resetting { asked: now, ..reset });
+                }
+                Counter::There(counter) => {
+                    reset.asked = now;
+                    self.resets.insert(ticket, reset);
+                    self.ask(&counter, Kind::Forget, vec![ticket], Want::Forget, now);
+                }
+            }
+        }
+        self.flush_urgent(now);
+    }
+
+    /// The owner has answered. Who says that it is not the owner is asked again, or another one by then.
+    pub(super) fn on_forgotten(&mut self, ask: &Ask, reply: &Reply) {
+        if *reply == Reply::Elsewhere {
             return;
         }
-        let Some(limit) = self.open_told(now, from, place) else { return };
-        let Some(mut book) = self.shelf.books.get_mut(&key) else { return };
-        let Some(page) = book.page(place.tag) else { return };
+        for ticket in &ask.tickets {
+            if self.resets.remove(ticket).is_some() {
+                self.outputs.push(Output::Reset(*ticket));
+            }
+        }
+    }
+
+    /// A peer asks that a counter of this node's be reset.
+    pub(super) fn on_forget(&mut self, now: Timestamp, from: &Arc<Member>, id: u64, place: &Place) {
+        let reply = self.forget_for(now, from, place).unwrap_or(Reply::Elsewhere);
+        self.answer(now, from, id, place, reply);
+    }
+
+    fn forget_for(&mut self, now: Timestamp, from: &Arc<Member>, place: &Place) -> Option<Reply> {
+        let key = place.subject.key;
+        if !self.shelf.books.contains_key(&key) {
+            // One that this node does not have needs no reset, if it would have it.
+            let view = self.council.current(now).filter(|view| view.id() == place.view)?;
+            return (*view.owner(key)? == self.council.me).then_some(Reply::Seen(None));
+        }
+        let limit = self.open_told(now, from, place)?;
+        let mut book = self.shelf.books.get_mut(&key)?;
+        let page = book.page(place.tag)?;
         let moment = page.moment_of(&limit, &self.options, now);
-        let Side::Till(till) = &mut page.side else { return };
+        let Side::Till(till) = &mut page.side else { return None };
         till.reset(&limit, moment);
         book.counted = None;
         book.aside.change(|aside| aside.part = None);
         book.set_listed(true);
-        drop(book);
-        self.answer(now, from, id, place, Reply::Lent);
+        Some(Reply::Lent)
     }
 }

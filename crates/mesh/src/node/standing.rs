@@ -65,7 +65,7 @@ impl Node {
     /// Whether something waits for time to pass: a request, an ask, or somebody who asked.
     #[must_use]
     pub fn has_waiting(&self) -> bool {
-        !(self.waiting.is_empty() && self.asks.is_empty() && self.parked.is_empty())
+        !(self.waiting.is_empty() && self.asks.is_empty() && self.parked.is_empty() && self.resets.is_empty())
     }
 
     /// How the mesh stands, as this node sees it.

@@ -7,6 +7,7 @@ mod capped;
 mod handover;
 mod hostile;
 mod links;
+mod operated;
 mod resets;
 mod shares;
 mod times;
@@ -38,6 +39,9 @@ struct Mesh {
     nodes: Vec<Node>,
     mail: Vec<Letter>,
     decided: BTreeMap<(usize, Ticket), Verdicts>,
+    /// Resets that were answered, and what an operator was not answered.
+    reset: Vec<(usize, Ticket)>,
+    given_up: Vec<(usize, Ticket)>,
     now: Timestamp,
     /// Nodes whose frames are lost, and to whom none come.
     cut: Vec<usize>,
@@ -55,7 +59,8 @@ impl Mesh {
     fn new(count: usize, options: &MeshOptions) -> Self {
         let now = Timestamp::from_millis(1_700_006_400_000);
         let nodes = crate::sim::seated(count, options, now);
-        Self { nodes, mail: Vec::new(), decided: BTreeMap::new(), now, cut: Vec::new() }
+        let (mail, decided, cut) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Self { nodes, mail, decided, reset: Vec::new(), given_up: Vec::new(), now, cut }
     }
 
     fn index(&self, name: &NodeId) -> Option<usize> {
@@ -72,6 +77,8 @@ impl Mesh {
                     Output::Decided(ticket, verdicts) => {
                         self.decided.insert((from, ticket), verdicts);
                     }
+                    Output::Reset(ticket) => self.reset.push((from, ticket)),
+                    Output::GivenUp(ticket) => self.given_up.push((from, ticket)),
                 }
             }
         }

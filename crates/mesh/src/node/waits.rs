@@ -44,6 +44,11 @@ impl Node {
             (self.options.lend_ahead && matches!(charge.op, Op::Refund | Op::Debit)).then_some(*charge)
         });
         if let Some(charge) = given {
+            if self.waiting.get(&ticket).is_some_and(|waiting| waiting.is_operators) {
+                self.waiting.remove(&ticket);
+                self.outputs.push(Output::GivenUp(ticket));
+                return;
+            }
             // It is told with every report until the owner has it; only what it says is not known.
             let action = batch::action(charge.op, OnRefusal::CountNone);
             let verdict = super::find::nothing(&charge, now).attempt(&charge, action, now).verdict;
@@ -58,6 +63,7 @@ impl Node {
         // The moment of the decision is now: a window may have begun meanwhile.
         waiting.context.now = waiting.context.now.max(now);
         match self.attempt(ticket, &waiting.batch, waiting.context, &stage, how) {
+            Attempt::Done(_) if last && waiting.is_operators => self.outputs.push(Output::GivenUp(ticket)),
             Attempt::Done(verdicts) => self.outputs.push(Output::Decided(ticket, verdicts)),
             Attempt::Wait(stage) => {
                 self.waiting.insert(ticket, super::Waiting { stage, ..waiting });
@@ -76,6 +82,7 @@ impl Node {
         for ticket in late {
             self.give_up(ticket, now);
         }
+        self.repeat_resets(now);
         let patience = self.options.ask_timeout * 4;
         let Self { asks, shelf, .. } = self;
         asks.retain(|id, ask| {

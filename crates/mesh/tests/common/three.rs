@@ -63,6 +63,7 @@ impl Three {
                         }
                     }
                     Output::Decided(_, verdicts) => decided.push(verdicts),
+                    Output::Reset(_) | Output::GivenUp(_) => {}
                 }
             }
         }

@@ -23,6 +23,9 @@ use hivemind_core::{Clock, Cost, Limit, SystemClock};
 use hivemind_mesh::net::NotPosted;
 use serde_json::{Map, Value, json};
 
+/// The gateway's domain of guards.
+const IP_GUARD: &str = ":ip_guard";
+
 pub(super) fn routes() -> Router<Admin> {
     Router::new()
         .route("/api/v1/keys/lookup", post(lookup))
@@ -86,7 +89,7 @@ async fn grant(
     let (now, entries) = (SystemClock.now(), counters.name.entries());
     let given = counters.batch(&entries, Op::Refund, Cost::new(extra));
     let verdicts =
-        admin.storage.operate(&given, Counters::context(now)).await.map_err(|error| away(&error))?;
+        admin.storage.operate(&given, Counters::context(now)).await.map_err(|error| not_told(&error))?;
     let limits = counters.each.iter().zip(verdicts.each()).map(|(counter, verdict)| {
         let granted = verdict.remaining.saturating_sub(verdict.available).min(extra);
         let mut shown = of_limit(counter, verdict);
@@ -106,7 +109,7 @@ async fn block(
     body: Bytes,
 ) -> Result<Response, Response> {
     let (asked, now) = (read::<RawBlock>(&body)?, SystemClock.now());
-    let until = asked.until(now)?;
+    let until = asked.until(admin.storage.blocks().time(now))?;
     let name = asked.key.name()?;
     let counters = admin.counters_of(&name);
     audited.is_of(&name, counters.rule);
@@ -114,9 +117,12 @@ async fn block(
     if let Some(detail) = admin.unblockable(&name, &counters) {
         return Err(problem(StatusCode::CONFLICT, "Not blocked", &detail));
     }
+    admin.is_believed()?;
     admin.storage.blocks().block(&name, until, now).map_err(|why| not_blocked(&why))?;
     let scope = if admin.storage.blocks().are_shared() { "mesh" } else { "node" };
-    Ok(ok(&json!({"blocked_until_ms": millis(until), "scope": scope})))
+    // Of none, only requests that bring a limit of their own would ask whether it is blocked.
+    let limits = counters.each.len();
+    Ok(ok(&json!({"blocked_until_ms": millis(until), "scope": scope, "limits": limits})))
 }
 
 /// Ends a block before its time.
@@ -128,6 +134,7 @@ async fn unblock(
     // By the name that was blocked, whatever rules there are by now.
     let name = read::<RawKey>(&body)?.name()?;
     audited.is_of(&name, None);
+    admin.is_believed()?;
     Ok(ok(&json!({"was_blocked": admin.storage.blocks().unblock(&name, SystemClock.now())})))
 }
 
@@ -154,11 +161,31 @@ impl Admin {
         }
     }
 
+    /// Why peers would not believe what is said here.
+    #[expect(clippy::result_large_err, reason = "it is the answer")]
+    fn is_believed(&self) -> Result<(), Response> {
+        let is_off = self.mesh.as_ref().is_some_and(|mesh| mesh.is_clock_off());
+        if is_off {
+            return Err(problem(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Its clock is off",
+                "Peers agree that this node's clock is off, and what is dated by it they might not believe: set it, or ask another node.",
+            ));
+        }
+        Ok(())
+    }
+
     /// Why a key cannot be blocked, if it cannot.
     fn unblockable(&self, asked: &KeyName, counters: &Counters) -> Option<String> {
-        if counters.each.is_empty() {
-            let nobody = "No limit is asked for this key, so nobody would ask whether it is blocked";
-            return Some(format!("{nobody}: see `explain`, and give it a rule."));
+        if asked.domain() == IP_GUARD {
+            let why = "Only clients that name themselves are charged to the guard of their address, so others from there would pass";
+            return Some(format!("{why}: block the `client` `ip:ADDRESS` of each service and endpoint."));
+        }
+        if counters.each.is_empty() && asked.domain().starts_with(':') {
+            let why = "The gateway has no counter of that name: `service` is the id of one, `endpoint` its pattern or `*`";
+            return Some(format!(
+                "{why}, and `client` as `/api/v1/top` shows it, like `ip:203.0.113.9` or `ip:2001:db8::/64`."
+            ));
         }
         if !self.service.0.is_enabled() && counters.rule.is_some() {
             return Some("Nothing is limited while `rate_limiting.enabled` is false.".to_owned());
@@ -199,6 +226,9 @@ fn not_blocked(why: &NotPosted) -> Response {
         NotPosted::Full { most } => {
             (StatusCode::CONFLICT, format!("{most} keys are blocked, which is the most: unblock one, or give a rule 0 requests."))
         }
+        NotPosted::Crowded { most } => {
+            (StatusCode::CONFLICT, format!("{most} words about keys are remembered, of those that were unblocked as well, and the oldest is a block: unblocked ones are forgotten after a week; block the oldest again, or give a rule 0 requests."))
+        }
         NotPosted::TooLong { most } => {
             (StatusCode::UNPROCESSABLE_ENTITY, format!("Its name has more than {most} bytes, and no such key can be blocked."))
         }
@@ -217,5 +247,16 @@ fn away(error: &StoreError) -> Response {
         StatusCode::SERVICE_UNAVAILABLE,
         "The counters cannot be reached",
         &format!("{error}; try again."),
+    )
+}
+
+/// The same of a grant, which may be done all the same: in a mesh it is told until its owner hears it.
+fn not_told(error: &StoreError) -> Response {
+    problem(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "The counters cannot be reached",
+        &format!(
+            "{error}: what was granted may be given back as soon as it is heard, and nobody knows how much yet. Look the key up before you grant again."
+        ),
     )
 }

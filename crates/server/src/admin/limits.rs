@@ -8,7 +8,7 @@ use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use axum::routing::get;
-use hivemind_tower::EffectiveLimit;
+use hivemind_tower::operator::EffectiveLimit;
 use serde_json::{Value, json};
 use std::hash::{DefaultHasher, Hash, Hasher};
 

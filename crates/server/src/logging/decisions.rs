@@ -116,6 +116,7 @@ impl DecisionLog {
             domain,
             descriptors = shown(asked.descriptors, &lines),
             code = if is_denied { "OVER_LIMIT" } else { "OK" },
+            reason = answer.is_blocked.then_some("blocked"),
             hits = descriptor.map_or(0, hits),
             limit_name = current.map(|current| current.name).filter(|name| !name.is_empty()),
             limit = current.map(|current| current.limit.to_string()),

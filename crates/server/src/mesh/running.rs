@@ -99,6 +99,11 @@ impl RunningMesh {
         self.mesh.board()
     }
 
+    /// Whether peers agree that this node's clock is off.
+    pub(crate) fn is_clock_off(&self) -> bool {
+        self.mesh.is_clock_off()
+    }
+
     /// Tells peers which rules are in force.
     pub(crate) fn rules_are(&self, rules: &Rules) {
         self.tell(|told| told.0 = fingerprint::of_rules(rules));
@@ -257,6 +262,7 @@ impl RunningMesh {
             overlaps: standing.overlaps,
             unreadable: standing.unreadable,
             callers_refused: self.mesh.callers_refused(),
+            notes_lost: self.mesh.board().lost(),
             certificate_expiry: Some(seconds(certificates.own_until)),
             ca_expiry: Some(seconds(certificates.ca_until)),
         }

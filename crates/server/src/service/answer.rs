@@ -81,6 +81,8 @@ pub(crate) struct Answer<'r> {
     pub(crate) request_headers: Vec<(&'r str, &'r str)>,
     pub(crate) raw_body: Option<&'r str>,
     pub(crate) dynamic_metadata: Option<Value>,
+    /// Whether an operator has blocked something of it.
+    pub(crate) is_blocked: bool,
     /// What the request's time is counted in; none where nobody reads it.
     pub(super) domain: Option<&'r DomainSeries>,
     /// What the rules that let the request pass say of it, merged.
@@ -99,6 +101,7 @@ impl<'r> Answer<'r> {
             request_headers: Vec::new(),
             raw_body: None,
             dynamic_metadata: None,
+            is_blocked: false,
             domain: None,
             metadata: None,
             tightest: None,

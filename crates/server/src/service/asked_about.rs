@@ -3,8 +3,8 @@
 use super::Service;
 use crate::blocks::KeyName;
 use crate::counters::{Counter, Counters};
-use hivemind_core::store::{Charge, Store, Verdict};
-use hivemind_core::{Descriptor, Timestamp};
+use hivemind_core::Descriptor;
+use hivemind_core::store::Store;
 
 impl<R: Store> Service<R> {
     /// Whether anything is limited at all.
@@ -29,18 +29,5 @@ impl<R: Store> Service<R> {
             sharing: charge.sharing,
         });
         Counters { name, rule, each: each.collect() }
-    }
-
-    /// Whether a charge is refused because an operator has blocked its key: then its rule does more than watch.
-    #[inline]
-    pub(super) fn is_blocked(
-        &self,
-        committed: bool,
-        strictest: Option<(&Charge<'_>, &Verdict)>,
-        now: Timestamp,
-    ) -> bool {
-        let blocks = self.storage.blocks();
-        let until = |(charge, _): (&Charge<'_>, &Verdict)| blocks.until(charge.parts, now);
-        !committed && blocks.are_any(now) && strictest.and_then(until).is_some()
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Code, CurrentLimit, Grant, Status};
 use crate::ruleset::{Extras, Quota};
+use crate::storage::Ruled;
 use hivemind_core::rules::{Resolved, Ruling};
 use hivemind_core::store::{Charge, Mode, Outcome, Verdict, Verdicts};
 use hivemind_core::{Rule, Timestamp};
@@ -12,11 +13,31 @@ pub(super) struct Decided<'r, 'a> {
     pub(super) resolved: &'r Resolved<'a>,
     pub(super) charges: &'r [Charge<'r>],
     pub(super) verdicts: Verdicts,
+    /// Which of its charges an operator has blocked; none where no one is.
+    pub(super) blocked: Option<Box<[bool]>>,
     /// Whether whoever keeps the counters has decided, and nobody in its place.
     pub(super) is_counted: bool,
 }
 
+impl<'r, 'a> Decided<'r, 'a> {
+    pub(super) fn of(
+        resolved: &'r Resolved<'a>,
+        charges: &'r [Charge<'r>],
+        Ruled { verdicts, blocked }: Ruled,
+        is_counted: bool,
+    ) -> Self {
+        Self { resolved, charges, verdicts, blocked, is_counted }
+    }
+}
+
 impl Decided<'_, '_> {
+    /// Whether an operator has blocked a descriptor's key: then its rule does more than watch.
+    #[inline]
+    pub(super) fn is_blocked(&self, ruling: &Ruling<'_>) -> bool {
+        let Some(blocked) = &self.blocked else { return false };
+        blocked.get(ruling.charges.clone()).is_some_and(|its| its.contains(&true))
+    }
+
     /// What may be granted of. Where a node decided alone there is nothing to grant: each node would grant
     /// the whole limit, for longer than it is alone.
     pub(super) fn quota<'r>(&self, extras: Option<&'r Extras>) -> Option<&'r Quota> {

@@ -31,6 +31,8 @@ pub(super) struct Answered<'t, 'd> {
     pub(super) charge: Option<&'t Charge<'t>>,
     pub(super) strictest: Option<(&'t Charge<'t>, &'t Verdict)>,
     pub(super) code: Code,
+    /// Whether an operator has blocked its key: then its counter was not looked at.
+    pub(super) is_blocked: bool,
 }
 
 impl<'r, 'a> Tally<'r, 'a> {
@@ -67,6 +69,7 @@ impl<'r, 'a> Tally<'r, 'a> {
         let count = if over { &series.over_limit } else { &series.ok };
         count.fetch_add(1, Ordering::Relaxed);
         if let (Some(counted), Some((charge, verdict))) = (counted, answered.strictest)
+            && !answered.is_blocked
             && let Some(level) = counted.level(charge.limit.period())
         {
             level.is_at(u64::from(charge.limit.burst()).saturating_sub(verdict.remaining));
@@ -115,7 +118,7 @@ impl<'r, 'a> Tally<'r, 'a> {
                 limit: u64::from(charge.limit.burst()),
                 available: verdict.available,
                 refused: !verdict.is_admitted(),
-                shadow: only_watches(ruling),
+                shadow: only_watches(ruling) && !answered.is_blocked,
             },
             None => Charged { hits, limit: u64::MAX, available: u64::MAX, refused: false, shadow: false },
         };

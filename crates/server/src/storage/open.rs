@@ -205,12 +205,12 @@ impl Seen {
 
 /// What is counted of the shared store.
 pub(crate) fn figures(storage: &Storage) -> StoreFigures {
-    let fallbacks = storage.fallbacks();
+    let (fallbacks, blocked) = (storage.fallbacks(), storage.blocks().refused());
     let store = match storage.shared_store().map(AsRef::as_ref) {
         Some(SharedStore::Redis(store)) => store,
         // A mesh is counted apart.
         Some(SharedStore::Mesh(_)) | None => {
-            return StoreFigures { is_up: true, fallbacks, ..StoreFigures::default() };
+            return StoreFigures { is_up: true, fallbacks, blocked, ..StoreFigures::default() };
         }
     };
     let figures = store.figures();
@@ -225,5 +225,6 @@ pub(crate) fn figures(storage: &Storage) -> StoreFigures {
         over_cache_hits: figures.refused_from_cache,
         lease_hits: figures.admitted_from_lease,
         fallbacks,
+        blocked,
     }
 }

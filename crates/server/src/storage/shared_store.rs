@@ -10,6 +10,20 @@ pub(crate) enum SharedStore {
     Mesh(PeerStore),
 }
 
+impl SharedStore {
+    /// Decides for an operator, who is told what was said by whoever keeps the counters, or nothing.
+    pub(super) async fn operate(
+        &self,
+        batch: &[Charge<'_>],
+        context: Context,
+    ) -> Result<Verdicts, StoreError> {
+        match self {
+            Self::Redis(store) => store.decide(batch, context).await,
+            Self::Mesh(store) => store.operate(batch, context).await,
+        }
+    }
+}
+
 impl Store for SharedStore {
     async fn decide(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
         match self {

@@ -54,7 +54,7 @@ impl MeshFigures {
         families
     }
 
-    fn counters(&self) -> [(&'static str, &'static str, u64); 8] {
+    fn counters(&self) -> [(&'static str, &'static str, u64); 11] {
         [
             (
                 "overadmission",
@@ -72,6 +72,17 @@ impl MeshFigures {
             ("unshared", "Decisions made alone because too many counters were shared.", self.unshared),
             ("unreadable", "Frames that could not be read.", self.unreadable),
             ("callers_refused", "Calls at the mesh port that came to nothing.", self.callers_refused),
+            (
+                "notes_dropped",
+                "Blocks that ended early, because peers said more than there is room for.",
+                self.notes_lost.dropped,
+            ),
+            (
+                "notes_unbelieved",
+                "Blocks of peers that were dated ahead or for too long.",
+                self.notes_lost.unbelieved,
+            ),
+            ("notes_unheard", "Blocks of peers that told too many in a second.", self.notes_lost.unheard),
         ]
     }
 

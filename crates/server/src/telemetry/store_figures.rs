@@ -17,6 +17,8 @@ pub(crate) struct StoreFigures {
     pub(crate) over_cache_hits: u64,
     pub(crate) lease_hits: u64,
     pub(crate) fallbacks: Fallbacks,
+    /// Requests refused because an operator has blocked a key of them.
+    pub(crate) blocked: u64,
 }
 
 impl StoreFigures {
@@ -50,6 +52,13 @@ impl StoreFigures {
                 |family, (policy, count)| family.with([("policy", policy)], count),
             );
         families.push(fallbacks);
+        families.push(
+            Family::counter(
+                "hivemind_blocked_total",
+                "Requests refused because an operator has blocked a key.",
+            )
+            .plain(self.blocked),
+        );
         families
     }
 }

@@ -65,3 +65,36 @@ async fn a_client_of_the_gateway_is_looked_up_reset_and_blocked_by_its_counter_s
     nowhere["for_ms"] = 1_000.into();
     assert_eq!(asked(&gateway, "block", &nowhere).await.0, 409);
 }
+
+// Seen failing on: the platform's bucket found for any service; an address found without its prefix; a guard that is
+// blocked and asked for by nobody.
+#[tokio::test]
+async fn a_name_that_no_client_can_have_is_not_found_and_not_blocked() {
+    let upstream = Echo::start().await;
+    let settings = json!({"services": [{"id": "app", "upstream": url(upstream.address)}]});
+    let gateway = Gateway::with(&settings).await;
+    let named = |service: &str, client: &str| {
+        json!({"domain": ":http", "for_ms": 60_000, "entries": [
+            {"key": "service", "value": service},
+            {"key": "endpoint", "value": "*"},
+            {"key": "client", "value": client},
+        ]})
+    };
+    for (service, client, expected) in [
+        ("app", "ip:203.0.113.9", 200),
+        ("app", "ip:2001:db8::/64", 200),
+        ("app", "apikey:team-7", 200),
+        ("ap", "ip:203.0.113.9", 409),
+        ("app", "203.0.113.9", 409),
+        ("app", "ip:2001:db8::1", 409),
+        ("app", "ip:203.0.113.009", 409),
+        ("app", "team-7", 409),
+    ] {
+        let (code, answer) = asked(&gateway, "block", &named(service, client)).await;
+        assert_eq!(code, expected, "{service} {client}: {answer}");
+    }
+    let guard = json!({"domain": ":ip_guard", "for_ms": 60_000, "entries": [{"key": "address", "value": "127.0.0.1"}]});
+    let (code, answer) = asked(&gateway, "block", &guard).await;
+    assert_eq!(code, 409, "{answer}");
+    assert!(answer["detail"].as_str().unwrap().contains("ip:ADDRESS"), "{answer}");
+}

@@ -76,6 +76,39 @@ async fn a_node_that_was_cut_off_learns_what_was_blocked_and_unblocked_meanwhile
     assert_eq!(overall(&nodes[1].ask("d", "day=y").await), "OVER");
 }
 
+// Seen failing on: a reset that is told as done while its owner hears nothing; a look-up that makes numbers up.
+#[tokio::test]
+async fn what_the_owner_of_a_key_does_not_answer_is_an_error_and_no_number() {
+    let authority = Authority::new();
+    let nodes = authority.nodes(2).await;
+    let owner_of = async |value: &str| {
+        let found = done(&nodes[0], "lookup", &key("day", value)).await;
+        found["limits"][0]["mesh"]["owner"].as_str().unwrap().to_owned()
+    };
+    let mut theirs = None;
+    for number in 0..100 {
+        let value = format!("v{number}");
+        if owner_of(&value).await == "node-1" {
+            theirs = Some(key("day", &value));
+            break;
+        }
+    }
+    let theirs = theirs.expect("one of a hundred");
+    assert_eq!(done(&nodes[0], "reset", &theirs).await, json!({"reset": 1}));
+    nodes[1].signal("STOP").await;
+    let mut grant = theirs.clone();
+    grant["extra"] = 1.into();
+    for (what, body) in [("reset", &theirs), ("lookup", &theirs), ("grant", &grant)] {
+        let page = post(nodes[0].admin, &format!("/api/v1/keys/{what}"), &body.to_string()).await;
+        assert_eq!(page.code, 503, "{what}: {}", page.body);
+    }
+    nodes[1].signal("CONT").await;
+    until("the owner to answer", async || {
+        post(nodes[0].admin, "/api/v1/keys/lookup", &theirs.to_string()).await.code == 200
+    })
+    .await;
+}
+
 /// What all nodes hold of a key together, as its owner says; and the look-ups of all.
 async fn held(nodes: &[Node], value: &str) -> (u64, Vec<Value>) {
     let mut found = Vec::new();

@@ -1,6 +1,7 @@
 //! Keys that an operator blocks until a time.
 
 use super::{RULES, asked, done, key, left, with};
+use crate::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
 use crate::support::{Server, Setup, get, overall, post, request, shown, statuses};
 use hivemind_core::{Clock, SystemClock};
 use serde_json::{Value, json};
@@ -59,21 +60,65 @@ async fn a_blocked_key_is_refused_until_its_time_and_nothing_is_spent_beside_it(
     assert_eq!(blocks(&server, "").await["items"], json!([]));
 }
 
+// Seen failing on: a span of 400 ms on a busy machine, over before the first call; a block that ends with the next.
 #[tokio::test]
 async fn a_block_ends_by_itself() {
     let server = Server::with_rules(RULES).await;
-    let until = now_ms() + 400;
-    done(&server, "block", &with("user=ada", "until_ms", until)).await;
-    let mut last_refused = 0;
-    crate::support::within("the end of the block", async {
-        while overall(&server.ask("d", "user=ada").await) == "OVER" {
-            last_refused = now_ms();
-        }
-    })
-    .await;
-    assert!(now_ms() >= until && last_refused > 0, "{last_refused} {until}");
+    let mut span = 400;
+    let mut was_refused = false;
+    while !was_refused {
+        let until = now_ms() + span;
+        let (code, answer) = asked(&server, "block", &with("user=ada", "until_ms", until)).await;
+        assert!(code == 200 || (code == 422 && now_ms() >= until), "{answer}");
+        crate::support::within("the end of the block", async {
+            loop {
+                let is_over = overall(&server.ask("d", "user=ada").await) == "OVER";
+                // Only what was answered before its end tells of the block.
+                if now_ms() < until {
+                    assert!(is_over, "it holds until {until}");
+                    was_refused = true;
+                } else if !is_over {
+                    return;
+                }
+            }
+        })
+        .await;
+        span *= 2; // The machine was too busy to ask even once.
+    }
     assert_eq!(blocks(&server, "").await["items"], json!([]));
     assert_eq!(done(&server, "lookup", &key("user=ada")).await["blocked_until_ms"], Value::Null);
+}
+
+// Seen failing on: a block refused because no rule limits the key, though requests bring a limit of their own.
+#[tokio::test]
+async fn a_key_that_only_requests_bring_a_limit_for_can_be_blocked() {
+    let server = Server::with_rules(RULES).await;
+    let brought = || {
+        let mut request = request("d", "nothing=x");
+        request.descriptors[0].limit = Some(RateLimitOverride { requests_per_unit: 9, unit: 4 });
+        request
+    };
+    assert_eq!(overall(&server.send(brought()).await), "OK");
+    let blocked = done(&server, "block", &with("nothing=x", "for_ms", HOUR_MS)).await;
+    assert_eq!(blocked["limits"], 0, "it is told that no rule limits it");
+    assert_eq!(overall(&server.send(brought()).await), "OVER");
+    assert_eq!(overall(&server.ask("d", "nothing=x").await), "OK", "without a limit there is nothing to ask");
+    assert_eq!(done(&server, "block", &with("both=x", "for_ms", HOUR_MS)).await["limits"], 2);
+}
+
+// Seen failing on: a blocked key of a shadow rule counted as let pass; a counter told as full that was not looked at.
+#[tokio::test]
+async fn what_a_block_refuses_is_counted_as_such() {
+    let server = Server::with_rules(RULES).await;
+    done(&server, "block", &with("watched=x", "for_ms", HOUR_MS)).await;
+    assert_eq!(overall(&server.ask("d", "watched=x | beside=y").await), "OVER");
+    let page = get(server.admin, "/metrics").await.body;
+    let line = |name: &str| page.lines().find(|line| line.starts_with(name)).map(str::to_owned);
+    assert_eq!(line("hivemind_blocked_total").as_deref(), Some("hivemind_blocked_total 1"), "{page}");
+    let watched = |line: &&str| line.contains("shadow_mode") && line.contains("watched");
+    assert!(!page.lines().filter(watched).any(|line| !line.ends_with(" 0")), "{page}");
+    let level = |line: &&str| line.starts_with("ratelimit_counter_value") && line.contains("watched");
+    assert!(!page.lines().any(|line| level(&line) && !line.ends_with(" 0")), "{page}");
 }
 
 // Seen failing on: a shadow rule's blocked key told as OK; a quota with room beside a blocked one.
@@ -104,19 +149,18 @@ async fn a_block_holds_in_every_mode_but_the_shadow_of_all() {
 #[tokio::test]
 async fn what_nobody_would_ask_for_cannot_be_blocked() {
     let server = Server::with_rules(RULES).await;
-    for (text, reason) in [
-        ("free=x", "No limit is asked for this key"),
-        ("named=x", "No limit is asked for this key"),
-        ("nothing=x", "No limit is asked for this key"),
-        ("group=ab", r#"block the entries [{"key":"group","value":"a*"}]"#),
-    ] {
-        let (code, problem) = asked(&server, "block", &with(text, "for_ms", HOUR_MS)).await;
-        assert_eq!(code, 409, "{text}: {problem}");
-        assert!(problem["detail"].as_str().unwrap().contains(reason), "{text}: {problem}");
+    let (code, problem) = asked(&server, "block", &with("group=ab", "for_ms", HOUR_MS)).await;
+    assert_eq!(code, 409, "{problem}");
+    let reason = r#"block the entries [{"key":"group","value":"a*"}]"#;
+    assert!(problem["detail"].as_str().unwrap().contains(reason), "{problem}");
+    // A guard is no counter of whoever comes from its address, and what the gateway does not know has none.
+    for (domain, reason) in [(":ip_guard", "block the `client`"), (":http", "no counter of that name")] {
+        let mut body = with("address=203.0.113.9", "for_ms", HOUR_MS);
+        body["domain"] = domain.into();
+        let (code, problem) = asked(&server, "block", &body).await;
+        assert_eq!(code, 409, "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(reason), "{problem}");
     }
-    let mut elsewhere = with("user=ada", "for_ms", HOUR_MS);
-    elsewhere["domain"] = "elsewhere".into();
-    assert_eq!(asked(&server, "block", &elsewhere).await.0, 409);
     // All of a pattern can be, by its own name.
     done(&server, "block", &with("group=a*", "for_ms", HOUR_MS)).await;
     assert_eq!(overall(&server.ask("d", "group=ab").await), "OVER");

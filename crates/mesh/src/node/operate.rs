@@ -1,0 +1,64 @@
+//! What an operator asks of one counter. A request is decided with what there is when its owner does not answer; an
+//! operator is told what the owner says, or that it says nothing.
+
+use super::decide::{Attempt, Try};
+use super::remote::Stage;
+use super::{Decided, Node, Ticket, Waiting};
+use crate::batch::Owed;
+use crate::options::Consistency;
+use crate::page::Side;
+use hivemind_core::Timestamp;
+use hivemind_core::store::{Charge, Context, LocalStore, Op};
+
+/// How often as long as a request an operator waits for an answer.
+const PATIENCE: u32 = 4;
+
+impl Node {
+    /// Looks at one counter, or gives back to it, as its owner has it; none where that cannot be asked. What is to come
+    /// is a decision, or that nobody has answered: then a refund is told until it is heard, and what it comes to
+    /// is not known.
+    pub fn operate(&mut self, charge: &Charge<'_>, context: Context) -> Option<Decided> {
+        let batch = std::slice::from_ref(charge);
+        let context = self.by_mesh_clock(context);
+        if self.is_local(batch) {
+            return Some(Decided::Now(self.local.0.decide_now(batch, context)));
+        }
+        self.shelf.books.see(context.now);
+        let owed = Owed::list(batch, &self.options);
+        if !self.can_ask(owed.first()?, context.now) {
+            return None;
+        }
+        let ticket = Ticket(self.number());
+        // What was spent with rights that are here is given back here.
+        let stage = Stage::Sure { of_lent: charge.op == Op::Peek };
+        Some(match self.attempt(ticket, &owed, context, &stage, Try::Ask) {
+            Attempt::Done(verdicts) => Decided::Now(verdicts),
+            Attempt::Wait(stage) => {
+                let timeout = context.now.saturating_add(self.options.ask_timeout * PATIENCE);
+                let until = context.deadline.map_or(timeout, |deadline| deadline.min(timeout));
+                let waiting = Waiting { batch: owed.into_vec(), context, until, stage, is_operators: true };
+                self.waiting.insert(ticket, waiting);
+                self.flush_urgent(context.now);
+                Decided::Later(ticket)
+            }
+        })
+    }
+
+    /// Whether a counter is here, or its owner can be asked.
+    fn can_ask(&mut self, charge: &Owed, now: Timestamp) -> bool {
+        let Self { shelf, council, options, peers, clock, .. } = self;
+        let (key, limit) = (charge.key, &charge.limit);
+        let tag = shelf.tag(council, options, (key, limit), now);
+        let Ok(mut book) = shelf.open(council, options, (key, limit, tag), now) else { return false };
+        if charge.consistency == Consistency::Eventual {
+            return true; // Each node goes by what it knows.
+        }
+        let Some(page) = book.page(tag) else { return false };
+        let slew = clock.slew;
+        matches!(page.side, Side::Till(_))
+            || page
+                .view
+                .owner(key)
+                .is_some_and(|owner| peers.is_heard(owner, now) && !peers.is_apart(&owner.id, limit, slew))
+    }
+}

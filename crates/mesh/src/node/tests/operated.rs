@@ -1,0 +1,133 @@
+//! What an operator is told of a counter that another node owns.
+
+use super::*;
+use crate::node::Reset;
+use std::time::Duration;
+
+const WITHIN: Duration = Duration::from_secs(1);
+
+fn limits() -> [Limit; 3] {
+    // One that its owner decides, and two that are lent.
+    [Limit::fixed_window(5, Period::HOUR), Limit::fixed_window(600, Period::HOUR), bucket(1, 600)]
+}
+
+fn operate(mesh: &mut Mesh, node: usize, op: Op, (key, limit): (Key, &Limit), cost: u64) -> Option<Decided> {
+    let context = Context { on_refusal: OnRefusal::CountNone, ..Context::at(mesh.now) };
+    let charge = Charge { op, cost: Cost::new(cost), ..charge(key, limit) };
+    let decided = mesh.nodes[node].operate(&charge, context);
+    mesh.collect();
+    decided
+}
+
+fn later(decided: Option<Decided>) -> Ticket {
+    match decided {
+        Some(Decided::Later(ticket)) => ticket,
+        other => panic!("nobody is asked: {other:?}"),
+    }
+}
+
+// Seen failing on: a reset that is urged once and told as done.
+#[test]
+fn a_reset_is_done_though_its_first_frame_is_lost_and_is_told_when_the_owner_has_answered() {
+    for limit in limits() {
+        let mut mesh = Mesh::new(3, &strict());
+        let key = mesh.key(0, 1);
+        mesh.passed(0, 5, &[charge(key, &limit)]);
+        let now = mesh.now;
+        let Reset::Later(ticket) = mesh.nodes[1].reset(key, &limit, WITHIN, now) else {
+            panic!("another node owns it")
+        };
+        mesh.collect();
+        mesh.mail.clear();
+        assert!(mesh.reset.is_empty());
+        mesh.pass(100);
+        assert_eq!(
+            (mesh.reset.as_slice(), mesh.given_up.as_slice()),
+            (&[(1, ticket)][..], &[][..]),
+            "{limit}"
+        );
+        let Some(Decided::Now(verdicts)) = operate(&mut mesh, 0, Op::Peek, (key, &limit), 0) else {
+            panic!("the owner has it")
+        };
+        // Of what is lent, each of the three has its part.
+        let parts = if limit.burst() > 5 { 3 } else { 1 };
+        assert!(
+            verdicts.each()[0].remaining * parts + 30 >= u64::from(limit.burst()),
+            "{limit}: {verdicts:?}"
+        );
+        assert!(parts == 3 || verdicts.each()[0].remaining == 5, "{limit}: {verdicts:?}");
+    }
+}
+
+// Seen failing on: a reset of a counter that its owner does not have, which nobody answers.
+#[test]
+fn a_reset_of_a_counter_that_nobody_has_is_done() {
+    let limit = Limit::fixed_window(5, Period::HOUR);
+    let mut mesh = Mesh::new(3, &strict());
+    let (key, now) = (mesh.key(0, 1), mesh.now);
+    assert_eq!(mesh.nodes[0].reset(key, &limit, WITHIN, now), Reset::Done);
+    let key = mesh.key(0, 2);
+    let Reset::Later(ticket) = mesh.nodes[1].reset(key, &limit, WITHIN, now) else { panic!("not its own") };
+    mesh.pass(50);
+    assert_eq!(mesh.reset, [(1, ticket)]);
+}
+
+// Seen failing on: a reset told as done while its owner hears nothing.
+#[test]
+fn a_reset_that_no_owner_hears_is_given_up_and_leaves_nothing_behind() {
+    let limit = Limit::fixed_window(5, Period::HOUR);
+    let mut mesh = Mesh::new(3, &strict());
+    let (key, now) = (mesh.key(0, 1), mesh.now);
+    mesh.cut.push(0);
+    let Reset::Later(ticket) = mesh.nodes[1].reset(key, &limit, WITHIN, now) else { panic!("not its own") };
+    mesh.pass(990);
+    assert!(mesh.given_up.is_empty() && mesh.reset.is_empty());
+    mesh.pass(50);
+    assert_eq!(mesh.given_up, [(1, ticket)]);
+    mesh.pass(500);
+    assert!(!mesh.nodes[1].has_waiting());
+}
+
+// Seen failing on: numbers made up where the owner does not answer; a look at rights that are held here.
+#[test]
+fn a_look_says_what_the_owner_says_or_nothing() {
+    for limit in limits() {
+        let mut mesh = Mesh::new(3, &strict());
+        let key = mesh.key(0, 1);
+        assert_eq!(mesh.passed(0, 2, &[charge(key, &limit)]), 2);
+        let ticket = later(operate(&mut mesh, 1, Op::Peek, (key, &limit), 0));
+        mesh.deliver();
+        let told = mesh.decided.remove(&(1, ticket)).expect("an answer").each()[0];
+        let Some(Decided::Now(own)) = operate(&mut mesh, 0, Op::Peek, (key, &limit), 0) else {
+            panic!("the owner has it")
+        };
+        assert_eq!(told.remaining, own.each()[0].remaining, "{limit}: wherever it is asked");
+        assert!(limit.burst() > 5 || told.remaining == 3, "{limit}");
+        mesh.cut.push(0);
+        let ticket = later(operate(&mut mesh, 1, Op::Peek, (key, &limit), 0));
+        mesh.pass(200);
+        assert_eq!(mesh.given_up, [(1, ticket)], "{limit}");
+        assert!(!mesh.decided.contains_key(&(1, ticket)));
+        // Once it is known that the owner is away, nobody waits for it.
+        mesh.pass(30_000);
+        assert_eq!(operate(&mut mesh, 1, Op::Peek, (key, &limit), 0), None, "{limit}");
+    }
+}
+
+// Seen failing on: what a refund comes to made up; a refund that is lost with its ask.
+#[test]
+fn a_refund_that_is_not_answered_is_done_all_the_same_and_nobody_says_what_it_came_to() {
+    let limit = bucket(1, 5); // Too small to be lent: its owner decides.
+    let mut mesh = Mesh::new(3, &strict());
+    let key = mesh.key(0, 1);
+    assert_eq!(mesh.passed(0, 9, &[charge(key, &limit)]), 5);
+    let ticket = later(operate(&mut mesh, 1, Op::Refund, (key, &limit), 2));
+    mesh.mail.clear();
+    mesh.cut.push(0);
+    mesh.pass(200);
+    assert_eq!(mesh.given_up, [(1, ticket)]);
+    mesh.cut.clear();
+    mesh.pass(1_000);
+    // One was earned meanwhile.
+    assert_eq!(mesh.passed(0, 9, &[charge(key, &limit)]), 3);
+}

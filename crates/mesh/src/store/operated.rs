@@ -1,0 +1,84 @@
+//! What an operator does to counters, wherever their owners are: it is told what they say, or that they say nothing.
+
+use super::{Answer, Carrier, MeshStore, Outcome};
+use crate::node::{Decided, Reset};
+use hivemind_core::store::{Charge, Context, Op, StoreError, Verdicts};
+use std::time::Duration;
+
+/// How long the owner of a counter is asked to reset it.
+const RESET_WITHIN: Duration = Duration::from_secs(3);
+
+impl<C: Carrier> MeshStore<C> {
+    /// Looks at counters, or gives back to them, as their owners have them, each by itself. What nobody has said is an
+    /// error: a look is repeated until the deadline, and a refund is told until it is heard.
+    ///
+    /// # Errors
+    /// If an owner cannot be asked, or has not answered.
+    pub async fn operate(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
+        let (mut committed, mut each) = (true, Vec::with_capacity(batch.len()));
+        for charge in batch {
+            let verdicts = self.operate_one(charge, context).await?;
+            committed &= verdicts.committed;
+            each.extend(verdicts.each().iter().copied());
+        }
+        Ok(Verdicts::new(committed, each))
+    }
+
+    async fn operate_one(&self, charge: &Charge<'_>, context: Context) -> Result<Verdicts, StoreError> {
+        let mut now = context.now;
+        loop {
+            let decided = {
+                let mut inside = self.lock();
+                let decided = inside.node.operate(charge, Context { now, ..context });
+                if let Some(Decided::Later(ticket)) = &decided {
+                    inside.open.insert(*ticket, Answer::default());
+                }
+                self.carry_out(inside);
+                decided.ok_or_else(no_owner)?
+            };
+            let ticket = match decided {
+                Decided::Now(verdicts) => return Ok(verdicts),
+                Decided::Later(ticket) => ticket,
+            };
+            if let Outcome::Decided(verdicts) = self.answer(ticket).await {
+                return Ok(verdicts);
+            }
+            now = self.lock().latest.max(now);
+            if charge.op != Op::Peek || context.deadline.is_none_or(|deadline| deadline <= now) {
+                return Err(unanswered());
+            }
+        }
+    }
+
+    /// Has a counter reset by its owner.
+    pub(super) async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
+        let reset = {
+            let mut inside = self.lock();
+            let now = inside.latest;
+            let reset = inside.node.reset(charge.key, charge.limit, RESET_WITHIN, now);
+            if let Reset::Later(ticket) = &reset {
+                inside.open.insert(*ticket, Answer::default());
+            }
+            self.carry_out(inside);
+            reset
+        };
+        match reset {
+            Reset::Done => Ok(()),
+            Reset::NoOwner => Err(no_owner()),
+            Reset::Later(ticket) => match self.answer(ticket).await {
+                Outcome::Reset => Ok(()),
+                Outcome::Decided(_) | Outcome::GivenUp => Err(unanswered()),
+            },
+        }
+    }
+}
+
+fn no_owner() -> StoreError {
+    StoreError::Unreachable {
+        reason: "this node knows no owner of that counter that it could ask".to_owned(),
+    }
+}
+
+fn unanswered() -> StoreError {
+    StoreError::Unreachable { reason: "the owner of that counter has not answered".to_owned() }
+}
