@@ -72,8 +72,9 @@ async function reloadNow(control, result) {
     notify(why(error), "bad");
     const parts = error instanceof Refused ? Object.entries(error.problem).filter(([, one]) => one?.errors) : [];
     show(result, parts.map(([what, one]) => [el("h3", { class: "bad" }, `Refused: ${what}`), errorText(one.errors)]).flat());
+  } finally {
+    set(control, "disabled", null);
   }
-  set(control, "disabled", null);
   fresh("config", "/config").catch(() => {});
 }
 

@@ -58,8 +58,9 @@ export function mount(place, go) {
 
 const text = () => el("input", { type: "search", autocomplete: "off", spellcheck: "false" });
 
+// A server that was started anew counts its decisions from the beginning: their numbers alone are not theirs.
 function decisionsTable(go) {
-  return table({ caption: "Recent decisions", isCaptionHidden: true, empty: "", keyOf: decision => String(decision.id), columns: [
+  return table({ caption: "Recent decisions", isCaptionHidden: true, empty: "", keyOf: decision => `${decision.t_ms}.${decision.id}`, columns: [
     { head: "Time", cell: once(decision => time(decision.t_ms)) },
     { head: "Outcome", cell: once(decision => el("span", { class: `tag ${decision.outcome === "denied" ? "bad" : "good"}` }, decision.outcome === "denied" ? "refused" : "allowed")) },
     { head: "Domain", cell: once(decision => value(decision.domain, 40)) },

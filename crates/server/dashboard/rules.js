@@ -66,8 +66,9 @@ export function limits(rule) {
 
 export const where = rule => `${rule.file}:${rule.line}`;
 
+// Numbers of rules are given anew at each load: a row is of a rule as it is written.
 function rulesTable() {
-  return table({ caption: "Rules in force", isCaptionHidden: true, empty: "", keyOf: rule => String(rule.id), columns: [
+  return table({ caption: "Rules in force", isCaptionHidden: true, empty: "", keyOf: rule => JSON.stringify({ ...rule, ok: 0, over_limit: 0 }), columns: [
     { head: "Rule", cell: once(rule => el("span", {}, entries(rule.path), rule.name ? [" ", el("span", { class: "tag" }, value(rule.name, 40))] : null)) },
     { head: "Domain", cell: once(rule => value(rule.domain, 40)) },
     { head: "Allows", cell: once(rule => el("span", {}, limits(rule), rule.mode && rule.mode !== "enforce" ? [" ", el("span", { class: "tag warn" }, rule.mode)] : null)) },

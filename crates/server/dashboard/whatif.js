@@ -25,9 +25,12 @@ export function mount(place) {
     event.preventDefault();
     set(run, "disabled", true);
     tell(run, "Deciding…");
-    await simulate(files, source, result);
-    tell(run, "Try it");
-    set(run, "disabled", null);
+    try {
+      await simulate(files, source, result);
+    } finally {
+      tell(run, "Try it");
+      set(run, "disabled", null);
+    }
   } } },
     el("div", { class: "columns editor" },
       el("section", { class: "panel" }, el("h2", {}, "Rules"), files, el("div", { class: "actions" }, begin, openButton(files),
