@@ -28,7 +28,7 @@ const isShut = () => live.link === "unauthorised" || live.link === "forbidden";
 function route(isMoved) {
   if (isShut()) return;
   const name = location.hash.replace(/^#\//, "");
-  const known = name in VIEWS ? name : "overview";
+  const known = Object.hasOwn(VIEWS, name) ? name : "overview";
   leave?.();
   current = known;
   const view = VIEWS[known];

@@ -29,13 +29,17 @@ export function record(stats) {
   if (before && stats.is_counted !== false) {
     const seconds = (now.t_ms - before.t_ms) / 1_000;
     const each = field => (now.totals[field] - before.totals[field]) / seconds;
-    points.push({ t: now.t_ms, ok: each("ok"), refused: each("over_limit"), errors: each("errors"), p50: latency(0.5), p99: latency(0.99) });
+    keep(points, { t: now.t_ms, ok: each("ok"), refused: each("over_limit"), errors: each("errors"), p50: latency(0.5), p99: latency(0.99) });
     recordSeries(before, now, seconds);
   } else {
-    points.push({ t: now.t_ms, isGap: true });
-    for (const kept of series.values()) kept.push({ t: now.t_ms, refused: 0, isGap: true });
+    keep(points, { t: now.t_ms, isGap: true });
+    for (const kept of series.values()) keep(kept, { t: now.t_ms, refused: 0, isGap: true });
   }
-  if (points.length > KEPT) points.splice(0, points.length - KEPT);
+}
+
+function keep(list, point) {
+  list.push(point);
+  if (list.length > KEPT) list.splice(0, list.length - KEPT);
 }
 
 /** Whether both are of one process, close together, and nothing was set back: a rate across anything else would be a lie. */
@@ -71,8 +75,7 @@ function recordSeries(before, now, seconds) {
       kept = [];
       series.set(name, kept);
     }
-    kept.push({ t: now.t_ms, refused: refused / seconds });
-    if (kept.length > KEPT) kept.splice(0, kept.length - KEPT);
+    keep(kept, { t: now.t_ms, refused: refused / seconds });
     if (kept.every(point => point.refused <= 0)) series.delete(name);
   }
 }
