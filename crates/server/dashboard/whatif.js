@@ -130,6 +130,6 @@ async function simulate(files, source, result) {
 }
 
 function refused(error) {
-  if (!(error instanceof Refused)) return el("p", { class: "bad" }, error instanceof TypeError ? why(error) : error.message);
+  if (!(error instanceof Refused)) return el("p", { class: "bad" }, error.constructor === Error ? error.message : why(error));
   return el("div", {}, el("h2", { class: "bad" }, error.title), el("p", {}, error.message), errorText(error.problem.errors));
 }
