@@ -1,10 +1,10 @@
 // The overview: what is refused, whom it meets, and since when; then everything else.
 
 import { chart, spark } from "./chart.js";
-import { button, el, show, tell } from "./dom.js";
-import { clock, count, entries, exact, line, millis, rate, share, value } from "./format.js";
+import { el, show, tell } from "./dom.js";
+import { clock, count, exact, millis, rate, share, value } from "./format.js";
 import { latency, minutes, nameOf, rates, refusalsOf, refusedSince, slowestTold } from "./history.js";
-import { inspect } from "./keys.js";
+import { inspect, keyLink } from "./keys.js";
 import { rateOf, reasonOf } from "./refusals.js";
 import { live, on } from "./live.js";
 import { matters } from "./matters.js";
@@ -148,12 +148,12 @@ function refusedTable(go) {
   return table({
     caption: "Who is refused, and why",
     empty: "Nobody was refused in the last minutes.",
-    keyOf: key => JSON.stringify([key.domain, key.entries]),
+    keyOf: key => JSON.stringify([key.domain, key.entries, key.is_cut ?? false]),
     columns: [
-      { head: "Key", cell: once(key => button(entries(key.entries, 40), () => {
+      { head: "Key", cell: once(key => keyLink(key, () => {
         inspect(key);
         go("keys");
-      }, { class: "as-link", "aria-label": `Inspect ${line(key.entries)}` })) },
+      }, 40)) },
       { head: "Domain", cell: once(key => value(key.domain, 40)) },
       { head: "Limit", cell: key => reasonOf(key) },
       { head: "Per second", class: "number", cell: key => rate(rateOf(key)) },
