@@ -21,8 +21,8 @@ export function keyPanel(place, changed) {
     waiting += 1;
     try {
       const found = await post("/keys/lookup", subjectOf(subject));
-      // A slower answer to an older question must not win.
-      if (own !== asked) return;
+      // A slower answer to an older question must not win, and a question that was opened meanwhile is of what is shown.
+      if (own !== asked || (isQuiet && document.querySelector("dialog"))) return;
       const framed = JSON.stringify([subject, found.rule, found.blocked_until_ms, found.limits.length]);
       // Where only numbers changed, the focus and whoever reads aloud stay where they are.
       if (isQuiet && framed === frame) place.querySelector(".limits").replaceWith(limitsOf(found));
