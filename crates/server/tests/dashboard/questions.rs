@@ -5,7 +5,6 @@ use crate::scene::{RULES, ask};
 use crate::support::{Server, hivemind};
 use serde_json::json;
 
-// Seen failing on: values of a descriptor that were sent in the order of their names.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_explains_which_rule_answers_and_finds_rules() {
     let server = Server::with_rules(RULES).await;
@@ -32,7 +31,7 @@ async fn the_page_explains_which_rule_answers_and_finds_rules() {
     page.is_clean().await;
 }
 
-// Seen failing on: now and then mixed up.
+// Seen failing on: a server that simulates nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_says_whom_other_rules_would_have_met() {
     let server = Server::with_rules(RULES).await;

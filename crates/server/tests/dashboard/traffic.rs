@@ -36,7 +36,6 @@ async fn numbers_move_with_traffic_and_come_to_rest_without() {
     page.is_clean().await;
 }
 
-// Seen failing on: decisions that nobody asks for again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn decisions_come_as_they_are_made_and_can_be_narrowed_down() {
     let server = Server::with_rules(RULES).await;
