@@ -87,7 +87,7 @@ const NOT_WHOLE = "longer than what is kept, or hashed: look it up by hand";
 
 /** A key to click on, or the text of one that is not known whole. */
 export function keyLink(key, look, most = 48) {
-  if (key.is_cut) return el("span", {}, entries(key.entries, most), " ", el("small", {}, NOT_WHOLE));
+  if (key.is_cut) return el("span", {}, entries(key.entries, most), " ", el("small", {}, `(${NOT_WHOLE})`));
   return button(entries(key.entries, most), () => look(key), { class: "as-link", "aria-label": `Inspect ${line(key.entries)}` });
 }
 
