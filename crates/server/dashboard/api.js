@@ -5,11 +5,12 @@ const watchers = new Set();
 
 /** What the API refused, as its problem details say it. */
 export class Refused extends Error {
-  constructor(status, problem) {
+  constructor(status, problem, retryAfter = null) {
     super(problem.detail || problem.title || `The answer was ${status}.`);
     this.status = status;
     this.title = problem.title ?? `Status ${status}`;
     this.problem = problem;
+    this.retryAfterMs = /^\d{1,5}$/.test(retryAfter ?? "") ? 1_000 * Number(retryAfter) : 0;
   }
 }
 
@@ -24,15 +25,20 @@ export function onUnauthorised(watcher) {
   watchers.add(watcher);
 }
 
-/** Asks, and leaves the answer unread; refusals are thrown. */
-export async function ask(path, { method = "GET", body, signal } = {}) {
+/** Nobody waits longer; the server itself ends what takes 30 seconds. */
+const LONGEST_MS = 35_000;
+
+/** Asks, and leaves the answer unread; refusals are thrown. Only what is endless may take as long as it likes. */
+export async function ask(path, { method = "GET", body, signal: given, isEndless = false } = {}) {
+  const signals = [given, isEndless ? null : AbortSignal.timeout(LONGEST_MS)].filter(Boolean);
+  const signal = AbortSignal.any(signals);
   const headers = { Accept: "application/json" };
   if (token !== null) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const sent = body === undefined ? undefined : JSON.stringify(body);
   const answer = await fetch(`/api/v1${path}`, { method, headers, body: sent, signal, cache: "no-cache", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer" });
   if (answer.ok) return answer;
-  const refused = new Refused(answer.status, await problemOf(answer));
+  const refused = new Refused(answer.status, await problemOf(answer), answer.headers.get("Retry-After"));
   if (answer.status === 401) for (const watcher of watchers) watcher(refused);
   throw refused;
 }
@@ -63,5 +69,6 @@ async function problemOf(answer) {
 /** Why something failed, in a sentence. */
 export function why(error) {
   if (error instanceof Refused) return error.message;
+  if (error?.name === "TimeoutError") return "The server has not answered within 35 seconds. Each open dashboard of it holds a connection, and a browser has few: close some.";
   return "The server does not answer.";
 }

@@ -5,7 +5,7 @@ import * as config from "./config.js";
 import * as decisions from "./decisions.js";
 import { el, set, show, tell } from "./dom.js";
 import * as explain from "./explain.js";
-import { clock, value } from "./format.js";
+import { clock, keepTime, value } from "./format.js";
 import { record } from "./history.js";
 import * as keys from "./keys.js";
 import { connect, live, on } from "./live.js";
@@ -28,7 +28,7 @@ const isShut = () => live.link === "unauthorised" || live.link === "forbidden";
 function route(isMoved) {
   if (isShut()) return;
   const name = location.hash.replace(/^#\//, "");
-  const known = name in VIEWS ? name : "overview";
+  const known = Object.hasOwn(VIEWS, name) ? name : "overview";
   leave?.();
   current = known;
   const view = VIEWS[known];
@@ -53,7 +53,7 @@ function tellLink() {
   const texts = { connecting: "Connecting…", live: "Live", lost: `Disconnected since ${clock(live.since)}`, unauthorised: "Not authorised", forbidden: "Not allowed" };
   tell(document.getElementById("link-text"), texts[live.link] + (live.link === "lost" && live.reason ? `: ${live.reason}` : ""));
   set(document.getElementById("retry"), "hidden", live.link !== "lost");
-  set(document.getElementById("sign-out"), "hidden", !(live.link === "live" && hasToken()));
+  set(document.getElementById("sign-out"), "hidden", isShut() || !hasToken());
   if (isShut()) {
     leave?.();
     leave = null;
@@ -106,6 +106,7 @@ function nextTheme() {
 
 // A token that was changed meanwhile is asked for again.
 onUnauthorised(() => live.link === "live" && connect());
+on("stats", keepTime);
 on("stats", record);
 on("link", tellLink);
 on("version", tellNode);
@@ -115,7 +116,8 @@ document.getElementById("theme").addEventListener("click", nextTheme);
 document.getElementById("retry").addEventListener("click", connect);
 document.getElementById("sign-out").addEventListener("click", () => {
   useToken(null);
-  connect();
+  // What was seen goes with it: keys, notices, rules that were written.
+  location.reload();
 });
 document.getElementById("skip").addEventListener("click", event => {
   event.preventDefault();

@@ -7,9 +7,9 @@ const MARGIN = { top: 12, right: 12, bottom: 24, left: 54 };
 
 /**
  * A chart of `series`: `{ name, kind, of }`, where `kind` is a class and `of` reads a point. Stacked ones are areas.
- * `draw(points, from, to)` draws it anew.
+ * `ofAxis` writes the numbers beside it, where `format` says more than a number. `draw(points, from, to)` draws it anew.
  */
-export function chart({ title, series, format, isStacked = false, height = 190, columns }) {
+export function chart({ title, series, format, ofAxis = format, isStacked = false, height = 190, columns }) {
   const drawing = svg("svg", { role: "img", "aria-label": `${title}: nothing yet`, class: "chart", height });
   const tip = el("p", { class: "tip", hidden: true });
   const legend = el("ul", { class: "legend", "aria-hidden": "true" }, series.map(one => el("li", { class: one.kind }, one.name)));
@@ -18,7 +18,7 @@ export function chart({ title, series, format, isStacked = false, height = 190, 
   const table = el("table", {}, el("caption", { class: "hidden" }, title), el("thead", {}, el("tr", {}, heads)), rows);
   const details = el("details", { class: "as-table" }, el("summary", {}, "As a table"), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${title}, as a table` }, table));
   const figure = el("figure", { class: "panel" }, el("figcaption", {}, el("h2", {}, title), legend), el("div", { class: "plot" }, drawing, tip), details);
-  const state = { points: [], from: 0, to: 1, top: 1, drawing, tip, series, format, isStacked, height, title, rows, details };
+  const state = { points: [], from: 0, to: 1, top: 1, drawing, tip, series, format, ofAxis, isStacked, height, title, rows, details };
   drawing.addEventListener("pointermove", event => point(state, event));
   drawing.addEventListener("pointerleave", () => set(tip, "hidden", true));
   details.addEventListener("toggle", () => tabulate(state));
@@ -75,7 +75,7 @@ function scaleOf(state, width) {
 function grid(state, scale, width) {
   const lines = [0, 0.5, 1].map(part => {
     const y = scale.y(part * state.top);
-    return [svg("line", { class: part === 0 ? "axis" : "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y, y2: y }), svg("text", { class: "tick", x: MARGIN.left - 8, y: y + 4, "text-anchor": "end" }, state.format(part * state.top))];
+    return [svg("line", { class: part === 0 ? "axis" : "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y, y2: y }), svg("text", { class: "tick", x: MARGIN.left - 8, y: y + 4, "text-anchor": "end" }, state.ofAxis(part * state.top))];
   });
   const steps = width < 420 ? 2 : 4;
   const moments = Array.from({ length: steps + 1 }, (_, index) => state.from + ((state.to - state.from) * index) / steps);
@@ -126,7 +126,8 @@ export function spark(points, from, to) {
   if (top > 0) {
     const at = one => `${((width * (one.t - from)) / (to - from)).toFixed(1)},${(height - 2 - ((height - 4) * one.refused) / top).toFixed(1)}`;
     const shown = points.filter(one => one.t >= from);
-    drawing.append(svg("path", { class: "line", d: `M${shown.map(at).join("L")}` }));
+    const step = (one, index) => (one.isGap ? "" : (index === 0 || shown[index - 1].isGap ? "M" : "L") + at(one));
+    drawing.append(svg("path", { class: "line", d: shown.map(step).join("") }));
   }
   return drawing;
 }

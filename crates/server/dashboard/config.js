@@ -3,7 +3,7 @@
 import { get, post, put, Refused, why } from "./api.js";
 import { button, choice, el, field, notify, set, show, tell } from "./dom.js";
 import { errorText, visibleText } from "./explain.js";
-import { exact, span, time, value, visible } from "./format.js";
+import { exact, now, span, time, value, visible } from "./format.js";
 import { fresh, live, on } from "./live.js";
 
 export const title = "Configuration";
@@ -48,7 +48,7 @@ function facts({ rules, config }, version) {
   if (version) {
     all.push(["Version", version.version], ["Storage", version.storage]);
     if (version.node) all.push(["Node", value(version.node, 60)]);
-    all.push(["Started", el("span", {}, time(version.started_ms), ` (${span(Date.now() - version.started_ms)} ago)`)]);
+    all.push(["Started", el("span", {}, time(version.started_ms), ` (${span(now() - version.started_ms)} ago)`)]);
     if (config?.needs_restart?.length > 0) all.push(["Not before a restart", el("span", { class: "warn" }, visible([config.needs_restart].flat().join(", "), 400))]);
     all.push(["Limiting", version.enabled === false ? "off" : version.shadow_mode ? "shadow mode" : "on"]);
   }
@@ -72,8 +72,9 @@ async function reloadNow(control, result) {
     notify(why(error), "bad");
     const parts = error instanceof Refused ? Object.entries(error.problem).filter(([, one]) => one?.errors) : [];
     show(result, parts.map(([what, one]) => [el("h3", { class: "bad" }, `Refused: ${what}`), errorText(one.errors)]).flat());
+  } finally {
+    set(control, "disabled", null);
   }
-  set(control, "disabled", null);
   fresh("config", "/config").catch(() => {});
 }
 

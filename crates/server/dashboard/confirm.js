@@ -7,17 +7,19 @@ export function confirmed({ title, text, act, isGrave = false, fields = [], read
   return new Promise(resolve => {
     let answer = null;
     const submit = el("button", { type: "submit", class: isGrave ? "grave" : "main" }, act);
+    const cancel = button("Cancel", () => dialog.close());
     const form = el("form", { novalidate: false, on: { submit: event => {
       event.preventDefault();
       answer = read();
       dialog.close();
-    } } }, el("h2", { id: "question" }, title), el("p", {}, text), fields, el("div", { class: "actions" }, submit, button("Cancel", () => dialog.close())));
+    } } }, el("h2", { id: "question" }, title), el("p", {}, text), fields, el("div", { class: "actions" }, submit, cancel));
     const dialog = el("dialog", { "aria-labelledby": "question", on: { close: () => {
       dialog.remove();
       resolve(answer);
     } } }, form);
     document.body.append(dialog);
     dialog.showModal();
-    (form.querySelector("input, select") ?? submit).focus();
+    // Whoever presses Enter once too often must not have done something grave.
+    (form.querySelector("input, select") ?? (isGrave ? cancel : submit)).focus();
   });
 }

@@ -1,12 +1,12 @@
 // The fields for a domain and the parts of a descriptor.
 
-import { button, el, field } from "./dom.js";
+import { button, el, field, set } from "./dom.js";
 import { live } from "./live.js";
 
 const MOST_PARTS = 16;
 let lists = 0;
 
-/** Fields and what is in them: `{ box, read(), write(domain, entries) }`. */
+/** Fields and what is in them: `{ box, submit(text), read(), write(domain, entries) }`. */
 export function descriptorFields() {
   const list = el("datalist", { id: `domains-${(lists += 1)}` });
   const domain = el("input", { required: true, autocomplete: "off", spellcheck: "false", list: list.id });
@@ -15,15 +15,31 @@ export function descriptorFields() {
   const parts = el("div", { class: "parts" });
   const more = button("Add a part", () => add("", "").querySelector("input").focus(), { class: "quiet" });
 
+  const another = el("p", { class: "warn", role: "status", hidden: true }, "A field cannot hold this key: there is a line break in it. What is shown of it is right; to look another one up, change the fields that are marked.");
+  const submits = [];
+
+  /** A field leaves out line breaks, and what is left would be another key. */
+  function put(control, text) {
+    control.value = text;
+    set(control, "aria-invalid", control.value === text ? null : "true");
+  }
+
+  function judge() {
+    const isAnother = box.querySelector("[aria-invalid]") !== null;
+    set(another, "hidden", !isAnother);
+    for (const submit of submits) submit.disabled = isAnother;
+  }
+
   function add(key, value) {
     const number = parts.childElementCount + 1;
     const keyField = el("input", { autocomplete: "off", spellcheck: "false", required: number === 1, "data-part": "key" });
     const valueField = el("input", { autocomplete: "off", spellcheck: "false", "data-part": "value" });
-    keyField.value = key;
-    valueField.value = value;
+    put(keyField, key);
+    put(valueField, value);
     const row = el("div", { class: "part", role: "group", "aria-label": `Part ${number}` }, field("Key", keyField), field("Value", valueField),
       number > 1 && button("Remove", () => {
         row.remove();
+        judge();
         more.disabled = false;
         more.focus();
       }, { class: "quiet", "aria-label": `Remove part ${number}` }));
@@ -33,17 +49,30 @@ export function descriptorFields() {
   }
   add("", "");
 
+  const box = el("div", { class: "descriptor" }, field("Domain", domain), list, parts, more, another);
+  // Whoever changes a field says what is meant.
+  box.addEventListener("input", event => {
+    set(event.target, "aria-invalid", null);
+    judge();
+  });
+
   return {
-    box: el("div", { class: "descriptor" }, field("Domain", domain), list, parts, more),
+    box,
+    /** The button that sends what is in the fields, if they can hold it. */
+    submit(text) {
+      submits.push(el("button", { type: "submit", class: "main" }, text));
+      return submits.at(-1);
+    },
     read: () => ({
       domain: domain.value,
       entries: [...parts.children].map(row => ({ key: row.querySelector("[data-part=key]").value, value: row.querySelector("[data-part=value]").value })).filter(entry => entry.key !== ""),
     }),
     write(newDomain, entries) {
-      domain.value = newDomain;
+      put(domain, newDomain);
       parts.replaceChildren();
       for (const entry of entries.slice(0, MOST_PARTS)) add(entry.key, entry.value ?? "");
       if (entries.length === 0) add("", "");
+      judge();
     },
   };
 }

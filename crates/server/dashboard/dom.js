@@ -59,11 +59,11 @@ export function choice(options, chosen) {
   return el("select", {}, options.map(([value, text]) => el("option", { value, selected: value === chosen }, text)));
 }
 
-/** A notice that goes away by itself; it is read out, without taking the focus. */
+/** A notice that goes away by itself, unless something failed; it is read out, without taking the focus. */
 export function notify(text, kind = "good") {
   const place = document.getElementById("alerts");
   while (place.childElementCount > 3) place.firstElementChild.remove();
-  const notice = el("p", { class: `notice ${kind}` }, text, button("×", () => notice.remove(), { class: "quiet", "aria-label": "Dismiss" }));
+  const notice = el("p", { class: `notice ${kind}`, role: kind === "bad" ? "alert" : null }, text, button("×", () => notice.remove(), { class: "quiet", "aria-label": "Dismiss" }));
   place.append(notice);
-  setTimeout(() => notice.remove(), kind === "good" ? 8_000 : 20_000);
+  if (kind !== "bad") setTimeout(() => notice.remove(), kind === "good" ? 8_000 : 20_000);
 }

@@ -27,7 +27,7 @@ export function mount(place) {
       show(answer, el("p", { class: "bad" }, why(error)));
     }
   } } }, el("p", { class: "quiet-text" }, "The parts of a descriptor, in their order. Asking spends nothing."), fields.box,
-    el("div", { class: "actions" }, el("button", { type: "submit", class: "main" }, "Explain")));
+    el("div", { class: "actions" }, fields.submit("Explain")));
   show(place, el("h1", { tabindex: "-1" }, title), el("div", { class: "columns" }, form, answer));
   return () => {};
 }

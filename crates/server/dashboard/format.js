@@ -24,7 +24,8 @@ function digits(value) {
 export function count(value) {
   if (!isNumber(value)) return NONE;
   if (Math.abs(value) < 10_000 && Number.isInteger(value)) return exact(value);
-  for (const [size, unit] of UNITS) if (Math.abs(value) >= size) return digits(value / size) + unit;
+  // What is rounded up to a thousand of one unit is one of the next.
+  for (const [size, unit] of UNITS) if (Math.abs(value) >= 0.9995 * size) return digits(value / size) + unit;
   return digits(value);
 }
 
@@ -73,10 +74,19 @@ export function span(value) {
   return value < DAY ? parts(HOUR, MINUTE, "h", "min") : parts(DAY, HOUR, "d", "h");
 }
 
+let ahead = 0;
+
+/** Times are the server's: what a reader's clock differs from it is left out of them. */
+export function keepTime(stats) {
+  if (isNumber(stats?.t_ms)) ahead = stats.t_ms - Date.now();
+}
+
+export const now = () => Date.now() + ahead;
+
 /** A moment, as seen from another: in 3 min, 3 min ago. */
-export function relative(moment, now = Date.now()) {
+export function relative(moment, from = now()) {
   if (!isNumber(moment)) return NONE;
-  const away = moment - now;
+  const away = moment - from;
   if (Math.abs(away) < SECOND) return "now";
   return away > 0 ? `in ${span(away)}` : `${span(-away)} ago`;
 }
@@ -85,9 +95,9 @@ const clockFormat = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: 
 const dayFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 
 /** The time of day where the reader is; of another day, with its date. */
-export function clock(moment, now = Date.now()) {
+export function clock(moment, from = Date.now()) {
   if (!isNumber(moment)) return NONE;
-  const [date, today] = [new Date(moment), new Date(now)];
+  const [date, today] = [new Date(moment), new Date(from)];
   const time = clockFormat.format(date);
   return date.toDateString() === today.toDateString() ? time : `${dayFormat.format(date)} ${time}`;
 }
@@ -99,8 +109,10 @@ export function time(moment, text = clock(moment)) {
   return el("time", { datetime: everywhere, title: everywhere.replace("T", " ").replace("Z", " UTC") }, text);
 }
 
-/** Characters that are not seen, or that turn round what is near them. */
-const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]/gu;
+/** Characters that are not seen, look like a space and are none, or turn round what is near them: two keys that differ by these alone must not look the same. */
+const HIDDEN = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}/gu;
+/** Marks above and below a letter; more than two on one are of no language. */
+const MARKS = /(?<=\p{M}{2})\p{M}/gu;
 
 /** Its number: pictures of control characters are missing from the fonts of many a machine. */
 const symbol = character => `⟨${character.codePointAt(0).toString(16).toUpperCase().padStart(2, "0")}⟩`;
@@ -111,7 +123,7 @@ export function visible(text, most = 80) {
   // Cut first: a long one must cost nothing.
   const characters = Array.from(given.slice(0, 2 * most + 2));
   const isCut = characters.length > most || given.length > 2 * most + 2;
-  return characters.slice(0, most).join("").replace(HIDDEN, symbol) + (isCut ? "…" : "");
+  return characters.slice(0, most).join("").replace(HIDDEN, symbol).replace(MARKS, symbol) + (isCut ? "…" : "");
 }
 
 /** The same, apart from the direction of what is around it; more of it in the title. */

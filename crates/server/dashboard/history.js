@@ -4,8 +4,12 @@ const KEPT = 300;
 const MOST_SERIES = 200;
 /** A rate is that of the last seconds: one that jumps each second cannot be read. */
 const SMOOTHED_OVER = 5;
+/** Counts that are further apart say nothing about any second between them. */
+const LONGEST_GAP_MS = 5_000;
+/** A process began when it began, but for what rounding and a clock that is set make of it. */
+const SAME_START_MS = 2_000;
 
-const points = [];
+let points = [];
 let snapshots = [];
 const series = new Map();
 
@@ -13,22 +17,43 @@ export const nameOf = (domain, key) => JSON.stringify([domain, key ?? null]);
 
 /** Takes what the server counted so far. */
 export function record(stats) {
+  if (!stats) return;
+  const now = { ...stats, byName: byName(stats) };
   const last = snapshots.at(-1);
-  // It was started anew: its counters begin at nothing, and a rate across that would be a lie.
-  if (last && (stats.uptime_ms < last.uptime_ms || stats.totals.ok < last.totals.ok)) snapshots = [];
-  if (last && stats.t_ms <= last.t_ms && snapshots.length > 0) return;
+  if (last && now.t_ms === last.t_ms) return;
+  if (last && now.t_ms < last.t_ms) forgetAfter(now.t_ms);
+  if (last && !followsOn(last, now)) snapshots = [];
   const before = snapshots.at(-1);
-  snapshots.push({ ...stats, byName: byName(stats) });
+  snapshots.push(now);
   if (snapshots.length > SMOOTHED_OVER + 1) snapshots.shift();
-  if (!before) {
-    points.push({ t: stats.t_ms, isGap: true });
+  if (before && stats.is_counted !== false) {
+    const seconds = (now.t_ms - before.t_ms) / 1_000;
+    const each = field => (now.totals[field] - before.totals[field]) / seconds;
+    keep(points, { t: now.t_ms, ok: each("ok"), refused: each("over_limit"), errors: each("errors"), p50: latency(0.5), p99: latency(0.99) });
+    recordSeries(before, now, seconds);
   } else {
-    const seconds = (stats.t_ms - before.t_ms) / 1_000;
-    const each = field => (stats.totals[field] - before.totals[field]) / seconds;
-    points.push({ t: stats.t_ms, ok: each("ok"), refused: each("over_limit"), errors: each("errors"), p50: latency(0.5), p99: latency(0.99) });
-    recordSeries(before, snapshots.at(-1), seconds);
+    keep(points, { t: now.t_ms, isGap: true });
+    for (const kept of series.values()) keep(kept, { t: now.t_ms, refused: 0, isGap: true });
   }
-  if (points.length > KEPT) points.splice(0, points.length - KEPT);
+}
+
+function keep(list, point) {
+  list.push(point);
+  if (list.length > KEPT) list.splice(0, list.length - KEPT);
+}
+
+/** Whether both are of one process, close together, and nothing was set back: a rate across anything else would be a lie. */
+function followsOn(last, now) {
+  const started = one => one.t_ms - one.uptime_ms;
+  const fell = (one, before) => before !== undefined && ["ok", "over_limit", "errors"].some(field => one[field] < before[field]);
+  return now.t_ms > last.t_ms && now.t_ms - last.t_ms <= LONGEST_GAP_MS && Math.abs(started(now) - started(last)) <= SAME_START_MS
+    && !fell(now.totals, last.totals) && ![...now.byName].some(([name, one]) => fell(one, last.byName.get(name)));
+}
+
+/** The server's clock was set back: nothing is kept of times that are yet to come. */
+function forgetAfter(moment) {
+  points = points.filter(point => point.t < moment);
+  for (const [name, kept] of series) series.set(name, kept.filter(point => point.t < moment));
 }
 
 function byName(stats) {
@@ -39,19 +64,25 @@ function byName(stats) {
 }
 
 function recordSeries(before, now, seconds) {
+  for (const name of series.keys()) if (!now.byName.has(name)) series.delete(name);
   for (const [name, counted] of now.byName) {
     const refused = counted.over_limit - (before.byName.get(name)?.over_limit ?? 0);
     let kept = series.get(name);
     if (!kept) {
       // Who is never refused needs no line.
-      if (refused <= 0 || series.size >= MOST_SERIES) continue;
+      if (refused <= 0) continue;
+      if (series.size >= MOST_SERIES) series.delete(leastRefused());
       kept = [];
       series.set(name, kept);
     }
-    kept.push({ t: now.t_ms, refused: refused / seconds });
-    if (kept.length > KEPT) kept.shift();
+    keep(kept, { t: now.t_ms, refused: refused / seconds });
     if (kept.every(point => point.refused <= 0)) series.delete(name);
   }
+}
+
+function leastRefused() {
+  const sums = [...series].map(([name, kept]) => [name, kept.reduce((sum, point) => sum + point.refused, 0)]);
+  return sums.reduce((least, one) => (one[1] < least[1] ? one : least))[0];
 }
 
 /** The time that such a share of the last seconds' requests did not pass, in milliseconds; null where there were none. */
@@ -60,7 +91,7 @@ export function latency(part, name = null) {
   const edges = last?.latency_ms?.edges;
   const of = snapshot => (name === null ? snapshot?.latency_ms : snapshot?.byName.get(name))?.counts;
   if (!edges || first === last || !of(last)) return null;
-  const counts = of(last).map((count, index) => count - (of(first)?.[index] ?? 0));
+  const counts = of(last).map((count, index) => Math.max(0, count - (of(first)?.[index] ?? 0)));
   const rank = part * counts.reduce((sum, count) => sum + count, 0);
   let [below, lower] = [0, 0];
   for (let index = 0; index < edges.length; index += 1) {
@@ -70,6 +101,9 @@ export function latency(part, name = null) {
   }
   return rank > 0 ? lower : null;
 }
+
+/** Of what takes longer than this it is not known how much longer. */
+export const slowestTold = () => snapshots.at(-1)?.latency_ms?.edges?.at(-1) ?? Infinity;
 
 /** The last five minutes, in seconds. */
 export const minutes = () => points;
@@ -91,13 +125,13 @@ export function refusedSince(list) {
   return last !== null && newest - last <= 15_000 ? { since, isOlder: since === list[0].t } : null;
 }
 
-/** Requests and refusals a second, of all or of one; null until there are two counts. */
+/** Requests a second, of all or of one: how many, and how many of them are refused or cannot be decided; null until two counts are known. */
 export function rates(name = null) {
   const [first, last] = [snapshots[0], snapshots.at(-1)];
-  if (!first || first === last) return null;
+  if (!first || first === last || last.is_counted === false) return null;
   const seconds = (last.t_ms - first.t_ms) / 1_000;
-  const of = snapshot => (name === null ? snapshot.totals : snapshot.byName.get(name)) ?? { ok: 0, over_limit: 0 };
-  const refused = Math.max(0, of(last).over_limit - of(first).over_limit) / seconds;
-  const ok = Math.max(0, of(last).ok - of(first).ok) / seconds;
-  return { requests: ok + refused, refused };
+  const of = snapshot => (name === null ? snapshot.totals : snapshot.byName.get(name)) ?? {};
+  const each = field => Math.max(0, (of(last)[field] ?? 0) - (of(first)[field] ?? 0)) / seconds;
+  const [ok, refused, errors] = [each("ok"), each("over_limit"), each("errors")];
+  return { requests: ok + refused + errors, refused, errors };
 }

@@ -1,31 +1,72 @@
 // One key: what is left of its limits, and what an operator can do about it.
 
-import { get, post, why } from "./api.js";
+import { post, Refused, why } from "./api.js";
 import { confirmed } from "./confirm.js";
 import { button, choice, el, field, notify, set, show } from "./dom.js";
-import { entries, exact, limit, line, relative, time, value } from "./format.js";
+import { entries, exact, limit, line, relative, span, time, value, visible } from "./format.js";
+import { live } from "./live.js";
 
 const SPANS = [["60000", "1 minute"], ["300000", "5 minutes"], ["900000", "15 minutes"], ["3600000", "1 hour"], ["21600000", "6 hours"], ["86400000", "1 day"], ["604800000", "7 days"]];
 
-/** Shows a key in a place, and again after each change. `changed` is called after one. */
-export async function showKey(place, subject, changed) {
-  set(place, "hidden", false);
-  set(place, "aria-busy", true);
-  try {
-    const found = await post("/keys/lookup", subjectOf(subject));
-    const again = async () => {
-      changed();
-      await showKey(place, subject, changed);
-      // The button that had the focus is gone.
-      place.querySelector("h2")?.focus();
-    };
-    show(place, head(subject, found), el("div", { class: "limits" }, found.limits.length > 0 ? found.limits.map(one) : el("p", { class: "empty" }, "No rule limits this key.")), actions(subject, found, again));
-  } catch (error) {
-    show(place, head(subject, {}), el("p", { class: "bad", role: "alert" }, why(error)));
-  } finally {
-    set(place, "aria-busy", null);
+/** Shows a key in a place, and again after each change, of which `changed` is told: `{ show(subject), refresh() }`. */
+export function keyPanel(place, changed) {
+  let subject = null;
+  /** Of what is shown all but the numbers. */
+  let frame = null;
+  let asked = 0;
+  let waiting = 0;
+
+  async function look(isQuiet) {
+    const own = (asked += 1);
+    waiting += 1;
+    try {
+      const found = await post("/keys/lookup", subjectOf(subject));
+      // A slower answer to an older question must not win, and a question that was opened meanwhile is of what is shown.
+      if (own !== asked || (isQuiet && document.querySelector("dialog"))) return;
+      const framed = JSON.stringify([subject, found.rule, found.blocked_until_ms, found.limits.length]);
+      // Where only numbers changed, the focus and whoever reads aloud stay where they are.
+      if (isQuiet && framed === frame) place.querySelector(".limits").replaceWith(limitsOf(found));
+      else put([head(subject, found), limitsOf(found), actions(subject, found, again)]);
+      frame = framed;
+    } catch (error) {
+      // That the server is away is told in the bar.
+      if (own !== asked || (isQuiet && !(error instanceof Refused))) return;
+      frame = null;
+      put([head(subject, {}), el("p", { class: "bad", role: "alert" }, why(error))]);
+    } finally {
+      waiting -= 1;
+    }
   }
+
+  /** All of it anew; who was in it stays in it. */
+  function put(parts) {
+    const isWithin = place.contains(document.activeElement);
+    show(place, parts);
+    if (isWithin) place.querySelector("h2").focus({ preventScroll: true });
+  }
+
+  async function again() {
+    changed();
+    await look(false);
+    // The button that had the focus may be another one now.
+    place.querySelector("h2")?.focus();
+  }
+  return {
+    async show(key) {
+      subject = key;
+      set(place, "hidden", false);
+      set(place, "aria-busy", true);
+      await look(false);
+      set(place, "aria-busy", null);
+    },
+    /** Again, unless somebody is asked a question, marks a text, or waits already. */
+    async refresh() {
+      if (subject && waiting === 0 && !document.querySelector("dialog") && document.getSelection().isCollapsed) await look(true);
+    },
+  };
 }
+
+const limitsOf = found => el("div", { class: "limits" }, found.limits.length > 0 ? found.limits.map(one) : el("p", { class: "empty" }, "No rule limits this key."));
 
 const subjectOf = ({ domain, entries: list }) => ({ domain, entries: list.map(({ key, value: text }) => ({ key, value: text ?? "" })) });
 
@@ -43,7 +84,7 @@ function one(found) {
   return el("section", { class: "limit" },
     el("h3", {}, limit(found), found.mode && found.mode !== "enforce" ? el("span", { class: "tag" }, found.mode) : null),
     meter,
-    el("p", {}, el("strong", { class: isSpent ? "bad" : null }, found.remaining === null ? "?" : exact(found.remaining)), " left", found.reset_ms > 0 ? ` · whole again ${relative(Date.now() + found.reset_ms)}` : " · untouched"),
+    el("p", {}, el("strong", { class: isSpent ? "bad" : null }, found.remaining === null ? "?" : exact(found.remaining)), " left", found.reset_ms > 0 ? ` · whole again in ${span(found.reset_ms)}` : " · untouched"),
     found.mesh ? meshShare(found.mesh) : null);
 }
 
@@ -56,7 +97,7 @@ function meshShare(mesh) {
 }
 
 function actions(subject, found, again) {
-  const name = `${line(subject.entries)} in ${subject.domain.slice(0, 60)}`;
+  const name = `${line(subject.entries)} in ${visible(subject.domain, 60)}`;
   const change = async (path, more, told) => {
     try {
       notify(told(await post(path, { ...subjectOf(subject), ...more })));
@@ -68,8 +109,8 @@ function actions(subject, found, again) {
   const block = async () => {
     const span = choice(SPANS, "900000");
     const chosen = await confirmed({ title: "Block this key?", isGrave: true, act: "Block", fields: [field("For", span)], read: () => Number(span.value),
-      text: `Every request of ${name} is refused until the time is over, on all nodes of a mesh.` });
-    if (chosen !== null) await change("/keys/block", { for_ms: chosen }, answer => `Blocked; it ends ${relative(answer.blocked_until_ms)}.`);
+      text: `Every request of ${name} is refused until the time is over, ${reach(live.version?.storage)}.` });
+    if (chosen !== null) await change("/keys/block", { for_ms: chosen }, answer => `Blocked; it ends ${relative(answer.blocked_until_ms)}, ${reach(answer.scope)}.`);
   };
   const unblock = async () => {
     if (await confirmed({ title: "Unblock this key?", act: "Unblock", text: `${name} is limited by its rules again, and by nothing else.` })) {
@@ -93,11 +134,11 @@ function actions(subject, found, again) {
     button("Look again", again, { class: "quiet" }));
 }
 
+/** Where a block holds: storage that is shared otherwise than by a mesh shares counters alone. */
+const reach = scope => (scope === "mesh" ? "on all nodes of the mesh" : "on this node only");
+
 /** How much of each limit, and why it was not all of it. */
 function givenBack({ limits }) {
   const whys = new Set(limits.map(each => each.why).filter(Boolean));
   return [`Given back: ${limits.map(each => exact(each.granted)).join(", ")}.`, ...whys].join(" ");
 }
-
-/** The blocks in force. */
-export const blocks = () => get("/blocks?limit=200");

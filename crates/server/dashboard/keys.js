@@ -1,14 +1,18 @@
 // Keys: who is refused most, who spends most, who is blocked; and one of them looked at closely.
 
-import { why } from "./api.js";
+import { get, why } from "./api.js";
 import { descriptorFields } from "./descriptor.js";
-import { button, el, notify, show } from "./dom.js";
+import { button, el, notify, set, show, tell } from "./dom.js";
 import { entries, exact, line, relative, time, value } from "./format.js";
-import { blocks, showKey } from "./key.js";
+import { keyPanel } from "./key.js";
 import { live, on } from "./live.js";
 import { once, table } from "./table.js";
 
 export const title = "Keys";
+
+const PAGE = 200;
+const MOST_BLOCKS = 1_000;
+const AGAIN_MS = 5_000;
 
 /** What is to be shown when the view is next opened; it is never part of an address. */
 let subject = null;
@@ -21,28 +25,38 @@ export function mount(place) {
   const fields = descriptorFields();
   const detail = el("section", { class: "panel key", hidden: true, "aria-label": "The key" });
   const blocked = blocksTable(key => look(key, true));
-  const readBlocks = async () => {
+  const blocksState = el("p", { class: "bad", role: "status" });
+  const more = button("More", () => readBlocks(true), { hidden: true });
+  let most = PAGE;
+  const readBlocks = async (isMore = false) => {
+    if (isMore) most = Math.min(most + PAGE, MOST_BLOCKS);
     try {
-      blocked.update((await blocks()).items);
+      const { items, next } = await get(`/blocks?limit=${most}`);
+      blocked.tellEmpty("Nobody is blocked.");
+      blocked.update(items, isMore);
+      set(more, "hidden", next === null || most === MOST_BLOCKS);
+      tell(blocksState, next !== null && most === MOST_BLOCKS ? "There are more; hivemind ctl blocks has all of them." : "");
     } catch (error) {
-      blocked.tellEmpty(why(error));
+      blocked.tellEmpty("Not read.");
+      tell(blocksState, why(error));
     }
   };
+  const panel = keyPanel(detail, () => readBlocks());
   const look = async (key, isMoved) => {
     inspect(key);
     fields.write(key.domain, key.entries);
-    await showKey(detail, subject, readBlocks);
+    await panel.show(subject);
     if (isMoved) detail.querySelector("h2")?.focus();
   };
   const form = el("form", { class: "panel", "aria-label": "Look a key up", on: { submit: event => {
     event.preventDefault();
     subject = fields.read();
-    showKey(detail, subject, readBlocks).then(() => detail.querySelector("h2")?.focus());
-  } } }, el("h2", {}, "Look a key up"), fields.box, el("div", { class: "actions" }, el("button", { type: "submit", class: "main" }, "Look up")));
+    panel.show(subject).then(() => detail.querySelector("h2")?.focus());
+  } } }, el("h2", {}, "Look a key up"), fields.box, el("div", { class: "actions" }, fields.submit("Look up")));
   const denied = rankTable("Refused most", "Refused", "Nobody was refused in the last minutes.", key => look(key, true));
   const spent = rankTable("Spends most", "Spent", "Nothing was spent in the last minutes.", key => look(key, true));
   show(place, el("h1", { tabindex: "-1" }, title),
-    el("div", { class: "columns" }, form, el("section", { class: "panel" }, blocked.box)),
+    el("div", { class: "columns" }, form, el("section", { class: "panel" }, blocked.box, blocksState, el("div", { class: "actions" }, more))),
     detail,
     el("div", { class: "columns" }, el("section", { class: "panel" }, denied.box), el("section", { class: "panel" }, spent.box)));
 
@@ -54,7 +68,11 @@ export function mount(place) {
   blocked.update([]);
   readBlocks();
   if (subject) look(subject, false).catch(error => notify(why(error), "bad"));
-  const timer = setInterval(() => document.hidden || live.link !== "live" || readBlocks(), 5_000);
+  const timer = setInterval(() => {
+    if (document.hidden || live.link !== "live") return;
+    readBlocks();
+    panel.refresh();
+  }, AGAIN_MS);
   const end = on("top", ranks);
   return () => {
     end();
@@ -62,9 +80,18 @@ export function mount(place) {
   };
 }
 
-const keyOf = key => JSON.stringify([key.domain, key.entries]);
+const keyOf = key => JSON.stringify([key.domain, key.entries, key.is_cut ?? false]);
 
-const keyCell = look => once(key => button(entries(key.entries, 48), () => look(key), { class: "as-link", "aria-label": `Inspect ${line(key.entries)}` }));
+/** Of a key that is not whole another would be looked up, and blocked. */
+const NOT_WHOLE = "longer than what is kept, or hashed: look it up by hand";
+
+/** A key to click on, or the text of one that is not known whole. */
+export function keyLink(key, look, most = 48) {
+  if (key.is_cut) return el("span", {}, entries(key.entries, most), " ", el("small", {}, `(${NOT_WHOLE})`));
+  return button(entries(key.entries, most), () => look(key), { class: "as-link", "aria-label": `Inspect ${line(key.entries)}` });
+}
+
+const keyCell = look => once(key => keyLink(key, look));
 
 function rankTable(caption, head, empty, look) {
   return table({ caption, empty, keyOf, columns: [

@@ -5,16 +5,25 @@ import { ask, get, Refused } from "./api.js";
 /** Nothing for so long: the link is dead, whatever the socket says. The server says something each second. */
 const SILENCE_MS = 6_000;
 const BACKOFF_MS = [300, 600, 1_200, 2_500, 5_000, 10_000];
+/** Only who lived so long has a new run of tries. */
+const ALIVE_MS = 10_000;
+/** A browser has few connections for one host: who is not seen for so long lets go of theirs. */
+const UNSEEN_MS = 30_000;
 /** No event is longer. */
 const LONGEST_EVENT = 8 << 20;
 
 /** The last of each kind, and how the link is: connecting, live, lost, unauthorised or forbidden. */
 export const live = { link: "connecting", since: Date.now(), reason: null, stats: null, peers: null, top: null, config: null, version: null };
 
+const KINDS = ["stats", "peers", "top", "config", "version"];
+
 const listeners = new Map();
 let attempt = 0;
 let running = null;
 let timer = null;
+let rest = null;
+/** What was told on this connection. */
+let heard = new Set();
 
 /** Calls back on each event of a kind; the answer ends it. */
 export function on(kind, listener) {
@@ -52,6 +61,7 @@ export function connect() {
   clearTimeout(timer);
   running?.abort();
   running = new AbortController();
+  heard = new Set();
   listen(running);
 }
 
@@ -60,7 +70,7 @@ async function listen(controller) {
   const parser = new Parser();
   let watchdog = setTimeout(() => controller.abort(), SILENCE_MS);
   try {
-    const answer = await ask("/events", { signal: controller.signal });
+    const answer = await ask("/events", { signal: controller.signal, isEndless: true });
     for await (const text of chunks(answer.body)) {
       clearTimeout(watchdog);
       watchdog = setTimeout(() => controller.abort(), SILENCE_MS);
@@ -81,9 +91,11 @@ function lost(error) {
     return;
   }
   become("lost", error instanceof Refused ? error.message : null);
-  const wait = BACKOFF_MS[Math.min(attempt, BACKOFF_MS.length - 1)] * (0.8 + 0.4 * Math.random());
+  // By that name it will never answer: somebody has to come by another, or allow it.
+  if (error instanceof Refused && error.status === 421) return;
+  const wait = Math.max(BACKOFF_MS[Math.min(attempt, BACKOFF_MS.length - 1)], error.retryAfterMs ?? 0);
   attempt += 1;
-  timer = setTimeout(connect, wait);
+  timer = setTimeout(connect, wait * (1 + 0.2 * Math.random()));
 }
 
 async function* chunks(body) {
@@ -123,15 +135,28 @@ class Parser {
 }
 
 function take(kind, data) {
-  if (!(kind in live) || ["link", "since", "reason"].includes(kind)) return;
+  if (!KINDS.includes(kind)) return;
+  let told;
   try {
-    live[kind] = JSON.parse(data);
+    told = JSON.parse(data);
   } catch {
     return;
   }
-  attempt = 0;
+  const isAnother = kind === "version" && live.version && (live.version.started_ms !== told.started_ms || live.version.node !== told.node);
+  live[kind] = told;
+  heard.add(kind);
   if (live.link !== "live") become("live");
+  if (Date.now() - live.since > ALIVE_MS) attempt = 0;
+  if (isAnother) forgetOther();
   emit(kind);
+}
+
+/** Another process answers: what the one before it said is nobody's. */
+function forgetOther() {
+  for (const kind of KINDS.filter(each => live[each] !== null && !heard.has(each))) {
+    live[kind] = null;
+    emit(kind);
+  }
 }
 
 /** Asks for something that is told seldom. */
@@ -142,4 +167,19 @@ export async function fresh(kind, path) {
 }
 
 addEventListener("online", () => live.link === "lost" && connect());
-addEventListener("visibilitychange", () => !document.hidden && live.link === "lost" && connect());
+addEventListener("visibilitychange", () => {
+  clearTimeout(rest);
+  if (document.hidden) {
+    rest = setTimeout(letGo, UNSEEN_MS);
+  } else if (running === null || live.link === "lost") {
+    connect();
+  }
+});
+
+function letGo() {
+  if (live.link === "unauthorised" || live.link === "forbidden") return;
+  clearTimeout(timer);
+  const controller = running;
+  running = null;
+  controller?.abort();
+}

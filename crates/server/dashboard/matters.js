@@ -1,6 +1,7 @@
 // What needs somebody's attention, worst first. Nothing here is guessed: each line is something the server said.
 
 import { live } from "./live.js";
+import { rates } from "./history.js";
 import { exact, visible } from "./format.js";
 
 /** `{ kind: "bad" | "warn", text, view }`. */
@@ -14,6 +15,7 @@ export function matters() {
     if (component.state === "failed") say("bad", `${visible(name)}: ${visible(component.reason ?? "failed", 200)}`, "configuration");
     if (component.state === "degraded" && name !== "mesh") say("warn", `${visible(name)}: ${visible(component.reason ?? "degraded", 200)}`, "configuration");
   }
+  if (rates()?.errors > 0) say("bad", "Requests come in that cannot be decided: there are no rules, storage is away, or callers may not ask. The log says why.", "configuration");
   const lost = (peers?.peers ?? []).filter(peer => peer.state !== "alive");
   for (const peer of lost.slice(0, 5)) say(peer.state === "suspect" ? "warn" : "bad", `The peer ${visible(peer.name)} is ${peer.state}.`, "mesh");
   if (lost.length > 5) say("bad", `And ${lost.length - 5} more peers are not alive.`, "mesh");

@@ -19,8 +19,8 @@ export function mount(place) {
   show(place, el("h1", { tabindex: "-1" }, title), summary, drawn, listed);
 
   const update = () => {
-    if (document.hidden || !live.peers) return;
-    const all = live.peers.peers ?? [];
+    if (document.hidden || !(live.peers || (live.version && live.version.storage !== "mesh"))) return;
+    const all = live.peers?.peers ?? [];
     const isMesh = all.length > 0 || live.version?.storage === "mesh";
     drawn.hidden = listed.hidden = !isMesh;
     tell(summary, isMesh ? sentence(all) : "This node shares its limits with no other: its storage is no mesh.");
@@ -71,6 +71,8 @@ function forgetCell(peer, cell) {
     try {
       await post(`/peers/${encodeURIComponent(peer.name)}/forget`);
       notify(`${visible(peer.name)} is given up.`);
+      // Its row goes, and the button in it.
+      document.querySelector("h1")?.focus();
     } catch (error) {
       notify(why(error), "bad");
     }

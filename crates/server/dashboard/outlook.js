@@ -1,4 +1,4 @@
-// Now and then, side by side.
+// What the rules of now and those of then make of the same requests, side by side. Neither is what was answered.
 
 import { chart } from "./chart.js";
 import { el } from "./dom.js";
@@ -7,10 +7,10 @@ import { once, table } from "./table.js";
 
 export function outlook(found) {
   const { now, then } = found;
-  const plot = chart({ title: "Refused, now and then", format: count, columns: "From", series: [
+  const plot = chart({ title: "Refused, under the rules of now and of then", format: count, columns: "From", series: [
     { name: "requests", kind: "usual", of: point => point.requests },
-    { name: "refused now", kind: "allowed", of: point => point.limited_now },
-    { name: "refused then", kind: "refused", of: point => point.limited_then },
+    { name: "by the rules of now", kind: "allowed", of: point => point.limited_now },
+    { name: "by the rules of then", kind: "refused", of: point => point.limited_then },
   ] });
   const points = found.timeline.map(step => ({ ...step, t: step.t_ms + step.width_ms / 2 }));
   const first = found.timeline[0];
@@ -20,7 +20,7 @@ export function outlook(found) {
   const box = el("div", {},
     el("section", { class: "panel" }, el("h2", {}, verdict(found)),
       found.partial ? el("p", { class: "warn" }, found.partial) : null,
-      el("p", { class: "quiet-text" }, `${exact(found.requests)} requests of ${span(found.span_ms)} were decided again.`),
+      el("p", { class: "quiet-text" }, `${exact(found.requests)} requests of ${span(found.span_ms)} were decided again, under the rules of now and under those of then. Both begin with nothing spent, and without blocks and shadow mode: the rules of now may decide otherwise than it was answered.`),
       comparison(now, then)),
     first ? plot.figure : null,
     el("section", { class: "panel" }, keys.box));
@@ -33,30 +33,31 @@ function verdict({ newly_limited: more, newly_allowed: fewer, requests }) {
   if (more === 0 && fewer === 0) return "Nothing would have been different.";
   const parts = [];
   if (more > 0) parts.push(`${exact(more)} more would have been refused`);
-  if (fewer > 0) parts.push(`${exact(fewer)} that were refused would have passed`);
+  if (fewer > 0) parts.push(`${exact(fewer)} more would have passed`);
   return `${parts.join(", and ")}.`;
 }
 
 function comparison(now, then) {
-  const all = side => side.allowed + side.limited + (side.unlimited ?? 0);
+  // Those without a limit are among the allowed.
+  const all = side => side.allowed + side.limited;
   const row = (name, field) => {
     const difference = (then[field] ?? 0) - (now[field] ?? 0);
     return el("tr", {}, el("th", { scope: "row" }, name),
       ...[now, then].map(side => el("td", { class: "number" }, exact(side[field] ?? 0), " ", el("small", {}, share(side[field] ?? 0, all(side))))),
       el("td", { class: "number" }, difference === 0 ? "±0" : `${difference > 0 ? "+" : "−"}${exact(Math.abs(difference))}`));
   };
-  const head = ["", "Now", "Then", "Difference"].map(name => el("th", { scope: "col", class: name ? "number" : null }, name || el("span", { class: "hidden" }, "Outcome")));
-  return el("div", { class: "table" }, el("table", { class: "comparison" }, el("caption", { class: "hidden" }, "Now and then"), el("thead", {}, el("tr", {}, head)),
-    el("tbody", {}, row("Refused", "limited"), row("Allowed", "allowed"), row("Without a limit", "unlimited"))));
+  const head = ["", "Rules of now", "Rules of then", "Difference"].map(name => el("th", { scope: "col", class: name ? "number" : null }, name || el("span", { class: "hidden" }, "Outcome")));
+  return el("div", { class: "table" }, el("table", { class: "comparison" }, el("caption", { class: "hidden" }, "Under the rules of now and of then"), el("thead", {}, el("tr", {}, head)),
+    el("tbody", {}, row("Refused", "limited"), row("Allowed", "allowed"), row("of these, without a limit", "unlimited"))));
 }
 
 function keysTable() {
-  return table({ caption: "Whom it would have met", empty: "Nobody is refused, neither now nor then.", keyOf: key => JSON.stringify([key.domain, key.entries]), columns: [
+  return table({ caption: "Whom it would have met", empty: "Nobody is refused, neither by the rules of now nor by those of then.", keyOf: key => JSON.stringify([key.domain, key.entries]), columns: [
     { head: "Key", cell: once(key => entries(key.entries)) },
     { head: "Domain", cell: once(key => value(key.domain, 40)) },
     { head: "Requests", class: "number", cell: key => exact(key.requests) },
-    { head: "Refused now", class: "number", cell: key => exact(key.limited_now) },
-    { head: "Refused then", class: "number", cell: key => exact(key.limited_then) },
+    { head: "Refused by the rules of now", class: "number", cell: key => exact(key.limited_now) },
+    { head: "by those of then", class: "number", cell: key => exact(key.limited_then) },
     { head: "Change", class: "number", cell: key => {
       const change = key.limited_then - key.limited_now;
       return el("span", { class: change > 0 ? "bad" : change < 0 ? "good" : null }, change === 0 ? "±0" : `${change > 0 ? "+" : "−"}${exact(Math.abs(change))}`);

@@ -1,16 +1,24 @@
 // Of the keys that are refused most: how fast, and by which limit.
 
-import { post } from "./api.js";
-import { limits, where } from "./rules.js";
+import { post, Refused, why } from "./api.js";
+import { clock, limit } from "./format.js";
 import { on, onRules } from "./live.js";
+import { limits, where } from "./rules.js";
 
 const MOST = 64;
+/** Blocks come and go: what was true a minute ago is asked again. */
+const TRUE_FOR_MS = 60_000;
+/** Twenty keys that change are no reason to ask twenty questions at once. */
+const BETWEEN_MS = 1_000;
 const keyOf = key => JSON.stringify([key.domain, key.entries]);
 
 /** The counts of the last seconds, by key; who is not among the first is forgotten. */
 let counts = new Map();
-/** What limits a key, until the rules are others. */
+/** `{ text, at }`: what limits a key, until the rules are others. */
 const reasons = new Map();
+/** Keys of which it is not known. */
+const unknown = new Map();
+let isAsking = false;
 
 on("top", top => {
   const now = Date.now();
@@ -32,16 +40,52 @@ export function rateOf(key) {
   return seen.length < 2 ? null : (1_000 * (last.count - first.count)) / (last.t - first.t);
 }
 
-/** The limit in words and where it is written; it is asked for once. */
+/** The limit in words and where it is written, as far as it is known by now. */
 export function reasonOf(key) {
+  // Of a key that is not whole the answer would be another's.
+  if (key.is_cut) return "not known: its key is not kept whole";
   const id = keyOf(key);
   const known = reasons.get(id);
-  if (known !== undefined) return known;
-  if (reasons.size >= MOST) reasons.clear();
-  reasons.set(id, "…");
-  const asked = { domain: key.domain, entries: key.entries.map(({ key: name, value }) => ({ key: name, value: value ?? "" })) };
-  post("/explain", asked)
-    .then(({ end }) => reasons.set(id, end.rule ? `${limits(end.rule)} (${where(end.rule).split("/").at(-1)})` : "blocked, or by a rule that is gone"))
-    .catch(() => reasons.delete(id));
-  return "…";
+  if (!known || Date.now() - known.at > TRUE_FOR_MS) {
+    unknown.set(id, key);
+    askNext();
+  }
+  return known?.text ?? "…";
 }
+
+/** One question after the other. */
+async function askNext() {
+  if (isAsking || unknown.size === 0) return;
+  isAsking = true;
+  const [[id, key]] = unknown;
+  unknown.delete(id);
+  if (reasons.size >= MOST) reasons.clear();
+  try {
+    reasons.set(id, { text: await reason(key), at: Date.now() });
+  } catch (error) {
+    // Who was refused an answer would be refused it again.
+    if (error instanceof Refused) reasons.set(id, { text: why(error), at: Date.now() });
+  }
+  setTimeout(() => {
+    isAsking = false;
+    // Whoever is still shown asks again.
+    if (counts.has(unknown.keys().next().value)) askNext();
+    else unknown.clear();
+  }, BETWEEN_MS);
+}
+
+async function reason(key) {
+  const asked = { domain: key.domain, entries: key.entries.map(({ key: name, value }) => ({ key: name, value: value ?? "" })) };
+  const found = await post("/keys/lookup", asked);
+  if (found.blocked_until_ms) return `blocked until ${clock(found.blocked_until_ms)}`;
+  // The gateway's own limits are in no file of rules, and no name of a domain in one begins like theirs.
+  if (key.domain.startsWith(":")) return found.limits.length > 0 ? `the gateway's limit: ${found.limits.map(limit).join(", and ")}` : "a limit of the gateway that is gone";
+  const { end } = await post("/explain", asked);
+  return end.rule ? `${limits(end.rule)} (${where(end.rule).split("/").at(-1)})` : (ENDS[end.kind] ?? "no rule of now");
+}
+
+const ENDS = {
+  no_limit: "its rule of now has no limit: the request brought one, or the rule was another",
+  no_match: "no rule of now: the request brought a limit, or the rule is gone",
+  unknown_domain: "no rules of now for its domain: the request brought a limit, or they are gone",
+};

@@ -2,14 +2,17 @@
 
 import { get, query, why } from "./api.js";
 import { button, el, field, set, show, tell } from "./dom.js";
-import { count, entries, limit, value } from "./format.js";
-import { onRules } from "./live.js";
+import { clock, count, entries, limit, now, value } from "./format.js";
+import { live, onRules } from "./live.js";
 import { once, table } from "./table.js";
 
 export const title = "Rules";
 
 const PAGE = 200;
 const MOST = 5_000;
+/** The server gives no more in one answer. */
+const MOST_AT_ONCE = 1_000;
+const AGAIN_MS = 5_000;
 
 export function mount(place) {
   const search = el("input", { type: "search", autocomplete: "off", spellcheck: "false" });
@@ -20,20 +23,27 @@ export function mount(place) {
   let items = [];
   let next = null;
   let asked = 0;
+  let waiting = 0;
 
-  async function read(isMore) {
+  /** `most`: as many as are shown already, where they are read again for their counts. */
+  async function read(isMore, most = PAGE, isAsked = true) {
     const own = (asked += 1);
+    waiting += 1;
     try {
-      const page = await get(`/rules${query({ q: search.value, domain: domain.value, limit: PAGE, cursor: isMore ? next : null })}`);
+      const page = await get(`/rules${query({ q: search.value, domain: domain.value, limit: most, cursor: isMore ? next : null })}`);
       if (own !== asked) return;
       items = isMore ? [...items, ...page.items].slice(0, MOST) : page.items;
       next = page.next;
       list.tellEmpty(search.value || domain.value ? "No rule fits." : "There are no rules: nobody is limited.");
-      list.update(items);
-      tell(state, next ? `${items.length} shown, there are more` : `${items.length} ${items.length === 1 ? "rule" : "rules"}`);
+      list.update(items, isAsked);
+      // So many are not read again and again.
+      const counted = items.length > MOST_AT_ONCE ? `; counted at ${clock(now())}` : "";
+      tell(state, (next ? `${items.length} shown, there are more` : `${items.length} ${items.length === 1 ? "rule" : "rules"}`) + counted);
       set(more, "hidden", next === null || items.length >= MOST);
     } catch (error) {
       if (own === asked) tell(state, why(error));
+    } finally {
+      waiting -= 1;
     }
   }
   let pause = null;
@@ -51,8 +61,13 @@ export function mount(place) {
   read(false);
   // Loaded anew: shown anew.
   const end = onRules(() => read(false));
+  const timer = setInterval(() => {
+    if (document.hidden || live.link !== "live" || waiting > 0 || items.length > MOST_AT_ONCE) return;
+    read(false, Math.max(PAGE, items.length), false);
+  }, AGAIN_MS);
   return () => {
     clearTimeout(pause);
+    clearInterval(timer);
     end();
   };
 }
@@ -66,8 +81,9 @@ export function limits(rule) {
 
 export const where = rule => `${rule.file}:${rule.line}`;
 
+// Numbers of rules are given anew at each load: a row is of a rule as it is written.
 function rulesTable() {
-  return table({ caption: "Rules in force", isCaptionHidden: true, empty: "", keyOf: rule => String(rule.id), columns: [
+  return table({ caption: "Rules in force", isCaptionHidden: true, empty: "", keyOf: rule => JSON.stringify({ ...rule, ok: 0, over_limit: 0 }), columns: [
     { head: "Rule", cell: once(rule => el("span", {}, entries(rule.path), rule.name ? [" ", el("span", { class: "tag" }, value(rule.name, 40))] : null)) },
     { head: "Domain", cell: once(rule => value(rule.domain, 40)) },
     { head: "Allows", cell: once(rule => el("span", {}, limits(rule), rule.mode && rule.mode !== "enforce" ? [" ", el("span", { class: "tag warn" }, rule.mode)] : null)) },

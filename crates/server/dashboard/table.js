@@ -4,43 +4,68 @@ import { el, set, show, tell } from "./dom.js";
 
 /**
  * `columns`: `{ head, class, cell(item, place) }`, where `cell` gives a text, or a node that it may have put there before.
- * `keyOf` says which row is whose. `update(items)` shows them.
+ * `keyOf` says which row is whose. `update(items)` shows them; while somebody points at a row, or has the focus in it, rows
+ * neither come nor go nor move, unless `isAsked` says that this somebody wants it so.
  */
 export function table({ caption, columns, keyOf, empty, isCaptionHidden = false }) {
-  const body = el("tbody");
-  const head = el("tr", {}, columns.map(column => el("th", { scope: "col", class: column.class }, column.head || el("span", { class: "hidden" }, column.name))));
-  const element = el("table", {}, el("caption", { class: "hidden" }, caption), el("thead", {}, head), body);
+  // Roles are written down because some browsers take them from what is not laid out as a table.
+  const body = el("tbody", { role: "rowgroup" });
+  const head = el("tr", { role: "row" }, columns.map(column => el("th", { scope: "col", role: "columnheader", class: column.class }, column.head || el("span", { class: "hidden" }, column.name))));
+  const element = el("table", { role: "table" }, el("caption", { class: "hidden" }, caption), el("thead", { role: "rowgroup" }, head), body);
   const none = el("p", { class: "empty" }, empty);
-  const scroll = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, element);
+  const scroll = el("div", { class: "scroll", role: "region", "aria-label": caption }, element);
+  const waits = el("p", { class: "waits", hidden: true }, "Rows wait while you are at them");
   // The heading is there also when there is nothing below it.
-  const box = el("div", { class: "table" }, isCaptionHidden ? null : el("h2", {}, caption), scroll, none);
+  const box = el("div", { class: "table" }, isCaptionHidden ? null : el("h2", {}, caption), scroll, waits, none);
   const rows = new Map();
+  /** What is to be shown when nobody is at a row any more. */
+  let waiting = null;
 
-  function update(items) {
-    const keys = new Set(items.map(keyOf));
+  function update(items, isAsked = false) {
+    const keys = items.map(keyOf);
+    const isHeld = !isAsked && body.matches(":hover, :has(:focus-visible)");
+    const isSame = keys.length === rows.size && keys.every((key, index) => body.children[index] === rows.get(key));
+    waiting = isHeld && !isSame ? items : null;
+    set(waits, "hidden", waiting === null);
+    if (!isSame && !isHeld) place(items, keys);
+    items.forEach((item, index) => {
+      const row = rows.get(keys[index]);
+      if (row) columns.forEach((column, at) => fill(row.children[at], column.cell(item, row.children[at])));
+    });
+    set(scroll, "hidden", rows.size === 0);
+    set(none, "hidden", rows.size > 0);
+  }
+
+  function place(items, keys) {
+    const shown = new Set(keys);
     for (const [key, row] of rows) {
-      if (!keys.has(key)) {
+      if (!shown.has(key)) {
         row.remove();
         rows.delete(key);
       }
     }
-    // Rows do not move away below a pointer or from the focus.
-    const isHeld = body.matches(":hover") || body.contains(document.activeElement);
-    items.forEach((item, index) => {
-      const key = keyOf(item);
+    keys.forEach((key, index) => {
       let row = rows.get(key);
-      if (!row) {
-        row = el("tr", {}, columns.map((column, at) => (at === 0 ? el("th", { scope: "row", class: column.class }) : el("td", { class: column.class, "data-head": column.head || null }))));
-        rows.set(key, row);
-        body.append(row);
-      }
-      if (!isHeld && body.children[index] !== row) body.insertBefore(row, body.children[index] ?? null);
-      columns.forEach((column, at) => fill(row.children[at], column.cell(item, row.children[at])));
+      if (!row) rows.set(key, (row = emptyRow(columns)));
+      if (body.children[index] !== row) body.insertBefore(row, body.children[index] ?? null);
     });
-    set(scroll, "hidden", items.length === 0);
-    set(none, "hidden", items.length > 0);
   }
+
+  const goOn = () => waiting && update(waiting);
+  body.addEventListener("pointerleave", goOn);
+  // The focus is where it goes to only after this.
+  body.addEventListener("focusout", () => setTimeout(goOn));
+  // A place to scroll is a place to stop at, and no other is.
+  const watch = new ResizeObserver(() => set(scroll, "tabindex", scroll.scrollWidth > scroll.clientWidth ? "0" : null));
+  watch.observe(scroll);
+  watch.observe(element);
   return { box, update, element, tellEmpty: text => tell(none, text) };
+}
+
+function emptyRow(columns) {
+  return el("tr", { role: "row" }, columns.map((column, at) => (at === 0
+    ? el("th", { scope: "row", role: "rowheader", class: column.class })
+    : el("td", { role: "cell", class: column.class, "data-head": column.head || null }))));
 }
 
 function fill(place, content) {

@@ -1,10 +1,10 @@
 // The overview: what is refused, whom it meets, and since when; then everything else.
 
 import { chart, spark } from "./chart.js";
-import { button, el, show, tell } from "./dom.js";
-import { clock, count, entries, exact, line, millis, rate, share, value } from "./format.js";
-import { latency, minutes, nameOf, rates, refusalsOf, refusedSince } from "./history.js";
-import { inspect } from "./keys.js";
+import { el, show, tell } from "./dom.js";
+import { clock, count, exact, millis, rate, share, value } from "./format.js";
+import { latency, minutes, nameOf, rates, refusalsOf, refusedSince, slowestTold } from "./history.js";
+import { inspect, keyLink } from "./keys.js";
 import { rateOf, reasonOf } from "./refusals.js";
 import { live, on } from "./live.js";
 import { matters } from "./matters.js";
@@ -22,8 +22,9 @@ export function mount(place, go) {
   const traffic = chart({ title: "Requests per second", isStacked: true, format: rate, series: [
     { name: "refused", kind: "refused", of: point => point.refused },
     { name: "allowed", kind: "allowed", of: point => point.ok },
+    { name: "not decided", kind: "undecided", of: point => point.errors },
   ] });
-  const delays = chart({ title: "Time to decide", format: millis, series: [
+  const delays = chart({ title: "Time to decide", format: delay, ofAxis: millis, series: [
     { name: "p99", kind: "slow", of: point => point.p99 },
     { name: "p50", kind: "usual", of: point => point.p50 },
   ] });
@@ -31,8 +32,8 @@ export function mount(place, go) {
   const domains = seriesTable("Domains", "No domain was asked about yet.", domain => nameOf(domain.domain), [
     { head: "Domain", cell: once(domain => value(domain.domain)) },
   ], [
-    { head: "p50", class: "number", cell: domain => millis(latency(0.5, nameOf(domain.domain))) },
-    { head: "p99", class: "number", cell: domain => millis(latency(0.99, nameOf(domain.domain))) },
+    { head: "p50", class: "number", cell: domain => delay(latency(0.5, nameOf(domain.domain))) },
+    { head: "p99", class: "number", cell: domain => delay(latency(0.99, nameOf(domain.domain))) },
   ], false);
   const rules = seriesTable("Rules", "No rule has met a request yet.", rule => nameOf(rule.domain, rule.key), [
     { head: "Rule", cell: once(rule => value(rule.key, 60)) },
@@ -70,19 +71,22 @@ function tilesOf() {
     const note = el("dd", { class: "note" }, more ?? "");
     return { number, note, box: el("div", { class: "tile" }, el("dt", {}, name), number, note) };
   };
-  const all = { requests: tile("Requests", "per second"), refused: tile("Refused", "per second"), share: tile("Share refused"), p50: tile("Latency p50", "half are faster"), p99: tile("Latency p99", "99 of 100 are faster"), keys: tile("Keys in memory") };
+  const all = { requests: tile("Requests", "per second"), refused: tile("Refused", "per second"), share: tile("Share refused"), undecided: tile("Not decided", "per second"), p50: tile("Latency p50", "half are faster"), p99: tile("Latency p99", "99 of 100 are faster"), keys: tile("Keys in memory") };
   all.refused.box.classList.add("of-refused");
   all.share.box.classList.add("of-refused");
+  all.undecided.box.classList.add("of-refused");
   return {
     box: el("dl", { class: "tiles", "aria-live": "off" }, Object.values(all).map(one => one.box)),
     update(stats) {
       const now = rates();
       tell(all.requests.number, rate(now?.requests));
       tell(all.refused.number, rate(now?.refused));
+      tell(all.undecided.number, rate(now?.errors));
+      all.undecided.box.classList.toggle("on", now?.errors > 0);
       tell(all.share.number, now?.requests > 0 ? share(now.refused, now.requests) : "–");
       tell(all.share.note, `${count(stats.totals.over_limit)} of ${count(stats.totals.ok + stats.totals.over_limit)} since the start`);
-      tell(all.p50.number, millis(latency(0.5)));
-      tell(all.p99.number, millis(latency(0.99)));
+      tell(all.p50.number, delay(latency(0.5)));
+      tell(all.p99.number, delay(latency(0.99)));
       // Elsewhere they are counted where they are kept.
       const isHere = stats.keys_in_memory > 0 || live.version?.storage === "memory";
       tell(all.keys.number, isHere ? count(stats.keys_in_memory) : "–");
@@ -93,6 +97,9 @@ function tilesOf() {
   };
 }
 
+/** A time to decide; of what took longest it is only known that it took longer. */
+const delay = value => (value !== null && value !== undefined && value >= slowestTold() ? `≥${millis(value)}` : millis(value));
+
 /** A page that was opened just now shows a minute, and grows to five. */
 function shownFrom() {
   const to = live.stats.t_ms;
@@ -101,17 +108,26 @@ function shownFrom() {
 
 /** One sentence: how much, and since when. */
 function tellHeadline(headline) {
+  const only = text => {
+    delete headline.dataset.told;
+    tell(headline, text);
+  };
+  if (live.stats.is_counted === false) {
+    only("Requests are not counted here: how many come in, and how many are refused, is not known.");
+    return;
+  }
   const now = rates();
   if (!now) return;
+  const failing = now.errors > 0 ? `${rate(now.errors)} requests a second cannot be decided. ` : "";
   const since = refusedSince(minutes().filter(point => !point.isGap));
   if (!since) {
-    tell(headline, now.requests > 0 ? "Nobody is refused." : "No requests come in.");
+    only(failing.trim() || (now.requests > 0 ? "Nobody is refused." : "No requests come in."));
     return;
   }
   const began = since.isOlder ? `since ${clock(since.since)} at the latest` : `since ${clock(since.since)}`;
   const names = (live.stats.domains ?? []).map(domain => [domain.domain, rates(nameOf(domain.domain))?.refused ?? 0]).sort((one, other) => other[1] - one[1]);
   const worst = names[0]?.[1] > 0 ? [", most of it in ", value(names[0][0], 40)] : [];
-  const text = `${share(now.refused, now.requests)} of all requests are refused, ${began}`;
+  const text = `${failing}${share(now.refused, now.requests)} of all requests are refused, ${began}`;
   const whole = text + (worst[1]?.textContent ?? "");
   // Built anew only when it says something else: it may be selected.
   if (headline.dataset.told === whole) return;
@@ -132,12 +148,12 @@ function refusedTable(go) {
   return table({
     caption: "Who is refused, and why",
     empty: "Nobody was refused in the last minutes.",
-    keyOf: key => JSON.stringify([key.domain, key.entries]),
+    keyOf: key => JSON.stringify([key.domain, key.entries, key.is_cut ?? false]),
     columns: [
-      { head: "Key", cell: once(key => button(entries(key.entries, 40), () => {
+      { head: "Key", cell: once(key => keyLink(key, () => {
         inspect(key);
         go("keys");
-      }, { class: "as-link", "aria-label": `Inspect ${line(key.entries)}` })) },
+      }, 40)) },
       { head: "Domain", cell: once(key => value(key.domain, 40)) },
       { head: "Limit", cell: key => reasonOf(key) },
       { head: "Per second", class: "number", cell: key => rate(rateOf(key)) },

@@ -25,9 +25,12 @@ export function mount(place) {
     event.preventDefault();
     set(run, "disabled", true);
     tell(run, "Deciding…");
-    await simulate(files, source, result);
-    tell(run, "Try it");
-    set(run, "disabled", null);
+    try {
+      await simulate(files, source, result);
+    } finally {
+      tell(run, "Try it");
+      set(run, "disabled", null);
+    }
   } } },
     el("div", { class: "columns editor" },
       el("section", { class: "panel" }, el("h2", {}, "Rules"), files, el("div", { class: "actions" }, begin, openButton(files),
@@ -127,6 +130,6 @@ async function simulate(files, source, result) {
 }
 
 function refused(error) {
-  if (!(error instanceof Refused)) return el("p", { class: "bad" }, error instanceof TypeError ? why(error) : error.message);
+  if (!(error instanceof Refused)) return el("p", { class: "bad" }, error.constructor === Error ? error.message : why(error));
   return el("div", {}, el("h2", { class: "bad" }, error.title), el("p", {}, error.message), errorText(error.problem.errors));
 }

@@ -37,6 +37,7 @@ async fn a_token_is_asked_for_and_kept_by_nothing_but_the_script() {
     page.is_clean().await;
     // Whoever goes away from the page takes it along.
     page.click("#sign-out", "Forget").await;
+    page.until("document.activeElement?.type === 'password'").await;
     page.says("This admin port asks who you are.").await;
     page.write(TOKEN).await;
     page.press("Enter").await;

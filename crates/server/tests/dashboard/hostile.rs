@@ -13,12 +13,16 @@ descriptors:
 const DOMAIN: &str = "<b onclick=evil()>shop</b>";
 
 /// Values, and how each is seen.
-fn values() -> [(String, &'static str); 6] {
+fn values() -> [(String, &'static str); 7] {
     [
         ("<script>evil()</script>".to_owned(), "<script>evil()</script>"),
         ("\"><img src=x onerror=evil()>".to_owned(), "\"><img src=x onerror=evil()>"),
         ("\u{202e}cod.exe\u{2066}".to_owned(), "⟨202E⟩cod.exe⟨2066⟩"),
         ("\u{0}\u{7}\u{1b}[31m\r\n\u{7f}\u{85}".to_owned(), "⟨00⟩⟨07⟩⟨1B⟩[31m⟨0D⟩⟨0A⟩⟨7F⟩⟨85⟩"),
+        (
+            "ada\u{200d}\u{a0}\u{3164}e\u{301}\u{301}\u{301}".to_owned(),
+            "ada⟨200D⟩⟨A0⟩⟨3164⟩e\u{301}\u{301}⟨301⟩",
+        ),
         ("x".repeat(1 << 16), "xxxxxxxxxxxx…"),
         ("javascript:evil()//${evil()}{{evil()}}".to_owned(), "javascript:evil()//${evil()}{{evil()}}"),
     ]
@@ -58,6 +62,11 @@ async fn hostile_keys_are_shown_as_text_and_do_nothing() {
     for (_, seen) in values() {
         page.says(seen).await;
     }
+    // Of the long one the beginning is kept: whoever clicked on it would look another one up.
+    page.says("longer than what is kept, or hashed: look it up by hand").await;
+    let long =
+        "[...document.querySelectorAll('button')].filter(one => one.textContent.includes('xxxxxxxx')).length";
+    assert_eq!(page.value(long).await, 0);
     page.view("decisions").await;
     page.says("⟨202E⟩cod.exe⟨2066⟩").await;
     page.view("rules").await;
@@ -71,6 +80,11 @@ async fn hostile_keys_are_shown_as_text_and_do_nothing() {
     page.says("1 left").await;
     assert_eq!(ask(server.admin, DOMAIN, &[("user", "\u{202e}cod.exe\u{2066}")]).await, 200);
     page.click("button.as-link", "⟨00⟩⟨07⟩").await;
+    // A field has no line breaks, and what is left in it is another key.
+    page.until(
+        "[...document.querySelectorAll('button')].find(one => one.textContent === 'Look up').disabled",
+    )
+    .await;
     page.click("button", "Block…").await;
     page.click("dialog button", "Block").await;
     page.until("document.querySelector('.blocked')").await;
@@ -82,6 +96,9 @@ async fn hostile_keys_are_shown_as_text_and_do_nothing() {
     page.until("document.querySelector('.key-head h2').textContent.endsWith('xxx…')").await;
     let shown = page.text().await;
     assert!(shown.len() < 10_000, "{} characters", shown.len());
+    // What every object has is no view.
+    page.value("location.hash = '#/toString'").await;
+    page.until("document.querySelector('h1').textContent === 'Overview'").await;
     assert!(page.value("window.ran").await.is_null(), "a script of a client ran");
     page.is_clean().await;
 }

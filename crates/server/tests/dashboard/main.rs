@@ -24,6 +24,7 @@ mod support;
 
 mod access;
 mod axe;
+mod history;
 mod hostile;
 mod keyboard;
 mod link;
