@@ -38,7 +38,7 @@ impl Caller {
         path: &str,
         body: String,
     ) -> anyhow::Result<(StatusCode, Bytes)> {
-        let request = Request::builder().method(method).uri(path).header("host", "demo");
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
         let request = request.body(Full::new(Bytes::from(body)))?;
         self.0.ready().await?;
         let answer = self.0.send_request(request).await?;

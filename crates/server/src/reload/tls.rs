@@ -75,9 +75,8 @@ impl TlsFiles {
         let mut lines = self.trouble.clone();
         let stats = self.service.stats();
         stats.certificate_errors.store(lines.len() as u64, Ordering::Relaxed);
-        let ends = self.certificates.iter().map(|certificates| certificates.expires_at());
-        // Where a CA has given none yet, none ends.
-        if let Some(first_end) = ends.min().filter(|end| *end < Timestamp::MAX) {
+        let ends = self.certificates.iter().filter_map(|certificates| certificates.expires_at());
+        if let Some(first_end) = ends.min() {
             stats.certificate_expiry.store(first_end.as_nanos() / 1_000_000_000, Ordering::Relaxed);
             let of_time = |warning: &Warning| !matches!(warning, Warning::Exposed { .. });
             lines.extend(self.warnings(now).iter().filter(|it| of_time(it)).map(ToString::to_string));

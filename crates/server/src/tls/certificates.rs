@@ -139,11 +139,11 @@ impl Certificates {
         renewal
     }
 
-    /// When the first of them ends.
-    pub(crate) fn expires_at(&self) -> Timestamp {
+    /// When the first of them ends; none where a CA has given none yet.
+    pub(crate) fn expires_at(&self) -> Option<Timestamp> {
         let in_force = self.in_force.load();
         let ends = in_force.each.iter().flatten().map(|certificate| certificate.validity.not_after);
-        ends.min().unwrap_or(Timestamp::MAX)
+        ends.min()
     }
 
     /// What whoever runs this should know at this moment.

@@ -36,7 +36,8 @@ async fn who_has_an_answer_already_is_told_that_nothing_changed() {
 async fn whatever_cannot_be_answered_is_a_problem_with_a_remedy_and_no_other_site_is_let_in() {
     let server = Server::with_rules(RULES).await;
     let large = format!(r#"{{"domain": "{}"}}"#, "x".repeat(2 << 20));
-    let long = format!(r#"{{"domain": "d", "entries": [{{"key": "{}", "value": ""}}]}}"#, "k".repeat(70_000));
+    let long =
+        format!(r#"{{"domain": "d", "entries": [{{"key": "{}", "value": ""}}]}}"#, "k".repeat(270_000));
     let many: Vec<String> =
         (0..300).map(|number| format!(r#"{{"key": "k{number}", "value": ""}}"#)).collect();
     let many = format!(r#"{{"domain": "d", "entries": [{}]}}"#, many.join(","));
@@ -153,7 +154,7 @@ async fn an_explanation_is_that_of_the_command_line_and_its_steps_are_for_progra
     ] {
         let body = format!(r#"{{"domain": "{domain}", "entries": [{entries}]}}"#);
         let answer = json(&post(server.admin, "/api/v1/explain", &body).await.body);
-        assert_eq!(answer["end"], json!({"kind": kind, "rule": null}), "{body}");
+        assert_eq!(answer["end"], json!({"kind": kind, "rule": null, "blocked_until_ms": null}), "{body}");
     }
     assert_eq!(
         json(&get(server.admin, "/api/v1/rules?q=generous").await.body)["items"][0]["ok"],

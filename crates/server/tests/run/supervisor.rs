@@ -93,6 +93,7 @@ async fn a_watchdog_for_another_process_is_not_fed_and_a_socket_that_is_not_ther
     let mut service = Running::start(&mut command).await;
     told(&socket, "READY=1").await;
     service.signal("HUP").await;
+    assert_eq!(words(&socket).await, ["STATUS=ready"]);
     assert_eq!(words(&socket).await[0], "RELOADING=1");
     assert_eq!(words(&socket).await[0], "READY=1");
     drop(socket);

@@ -155,7 +155,9 @@ async fn a_successor_that_is_not_believed_ends() {
     command.arg("--take-over");
     let refused = tokio::spawn(async move { refused(&mut command).await });
     let (mut stream, _) = within("it", listener.accept()).await.unwrap();
-    // Without sockets: it opens its own.
+    // Without sockets: it opens its own, this one included.
+    drop(listener);
+    std::fs::remove_file(&at).unwrap();
     stream.write_all(b"hivemind-handover-1 \n").await.unwrap();
     let mut ready = [0; 6];
     within("its word", stream.read_exact(&mut ready)).await.unwrap();

@@ -11,7 +11,7 @@ async fn shown(server: &Server, query: &str) -> Value {
 }
 
 fn key(value: &str, count: u64) -> Value {
-    json!({"domain": "shop", "entries": [{"key": "ten", "value": value}], "count": count, "error": 0})
+    json!({"domain": "shop", "entries": [{"key": "ten", "value": value}], "count": count, "error": 0, "is_cut": false})
 }
 
 // Seen failing on: what passed counted as denied.

@@ -12,7 +12,7 @@ use serde::Deserialize;
 struct RawGrantFields {
     domain: String,
     entries: Vec<RawEntry>,
-    extra: u64,
+    extra: Whole,
 }
 
 #[derive(Deserialize)]
@@ -20,8 +20,32 @@ struct RawGrantFields {
 struct RawBlockFields {
     domain: String,
     entries: Vec<RawEntry>,
-    for_ms: Option<u64>,
-    until_ms: Option<u64>,
+    for_ms: Option<Whole>,
+    until_ms: Option<Whole>,
+}
+
+/// A whole number, also where it is written as `372.0`: to JSON that is the same.
+#[derive(Deserialize)]
+#[serde(try_from = "serde_json::Number")]
+struct Whole(u64);
+
+impl TryFrom<serde_json::Number> for Whole {
+    type Error = &'static str;
+
+    fn try_from(number: serde_json::Number) -> Result<Self, Self::Error> {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is whole and within bounds"
+        )]
+        let whole = |number: f64| {
+            // As far as a fraction tells every whole number.
+            (number.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&number))
+                .then_some(number as u64)
+        };
+        let whole = number.as_u64().or_else(|| number.as_f64().and_then(whole));
+        whole.map(Self).ok_or("a number is whole, and not less than 0")
+    }
 }
 
 #[derive(Deserialize)]
@@ -41,12 +65,13 @@ pub(super) struct RawBlock {
 
 impl From<RawGrantFields> for RawGrant {
     fn from(RawGrantFields { domain, entries, extra }: RawGrantFields) -> Self {
-        Self { key: RawKey { domain, entries }, extra }
+        Self { key: RawKey { domain, entries }, extra: extra.0 }
     }
 }
 
 impl From<RawBlockFields> for RawBlock {
     fn from(RawBlockFields { domain, entries, for_ms, until_ms }: RawBlockFields) -> Self {
+        let [for_ms, until_ms] = [for_ms, until_ms].map(|number| number.map(|Whole(number)| number));
         Self { key: RawKey { domain, entries }, for_ms, until_ms }
     }
 }

@@ -31,7 +31,10 @@ async fn the_gateways_requests_are_counted_ranked_and_remembered() {
         {"key": "client", "value": "ip:127.0.0.1"},
     ]);
     let top = shown(&gateway, "/api/v1/top").await;
-    assert_eq!(top["keys"], json!([{"domain": ":http", "entries": entries, "count": 1, "error": 0}]));
+    assert_eq!(
+        top["keys"],
+        json!([{"domain": ":http", "entries": entries, "count": 1, "error": 0, "is_cut": false}])
+    );
     let decisions = shown(&gateway, "/api/v1/decisions?outcome=denied").await;
     let [denied] = decisions["items"].as_array().unwrap().as_slice() else { panic!("{decisions}") };
     assert_eq!((&denied["door"], &denied["domain"]), (&"gateway".into(), &":http".into()));
