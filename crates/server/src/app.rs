@@ -12,6 +12,7 @@ mod handover;
 mod listeners;
 mod pages;
 mod screen;
+mod serving;
 mod signals;
 mod succession;
 mod telemetry;
@@ -37,21 +38,20 @@ use ending::Ending;
 pub(crate) use handed::{Handed, HandedSocket, Place};
 pub(crate) use handover::{Predecessor, take_over};
 use hivemind_core::store::KeySeed;
-use hivemind_core::{Clock, MonotonicClock, SystemClock};
+use hivemind_core::{Clock, SystemClock};
 use listeners::{Listeners, Tcp};
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use signals::{End, Signals};
+use serving::Serving;
+use signals::Signals;
 use std::sync::Arc;
 use std::time::Duration;
-use succession::{gives_way, hand_over, notice, supervised};
+use succession::{followed, hand_over, notice, supervised};
 use telemetry::Exports;
 use tokio::net::UnixListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use traces::Traced;
 
-/// How long it takes at most to close what is still open when the grace period is over.
-const CUT_WITHIN: Duration = Duration::from_secs(1);
 /// Where the settings come from, and what they were at the start.
 pub(crate) struct Origin {
     pub(crate) configuration: Configuration,
@@ -252,68 +252,24 @@ async fn serve(
             tokio::select! { () = shut => {} () = Arc::new(renewal).run() => {} }
         });
     }
-    loop {
-        match signals.end(handover.as_ref()).await {
-            End::Told => {
-                supervisor.is_stopping();
-                health.stopping();
-                if let Some(calls) = &calls {
-                    calls.report(&health).await;
-                }
-                break;
-            }
-            End::FollowedBy(successor) => {
-                let process = successor.process;
-                if gives_way(&supervisor, successor).await {
-                    notice(settings, logs.as_deref(), &ending, &mut signals, process).await;
-                    break;
-                }
-            }
+    if let Some(process) = followed(&mut signals, handover.as_ref(), &supervisor).await {
+        notice(settings, logs.as_deref(), &ending, &mut signals, process).await;
+    } else {
+        supervisor.is_stopping();
+        health.stopping();
+        if let Some(calls) = &calls {
+            calls.report(&health).await;
         }
     }
     // What it has are copies: as long as one is open, the kernel takes connections that nobody serves.
     drop(handover);
-    let ends = MonotonicClock.now().saturating_add(settings.server.shutdown_grace);
-    leave(mesh.as_deref(), settings.server.shutdown_grace).await;
-    tracing::info!("stopping: calls in flight are answered, no new connections are taken");
-    ending.stop();
-    let all = async {
-        while accepting.join_next().await.is_some() {}
-        if let Some(calls) = calls {
-            calls.ended().await;
-        }
-        // Until the last call is answered, the pages tell that it is stopping.
-        ending.close();
-        while pages.join_next().await.is_some() {}
-    };
-    if tokio::time::timeout(ends.since(MonotonicClock.now()), all).await.is_err() {
-        tracing::warn!("some connections were still open after the grace period");
-    }
-    if let Some(gateway) = logs {
-        // Whoever is cut off has a line in the log, too.
-        gateway.cut();
-        let cut = async { while accepting.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(CUT_WITHIN, cut).await;
-        gateway.flush().await;
-    }
-    if !settings.server.shutdown_grace.is_zero() {
-        exports.flush(ends.since(MonotonicClock.now()).max(CUT_WITHIN)).await;
-    }
+    let serving = Serving { gateway: logs, calls, accepting, pages, ending };
+    serving.stop(settings.server.shutdown_grace, mesh.as_deref(), exports).await;
     if let Some(mesh) = mesh {
         mesh.close().await;
     }
     log.decisions().tell_left_out();
     Ok(())
-}
-
-/// Leaves the mesh, while everything is served as before: rights go back to those who stay, and what comes until
-/// the last connection is closed is asked of them. Some of the time is left for that.
-async fn leave(mesh: Option<&RunningMesh>, grace: Duration) {
-    let Some(mesh) = mesh else { return };
-    tracing::info!("leaving the mesh; calls are answered until then");
-    if mesh.withdraw(grace * 4 / 5).await {
-        tracing::info!("left the mesh");
-    }
 }
 
 /// Serves the admin port and its socket, and the metrics port.

@@ -98,7 +98,11 @@ mod tests {
             .endpoint("POST /login", PartialLimit::per_second(2))
             .websocket("/ws")
             .ws_connection(PartialLimit::per_second(3));
-        Limits::new().service(shop).ip_guard(PartialLimit::per_second(20).burst(20))
+        // Known by its name alone: whatever is not known is misspelt.
+        Limits::new()
+            .service(shop)
+            .service(ServiceLimits::new("blog"))
+            .ip_guard(PartialLimit::per_second(20).burst(20))
     }
 
     /// Every counter that a request of anybody anywhere is charged to.
@@ -107,6 +111,7 @@ mod tests {
     fn every_counter_that_is_charged_is_found_by_its_name() {
         let address = Some("203.0.113.9".parse().unwrap());
         let global = Limits::new().global_scope().ip_guard(PartialLimit::per_second(20).burst(20));
+        let global = global.service(ServiceLimits::new("shop")).service(ServiceLimits::new("blog"));
         for limits in [limits(), global, limits().without_ip_guard()] {
             let limiter = RateLimiter::new(limits).unwrap();
             let resolved = limiter.0.limits.load();
@@ -148,6 +153,7 @@ mod tests {
             |domain, entries: &[(&str, &str)]| limiter.counter(Parts { domain, entries }).is_some();
         assert!(is_found(":http", &whole));
         let nowhere = [("service", "shop"), ("endpoint", "/nowhere"), ("client", "x")];
+        let misspelt = [("service", "shpo"), ("endpoint", "*"), ("client", "ip:203.0.113.9")];
         let swapped = [("endpoint", "*"), ("service", "shop"), ("client", "x")];
         for (domain, entries) in [
             ("http", &whole[..]),
@@ -155,6 +161,7 @@ mod tests {
             (":ws_open", &[("service", "shop"), ("client", "x")]),
             (":http", &whole[..2]),
             (":http", &nowhere),
+            (":http", &misspelt),
             (":http", &swapped),
             (":ip_guard", &whole),
             (":http", &[]),

@@ -117,7 +117,7 @@ async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> 
     let is_private = guard.reach != Reach::Network && !is_of_another_page(&request);
     let visitor = guard.visitor(request.headers(), is_private);
     let figures = &guard.service.stats().access;
-    let judged = guard.judge(&visitor, request.method(), request.uri().path());
+    let judged = visitor.judge(request.method(), request.uri().path());
     if let Err(refusal) = judged.and_then(|()| guard.is_meant(&request)) {
         let counter = match refusal {
             Refusal::Unknown => &figures.unauthenticated,
@@ -184,13 +184,15 @@ impl Guard {
         // A token opens every domain.
         Visitor { is_operator, grant: grant.filter(|_| !has_token), who, sees_clients, generations }
     }
+}
 
-    fn judge(&self, visitor: &Visitor, method: &Method, path: &str) -> Result<(), Refusal> {
+impl Visitor {
+    fn judge(&self, method: &Method, path: &str) -> Result<(), Refusal> {
         if is_for_all(method, path) {
             return Ok(());
         }
-        match (visitor.is_operator, &visitor.grant) {
-            (true, _) if !visitor.sees_clients && !is_for_strangers(method, path) => Err(Refusal::Outside),
+        match (self.is_operator, &self.grant) {
+            (true, _) if !self.sees_clients && !is_for_strangers(method, path) => Err(Refusal::Outside),
             (true, _) => Ok(()),
             (false, Some(_)) if path == CALL => Ok(()),
             (false, Some(_)) => Err(Refusal::NotAllowed),

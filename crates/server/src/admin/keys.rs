@@ -182,7 +182,7 @@ impl Admin {
             return Some(format!("{why}: block the `client` `ip:ADDRESS` of each service and endpoint."));
         }
         if counters.each.is_empty() && asked.domain().starts_with(':') {
-            let why = "The gateway has no counter of that name: `service` is the id of one, `endpoint` its pattern or `*`";
+            let why = "The gateway has no counter of that name: `service` is the id of one, `endpoint` the id of one of its or `*`";
             return Some(format!(
                 "{why}, and `client` as `/api/v1/top` shows it, like `ip:203.0.113.9` or `ip:2001:db8::/64`."
             ));

@@ -52,7 +52,7 @@ impl Page {
     pub(super) fn first_of(&self, list: u64) -> Result<usize, String> {
         match self.after::<Numbered>()? {
             None => Ok(0),
-            Some(last) if last.list == list => Ok(last.number.saturating_add(1)),
+            Some(before) if before.list == list => Ok(before.number.saturating_add(1)),
             Some(_) => Err("The list has changed since that page; begin anew, without `cursor`.".to_owned()),
         }
     }

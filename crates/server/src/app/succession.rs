@@ -3,7 +3,7 @@
 use super::ending::Ending;
 use super::handover::{Handover, Successor};
 use super::listeners::Listeners;
-use super::signals::{self, Signals};
+use super::signals::{self, End, Signals};
 use crate::config::Settings;
 use crate::front::gateway::Gateway;
 use crate::health::Health;
@@ -53,8 +53,27 @@ pub(super) fn supervised(health: &Arc<Health>, hangup: Signal, reloads: Reloads)
     supervisor
 }
 
+/// Returns when this process has to end; with the one that goes on in its place, if one does.
+pub(super) async fn followed(
+    signals: &mut Signals,
+    handover: Option<&Handover>,
+    supervisor: &Supervisor,
+) -> Option<u32> {
+    loop {
+        match signals.end(handover).await {
+            End::Told => return None,
+            End::FollowedBy(successor) => {
+                let process = successor.process;
+                if gives_way(supervisor, successor).await {
+                    return Some(process);
+                }
+            }
+        }
+    }
+}
+
 /// Whether this process ends in favour of another one: whoever supervises it has to follow that one, and it has to know.
-pub(super) async fn gives_way(supervisor: &Supervisor, successor: Successor) -> bool {
+async fn gives_way(supervisor: &Supervisor, successor: Successor) -> bool {
     let process = successor.process;
     let told = match supervisor.is_followed_by(process).await {
         Ok(()) => successor.hears_of_the_end().await,
