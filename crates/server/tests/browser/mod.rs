@@ -98,7 +98,9 @@ impl Browser {
                 let Ok(text) = message.to_text() else { continue };
                 let mut told: Value = serde_json::from_str(text).unwrap_or_default();
                 if told["id"] == self.calls {
-                    assert!(told["error"].is_null(), "{method}: {told}");
+                    // A page that goes takes what was asked of it along.
+                    let is_gone = told["error"]["message"] == "Inspected target navigated or closed";
+                    assert!(told["error"].is_null() || is_gone, "{method}: {told}");
                     break told["result"].take();
                 }
                 if told["method"].is_string() {
