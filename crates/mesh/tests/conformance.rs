@@ -115,12 +115,20 @@ impl Store for Three {
     }
 
     async fn forget(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
-        for (_, store) in &self.stores {
-            store.forget(charge).await?;
-        }
         // By the clocks of the last request, as the stores do it: frames of another time would make the others
         // take it for the time of all clocks, and begin no window past it.
         let now = Timestamp::from_nanos(self.latest.load(Ordering::Relaxed));
+        let mut polling = std::task::Context::from_waker(Waker::noop());
+        for (_, store) in &self.stores {
+            let mut reset = pin!(store.forget(charge));
+            loop {
+                if let Poll::Ready(done) = reset.as_mut().poll(&mut polling) {
+                    done?;
+                    break;
+                }
+                assert!(self.deliver(now), "the owner is asked, and nothing is on its way");
+            }
+        }
         while self.deliver(now) {}
         Ok(())
     }
