@@ -154,7 +154,11 @@ impl Board {
 
     /// Shows everything that is known, what was taken down or has ended included.
     pub fn show<T>(&self, show: impl FnOnce(&Bulletin) -> T) -> T {
-        show(&lock(&self.inside).bulletin)
+        let mut inside = lock(&self.inside);
+        if inside.is_unseen {
+            self.tell(&mut inside); // Whoever is shown a change finds it heeded.
+        }
+        show(&inside.bulletin)
     }
 
     /// Forgets what has ended. Whoever has peers does so each second; without any it is for the node to see to.

@@ -158,7 +158,7 @@ impl Admin {
         }
         if counters.each.is_empty() && asked.domain().starts_with(':') {
             return conflict(
-                "The gateway has no counter of that name: `service` is the id of one, `endpoint` its pattern or `*`, and `client` as `/api/v1/top` shows it, like `ip:203.0.113.9` or `ip:2001:db8::/64`.",
+                "The gateway has no counter of that name: `service` is the id of one, `endpoint` the id of one of its or `*`, and `client` as `/api/v1/top` shows it, like `ip:203.0.113.9` or `ip:2001:db8::/64`.",
             );
         }
         if !self.service.0.is_enabled() && counters.rule.is_some() {

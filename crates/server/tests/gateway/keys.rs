@@ -37,7 +37,7 @@ async fn a_client_of_the_gateway_is_looked_up_reset_and_blocked_by_its_counter_s
         (&json!(5), &json!(4)),
         "{found}"
     );
-    let (_, found) = asked(&gateway, "lookup", &key("/login")).await;
+    let (_, found) = asked(&gateway, "lookup", &key("login")).await;
     assert_eq!(found["limits"][0]["remaining"], 2, "{found}");
     assert_eq!(asked(&gateway, "reset", &key("*")).await.1, json!({"reset": 1}));
     assert_eq!(gateway.get("/").await.header("x-ratelimit-remaining"), Some("4"));

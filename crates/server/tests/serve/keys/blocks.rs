@@ -112,7 +112,7 @@ async fn what_a_block_refuses_is_counted_as_such() {
     let server = Server::with_rules(RULES).await;
     done(&server, "block", &with("watched=x", "for_ms", HOUR_MS)).await;
     assert_eq!(overall(&server.ask("d", "watched=x | beside=y").await), "OVER");
-    let page = get(server.admin, "/metrics").await.body;
+    let page = server.metrics().await.body;
     let line = |name: &str| page.lines().find(|line| line.starts_with(name)).map(str::to_owned);
     assert_eq!(line("hivemind_blocked_total").as_deref(), Some("hivemind_blocked_total 1"), "{page}");
     let watched = |line: &&str| line.contains("shadow_mode") && line.contains("watched");
