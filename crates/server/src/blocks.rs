@@ -13,7 +13,7 @@ use hivemind_core::Timestamp;
 use hivemind_core::store::Parts;
 use hivemind_mesh::net::{Board, Bulletin, NotPosted};
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -157,9 +157,7 @@ impl Blocks {
 
 impl Seen {
     fn hash(&self, parts: Parts<'_>) -> u64 {
-        let mut hash = self.hasher.build_hasher();
-        (parts.domain, parts.entries).hash(&mut hash);
-        hash.finish()
+        self.hasher.hash_one((parts.domain, parts.entries))
     }
 
     fn look_at(&self, bulletin: &Bulletin) {

@@ -64,9 +64,10 @@ fn bucket(limits: &Resolved, parts: Parts<'_>, values: &[&str]) -> Option<Arc<Bu
         (LimitKind::IpGuard, [_]) if has(kind.keys()) => limits.guard.clone(),
         (LimitKind::IpGuard, [service, endpoint, _]) if has(&GUARD_OF_PLACE) => {
             let service = limits.known(service)?;
-            let guarded = match *endpoint == LimitKind::WsConnection.domain() {
-                true => service.named(LimitKind::WsConnection, ""),
-                false => service.named(LimitKind::Http, endpoint),
+            let guarded = if *endpoint == LimitKind::WsConnection.domain() {
+                service.named(LimitKind::WsConnection, "")
+            } else {
+                service.named(LimitKind::Http, endpoint)
             };
             guarded?.guard.clone()
         }

@@ -67,7 +67,7 @@ impl Hearing {
         let is_due = self.asked.as_ref().is_none_or(|(last, when)| {
             let wait = if last == peer { EVERY * 2 } else { EVERY };
             // Rosters are told once a second, and not to the millisecond.
-            is_past(wait - EVERY / 10, *when, now)
+            is_past(wait.saturating_sub(EVERY / 10), *when, now)
         });
         if is_due {
             self.asked = Some((peer.clone(), now));

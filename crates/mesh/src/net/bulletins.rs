@@ -34,13 +34,12 @@ impl Host {
     /// Hears what a peer says beside its roster, and answers.
     pub(super) fn hear_notes(&self, link: &Link, words: &[u8], now: Timestamp) {
         let peer = &link.party.member.id;
-        match self.board.hear(peer, words, now) {
-            Ok(answers) => {
-                for answer in answers {
-                    link.send_roster(&[Roster::of_nobody(), answer].concat());
-                }
-            }
-            Err(_) => tracing::debug!(%peer, "what is said beside a roster cannot be read"),
+        let Ok(answers) = self.board.hear(peer, words, now) else {
+            tracing::debug!(%peer, "what is said beside a roster cannot be read");
+            return;
+        };
+        for answer in answers {
+            link.send_roster(&[Roster::of_nobody(), answer].concat());
         }
     }
 }

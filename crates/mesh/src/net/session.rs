@@ -137,14 +137,13 @@ impl Host {
             Kind::Ask | Kind::Sync => self.store.on_frame(now, &peer.id, body),
             Kind::Roster => {
                 let told = lock(&self.roster).read(body, now);
-                match told {
-                    Ok(told) => {
-                        told.own_run.into_iter().for_each(|run| self.hear_of_namesake(run));
-                        let (_, beside) = body.split_at_checked(body.len() - told.beside).unwrap_or_default();
-                        self.hear_notes(link, beside, now);
-                    }
-                    Err(_) => tracing::debug!(peer = %peer.id, "a roster cannot be read"),
-                }
+                let Ok(told) = told else {
+                    tracing::debug!(peer = %peer.id, "a roster cannot be read");
+                    return;
+                };
+                told.own_run.into_iter().for_each(|run| self.hear_of_namesake(run));
+                let (_, beside) = body.split_at_checked(body.len() - told.beside).unwrap_or_default();
+                self.hear_notes(link, beside, now);
             }
             Kind::Hello => {}
         }

@@ -15,7 +15,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use hivemind_core::store::{Mode, Op, Store, StoreError, Verdict};
+use hivemind_core::store::{Mode, Op, Sharing, Store, StoreError, Verdict};
 use hivemind_core::{Clock, Cost, Limit, SystemClock};
 use hivemind_mesh::net::NotPosted;
 use serde_json::{Map, Value, json};
@@ -95,8 +95,8 @@ async fn block(State(admin): State<Admin>, body: Bytes) -> Result<Response, Resp
     let until = asked.until(admin.storage.blocks().time(now))?;
     let name = asked.key.name()?;
     let counters = admin.counters_of(&name);
-    admin.is_blockable(&name, &counters)?;
-    admin.is_believed()?;
+    admin.is_blockable(&name, &counters).map_err(|why| *why)?;
+    admin.is_believed().map_err(|why| *why)?;
     admin.storage.blocks().block(&name, until, now).map_err(|why| not_blocked(&why))?;
     let scope = if admin.storage.blocks().are_shared() { "mesh" } else { "node" };
     // Of none, only requests that bring a limit of their own would ask whether it is blocked.
@@ -108,7 +108,7 @@ async fn block(State(admin): State<Admin>, body: Bytes) -> Result<Response, Resp
 async fn unblock(State(admin): State<Admin>, body: Bytes) -> Result<Response, Response> {
     // By the name that was blocked, whatever rules there are by now.
     let name = read::<RawKey>(&body)?.name()?;
-    admin.is_believed()?;
+    admin.is_believed().map_err(|why| *why)?;
     Ok(ok(&json!({"was_blocked": admin.storage.blocks().unblock(&name, SystemClock.now())})))
 }
 
@@ -128,7 +128,7 @@ impl Admin {
                     limit: counter.limit,
                     ordinal: 0,
                     mode,
-                    sharing: Default::default(),
+                    sharing: Sharing::default(),
                 };
                 Counters { each: vec![counter], ..of_rules }
             }
@@ -136,21 +136,21 @@ impl Admin {
     }
 
     /// Why peers would not believe what is said here.
-    fn is_believed(&self) -> Result<(), Response> {
+    fn is_believed(&self) -> Result<(), Box<Response>> {
         let is_off = self.mesh.as_ref().is_some_and(|mesh| mesh.is_clock_off());
         if is_off {
-            return Err(problem(
+            return Err(Box::new(problem(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Its clock is off",
                 "Peers agree that this node's clock is off, and what is dated by it they might not believe: set it, or ask another node.",
-            ));
+            )));
         }
         Ok(())
     }
 
     /// Why a key cannot be blocked: nobody would ask whether it is.
-    fn is_blockable(&self, asked: &KeyName, counters: &Counters) -> Result<(), Response> {
-        let conflict = |detail: &str| Err(problem(StatusCode::CONFLICT, "Not blocked", detail));
+    fn is_blockable(&self, asked: &KeyName, counters: &Counters) -> Result<(), Box<Response>> {
+        let conflict = |detail: &str| Err(Box::new(problem(StatusCode::CONFLICT, "Not blocked", detail)));
         if asked.domain() == IP_GUARD {
             return conflict(
                 "Only clients that name themselves are charged to the guard of their address, so others from there would pass: block the `client` `ip:ADDRESS` of each service and endpoint.",

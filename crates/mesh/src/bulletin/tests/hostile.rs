@@ -4,7 +4,7 @@ use super::*;
 
 const YEAR: u64 = 366 * 86_400;
 
-fn told(board: &Board, notes: Vec<(Box<[u8]>, Note)>, now: Timestamp) {
+fn told(board: &Board, notes: &[(Box<[u8]>, Note)], now: Timestamp) {
     for words in Word::notes(notes.iter().map(|(text, note)| (&**text, note))) {
         board.hear(&id("b"), &words, now).unwrap();
     }
@@ -22,7 +22,7 @@ fn texts_that_nobody_reads_take_no_place_from_those_that_are_read() {
     board.watch(|text| text.starts_with(b"block"), |_| {});
     board.post(b"block ada", later(100), NOW).unwrap();
     let made_up = |number: usize| (number.to_string().into_bytes().into(), note(now_ms() + 1, later(YEAR)));
-    told(&board, (0..2 * MOST_NOTES - 1).map(made_up).collect(), NOW);
+    told(&board, &(0..2 * MOST_NOTES - 1).map(made_up).collect::<Vec<_>>(), NOW);
     board.show(|bulletin| assert_eq!(bulletin.all().count(), 1 + MOST_OTHERS));
     assert_eq!(texts(&board, NOW).first().map(String::as_str), Some("block ada"));
     assert_eq!(board.post(b"block bob", later(100), NOW), Ok(()));
@@ -33,8 +33,8 @@ fn texts_that_nobody_reads_take_no_place_from_those_that_are_read() {
 fn texts_that_came_before_anybody_could_say_whether_they_are_read_are_parted_then() {
     let board = Board::new(Some(id("a")));
     let heard = |number: usize| (number.to_string().into_bytes().into(), note(now_ms(), later(9)));
-    told(&board, (0..MOST_OTHERS + 50).map(heard).collect(), NOW);
-    told(&board, vec![(Box::from(*b"block ada"), note(now_ms(), later(9)))], NOW);
+    told(&board, &(0..MOST_OTHERS + 50).map(heard).collect::<Vec<_>>(), NOW);
+    told(&board, &[(Box::from(*b"block ada"), note(now_ms(), later(9)))], NOW);
     board.watch(|text| text.starts_with(b"block"), |_| {});
     board.show(|bulletin| {
         assert_eq!((bulletin.read.notes.len(), bulletin.others.notes.len()), (1, MOST_OTHERS));
@@ -51,7 +51,7 @@ fn whoever_fills_the_board_is_counted_and_what_is_said_after_it_counts() {
     }
     let made_up =
         |number: usize| (number.to_string().into_bytes().into(), note(now_ms() + 50_000, later(YEAR)));
-    told(&board, (0..MOST_NOTES).map(made_up).collect(), NOW);
+    told(&board, &(0..MOST_NOTES).map(made_up).collect::<Vec<_>>(), NOW);
     assert_eq!(board.lost().dropped, 10);
     // The operator takes down what was made up, and blocks again; all of that is later.
     assert_eq!(board.post(b"own", later(200), later(70)), Err(NotPosted::Full { most: MOST_HOLDING }));
@@ -68,12 +68,12 @@ fn whoever_tells_notes_without_end_is_not_heard_without_end() {
     let board = Board::new(Some(id("a")));
     let most = super::super::hearing::MOST_HEARD as u64;
     for number in 0..most + 10 {
-        told(&board, vec![(Box::from(*b"x"), note(now_ms() - most + number, later(9)))], NOW);
+        told(&board, &[(Box::from(*b"x"), note(now_ms() - most + number, later(9)))], NOW);
     }
     let written = |board: &Board| board.show(|bulletin| bulletin.get(b"x").map(|note| note.written_ms));
     assert_eq!(written(&board), Some(now_ms() - 1));
     assert_eq!(board.lost().unheard, 10);
-    told(&board, vec![(Box::from(*b"x"), note(now_ms(), later(9)))], later(1));
+    told(&board, &[(Box::from(*b"x"), note(now_ms(), later(9)))], later(1));
     assert_eq!(written(&board), Some(now_ms()));
 }
 
@@ -82,9 +82,9 @@ fn whoever_tells_notes_without_end_is_not_heard_without_end() {
 fn a_note_that_ends_after_it_is_forgotten_is_not_believed() {
     let board = Board::new(Some(id("a")));
     let odd = Note { kept_until: later(5), ..note(now_ms(), later(9)) };
-    told(&board, vec![(Box::from(*b"x"), odd)], NOW);
+    told(&board, &[(Box::from(*b"x"), odd)], NOW);
     assert!(texts(&board, NOW).is_empty());
     let far = Note { kept_until: Timestamp::MAX, ..note(now_ms(), later(9)) };
-    told(&board, vec![(Box::from(*b"x"), far)], NOW);
+    told(&board, &[(Box::from(*b"x"), far)], NOW);
     assert!(texts(&board, NOW).is_empty());
 }
