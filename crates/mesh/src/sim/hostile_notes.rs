@@ -42,7 +42,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        // Seen failing on: a digest that is not kept where a note is dropped.
         #[test]
         fn a_board_is_bounded_whatever_a_peer_says(
             words in prop::collection::vec((1_u8..5, prop::collection::vec(any::<u8>(), 0..200)), 0..20)

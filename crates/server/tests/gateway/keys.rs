@@ -66,8 +66,7 @@ async fn a_client_of_the_gateway_is_looked_up_reset_and_blocked_by_its_counter_s
     assert_eq!(asked(&gateway, "block", &nowhere).await.0, 409);
 }
 
-// Seen failing on: the platform's bucket found for any service; an address found without its prefix; a guard that is
-// blocked and asked for by nobody.
+// Seen failing on: an address found without its prefix, a guard that is blocked and asked for by nobody, put in together.
 #[tokio::test]
 async fn a_name_that_no_client_can_have_is_not_found_and_not_blocked() {
     let upstream = Echo::start().await;

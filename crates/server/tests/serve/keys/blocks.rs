@@ -60,7 +60,6 @@ async fn a_blocked_key_is_refused_until_its_time_and_nothing_is_spent_beside_it(
     assert_eq!(blocks(&server, "").await["items"], json!([]));
 }
 
-// Seen failing on: a span of 400 ms on a busy machine, over before the first call; a block that ends with the next.
 #[tokio::test]
 async fn a_block_ends_by_itself() {
     let server = Server::with_rules(RULES).await;
@@ -106,7 +105,7 @@ async fn a_key_that_only_requests_bring_a_limit_for_can_be_blocked() {
     assert_eq!(done(&server, "block", &with("both=x", "for_ms", HOUR_MS)).await["limits"], 2);
 }
 
-// Seen failing on: a blocked key of a shadow rule counted as let pass; a counter told as full that was not looked at.
+// Seen failing on: a blocked key of a shadow rule counted as let pass.
 #[tokio::test]
 async fn what_a_block_refuses_is_counted_as_such() {
     let server = Server::with_rules(RULES).await;
