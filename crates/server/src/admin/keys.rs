@@ -166,11 +166,11 @@ impl Admin {
     fn is_believed(&self) -> Result<(), Response> {
         let is_off = self.mesh.as_ref().is_some_and(|mesh| mesh.is_clock_off());
         if is_off {
-            return Err(Box::new(problem(
+            return Err(problem(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Its clock is off",
                 "Peers agree that this node's clock is off, and what is dated by it they might not believe: set it, or ask another node.",
-            )));
+            ));
         }
         Ok(())
     }

@@ -42,7 +42,10 @@ fn write(listeners: &Listeners, settings: &Settings, mesh: Option<&RunningMesh>)
     let admin = listeners.admin.as_ref().map(Bounded::local_addr).transpose()?;
     if let Some(admin) = admin {
         let scheme = scheme(settings.security.admin_tls.is_some());
-        writeln!(out, "  admin               {scheme}://{admin}  (a dashboard, /healthz, /readyz, /json, /api/v1)")?;
+        writeln!(
+            out,
+            "  admin               {scheme}://{admin}  (a dashboard, /healthz, /readyz, /json, /api/v1)"
+        )?;
     }
     if let Some(path) = &settings.server.admin_uds {
         writeln!(out, "  admin               unix:{}", path.display())?;
