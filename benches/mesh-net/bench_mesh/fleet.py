@@ -13,18 +13,20 @@ from bench.process import Broken, Process
 
 # Nobody reaches the first. Its windows are short, so that they begin in the view of all: of a window that began before,
 # who joined later has no share and asks. Of the second everything is with the owner, so that the first request of a
-# second for a value asks, wherever it is not the owner that is asked.
+# second for a value asks, wherever it is not the owner that is asked. Of the last a counter stays for the day.
 RULES = {"domain": "bench", "descriptors": [
     {"key": "hot", "rate_limit": {"unit": "second", "requests_per_unit": 4_000_000_000}},
     {"key": "few", "rate_limit": {"unit": "second", "requests_per_unit": 2}},
-    {"key": "seen", "rate_limit": {"unit": "day", "requests_per_unit": 1_000_000, "consistency": "eventual"}}]}
+    {"key": "seen", "rate_limit": {"unit": "day", "requests_per_unit": 1_000_000, "consistency": "eventual"}},
+    {"key": "kept", "rate_limit": {"unit": "day", "requests_per_unit": 1_000_000}}]}
 
 
 class Fleet:
     """Started by `with`; all nodes end with it."""
 
-    def __init__(self, run, name, count, mesh=True):
+    def __init__(self, run, name, count, mesh=True, limiting=None):
         self.program, self.folder, self.count, self.mesh = run.program, run.folder / name, count, mesh
+        self.limiting = {"config_path": "rules.yaml"} | (limiting or {})
         self.stack = contextlib.ExitStack()
         self.nodes, self.pages = [], {}
         self.port = free_port()
@@ -56,7 +58,7 @@ class Fleet:
         folder = self.folder / name
         run(self.program, "certs", "node", "--ca", self.folder / "ca", "--name", name, "--out", folder)
         settings = {"server": {"grpc_port": 0, "admin_port": 0, "metrics_port": 0, "shutdown_grace": "2s"},
-                    "observability": {"log_level": "warn"}, "rate_limiting": {"config_path": "rules.yaml"}}
+                    "observability": {"log_level": "warn"}, "rate_limiting": self.limiting}
         if self.mesh:
             first = [self.address(peer) for peer in range(min(3, self.count))]
             settings |= {"storage": {"kind": "mesh"}, "mesh": {

@@ -32,6 +32,7 @@ mod looks;
 mod mesh;
 mod page;
 mod pictures;
+mod policy;
 mod questions;
 mod scene;
 mod traffic;

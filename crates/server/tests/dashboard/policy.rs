@@ -1,0 +1,65 @@
+//! What the page's policy forbids, asked of the browser itself: a policy that is only compared with its own text says
+//! nothing of what a foreign script, a foreign style or a foreign page could do.
+
+use crate::page::Dashboard;
+use crate::scene::RULES;
+use crate::support::{Setup, get};
+
+/// Whatever somebody would try who has got a text of theirs into the page. Some of it throws, and some of it is only
+/// not done.
+const TRIED: &str = r"(() => {
+    const added = (name, set) => { const one = document.createElement(name); set(one); document.body.append(one); return one; };
+    const ways = [
+        () => added('script', one => { one.textContent = 'window.ran = 1'; }),
+        () => added('script', one => { one.src = 'http://127.0.0.1:9/x.js'; }),
+        () => added('p', one => { one.setAttribute('onclick', 'window.ran = 1'); }).click(),
+        () => { document.createElement('p').innerHTML = '<img src=x onerror=window.ran=1>'; },
+        () => setTimeout('window.ran = 1'),
+        () => added('style', one => { one.textContent = 'body { --foreign: 1 }'; }),
+        () => added('link', one => { one.rel = 'stylesheet'; one.href = '/assets/icon.svg'; }),
+        () => added('p', one => { one.setAttribute('style', '--foreign: 1'); }),
+        () => added('img', one => { one.src = 'http://127.0.0.1:9/x.png'; }),
+        () => added('iframe', one => { one.src = '/'; }),
+        () => added('base', one => { one.href = 'http://127.0.0.1:9/'; }),
+        () => added('form', one => { one.action = '/json'; one.method = 'post'; }).submit(),
+        () => fetch('http://127.0.0.1:9/').catch(() => {}),
+    ];
+    window.stopped = 0;
+    for (const way of ways) try { way(); } catch { window.stopped++; }
+    return ways.length; })()";
+
+/// What the browser says to have refused, by the part of the policy that refuses it.
+const REFUSED: [&str; 9] = [
+    "require-trusted-types-for",
+    "style-src-elem inline",
+    "style-src-elem http",
+    "style-src-attr inline",
+    "img-src http://127.0.0.1:9/",
+    "frame-src ",
+    "base-uri http://127.0.0.1:9/",
+    "form-action ",
+    "connect-src http://127.0.0.1:9/",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_foreign_runs_in_the_page_styles_it_or_is_asked_for_by_it() {
+    let server = Setup::rules(RULES).start().await;
+    let mut page = Dashboard::live(server.admin).await;
+    page.is_clean().await;
+    page.value(TRIED).await;
+    for refused in REFUSED {
+        page.until(&format!("window.violations.some(one => one.startsWith('{refused}'))")).await;
+    }
+    assert!(page.value("window.ran === undefined").await == true, "a foreign script ran");
+    let foreign = "getComputedStyle(document.body).getPropertyValue('--foreign')";
+    assert_eq!(page.value(foreign).await, "", "a foreign style counts");
+    assert_eq!(page.value("document.baseURI").await, format!("http://{}/", server.admin));
+    // The answers of the port say so themselves, each of them.
+    for path in ["/", "/assets/app.js", "/assets/icon.svg"] {
+        let answer = get(server.admin, path).await;
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'; script-src 'self' 'sha256-"), "{path}: {policy}");
+        assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"), "{path}: {policy}");
+        assert_eq!(answer.header("x-frame-options"), Some("DENY"), "{path}");
+    }
+}
