@@ -56,6 +56,7 @@ BREAKS = [
     ("systemd", "systemd/hivemind.service", "NoNewPrivileges=yes", "NoNewPrivileges=no"),
     ("systemd", "systemd/hivemind.service", "TimeoutStopSec=20s", "TimeoutStopSec=5s"),
     ("systemd", "systemd/low-ports.conf", "PrivateUsers=", "PrivateUserz="),
+    ("systemd", "systemd/low-ports.conf", "CapabilityBoundingSet=CAP_NET_BIND_SERVICE", "CapabilityBoundingSet=~"),
     ("logrotate", "logrotate/hivemind", "nocreate", "create 0640"),
     ("logrotate", "logrotate/hivemind", "rotate 14", "rotat 14"),
 ]
