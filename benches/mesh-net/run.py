@@ -15,8 +15,7 @@ Sections:
           how long a count takes to the others
   scale   the same number of requests at 3, 10 and 30 nodes, with the mesh and without: requests/s in all, CPU of a request
   open    three nodes, 10,000 requests/s in all, open loop; those that asked an owner apart
-  floor   one node's CPU of a call with the mesh on, off, and beside the floors (../../../shared/floor/measure.py, or
-          where --measure says)
+  floor   one node's CPU of a call with the mesh on, off, and beside the floors of ../rls
 
 CPU is user + system of /proc/PID/stat. Only figures of one run compare: client and nodes share the cores. Ends with 0
 if all targets are met, 1 if one is missed, 2 if something did not work."""
@@ -46,7 +45,7 @@ class Run:
     def __init__(self, options, folder):
         self.folder, self.program = pathlib.Path(folder), options.server
         self.report = Report("A mesh of real nodes")
-        self.quick, self.measure = options.quick, options.measure
+        self.quick = options.quick
         self.seconds = 4 if options.quick else 10
         self.samples = 60 if options.quick else 300
         self.n = 60_000 if options.quick else 200_000
@@ -59,7 +58,6 @@ def arguments():
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(SECTIONS), help="sections, with commas")
     parser.add_argument("--sizes", type=lambda text: [int(part) for part in text.split(",")], default=[3, 10, 30])
     parser.add_argument("--server", type=pathlib.Path, default=ROOT / "target" / "release" / "hivemind")
-    parser.add_argument("--measure", type=pathlib.Path, default=ROOT.parent / "shared" / "floor" / "measure.py")
     parser.add_argument("--out", type=pathlib.Path, help="write the tables to this file, too")
     parser.add_argument("--no-build", action="store_true", help="use the load client and the floors as they are")
     options = parser.parse_args()

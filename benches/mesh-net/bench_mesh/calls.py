@@ -1,11 +1,10 @@
 """How long the answers of a mesh take, and what a call costs one node of it."""
-import re
-import subprocess
-import sys
+import contextlib
 import threading
 import time
 
-from bench.process import Broken
+from bench.measure import measured, ratio, rounds, spread
+from bench.process import Broken, reference
 
 from .fleet import Fleet
 from .loads import loads
@@ -72,33 +71,21 @@ def shown(result):
 
 
 def floor(run):
-    """One node alone and one of three, by the script that the target names, in turns."""
-    if not run.measure.is_file():
-        raise Broken(f"no {run.measure}: say by --measure where it is")
-    if not (run.measure.parent / "target" / "release" / "loadgen").is_file():
-        subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=run.measure.parent, check=True)
-    with Fleet(run, "off", 1, mesh=False) as off, Fleet(run, "on", 3) as on:
-        time.sleep(3)
+    """One node alone, one of three and both floors of ../rls, in turns."""
+    with contextlib.ExitStack() as stack:
+        off = stack.enter_context(Fleet(run, "off", 1, mesh=False))
+        on = stack.enter_context(Fleet(run, "on", 3))
         servers = {"mesh off": off.nodes[0], "mesh on, one of three": on.nodes[1]}
-        found = {name: [] for name in servers}
-        for _ in range(2 if run.quick else 3):
-            for name, node in servers.items():
-                found[name].append(by_floor(run, node))
-    rows = []
-    for name, samples in found.items():
-        cpu, ratio = (sorted(part)[len(samples) // 2] for part in zip(*samples))
-        rows.append((name, f"{cpu:.1f}", f"{ratio:.2f}"))
-    ratios = [b[1] / a[1] for a, b in zip(*found.values())]
-    dearer = sorted(ratios)[len(ratios) // 2]
+        for name in ("ref_h2", "ref_tonic"):
+            servers[name] = reference(stack, run.folder / "floor", name)
+        time.sleep(3)
+
+        def turn(node):
+            return lambda: measured(node, expect="any", n=run.n // 2, key="hot")
+        samples = rounds(3 if run.quick else 5, {name: turn(node) for name, node in servers.items()})
+    rows = [(name, spread(sample["cpu_us"] for sample in own), f"{ratio(own, samples['ref_h2'])[0]:.2f}")
+            for name, own in samples.items()]
     run.report.table("One node's CPU of a call", ("server", "CPU µs/request", "CPU / ref_h2"), rows,
-                     "By floor/measure.py, one hot key, 4 x 32; medians of runs that took turns.")
+                     "One hot key, 4 x 32; median [least..most] of rounds that took turns.")
+    dearer = ratio(samples["mesh on, one of three"], samples["mesh off"])[0]
     run.report.target("mesh", "CPU of a call with the mesh on / off", "<= 1.3", f"{dearer:.2f}", dearer <= 1.3)
-
-
-def by_floor(run, node):
-    out = subprocess.run([sys.executable, run.measure, "--pid", str(node.pid), "--addr", node.addr, "--domain", "bench",
-                          "--key", "hot", "--rounds", "3", "--n", str(run.n // 2)], capture_output=True, text=True)
-    if out.returncode:
-        raise Broken(f"measure.py: {out.stderr.strip()}")
-    line = re.search(r"^server +cpu +([\d.]+).*cpu/ref_h2 ([\d.]+)", out.stdout, re.M)
-    return float(line[1]), float(line[2])

@@ -141,3 +141,46 @@ async fn without_any_certificate_handshakes_are_refused_and_the_reason_is_told()
     let ready = get(service.at("admin"), "/readyz").await;
     assert!(ready.body.contains("gives no certificate"), "{}", ready.body);
 }
+
+// A CA counts what it refuses, so it is asked again much later than one that is away.
+// Seen failing on: a refusal that was told as an absence.
+#[tokio::test]
+async fn a_ca_that_refuses_is_told_with_its_reason_and_asked_much_later() {
+    for (forbidden, reason) in [(&[][..], "connection"), (&[NAME][..], "rejectedIdentifier")] {
+        let (folder, port) = (Folder::with(""), free_port());
+        // It looks for the challenge where nobody listens.
+        let pebble = Pebble::start_without(&folder, free_port(), LONG, forbidden).await;
+        pebble.root(&folder).await;
+        configure(&folder, port, &pebble.directory());
+        let mut service = Running::start(&mut folder.serve()).await;
+        let told = service.log.next("gives no certificate").await;
+        for part in ["it refuses: ", NAME, reason, "asked again in 900s"] {
+            assert!(told.contains(part), "no {part} in {told}");
+        }
+        assert!(shown(&folder, port, NAME).await.is_none());
+        let ready = get(service.at("admin"), "/readyz").await;
+        assert!(ready.body.contains("it refuses: "), "{}", ready.body);
+    }
+}
+
+// Seen failing on: an account that was kept though the CA does not know it.
+#[tokio::test]
+async fn where_the_ca_has_forgotten_the_account_another_is_made() {
+    let (folder, port) = (Folder::with(""), free_port());
+    let mut pebble = Pebble::start(&folder, port, LONG).await;
+    pebble.root(&folder).await;
+    configure(&folder, port, &pebble.directory());
+    let mut service = Running::start(&mut folder.serve()).await;
+    service.log.next("has given a certificate").await;
+    service.signal("TERM").await;
+    assert_eq!(service.ended().await.code(), Some(0));
+    let account = std::fs::read_to_string(kept(&folder).with_file_name("account.json")).unwrap();
+    std::fs::remove_file(kept(&folder)).unwrap();
+    pebble.goes_away().await;
+    pebble.comes_back(&folder).await;
+    let mut service = Running::start(&mut folder.serve()).await;
+    service.log.next("does not know the account any more; another is made").await;
+    service.log.next("has given a certificate").await;
+    assert!(shown(&folder, port, NAME).await.is_some());
+    assert_ne!(std::fs::read_to_string(kept(&folder).with_file_name("account.json")).unwrap(), account);
+}

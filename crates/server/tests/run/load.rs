@@ -1,13 +1,16 @@
 //! Clients that ask without a pause, and count what they are told: whatever is no answer is a failure.
 
 use crate::support::{Client, DEADLINE, request};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
 use tonic::transport::Endpoint;
 
 /// What clients were told so far.
@@ -26,28 +29,60 @@ pub(crate) struct Load {
 }
 
 /// Each kind of client twice.
-const CLIENTS: usize = 8;
+const KINDS: usize = 5;
+const CLIENTS: usize = 2 * KINDS;
+
+/// The name that the gateway's certificate is for.
+pub(crate) const NAME: &str = "app.example";
+
+/// Where a gateway is, and whose certificate it shows, if it shows one.
+#[derive(Clone)]
+pub(crate) struct Door {
+    pub(crate) at: SocketAddr,
+    pub(crate) root: Option<CertificateDer<'static>>,
+}
+
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+impl Door {
+    async fn open(&self, protocol: &str) -> Result<Box<dyn Stream>, String> {
+        let stream = TcpStream::connect(self.at).await.map_err(text)?;
+        let Some(root) = self.root.clone() else { return Ok(Box::new(stream)) };
+        let mut roots = RootCertStore::empty();
+        roots.add(root).map_err(text)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let mut config = config.map_err(text)?.with_root_certificates(roots).with_no_client_auth();
+        config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        let name = ServerName::try_from(NAME).map_err(text)?;
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(text)?;
+        Ok(Box::new(stream))
+    }
+}
 
 impl Load {
     /// At a gateway and at a rate limit service.
-    pub(crate) fn start(gateway: SocketAddr, grpc: SocketAddr) -> Self {
+    pub(crate) fn start(gateway: &Door, grpc: SocketAddr) -> Self {
         let answers = std::iter::repeat_with(AtomicU64::default).take(CLIENTS).collect();
         let told = Arc::new(Told { answers, ..Told::default() });
         let mut clients = JoinSet::new();
         for client in 0..CLIENTS {
-            let told = Arc::clone(&told);
+            let (told, gateway) = (Arc::clone(&told), gateway.clone());
             clients.spawn(async move {
-                if client % 4 == 0 {
-                    return kept(gateway, &told, client).await;
+                match client % KINDS {
+                    0 => return kept(&gateway, &told, client).await,
+                    1 => return streams(&gateway, &told, client).await,
+                    _ => {}
                 }
                 let endpoint = Endpoint::from_shared(format!("http://{grpc}")).unwrap();
                 // One connection, which is opened anew when the service says farewell.
                 let channel = endpoint.connect_lazy();
                 while told.goes_on() {
                     let asked = async {
-                        match client % 4 {
-                            1 => once(gateway).await,
-                            2 => call(endpoint.connect().await.map_err(text)?).await,
+                        match client % KINDS {
+                            2 => once(&gateway).await,
+                            3 => call(endpoint.connect().await.map_err(text)?).await,
                             _ => call(channel.clone()).await,
                         }
                     };
@@ -103,18 +138,18 @@ fn text(error: impl std::fmt::Debug) -> String {
 }
 
 /// A request on a connection of its own.
-async fn once(gateway: SocketAddr) -> Asked {
-    let mut stream = BufReader::new(TcpStream::connect(gateway).await.map_err(text)?);
+async fn once(gateway: &Door) -> Asked {
+    let mut stream = BufReader::new(gateway.open("http/1.1").await?);
     exchange(&mut stream, "connection: close\r\n").await.map(drop)
 }
 
 /// Requests on one connection until an answer says that it is the last.
-async fn kept(gateway: SocketAddr, told: &Told, client: usize) {
+async fn kept(gateway: &Door, told: &Told, client: usize) {
     while told.goes_on() {
-        let mut stream = match TcpStream::connect(gateway).await {
+        let mut stream = match gateway.open("http/1.1").await {
             Ok(stream) => BufReader::new(stream),
             Err(error) => {
-                told.count(client, Err(text(error)));
+                told.count(client, Err(error));
                 continue;
             }
         };
@@ -130,9 +165,63 @@ async fn kept(gateway: SocketAddr, told: &Told, client: usize) {
     }
 }
 
+/// Requests as streams of one HTTP/2 connection until it is told farewell.
+async fn streams(gateway: &Door, told: &Told, client: usize) {
+    while told.goes_on() {
+        let opened = async {
+            let (sender, connection) =
+                h2::client::handshake(gateway.open("h2").await?).await.map_err(text)?;
+            tokio::spawn(connection);
+            Ok(sender)
+        };
+        let opened = timeout(DEADLINE, opened).await.unwrap_or_else(|_| Err("no connection".to_owned()));
+        let mut sender = match opened {
+            Ok(sender) => sender,
+            Err(error) => {
+                told.count(client, Err(error));
+                continue;
+            }
+        };
+        while told.goes_on() {
+            let asked = timeout(DEADLINE, stream(&mut sender)).await;
+            match asked.unwrap_or_else(|_| Err("no answer".to_owned())) {
+                Ok(true) => told.count(client, Ok(())),
+                Ok(false) => break,
+                Err(error) => {
+                    told.count(client, Err(error));
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// One request; false if it was not sent, since the other side takes no more on this connection.
+async fn stream(sender: &mut h2::client::SendRequest<bytes::Bytes>) -> Result<bool, String> {
+    let is_farewell = |error: &h2::Error| error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
+    let mut ready = match sender.clone().ready().await {
+        Err(error) if is_farewell(&error) => return Ok(false),
+        ready => ready.map_err(text)?,
+    };
+    let request = http::Request::get(format!("https://{NAME}/")).body(()).map_err(text)?;
+    let response = match ready.send_request(request, true) {
+        Err(error) if is_farewell(&error) => return Ok(false),
+        sent => sent.map_err(text)?.0,
+    };
+    let response = response.await.map_err(text)?;
+    if response.status() != 200 {
+        return Err(format!("answered with {}", response.status()));
+    }
+    let mut body = response.into_body();
+    while let Some(data) = body.data().await {
+        data.map_err(text)?;
+    }
+    Ok(true)
+}
+
 /// Whether the connection stays.
-async fn exchange(stream: &mut BufReader<TcpStream>, headers: &str) -> Result<bool, String> {
-    let head = format!("GET / HTTP/1.1\r\nhost: app.example\r\n{headers}\r\n");
+async fn exchange(stream: &mut BufReader<Box<dyn Stream>>, headers: &str) -> Result<bool, String> {
+    let head = format!("GET / HTTP/1.1\r\nhost: {NAME}\r\n{headers}\r\n");
     stream.write_all(head.as_bytes()).await.map_err(text)?;
     let (mut line, mut length, mut stays) = (String::new(), 0, true);
     stream.read_line(&mut line).await.map_err(text)?;

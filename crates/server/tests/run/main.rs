@@ -24,6 +24,10 @@ mod health;
 mod load;
 mod pebble;
 mod process;
+#[expect(dead_code, reason = "it is shared with the tests of the storage, which need more")]
+#[path = "../storage/redis.rs"]
+mod redis;
+mod restarts;
 mod sockets;
 mod supervisor;
 mod take_over;

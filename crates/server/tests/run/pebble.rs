@@ -13,7 +13,8 @@ pub(crate) struct Pebble {
     _dns: Child,
     port: u16,
     management: u16,
-    _logs: [Log; 2],
+    words: [String; 2],
+    logs: Vec<Log>,
 }
 
 fn start(program: &str, words: &[String], folder: &Folder) -> (Child, Log) {
@@ -35,6 +36,11 @@ async fn listens(port: u16) {
 impl Pebble {
     /// Starts it, with its own certificate's CA in `pebble.ca`. What it gives counts so many seconds.
     pub(crate) async fn start(folder: &Folder, looks_at: u16, counts: u64) -> Self {
+        Self::start_without(folder, looks_at, counts, &[]).await
+    }
+
+    /// The same, but for these names it gives nothing.
+    pub(crate) async fn start_without(folder: &Folder, looks_at: u16, counts: u64, names: &[&str]) -> Self {
         let (port, management, dns, mock) = (free_port(), free_port(), free_port(), free_port());
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -49,7 +55,7 @@ impl Pebble {
         let configuration = serde_json::json!({"pebble": {
             "listenAddress": format!("127.0.0.1:{port}"), "managementListenAddress": format!("127.0.0.1:{management}"),
             "certificate": "pebble.crt", "privateKey": "pebble.key", "httpPort": 1, "tlsPort": looks_at,
-            "ocspResponderURL": "", "externalAccountBindingRequired": false, "certificateValidityPeriod": counts,
+            "ocspResponderURL": "", "externalAccountBindingRequired": false, "certificateValidityPeriod": counts, "domainBlocklist": names,
         }});
         folder.write("pebble.json", &configuration.to_string());
         let words = [
@@ -66,7 +72,7 @@ impl Pebble {
         let (ca, log) = start("pebble", &words, folder);
         listens(port).await;
         listens(management).await;
-        Self { ca, _dns: mock_dns, port, management, _logs: [log, its_log] }
+        Self { ca, _dns: mock_dns, port, management, words, logs: vec![log, its_log] }
     }
 
     pub(crate) fn directory(&self) -> String {
@@ -84,5 +90,15 @@ impl Pebble {
     /// Ends it.
     pub(crate) async fn goes_away(&mut self) {
         self.ca.kill().await.unwrap();
+    }
+
+    /// Starts it again where it was. It keeps nothing: neither accounts nor its own root.
+    pub(crate) async fn comes_back(&mut self, folder: &Folder) {
+        let (ca, log) = start("pebble", &self.words, folder);
+        self.ca = ca;
+        self.logs.push(log);
+        listens(self.port).await;
+        listens(self.management).await;
+        self.root(folder).await;
     }
 }

@@ -1,8 +1,10 @@
 //! A second process takes the listening sockets over: no request is lost, and where it cannot, nothing happens.
 
-use crate::load::Load;
+use crate::load::{Door, Load, NAME};
 use crate::process::{Folder, Running, get, hivemind, refused};
 use crate::support::{DEADLINE, within};
+use rcgen::{CertificateParams, KeyPair};
+use rustls::pki_types::CertificateDer;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,12 +23,17 @@ async fn upstream() -> SocketAddr {
 }
 
 async fn folder(more: &str) -> Folder {
+    folder_with("", more).await
+}
+
+/// With more in the part about the gateway, and after it.
+async fn folder_with(gateway: &str, more: &str) -> Folder {
     let upstream = upstream().await;
     let folder = Folder::with(&format!(
         "server: {{grpc_port: 0, admin_port: 0, metrics_port: 0, handover_socket: '{{}}/handover.sock'}}\n\
          rate_limiting: {{config_path: '{{}}/rules.yaml'}}\n\
          gateway:\n  listen: 127.0.0.1:0\n  platform: {{requests: 1000000, window: 1s, burst: 1000000}}\n  \
-         services: [{{id: app, upstream: 'http://{upstream}'}}]\n{more}"
+         services: [{{id: app, upstream: 'http://{upstream}'}}]\n{gateway}{more}"
     ));
     folder.write("rules.yaml", RULES);
     folder
@@ -41,9 +48,22 @@ async fn answered(at: SocketAddr) {
 // Seen failing on: a process that is stopped and started, which the test below is of.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_request_is_lost_while_a_second_process_takes_over() {
-    let folder = folder("").await;
+    taken_over_under_load(&folder("").await, None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_request_over_tls_is_lost_while_a_second_process_takes_over() {
+    let folder = folder_with("  tls: {cert: '{}/app.crt', key: '{}/app.key'}\n", "").await;
+    let key = KeyPair::generate().unwrap();
+    let shown = CertificateParams::new(vec![NAME.to_owned()]).unwrap().self_signed(&key).unwrap();
+    folder.write("app.crt", &shown.pem());
+    folder.write("app.key", &key.serialize_pem());
+    taken_over_under_load(&folder, Some(shown.der().clone())).await;
+}
+
+async fn taken_over_under_load(folder: &Folder, root: Option<CertificateDer<'static>>) {
     let mut old = Running::start(&mut folder.serve()).await;
-    let load = Load::start(old.at("gateway"), old.at("rate limit service"));
+    let load = Load::start(&Door { at: old.at("gateway"), root }, old.at("rate limit service"));
     load.go_on(20).await;
     for _ in 0..2 {
         let mut new = Running::start(folder.serve().arg("--take-over")).await;
@@ -70,7 +90,7 @@ async fn the_same_load_sees_a_process_that_is_stopped_and_started() {
     let folder = folder("").await;
     let mut old = Running::start(&mut folder.serve()).await;
     let (gateway, grpc) = (old.at("gateway"), old.at("rate limit service"));
-    let load = Load::start(gateway, grpc);
+    let load = Load::start(&Door { at: gateway, root: None }, grpc);
     load.go_on(20).await;
     old.signal("TERM").await;
     assert_eq!(old.ended().await.code(), Some(0));
@@ -143,6 +163,26 @@ async fn whoever_is_ready_hears_that_it_is_alone_and_whoever_is_not_changes_noth
     within("a word", next.read_to_end(&mut heard)).await.unwrap();
     assert_eq!(heard, b"ends\n");
     assert_eq!(old.ended().await.code(), Some(0));
+}
+
+// Only root can be another user; for everybody else the mode of the file, which is looked at above, has to do.
+#[tokio::test]
+async fn another_user_is_handed_nothing_though_it_may_open_the_socket() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let folder = folder("").await;
+    let mut old = Running::start(&mut folder.serve()).await;
+    for (path, mode) in [(folder.path().to_owned(), 0o755), (folder.file("handover.sock"), 0o666)] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let mut stranger = Command::new("setpriv");
+    stranger.args(["--reuid=65534", "--regid=65534", "--clear-groups", "curl", "-s", "--unix-socket"]);
+    stranger.args(["handover.sock", "http://handover/"]).current_dir(folder.path());
+    let heard = within("its end", stranger.output()).await.unwrap();
+    assert!(!heard.status.success() && heard.stdout.is_empty(), "{heard:?}");
+    old.log.next("of user 65534 asks for them, and is not of user 0").await;
+    assert_eq!(get(old.at("admin"), "/readyz").await.code, 200);
 }
 
 // Seen failing on: a successor that goes on though it hears nothing, so that two of them serve.

@@ -51,7 +51,11 @@ hivemind-mesh: {{ .Values.mesh.clusterId | quote }}
 {{- $_ := set $security "api_keys_file" "/etc/hivemind/keys/keys" -}}
 {{- end -}}
 {{- if .Values.secrets.grpcTls -}}
-{{- $_ := set $security "grpc_tls" (dict "cert" "/etc/hivemind/tls/tls.crt" "key" "/etc/hivemind/tls/tls.key") -}}
+{{- $tls := dict "cert" "/etc/hivemind/tls/tls.crt" "key" "/etc/hivemind/tls/tls.key" -}}
+{{- if .Values.secrets.grpcClientCa -}}
+{{- $_ := set $tls "client_ca" "/etc/hivemind/callers/ca.crt" -}}
+{{- end -}}
+{{- $_ := set $security "grpc_tls" $tls -}}
 {{- end -}}
 {{- if $security -}}
 {{- $_ := set $config "security" $security -}}

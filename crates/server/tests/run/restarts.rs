@@ -1,0 +1,112 @@
+//! What a restart forgets, for each place that counters can be in: the table of docs/guarantees.md.
+
+use crate::process::{Folder, Running, get, hivemind};
+use crate::redis::Redis;
+use crate::support::{post, within};
+use serde_json::{Value, json};
+
+const RULES: &str = "domain: d\ndescriptors: [\
+    {key: day, rate_limit: {unit: day, requests_per_unit: 5}}, \
+    {key: bucket, rate_limit: {algorithm: token_bucket, unit: day, requests_per_unit: 5}}]\n";
+const CALLS: &str = "ratelimit_service_rate_limit_total_hits{domain=\"d\",key1=\"day\"}";
+
+fn folder(more: &str) -> Folder {
+    let folder = Folder::with(&format!(
+        "server: {{grpc_port: off, admin_port: 0, metrics_port: 0}}\n\
+         rate_limiting: {{config_path: '{{}}/rules.yaml'}}\n{more}"
+    ));
+    folder.write("rules.yaml", RULES);
+    folder
+}
+
+/// What is left of the day's five and of the bucket's, after one more.
+async fn left(service: &Running) -> Vec<Value> {
+    let mut left = Vec::new();
+    for name in ["day", "bucket"] {
+        let asked = json!({"domain": "d", "descriptors": [{"entries": [{"key": name, "value": "x"}]}]});
+        let page = post(service.at("admin"), "/json", &asked.to_string()).await;
+        let answer: Value = serde_json::from_str(&page.body).unwrap();
+        left.push(answer["statuses"][0]["limitRemaining"].clone());
+    }
+    left
+}
+
+async fn blocks(service: &Running) -> usize {
+    let page = get(service.at("admin"), "/api/v1/blocks").await;
+    serde_json::from_str::<Value>(&page.body).unwrap()["items"].as_array().unwrap().len()
+}
+
+/// Spends two of each, blocks a third key, and sees both.
+async fn spent(service: &Running) {
+    left(service).await;
+    assert_eq!(left(service).await, [3, 3]);
+    let block = json!({"domain": "d", "entries": [{"key": "day", "value": "y"}], "for_ms": 3_600_000});
+    assert_eq!(post(service.at("admin"), "/api/v1/keys/block", &block.to_string()).await.code, 200);
+    assert_eq!(blocks(service).await, 1);
+}
+
+async fn restarted(folder: &Folder, mut service: Running) -> Running {
+    service.signal("TERM").await;
+    assert_eq!(service.ended().await.code(), Some(0));
+    Running::start(&mut folder.serve()).await
+}
+
+#[tokio::test]
+async fn a_restart_forgets_the_counters_blocks_and_metrics_of_a_process_of_its_own() {
+    let folder = folder("");
+    let service = Running::start(&mut folder.serve()).await;
+    spent(&service).await;
+    assert!(get(service.at("metrics"), "/metrics").await.metric(CALLS).is_some_and(|hits| hits >= 2));
+    let service = restarted(&folder, service).await;
+    assert_eq!(get(service.at("metrics"), "/metrics").await.metric(CALLS).unwrap_or_default(), 0);
+    assert_eq!(left(&service).await, [4, 4]);
+    assert_eq!(blocks(&service).await, 0);
+}
+
+#[tokio::test]
+async fn a_restart_forgets_no_counter_that_is_in_redis_and_its_own_blocks() {
+    let mut redis = Redis::start_with(&["--appendonly", "yes", "--appendfsync", "always"]).await;
+    let url = redis.url();
+    let folder = folder(&format!("storage: {{kind: redis, redis: {{url: '{url}', timeout_ms: 5000}}}}\n"));
+    let mut service = Running::start(&mut folder.serve()).await;
+    service.log.next("the shared store is there").await;
+    spent(&service).await;
+    let mut service = restarted(&folder, service).await;
+    service.log.next("the shared store is there").await;
+    assert_eq!(left(&service).await, [2, 2]);
+    assert_eq!(blocks(&service).await, 0);
+    // Nor does it where Redis restarts as well, if that keeps what it has.
+    service.signal("TERM").await;
+    assert_eq!(service.ended().await.code(), Some(0));
+    redis.kill().await;
+    redis.restart().await;
+    let mut service = Running::start(&mut folder.serve()).await;
+    service.log.next("the shared store is there").await;
+    assert_eq!(left(&service).await, [1, 1]);
+}
+
+async fn ready(service: &Running) {
+    let ready = async { while get(service.at("admin"), "/readyz").await.code != 200 {} };
+    within("a mesh of one", ready).await;
+}
+
+#[tokio::test]
+async fn a_mesh_whose_nodes_are_all_stopped_begins_anew() {
+    let folder = folder(
+        "storage: {kind: mesh}\n\
+         mesh: {bind: '127.0.0.1:0', node_id: a, tls: {ca: a/ca.crt, cert: a/node.crt, key: a/node.key}}\n",
+    );
+    for words in
+        [&["certs", "ca", "--out", "ca"][..], &["certs", "node", "--ca", "ca", "--name", "a", "--out", "a"]]
+    {
+        let (code, said) = hivemind(&folder, words).await;
+        assert_eq!(code, Some(0), "{said}");
+    }
+    let service = Running::start(&mut folder.serve()).await;
+    ready(&service).await;
+    spent(&service).await;
+    let service = restarted(&folder, service).await;
+    ready(&service).await;
+    assert_eq!(left(&service).await, [4, 4]);
+    assert_eq!(blocks(&service).await, 0);
+}
