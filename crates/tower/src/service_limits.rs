@@ -4,6 +4,22 @@ use crate::limits::CountedWebSockets;
 use crate::partial_limit::PartialLimit;
 
 /// The limits of one service, where they differ from the platform's.
+///
+/// ```
+/// use hivemind_tower::{Limits, PartialLimit, ServiceLimits};
+///
+/// let few = PartialLimit::new().requests(5).burst(5);
+/// let shop = ServiceLimits::new("shop")
+///     .limit(PartialLimit::per_second(20))
+///     .endpoint("POST /login", few)
+///     .named_endpoint("export", ["GET", "POST"], "/export/{*path}", few)
+///     .websocket("/ws")
+///     .ws_connection(few)
+///     .ws_message(PartialLimit::per_second(10))
+///     .max_open_connections(3)
+///     .close_on_limit();
+/// assert_eq!(Limits::new().service(shop).check(), Ok(()));
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ServiceLimits {
@@ -32,6 +48,12 @@ pub(crate) struct Endpoint {
 
 impl ServiceLimits {
     /// A service of this name, limited as the platform says.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, ServiceLimits};
+    /// assert!(Limits::new().service(ServiceLimits::new("shop")).check().is_ok());
+    /// assert!(Limits::new().service(ServiceLimits::new("my shop")).check().is_err());
+    /// ```
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -55,6 +77,13 @@ impl ServiceLimits {
 
     /// What a client may ask of one endpoint: a path pattern as axum's, with or without a method
     /// before it: `/users/{id}`, `POST /login`, `GET /files/{*path}`.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit, ServiceLimits};
+    /// let with = |pattern| Limits::new().service(ServiceLimits::new("shop").endpoint(pattern, PartialLimit::per_second(1)));
+    /// assert!(with("GET /users/{id}").check().is_ok());
+    /// assert!(with("users").check().is_err()); // A path begins with a slash.
+    /// ```
     pub fn endpoint(mut self, pattern: impl Into<String>, limit: PartialLimit) -> Self {
         let pattern = pattern.into();
         let patterns = vec![pattern.clone()];
@@ -64,6 +93,15 @@ impl ServiceLimits {
 
     /// The same for an endpoint with a name, at a path and by any of these methods, which share one
     /// bucket; by any at all if none is given. It is counted, told and logged by its name.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit, RateLimiter, ServiceLimits};
+    /// let shop = ServiceLimits::new("shop").named_endpoint("login", ["POST"], "/login", PartialLimit::new().requests(5));
+    /// let limits = RateLimiter::new(Limits::new().service(shop))?.effective_limits();
+    /// let login = limits.iter().find(|limit| limit.endpoint == "login").ok_or("no limit of its own")?;
+    /// assert_eq!(login.patterns, ["POST /login"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn named_endpoint<M: AsRef<str>>(
         mut self,
         name: impl Into<String>,
