@@ -228,6 +228,12 @@ impl TokenBucket {
     }
 
     /// Tokens earned in every [`TokenBucket::per_nanos`]: the rate in lowest terms.
+    ///
+    /// ```
+    /// # use hivemind_core::{LimitError, Rate, algorithm::TokenBucket};
+    /// assert_eq!(TokenBucket::new(Rate::per_second(10)?, 20)?.earned(), 1); // In each tenth of a second.
+    /// # Ok::<(), LimitError>(())
+    /// ```
     #[must_use]
     pub const fn earned(&self) -> u32 {
         self.earned.get()

@@ -158,7 +158,8 @@ impl<C: Clock> Limiter<C> {
     /// ```
     /// # use hivemind_core::{Descriptor, Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rule, Rules};
     /// let once = |requests| Rule::limit(Limit::fixed_window(requests, Period::MINUTE));
-    /// let rules = Rules::new().with("api", &[Matcher::any("user")], once(5))?.with("api", &[Matcher::any("path")], once(1))?;
+    /// let rules = Rules::new().with("api", &[Matcher::any("user")], once(5))?;
+    /// let rules = rules.with("api", &[Matcher::any("path")], once(1))?;
     /// let limiter = Limiter::with_clock(rules, ManualClock::default(), LimiterOptions::default())?;
     /// let (ada, path) = (Descriptor::new(&[("user", "ada")]), Descriptor::new(&[("path", "/export")]));
     /// assert!(limiter.check("api", &[ada, path]).is_allowed());
@@ -183,7 +184,8 @@ impl<C: Clock> Limiter<C> {
     ///
     /// ```
     /// # use hivemind_core::{Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rule, Rules};
-    /// let of = |requests| Rules::new().with("shop", &[Matcher::any("user")], Rule::limit(Limit::fixed_window(requests, Period::DAY)));
+    /// let daily = |requests| Rule::limit(Limit::fixed_window(requests, Period::DAY));
+    /// let of = |requests| Rules::new().with("shop", &[Matcher::any("user")], daily(requests));
     /// let limiter = Limiter::with_clock(of(1)?, ManualClock::default(), LimiterOptions::default())?;
     /// assert!(limiter.allow("shop", &[("user", "ada")]));
     /// limiter.reload(of(2)?);

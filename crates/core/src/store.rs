@@ -264,6 +264,15 @@ pub trait Store: Send + Sync {
     /// Forgets the counter of a charge: a connection was closed, or an operator reset a client.
     /// What is charged does not matter; all of it is there because some stores name counters by
     /// their readable parts.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Period, testing::block_on};
+    /// # use hivemind_core::store::{Charge, Key, MemoryStore, Parts, Store, StoreOptions};
+    /// # let (limit, nobody) = (Limit::fixed_window(1, Period::DAY), Parts { domain: "", entries: &[] });
+    /// # let store = MemoryStore::new(StoreOptions::default());
+    /// let charge = Charge::spend(Key::from_bits(1, 2), nobody, &limit);
+    /// assert_eq!(block_on(store.forget(&charge)), Ok(())); // Also where there was nothing to forget.
+    /// ```
     fn forget(&self, charge: &Charge<'_>) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
@@ -273,7 +282,8 @@ pub trait Store: Send + Sync {
 /// use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Parts, StoreOptions};
 /// use hivemind_core::{Limit, Period, Timestamp};
 ///
-/// let (limit, ada) = (Limit::fixed_window(1, Period::DAY), Parts { domain: "shop", entries: &[("user", "ada")] });
+/// let limit = Limit::fixed_window(1, Period::DAY);
+/// let ada = Parts { domain: "shop", entries: &[("user", "ada")] };
 /// let (charge, now) = (Charge::spend(Key::from_bits(1, 2), ada, &limit), Context::at(Timestamp::EPOCH));
 /// let store = MemoryStore::new(StoreOptions::default());
 /// assert!(store.decide_now(&[charge], now).committed && !store.decide_now(&[charge], now).committed);

@@ -120,6 +120,12 @@ impl Gate {
     }
 
     /// The service, as the limits call it.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, RateLimiter};
+    /// assert_eq!(RateLimiter::new(Limits::new())?.gate("shop").service(), "shop");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn service(&self) -> &str {
         &self.service
@@ -131,6 +137,15 @@ impl Gate {
     }
 
     /// The same, with a word to `note` at each stage, for those who trace it.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, RateLimiter};
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    /// # let gate = RateLimiter::new(Limits::new())?.gate("shop");
+    /// # let (request, ()) = http::Request::get("/").body(())?.into_parts();
+    /// runtime.block_on(gate.admit_noting(&request, None, |stage| println!("{stage:?}")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub async fn admit_noting(
         &self,
         parts: &Parts,

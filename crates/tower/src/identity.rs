@@ -284,6 +284,11 @@ impl Identity {
     }
 
     /// How addresses are found, and who is believed about them.
+    ///
+    /// ```
+    /// # use hivemind_tower::Identity;
+    /// assert!(!Identity::default().address().believes(Some([10, 0, 0, 1].into())));
+    /// ```
     #[must_use]
     pub const fn address(&self) -> &ClientAddress {
         &self.address

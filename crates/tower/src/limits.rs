@@ -100,6 +100,11 @@ impl Limits {
 
     /// The platform's limit on WebSocket connections of one client to one service; 10 per 60 s and
     /// a burst of 5 where it says nothing.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit};
+    /// assert!(Limits::new().ws_connection(PartialLimit::new().requests(20).burst(10)).check().is_ok());
+    /// ```
     pub fn ws_connection(mut self, limit: PartialLimit) -> Self {
         self.ws_connection = limit;
         self
@@ -107,6 +112,12 @@ impl Limits {
 
     /// The platform's limit on messages of one connection; 100 per second and a burst of 50 where
     /// it says nothing.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit};
+    /// // A message has come already: there is nothing to hold back.
+    /// assert!(Limits::new().ws_message(PartialLimit::per_second(10).delay(5)).check().is_err());
+    /// ```
     pub fn ws_message(mut self, limit: PartialLimit) -> Self {
         self.ws_message = limit;
         self
@@ -114,12 +125,24 @@ impl Limits {
 
     /// `connections.enabled`: whether WebSocket connections are counted apart. If not, a request that
     /// opens one is charged like any other. A service may say otherwise.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, ServiceLimits};
+    /// let chat = ServiceLimits::new("chat").websocket("/ws").count_ws_connections(true);
+    /// assert!(Limits::new().count_ws_connections(false).service(chat).check().is_ok());
+    /// ```
     pub fn count_ws_connections(mut self, count: bool) -> Self {
         self.counts.connections = Some(count);
         self
     }
 
     /// `messages.enabled`: whether messages of WebSockets are counted. A service may say otherwise.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, ServiceLimits};
+    /// let chat = ServiceLimits::new("chat").websocket("/ws").count_ws_messages(true);
+    /// assert!(Limits::new().count_ws_messages(false).service(chat).check().is_ok());
+    /// ```
     pub fn count_ws_messages(mut self, count: bool) -> Self {
         self.counts.messages = Some(count);
         self
@@ -140,6 +163,13 @@ impl Limits {
     }
 
     /// The largest burst that any level can ask for.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, RateLimiter};
+    /// let limits = RateLimiter::new(Limits::new().max_burst(20))?.effective_limits();
+    /// assert!(limits.iter().any(|limit| limit.is_capped() && limit.limit.burst() == 20));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max_burst(mut self, burst: u32) -> Self {
         self.max_burst = Some(burst);
         self
@@ -163,7 +193,8 @@ impl Limits {
     ///
     /// ```
     /// # use hivemind_tower::{LimitKind, Limits, PartialLimit, RateLimiter};
-    /// let limits = RateLimiter::new(Limits::new().ip_guard(PartialLimit::per_second(50).burst(50)))?.effective_limits();
+    /// let limits = Limits::new().ip_guard(PartialLimit::per_second(50).burst(50));
+    /// let limits = RateLimiter::new(limits)?.effective_limits();
     /// let guard = limits.iter().find(|limit| limit.kind == LimitKind::IpGuard).ok_or("no guard")?;
     /// assert_eq!(guard.limit.burst(), 50);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

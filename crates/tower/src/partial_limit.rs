@@ -82,6 +82,13 @@ impl PartialLimit {
     }
 
     /// How it counts.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Algorithm, Limits, PartialLimit};
+    /// let sliding = PartialLimit::per_second(10).algorithm(Algorithm::SlidingWindow);
+    /// assert!(Limits::new().platform(sliding).check().is_ok());
+    /// assert!(Limits::new().platform(sliding.delay(1)).check().is_err()); // Only a bucket delays.
+    /// ```
     pub const fn algorithm(self, algorithm: Algorithm) -> Self {
         Self { algorithm: Some(algorithm), ..self }
     }

@@ -86,6 +86,11 @@ impl RefusalLog {
     pub const TARGET: &'static str = "hivemind::rate_limit";
 
     /// Tells refusals as tracing events alone.
+    ///
+    /// ```
+    /// # use hivemind_tower::RefusalLog;
+    /// assert_eq!(RefusalLog::events().lost(), 0); // There is no file to lose a line of.
+    /// ```
     #[must_use]
     pub fn events() -> Self {
         let samples = || Samples::new(LogSampling::default());
@@ -104,6 +109,12 @@ impl RefusalLog {
 
     /// Tells refusals as tracing events, and writes them to standard output. Starts the thread that writes.
     ///
+    /// ```
+    /// # use hivemind_tower::RefusalLog;
+    /// let log = RefusalLog::standard_output()?; // For a container, whose lines somebody else collects.
+    /// # Ok::<(), hivemind_tower::error::LogError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If there is no standard output, or the thread cannot be started.
@@ -118,6 +129,11 @@ impl RefusalLog {
     }
 
     /// The same, for a jail with another `maxretry` or `findtime`.
+    ///
+    /// ```
+    /// # use hivemind_tower::{LogSampling, RefusalLog};
+    /// let log = RefusalLog::events().with_sampling(LogSampling::default());
+    /// ```
     #[must_use]
     pub fn with_sampling(mut self, sampling: LogSampling) -> Self {
         self.samples = Samples::new(sampling);

@@ -60,7 +60,8 @@ impl RetryAfter {
     /// ```
     /// # use hivemind_core::store::Outcome;
     /// # use hivemind_tower::RetryAfter;
-    /// let [short, long] = [2, 30].map(|secs| Outcome::Refused { retry_after: Some(std::time::Duration::from_secs(secs)) });
+    /// let wait = |secs| Outcome::Refused { retry_after: Some(std::time::Duration::from_secs(secs)) };
+    /// let (short, long) = (wait(2), wait(30));
     /// assert_eq!(RetryAfter::longest([short, Outcome::Admitted, long]), RetryAfter::of(long));
     /// ```
     pub fn longest(outcomes: impl IntoIterator<Item = Outcome>) -> Option<Self> {

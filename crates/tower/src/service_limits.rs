@@ -80,7 +80,8 @@ impl ServiceLimits {
     ///
     /// ```
     /// # use hivemind_tower::{Limits, PartialLimit, ServiceLimits};
-    /// let with = |pattern| Limits::new().service(ServiceLimits::new("shop").endpoint(pattern, PartialLimit::per_second(1)));
+    /// let one = PartialLimit::per_second(1);
+    /// let with = |pattern| Limits::new().service(ServiceLimits::new("shop").endpoint(pattern, one));
     /// assert!(with("GET /users/{id}").check().is_ok());
     /// assert!(with("users").check().is_err()); // A path begins with a slash.
     /// ```
@@ -96,7 +97,8 @@ impl ServiceLimits {
     ///
     /// ```
     /// # use hivemind_tower::{Limits, PartialLimit, RateLimiter, ServiceLimits};
-    /// let shop = ServiceLimits::new("shop").named_endpoint("login", ["POST"], "/login", PartialLimit::new().requests(5));
+    /// let five = PartialLimit::new().requests(5);
+    /// let shop = ServiceLimits::new("shop").named_endpoint("login", ["POST"], "/login", five);
     /// let limits = RateLimiter::new(Limits::new().service(shop))?.effective_limits();
     /// let login = limits.iter().find(|limit| limit.endpoint == "login").ok_or("no limit of its own")?;
     /// assert_eq!(login.patterns, ["POST /login"]);
@@ -129,6 +131,11 @@ impl ServiceLimits {
     /// WebSockets are opened anywhere in the service. An upgrade's header is then all there is to tell one
     /// by, so it is charged as a connection only where that is the stricter limit: no request gets
     /// around a strict endpoint by saying that it is an upgrade.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, ServiceLimits};
+    /// assert!(Limits::new().service(ServiceLimits::new("chat").websocket_anywhere()).check().is_ok());
+    /// ```
     pub fn websocket_anywhere(mut self) -> Self {
         self.websocket_anywhere = true;
         self
@@ -147,12 +154,24 @@ impl ServiceLimits {
     }
 
     /// `connections.enabled`, as [`Limits::count_ws_connections`](crate::Limits::count_ws_connections) for this service.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, ServiceLimits};
+    /// let chat = ServiceLimits::new("chat").websocket("/ws").count_ws_connections(false);
+    /// assert!(Limits::new().service(chat).check().is_ok());
+    /// ```
     pub fn count_ws_connections(mut self, count: bool) -> Self {
         self.counts.connections = Some(count);
         self
     }
 
     /// `messages.enabled`, as [`Limits::count_ws_messages`](crate::Limits::count_ws_messages) for this service.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, ServiceLimits};
+    /// let chat = ServiceLimits::new("chat").websocket("/ws").count_ws_messages(false);
+    /// assert!(Limits::new().service(chat).check().is_ok());
+    /// ```
     pub fn count_ws_messages(mut self, count: bool) -> Self {
         self.counts.messages = Some(count);
         self

@@ -74,7 +74,8 @@ pub struct Occupancy {
 /// use hivemind_core::{Limit, Period, Timestamp};
 ///
 /// let store = MemoryStore::new(StoreOptions::default());
-/// let (limit, ada) = (Limit::fixed_window(1, Period::SECOND), Parts { domain: "shop", entries: &[("user", "ada")] });
+/// let limit = Limit::fixed_window(1, Period::SECOND);
+/// let ada = Parts { domain: "shop", entries: &[("user", "ada")] };
 /// let charge = Charge::spend(Key::from_bits(1, 2), ada, &limit);
 /// assert!(store.decide_now(&[charge], Context::at(Timestamp::EPOCH)).committed);
 /// assert_eq!(store.occupancy().keys, 1);
