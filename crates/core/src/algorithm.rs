@@ -4,6 +4,21 @@
 //! Each has a file of its own with one type, the counter brought up to `now`, and
 //! the same few questions asked of it (`Counter`); [`step`] puts them together.
 //! Chosen so that a state fits 16 bytes and no background task is needed.
+//!
+//! ```
+//! use hivemind_core::algorithm::{Action, step};
+//! use hivemind_core::{Cost, Limit, Rate, Timestamp};
+//!
+//! let limit = Limit::token_bucket(Rate::per_second(2)?, 1)?;
+//! let (mut state, spend) = (None, Action::Spend { count_refusal: false });
+//! // When, and whether one token is there by then.
+//! for (at_ms, admitted) in [(0, true), (499, false), (500, true), (999, false), (1_000, true)] {
+//!     let step = step(&limit, state, spend, Cost::ONE, Timestamp::from_millis(at_ms));
+//!     assert_eq!(step.verdict.is_admitted(), admitted, "at {at_ms} ms");
+//!     state = Some(step.state);
+//! }
+//! # Ok::<(), hivemind_core::LimitError>(())
+//! ```
 
 mod fixed_window;
 mod sliding_window;
@@ -22,6 +37,17 @@ use std::time::Duration;
 ///
 /// A state is only ever handed back with a limit of the same algorithm (and, for
 /// windows, the same period), because both are part of the key it is stored under.
+///
+/// ```
+/// use hivemind_core::algorithm::{Action, State, step};
+/// use hivemind_core::{Cost, Limit, Period, Timestamp};
+///
+/// let limit = Limit::fixed_window(5, Period::SECOND);
+/// let now = Timestamp::from_millis(7_000);
+/// let state = step(&limit, None, Action::Debit, Cost::new(3), now).state;
+/// assert_eq!(state.bits(), (7, 3)); // Three were counted in the seventh second.
+/// assert_eq!(State::from_bits(7, 3), state); // Read back from wherever it was kept.
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// The time part: when a bucket last earned, or the number of a window.
@@ -55,6 +81,18 @@ impl State {
 }
 
 /// What a charge does to one counter.
+///
+/// ```
+/// use hivemind_core::algorithm::{Action, step};
+/// use hivemind_core::{Cost, Limit, Period, Timestamp};
+///
+/// let limit = Limit::fixed_window(5, Period::SECOND);
+/// let used = step(&limit, None, Action::Debit, Cost::new(3), Timestamp::EPOCH).state;
+/// let left = |action| step(&limit, Some(used), action, Cost::new(2), Timestamp::EPOCH).verdict.remaining;
+/// assert_eq!(left(Action::Peek), 2);
+/// assert_eq!(left(Action::Spend { count_refusal: true }), 0);
+/// assert_eq!(left(Action::Refund), 4);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Take the cost if it fits. If not, take nothing, and let a window count the refused cost if asked to.
@@ -73,6 +111,18 @@ pub enum Action {
 }
 
 /// What one counter says and becomes.
+///
+/// ```
+/// use hivemind_core::algorithm::{Action, step};
+/// use hivemind_core::{Cost, Limit, Rate, Timestamp};
+///
+/// let limit = Limit::token_bucket(Rate::per_second(10)?, 5)?;
+/// let step = step(&limit, None, Action::Spend { count_refusal: false }, Cost::ONE, Timestamp::EPOCH);
+/// assert!(step.verdict.is_admitted());
+/// // A tenth of a second later the bucket is full: as if it had never been asked.
+/// assert_eq!(step.blank_at, Timestamp::from_millis(100));
+/// # Ok::<(), hivemind_core::LimitError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The answer.
@@ -84,12 +134,32 @@ pub struct Step {
 }
 
 /// Decides one charge on one counter. `None` is a counter that was never seen.
+///
+/// ```
+/// use hivemind_core::algorithm::{Action, step};
+/// use hivemind_core::{Cost, Limit, Period, Timestamp};
+///
+/// let (limit, spend) = (Limit::fixed_window(1, Period::SECOND), Action::Spend { count_refusal: false });
+/// let first = step(&limit, None, spend, Cost::ONE, Timestamp::EPOCH);
+/// let second = step(&limit, Some(first.state), spend, Cost::ONE, Timestamp::from_millis(900));
+/// let third = step(&limit, Some(second.state), spend, Cost::ONE, Timestamp::from_millis(1_000));
+/// assert_eq!([first, second, third].map(|step| step.verdict.is_admitted()), [true, false, true]);
+/// ```
 #[must_use]
 pub fn step(limit: &Limit, state: Option<State>, action: Action, cost: Cost, now: Timestamp) -> Step {
     step_in_place(limit, state, action, cost, now)
 }
 
 /// [`step`], for the few callers in which every nanosecond counts: it becomes a part of each of them.
+///
+/// ```
+/// use hivemind_core::algorithm::{Action, step, step_in_place};
+/// use hivemind_core::{Cost, Limit, Period, Timestamp};
+///
+/// let limit = Limit::sliding_window(1, Period::SECOND);
+/// let in_place = step_in_place(&limit, None, Action::Peek, Cost::ONE, Timestamp::EPOCH);
+/// assert_eq!(in_place, step(&limit, None, Action::Peek, Cost::ONE, Timestamp::EPOCH));
+/// ```
 #[must_use]
 #[expect(
     clippy::inline_always,

@@ -8,6 +8,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 /// A client's address, in the form that it is limited by.
+///
+/// ```
+/// use hivemind_core::ClientIp;
+///
+/// let [one, neighbour]: [ClientIp; 2] = ["2001:db8::1", "2001:db8::2"].map(|text| text.parse().unwrap());
+/// assert_eq!(one, neighbour); // One customer has the whole /64.
+/// let dressed: ClientIp = "::ffff:203.0.113.9".parse()?;
+/// assert_eq!(dressed.to_string(), "203.0.113.9");
+/// # Ok::<(), hivemind_core::AddressError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientIp {
     address: IpAddr,
@@ -27,6 +37,13 @@ pub struct ClientIp {
 pub struct Ipv6Prefix(u8);
 
 /// A prefix length that would limit strangers together, or that no address has.
+///
+/// ```
+/// use hivemind_core::Ipv6Prefix;
+///
+/// let error = Ipv6Prefix::new(32).unwrap_err(); // A whole provider.
+/// assert!(error.to_string().starts_with("an IPv6 prefix of 32 bits cannot name a client; take 64"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "an IPv6 prefix of {bits} bits cannot name a client; take 64, or anything from 48 (a site) to 128 (one address)"
@@ -38,6 +55,12 @@ pub struct PrefixError {
 impl Ipv6Prefix {
     /// A prefix of so many bits.
     ///
+    /// ```
+    /// # use hivemind_core::Ipv6Prefix;
+    /// assert_eq!(Ipv6Prefix::new(64), Ok(Ipv6Prefix::default()));
+    /// assert!(Ipv6Prefix::new(129).is_err());
+    /// ```
+    ///
     /// # Errors
     ///
     /// Under 48 bits one client's bucket would be a provider's; over 128 there are none.
@@ -46,6 +69,11 @@ impl Ipv6Prefix {
     }
 
     /// Its length in bits.
+    ///
+    /// ```
+    /// # use hivemind_core::Ipv6Prefix;
+    /// assert_eq!(Ipv6Prefix::default().bits(), 64);
+    /// ```
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
@@ -60,6 +88,13 @@ impl Default for Ipv6Prefix {
 }
 
 /// A text that is no address.
+///
+/// ```
+/// use hivemind_core::ClientIp;
+///
+/// let error = "203.0.113.9:80".parse::<ClientIp>().unwrap_err();
+/// assert!(error.to_string().starts_with("`203.0.113.9:80` is no IP address; write it like 203.0.113.9"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is no IP address; write it like 203.0.113.9 or 2001:db8::1, without port, brackets or zone"
@@ -72,6 +107,14 @@ impl ClientIp {
     /// The client that this address belongs to, where IPv6 clients hold a block of
     /// this size. For IPv4 the prefix means nothing. (An [`IpLimiter`](crate::IpLimiter)
     /// goes by the first 64 bits, whatever the prefix.)
+    ///
+    /// ```
+    /// # use hivemind_core::{ClientIp, Ipv6Prefix};
+    /// let site = Ipv6Prefix::new(48)?;
+    /// let client = ClientIp::within("2001:db8:1:2::3".parse().unwrap(), site);
+    /// assert_eq!(client.to_string(), "2001:db8:1::/48");
+    /// # Ok::<(), hivemind_core::PrefixError>(())
+    /// ```
     #[must_use]
     pub fn within(address: IpAddr, prefix: Ipv6Prefix) -> Self {
         match address.to_canonical() {
@@ -84,6 +127,13 @@ impl ClientIp {
     }
 
     /// The address it stands for; of IPv6, the first of its block.
+    ///
+    /// ```
+    /// # use hivemind_core::ClientIp;
+    /// let client: ClientIp = "2001:db8::7".parse()?;
+    /// assert_eq!(client.address().to_string(), "2001:db8::");
+    /// # Ok::<(), hivemind_core::AddressError>(())
+    /// ```
     #[must_use]
     pub const fn address(self) -> IpAddr {
         self.address

@@ -6,6 +6,24 @@ use crate::verdict::{Outcome, Verdict, Verdicts};
 use std::time::Duration;
 
 /// What became of a request.
+///
+/// ```
+/// use hivemind_core::{Descriptor, Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rule, Rules};
+/// use std::time::Duration;
+///
+/// let rule = Rule::limit(Limit::fixed_window(1, Period::MINUTE));
+/// let rules = Rules::new().with("shop", &[Matcher::any("user")], rule)?;
+/// let limiter = Limiter::with_clock(rules, ManualClock::default(), LimiterOptions::default())?;
+/// let ada = [Descriptor::new(&[("user", "ada")])];
+/// assert!(limiter.check("shop", &ada).is_allowed());
+///
+/// let refused = limiter.check("shop", &ada);
+/// assert!(!refused.is_allowed());
+/// assert_eq!(refused.retry_after(), Some(Duration::from_secs(60)));
+/// assert_eq!((refused.remaining(), refused.reset_after()), (Some(0), refused.retry_after()));
+/// assert_eq!(refused.limit(), Some(Limit::fixed_window(1, Period::MINUTE)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     allowed: bool,
@@ -14,6 +32,13 @@ pub struct Decision {
 
 impl Decision {
     /// What the verdicts on these charges mean together.
+    ///
+    /// ```
+    /// # use hivemind_core::{Decision, store::Verdicts};
+    /// // No limit applies: it may go on, and there is nothing to tell.
+    /// let decision = Decision::new(&[], &Verdicts::new(true, []));
+    /// assert!(decision.is_allowed() && decision.limit().is_none());
+    /// ```
     #[must_use]
     pub fn new(charges: &[Charge<'_>], verdicts: &Verdicts) -> Self {
         let allowed = verdicts.committed;
@@ -47,6 +72,13 @@ impl Decision {
     }
 
     /// Whether the request may go on.
+    ///
+    /// ```
+    /// # use hivemind_core::{Descriptor, Limiter, Rules};
+    /// let without_rules = Limiter::new(Rules::new())?;
+    /// assert!(without_rules.check("shop", &[Descriptor::new(&[("user", "ada")])]).is_allowed());
+    /// # Ok::<(), hivemind_core::StartError>(())
+    /// ```
     #[must_use]
     pub const fn is_allowed(&self) -> bool {
         self.allowed

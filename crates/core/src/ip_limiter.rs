@@ -37,6 +37,14 @@ impl IpLimiter {
     /// A bucket of `burst` tokens for each address, refilled at `rate`. A bucket that
     /// has been full for an `eviction_interval` is removed at the next one.
     ///
+    /// ```
+    /// # use hivemind_core::{IpLimiter, Rate};
+    /// # use std::time::Duration;
+    /// let without_burst = IpLimiter::new(Rate::per_second(10)?, 0, Duration::from_secs(60));
+    /// assert!(without_burst.is_err());
+    /// # Ok::<(), hivemind_core::LimitError>(())
+    /// ```
+    ///
     /// # Errors
     /// If `burst` or `eviction_interval` is zero, or no thread can be started.
     pub fn new(rate: Rate, burst: u32, eviction_interval: Duration) -> Result<Self, StartError> {
@@ -46,6 +54,17 @@ impl IpLimiter {
 
 impl<C: Clock + Clone + 'static> IpLimiter<C> {
     /// As [`IpLimiter::new`], by another clock.
+    ///
+    /// ```
+    /// # use hivemind_core::{IpLimiter, ManualClock, Rate};
+    /// # use std::{net::Ipv4Addr, time::Duration};
+    /// let clock = ManualClock::default();
+    /// let limiter = IpLimiter::with_clock(Rate::per_second(1)?, 1, Duration::from_secs(60), clock.clone())?;
+    /// assert!(limiter.allow(Ipv4Addr::LOCALHOST) && !limiter.allow(Ipv4Addr::LOCALHOST));
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(limiter.allow(Ipv4Addr::LOCALHOST));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If `burst` or `eviction_interval` is zero, or no thread can be started.
@@ -66,6 +85,16 @@ impl<C: Clock + Clone + 'static> IpLimiter<C> {
 
 impl<C: Clock> IpLimiter<C> {
     /// Takes a token from the client's bucket and says whether there was one.
+    ///
+    /// ```
+    /// # use hivemind_core::{IpLimiter, ManualClock, Rate};
+    /// # use std::{net::Ipv6Addr, time::Duration};
+    /// # let clock = ManualClock::default();
+    /// let limiter = IpLimiter::with_clock(Rate::per_second(1)?, 1, Duration::from_secs(60), clock)?;
+    /// assert!(limiter.allow("2001:db8::1".parse::<Ipv6Addr>()?));
+    /// assert!(!limiter.allow("2001:db8::2".parse::<Ipv6Addr>()?)); // The same /64, the same bucket.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn allow(&self, client: impl Into<ClientIp>) -> bool {
         let key = Key::of_address(&self.seed, client.into());
@@ -76,17 +105,47 @@ impl<C: Clock> IpLimiter<C> {
     }
 
     /// How many addresses it remembers, and what that has caused.
+    ///
+    /// ```
+    /// # use hivemind_core::{IpLimiter, Rate};
+    /// # use std::{net::Ipv4Addr, time::Duration};
+    /// let limiter = IpLimiter::new(Rate::per_second(1)?, 1, Duration::from_secs(60))?;
+    /// limiter.allow(Ipv4Addr::LOCALHOST);
+    /// assert_eq!(limiter.occupancy().keys, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         self.store.occupancy()
     }
 
     /// Removes the buckets that have been full for an eviction interval, now, and returns how many went.
+    ///
+    /// ```
+    /// # use hivemind_core::{IpLimiter, ManualClock, Rate};
+    /// # use std::{net::Ipv4Addr, time::Duration};
+    /// # let clock = ManualClock::default();
+    /// let limiter = IpLimiter::with_clock(Rate::per_second(1)?, 1, Duration::from_secs(60), clock.clone())?;
+    /// limiter.allow(Ipv4Addr::LOCALHOST);
+    /// assert_eq!(limiter.sweep(), 0); // It is not full again.
+    /// clock.advance(Duration::from_secs(62));
+    /// assert_eq!(limiter.sweep(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn sweep(&self) -> usize {
         self.store.sweep(self.clock.now())
     }
 
     /// Stops its thread, as dropping it does. It still answers, and then frees buckets only at its cap.
+    ///
+    /// ```
+    /// # use hivemind_core::{IpLimiter, Rate};
+    /// # use std::{net::Ipv4Addr, time::Duration};
+    /// let limiter = IpLimiter::new(Rate::per_second(1)?, 1, Duration::from_secs(60))?;
+    /// limiter.close();
+    /// assert!(limiter.allow(Ipv4Addr::LOCALHOST));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn close(&self) {
         self.sweeper.stop();
     }

@@ -12,9 +12,23 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
 /// One part of a descriptor: a key and its value.
+///
+/// ```
+/// use hivemind_core::Entry;
+///
+/// let who: [Entry<'_>; 2] = [("user", "ada"), ("path", "/login")];
+/// assert_eq!(who[0].1, "ada");
+/// ```
 pub type Entry<'a> = (&'a str, &'a str);
 
 /// The readable parts of a counter's name, lent to those who need them.
+///
+/// ```
+/// use hivemind_core::store::Parts;
+///
+/// let parts = Parts { domain: "shop", entries: &[("user", "ada")] };
+/// assert_ne!(parts, Parts { domain: "blog", ..parts }); // Another application, another counter.
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts<'a> {
     /// The space of names that the rules of one application share.
@@ -32,17 +46,36 @@ impl<'a> Parts<'a> {
 }
 
 /// The secret that keys are hashed with; equal on the nodes that share counters.
+///
+/// ```
+/// use hivemind_core::store::KeySeed;
+///
+/// let secret = *b"16 secret bytes.";
+/// assert_eq!(KeySeed::new(secret), KeySeed::new(secret)); // Two nodes with one file agree.
+/// assert_ne!(KeySeed::random(), KeySeed::random());
+/// assert_eq!(format!("{:?}", KeySeed::new(secret)), "KeySeed(..)"); // No log shows it.
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeySeed([u8; 16]);
 
 impl KeySeed {
     /// A seed read from a file that only its nodes can read.
+    ///
+    /// ```
+    /// # use hivemind_core::store::KeySeed;
+    /// assert_ne!(KeySeed::new([1; 16]), KeySeed::new([2; 16]));
+    /// ```
     #[must_use]
     pub const fn new(secret: [u8; 16]) -> Self {
         Self(secret)
     }
 
     /// A seed that no other process has: for counters that are shared with none.
+    ///
+    /// ```
+    /// # use hivemind_core::store::KeySeed;
+    /// assert_ne!(KeySeed::random(), KeySeed::new([0; 16]));
+    /// ```
     #[must_use]
     pub fn random() -> Self {
         // The standard library draws the keys of each `RandomState` from the system's randomness.
@@ -51,6 +84,12 @@ impl KeySeed {
     }
 
     /// A seed for a cluster that was given none: equal on all its nodes, but no secret.
+    ///
+    /// ```
+    /// # use hivemind_core::store::KeySeed;
+    /// assert_eq!(KeySeed::from_cluster_id("shop"), KeySeed::from_cluster_id("shop"));
+    /// assert_ne!(KeySeed::from_cluster_id("shop"), KeySeed::from_cluster_id("blog"));
+    /// ```
     #[must_use]
     pub fn from_cluster_id(cluster_id: &str) -> Self {
         let (high, low) = Sip13::new(*b"hivemind cluster").finish_after(cluster_id.as_bytes());
@@ -65,6 +104,16 @@ impl std::fmt::Debug for KeySeed {
 }
 
 /// The name of one counter.
+///
+/// ```
+/// use hivemind_core::store::{Key, KeySeed, Parts};
+/// use hivemind_core::{Limit, Period};
+///
+/// let (seed, limit) = (KeySeed::new([7; 16]), Limit::fixed_window(5, Period::MINUTE));
+/// let ada = Parts { domain: "shop", entries: &[("user", "ada")] };
+/// let bob = Parts { domain: "shop", entries: &[("user", "bob")] };
+/// assert_ne!(Key::new(&seed, ada, &limit, 0), Key::new(&seed, bob, &limit, 0));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     high: u64,
@@ -78,6 +127,14 @@ impl Key {
     /// its state means nothing under another; requests, rate and burst are not, so
     /// that a changed limit keeps its counter. `ordinal` tells limits of one kind
     /// on one descriptor apart.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Period, store::{Key, KeySeed, Parts}};
+    /// let (seed, ada) = (KeySeed::new([7; 16]), Parts { domain: "shop", entries: &[("user", "ada")] });
+    /// let key = |limit| Key::new(&seed, ada, &limit, 0);
+    /// assert_eq!(key(Limit::fixed_window(5, Period::MINUTE)), key(Limit::fixed_window(9, Period::MINUTE)));
+    /// assert_ne!(key(Limit::fixed_window(5, Period::MINUTE)), key(Limit::fixed_window(5, Period::HOUR)));
+    /// ```
     #[must_use]
     pub fn new(seed: &KeySeed, parts: Parts<'_>, limit: &Limit, ordinal: u16) -> Self {
         let keys = parts.entries.iter().map(|(key, _)| *key);
@@ -107,12 +164,23 @@ impl Key {
     }
 
     /// A key with exactly these bits, for stores that get it from a peer.
+    ///
+    /// ```
+    /// # use hivemind_core::store::Key;
+    /// assert_eq!(Key::from_bits(1, 2).bits(), (1, 2));
+    /// ```
     #[must_use]
     pub const fn from_bits(high: u64, low: u64) -> Self {
         Self { high, low }
     }
 
     /// Its bits, as (high, low). The low half is evenly spread and serves as the key's own hash.
+    ///
+    /// ```
+    /// # use hivemind_core::store::Key;
+    /// let (high, low) = Key::from_bits(1, 2).bits(); // To be sent to a peer ...
+    /// assert_eq!(Key::from_bits(high, low), Key::from_bits(1, 2)); // ... which makes the same key of them.
+    /// ```
     #[must_use]
     pub const fn bits(self) -> (u64, u64) {
         (self.high, self.low)
@@ -126,11 +194,28 @@ impl Key {
 /// last value is preceded by its length: joined with a separator, `("a_b", "c")`
 /// and `("a", "b_c")` would share one counter. The last value ends the message, and
 /// the hash tells the message's length itself.
+///
+/// ```
+/// use hivemind_core::store::{Key, KeyPrefix, KeySeed, Parts};
+/// use hivemind_core::{Limit, Period};
+///
+/// let (seed, limit) = (KeySeed::new([7; 16]), Limit::fixed_window(5, Period::MINUTE));
+/// let prefix = KeyPrefix::new(&seed, "shop", ["user"], &limit, 0); // Once for the rule ...
+/// let ada = Parts { domain: "shop", entries: &[("user", "ada")] };
+/// assert_eq!(prefix.key(["ada"]), Key::new(&seed, ada, &limit, 0)); // ... and the rest for each request.
+/// ```
 #[derive(Clone, Copy)]
 pub struct KeyPrefix(Sip13);
 
 impl KeyPrefix {
     /// What the keys of the counters of `limit` begin with, for entries of these `keys`; see [`Key::new`].
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Period, store::{KeyPrefix, KeySeed}};
+    /// let (seed, limit) = (KeySeed::new([7; 16]), Limit::fixed_window(5, Period::MINUTE));
+    /// let of_ordinal = |ordinal| KeyPrefix::new(&seed, "shop", ["user"], &limit, ordinal).key(["ada"]);
+    /// assert_ne!(of_ordinal(0), of_ordinal(1)); // Two limits of one kind on one descriptor.
+    /// ```
     #[must_use]
     pub fn new<'k>(
         seed: &KeySeed,
@@ -154,6 +239,13 @@ impl KeyPrefix {
     }
 
     /// The key of the counter for these `values`, one for each key of the prefix.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Period, store::{KeyPrefix, KeySeed}};
+    /// # let (seed, limit) = (KeySeed::new([7; 16]), Limit::fixed_window(5, Period::MINUTE));
+    /// let prefix = KeyPrefix::new(&seed, "shop", ["user", "path"], &limit, 0);
+    /// assert_ne!(prefix.key(["a_b", "c"]), prefix.key(["a", "b_c"]));
+    /// ```
     #[must_use]
     #[inline]
     pub fn key<'v>(&self, values: impl IntoIterator<Item = &'v str, IntoIter: DoubleEndedIterator>) -> Key {

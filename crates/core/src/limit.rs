@@ -7,6 +7,15 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 /// Why a limit cannot be made, and what to write instead.
+///
+/// ```
+/// use hivemind_core::{Limit, LimitError, Rate};
+///
+/// assert_eq!(Rate::per_second(0), Err(LimitError::ZeroRate));
+/// let error = Limit::token_bucket(Rate::per_second(10)?, 0).unwrap_err();
+/// assert_eq!(error.to_string(), "`burst` must be at least 1; to block, use a window limit of 0 requests");
+/// # Ok::<(), LimitError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
@@ -31,6 +40,18 @@ pub enum LimitError {
 }
 
 /// A span of time that is neither empty nor longer than 100 years.
+///
+/// ```
+/// use hivemind_core::{LimitError, Period};
+/// use std::time::Duration;
+///
+/// assert_eq!(Period::MINUTE.times(5)?.length(), Duration::from_secs(300));
+/// assert_eq!(Period::SECOND.nanos(), 1_000_000_000);
+/// assert_eq!(Period::new(Duration::ZERO), Err(LimitError::ZeroPeriod));
+/// assert!(Period::SECOND < Period::MINUTE && Period::MINUTE < Period::HOUR && Period::HOUR < Period::DAY);
+/// assert!(Period::DAY < Period::WEEK && Period::WEEK < Period::MONTH && Period::MONTH < Period::YEAR);
+/// # Ok::<(), LimitError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Period(NonZeroU64);
 
@@ -61,6 +82,14 @@ impl Period {
 
     /// A period of this length.
     ///
+    /// ```
+    /// # use hivemind_core::{LimitError, Period};
+    /// # use std::time::Duration;
+    /// assert_eq!(Period::new(Duration::from_secs(60)), Ok(Period::MINUTE));
+    /// let error = Period::new(Duration::MAX).unwrap_err();
+    /// assert_eq!(error.to_string(), "a period must be at most 100 years; split the limit or leave it out");
+    /// ```
+    ///
     /// # Errors
     /// If it is zero, or longer than 100 years.
     pub fn new(length: Duration) -> Result<Self, LimitError> {
@@ -72,6 +101,12 @@ impl Period {
     }
 
     /// This period, `times` over: five minutes is a minute, five times.
+    ///
+    /// ```
+    /// # use hivemind_core::{LimitError, Period};
+    /// assert_eq!(Period::DAY.times(7), Ok(Period::WEEK));
+    /// assert_eq!(Period::DAY.times(0), Err(LimitError::ZeroPeriod));
+    /// ```
     ///
     /// # Errors
     /// If `times` is zero, or the product is longer than 100 years.
@@ -94,6 +129,15 @@ impl Period {
 }
 
 /// So many requests in each period, at least one.
+///
+/// ```
+/// use hivemind_core::{Limit, Period, Rate};
+///
+/// assert_eq!(Rate::per_second(10)?, Rate::new(10, Period::SECOND)?);
+/// let limit = Limit::token_bucket(Rate::new(100, Period::HOUR)?, 10)?;
+/// assert_eq!((limit.requests(), limit.period()), (100, Period::HOUR));
+/// # Ok::<(), hivemind_core::LimitError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rate {
     requests: NonZeroU32,
@@ -102,6 +146,12 @@ pub struct Rate {
 
 impl Rate {
     /// `requests` in each `period`.
+    ///
+    /// ```
+    /// # use hivemind_core::{LimitError, Period, Rate};
+    /// assert_eq!(Rate::new(10, Period::SECOND), Rate::per_second(10));
+    /// assert_eq!(Rate::new(0, Period::SECOND), Err(LimitError::ZeroRate));
+    /// ```
     ///
     /// # Errors
     /// If `requests` is zero.
@@ -120,6 +170,14 @@ impl Rate {
 }
 
 /// A bucket that holds `burst` tokens and earns them back at `rate`.
+///
+/// ```
+/// use hivemind_core::{Limit, Rate, algorithm::TokenBucket};
+///
+/// let bucket = TokenBucket::new(Rate::per_second(10)?, 20)?;
+/// assert_eq!(Limit::TokenBucket(bucket), Limit::token_bucket(Rate::per_second(10)?, 20)?);
+/// # Ok::<(), hivemind_core::LimitError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TokenBucket {
     rate: Rate,
@@ -131,6 +189,13 @@ pub struct TokenBucket {
 
 impl TokenBucket {
     /// The most tokens a bucket can hold: its state counts them in 31 bits and a sign.
+    ///
+    /// ```
+    /// # use hivemind_core::{Rate, algorithm::TokenBucket};
+    /// let bucket = TokenBucket::new(Rate::per_second(10)?, TokenBucket::MAX_BURST)?;
+    /// assert!(bucket.with_burst(TokenBucket::MAX_BURST + 1).is_err());
+    /// # Ok::<(), hivemind_core::LimitError>(())
+    /// ```
     pub const MAX_BURST: u32 = i32::MAX as u32;
 
     /// A bucket of capacity `burst`.
@@ -144,6 +209,13 @@ impl TokenBucket {
 
     /// A bucket of the same rate and another capacity.
     ///
+    /// ```
+    /// # use hivemind_core::{LimitError, Rate, algorithm::TokenBucket};
+    /// let small = TokenBucket::new(Rate::per_second(10)?, 1)?;
+    /// assert_eq!(small.with_burst(20)?, TokenBucket::new(Rate::per_second(10)?, 20)?);
+    /// # Ok::<(), LimitError>(())
+    /// ```
+    ///
     /// # Errors
     /// If `burst` is zero or above [`TokenBucket::MAX_BURST`].
     #[inline]
@@ -156,12 +228,25 @@ impl TokenBucket {
     }
 
     /// Tokens earned in every [`TokenBucket::per_nanos`]: the rate in lowest terms.
+    ///
+    /// ```
+    /// # use hivemind_core::{LimitError, Rate, algorithm::TokenBucket};
+    /// assert_eq!(TokenBucket::new(Rate::per_second(10)?, 20)?.earned(), 1); // In each tenth of a second.
+    /// # Ok::<(), LimitError>(())
+    /// ```
     #[must_use]
     pub const fn earned(&self) -> u32 {
         self.earned.get()
     }
 
     /// Nanoseconds in which [`TokenBucket::earned`] tokens come back.
+    ///
+    /// ```
+    /// # use hivemind_core::{LimitError, Rate, algorithm::TokenBucket};
+    /// let bucket = TokenBucket::new(Rate::per_second(7)?, 20)?;
+    /// assert_eq!((bucket.earned(), bucket.per_nanos()), (7, 1_000_000_000)); // No whole nanoseconds for one.
+    /// # Ok::<(), LimitError>(())
+    /// ```
     #[must_use]
     pub const fn per_nanos(&self) -> u64 {
         self.per_nanos.get()
@@ -183,6 +268,13 @@ fn lowest_terms(requests: NonZeroU32, nanos: NonZeroU64) -> (NonZeroU32, NonZero
 }
 
 /// So many requests in each window; 0 blocks.
+///
+/// ```
+/// use hivemind_core::{Limit, Period, algorithm::Window};
+///
+/// let window = Window::new(100, Period::MINUTE);
+/// assert_eq!(Limit::FixedWindow(window), Limit::fixed_window(100, Period::MINUTE));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
     requests: u32,
@@ -206,6 +298,16 @@ impl Window {
 }
 
 /// What one counter may admit.
+///
+/// ```
+/// use hivemind_core::{Limit, Period, Rate};
+///
+/// let bucket = Limit::token_bucket(Rate::per_second(10)?, 20)?;
+/// assert_eq!(bucket.to_string(), "token bucket of 20 refilled by 10 in 1s");
+/// let window = Limit::fixed_window(1_000, Period::DAY);
+/// assert_eq!((window.algorithm(), window.requests(), window.period()), ("fixed_window", 1_000, Period::DAY));
+/// # Ok::<(), hivemind_core::LimitError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Limit {
@@ -220,6 +322,13 @@ pub enum Limit {
 impl Limit {
     /// A token bucket of capacity `burst` that refills at `rate`.
     ///
+    /// ```
+    /// # use hivemind_core::{Limit, Rate};
+    /// let limit = Limit::token_bucket(Rate::per_second(10)?, 20)?;
+    /// assert_eq!((limit.requests(), limit.burst()), (10, 20));
+    /// # Ok::<(), hivemind_core::LimitError>(())
+    /// ```
+    ///
     /// # Errors
     /// If `burst` is zero or above [`TokenBucket::MAX_BURST`].
     pub fn token_bucket(rate: Rate, burst: u32) -> Result<Self, LimitError> {
@@ -227,12 +336,24 @@ impl Limit {
     }
 
     /// At most `requests` in each window of `period`; 0 blocks.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Period};
+    /// let limit = Limit::fixed_window(100, Period::MINUTE);
+    /// assert_eq!(limit.to_string(), "100 in each window of 60s");
+    /// ```
     #[must_use]
     pub const fn fixed_window(requests: u32, period: Period) -> Self {
         Self::FixedWindow(Window::new(requests, period))
     }
 
     /// At most `requests` in any span of `period`, as far as two counters can tell; 0 blocks.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Period};
+    /// let limit = Limit::sliding_window(100, Period::MINUTE);
+    /// assert_eq!(limit.to_string(), "100 in any 60s");
+    /// ```
     #[must_use]
     pub const fn sliding_window(requests: u32, period: Period) -> Self {
         Self::SlidingWindow(Window::new(requests, period))
@@ -267,6 +388,13 @@ impl Limit {
     }
 
     /// The most that can pass at one moment.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Period, Rate};
+    /// assert_eq!(Limit::token_bucket(Rate::per_second(1)?, 9)?.burst(), 9);
+    /// assert_eq!(Limit::fixed_window(5, Period::DAY).burst(), 5);
+    /// # Ok::<(), hivemind_core::LimitError>(())
+    /// ```
     #[must_use]
     pub const fn burst(&self) -> u32 {
         match self {
@@ -286,6 +414,12 @@ impl Limit {
     }
 
     /// How long an untouched counter may take to become as if new, at the longest.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Period};
+    /// // A sliding window looks back at the one before.
+    /// assert_eq!(Limit::sliding_window(5, Period::DAY).longest_memory(), 2 * Period::DAY.length());
+    /// ```
     #[must_use]
     pub fn longest_memory(&self) -> Duration {
         match self {

@@ -11,6 +11,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What a [`Limiter`] can be told beside its rules.
+///
+/// ```
+/// use hivemind_core::store::{OnRefusal, StoreOptions};
+/// use hivemind_core::{Limiter, LimiterOptions, Rules, SystemClock};
+///
+/// let small = StoreOptions { max_keys: 10_000, ..StoreOptions::default() };
+/// let options = LimiterOptions { store: small, on_refusal: OnRefusal::CountAll, ..LimiterOptions::default() };
+/// let limiter = Limiter::with_clock(Rules::new(), SystemClock, options)?;
+/// assert_eq!(limiter.occupancy().keys, 0);
+/// # Ok::<(), hivemind_core::StartError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct LimiterOptions {
     /// How large it may grow.
@@ -32,6 +43,15 @@ impl Default for LimiterOptions {
 }
 
 /// Why a limiter cannot start.
+///
+/// ```
+/// use hivemind_core::{Limiter, LimiterOptions, Rules, SystemClock};
+/// use std::time::Duration;
+///
+/// let options = LimiterOptions { sweep_interval: Duration::ZERO, ..LimiterOptions::default() };
+/// let error = Limiter::with_clock(Rules::new(), SystemClock, options).err().unwrap();
+/// assert_eq!(error.to_string(), "the sweep interval must be longer than 0; 60 s is usual");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -72,6 +92,13 @@ pub struct Limiter<C = SystemClock> {
 impl Limiter {
     /// A limiter by the machine's clock.
     ///
+    /// ```
+    /// # use hivemind_core::{Limiter, Rules};
+    /// let limiter = Limiter::new(Rules::new())?;
+    /// assert!(limiter.allow("shop", &[("user", "ada")])); // No rule, no limit.
+    /// # Ok::<(), hivemind_core::StartError>(())
+    /// ```
+    ///
     /// # Errors
     /// If the thread that removes idle keys cannot be started.
     pub fn new(rules: Rules) -> Result<Self, StartError> {
@@ -81,6 +108,18 @@ impl Limiter {
 
 impl<C: Clock + Clone + 'static> Limiter<C> {
     /// A limiter by another clock.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rule, Rules};
+    /// # let rule = Rule::limit(Limit::fixed_window(1, Period::SECOND));
+    /// # let rules = Rules::new().with("shop", &[Matcher::any("user")], rule)?;
+    /// let clock = ManualClock::default(); // A test says what time it is.
+    /// let limiter = Limiter::with_clock(rules, clock.clone(), LimiterOptions::default())?;
+    /// assert!(limiter.allow("shop", &[("user", "ada")]) && !limiter.allow("shop", &[("user", "ada")]));
+    /// clock.advance(Period::SECOND.length());
+    /// assert!(limiter.allow("shop", &[("user", "ada")]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If the sweep interval is zero, or the thread that removes idle keys cannot be started.
@@ -102,11 +141,32 @@ impl<C: Clock + Clone + 'static> Limiter<C> {
 
 impl<C: Clock> Limiter<C> {
     /// Whether one request of whoever `entries` name may go on; it is counted if so.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Limiter, Matcher, Period, Rule, Rules};
+    /// let blocked = Rule::limit(Limit::fixed_window(0, Period::DAY));
+    /// let limiter = Limiter::new(Rules::new().with("shop", &[Matcher::exact("user", "eve")], blocked)?)?;
+    /// assert!(!limiter.allow("shop", &[("user", "eve")]) && limiter.allow("shop", &[("user", "ada")]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn allow(&self, domain: &str, entries: &[Entry<'_>]) -> bool {
         self.check(domain, &[Descriptor::new(entries)]).is_allowed()
     }
 
     /// Decides all descriptors of a request in one step: it passes all their limits, or spends on none.
+    ///
+    /// ```
+    /// # use hivemind_core::{Descriptor, Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rule, Rules};
+    /// let once = |requests| Rule::limit(Limit::fixed_window(requests, Period::MINUTE));
+    /// let rules = Rules::new().with("api", &[Matcher::any("user")], once(5))?;
+    /// let rules = rules.with("api", &[Matcher::any("path")], once(1))?;
+    /// let limiter = Limiter::with_clock(rules, ManualClock::default(), LimiterOptions::default())?;
+    /// let (ada, path) = (Descriptor::new(&[("user", "ada")]), Descriptor::new(&[("path", "/export")]));
+    /// assert!(limiter.check("api", &[ada, path]).is_allowed());
+    /// assert!(!limiter.check("api", &[ada, path]).is_allowed()); // The path is spent, so nothing is taken ...
+    /// assert_eq!(limiter.check("api", &[ada]).remaining(), Some(3)); // ... from ada.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn check(&self, domain: &str, descriptors: &[Descriptor<'_>]) -> Decision {
         let rules = self.rules.load();
         let resolved = rules.resolve(domain, descriptors);
@@ -121,6 +181,18 @@ impl<C: Clock> Limiter<C> {
 
     /// Puts other rules in force, from the next request on. Counters stay: a
     /// changed limit goes on from what its clients have used.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rule, Rules};
+    /// let daily = |requests| Rule::limit(Limit::fixed_window(requests, Period::DAY));
+    /// let of = |requests| Rules::new().with("shop", &[Matcher::any("user")], daily(requests));
+    /// let limiter = Limiter::with_clock(of(1)?, ManualClock::default(), LimiterOptions::default())?;
+    /// assert!(limiter.allow("shop", &[("user", "ada")]));
+    /// limiter.reload(of(2)?);
+    /// assert!(limiter.allow("shop", &[("user", "ada")])); // The first one still counts ...
+    /// assert!(!limiter.allow("shop", &[("user", "ada")])); // ... so there is no third.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reload(&self, rules: Rules) {
         let rules = Arc::new(rules.seeded(self.seed));
         let before = self.rules.swap(Arc::clone(&rules));
@@ -131,17 +203,44 @@ impl<C: Clock> Limiter<C> {
     }
 
     /// Removes keys that say nothing any more, now, and returns how many went.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rule, Rules};
+    /// # let rule = Rule::limit(Limit::fixed_window(1, Period::SECOND));
+    /// # let rules = Rules::new().with("shop", &[Matcher::any("user")], rule)?;
+    /// # let clock = ManualClock::default();
+    /// let limiter = Limiter::with_clock(rules, clock.clone(), LimiterOptions::default())?;
+    /// limiter.allow("shop", &[("user", "ada")]);
+    /// clock.advance(Period::HOUR.length());
+    /// assert_eq!((limiter.sweep(), limiter.occupancy().keys), (1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn sweep(&self) -> usize {
         self.store.sweep(self.clock.now())
     }
 
     /// How full it is.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limiter, Rules};
+    /// let occupancy = Limiter::new(Rules::new())?.occupancy();
+    /// assert_eq!((occupancy.keys, occupancy.overflowed), (0, 0));
+    /// # Ok::<(), hivemind_core::StartError>(())
+    /// ```
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         self.store.occupancy()
     }
 
     /// Stops its thread, as dropping it does. It still answers, and then frees keys only at its cap.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limiter, Rules};
+    /// let limiter = Limiter::new(Rules::new())?;
+    /// limiter.close();
+    /// assert!(limiter.allow("shop", &[("user", "ada")]));
+    /// # Ok::<(), hivemind_core::StartError>(())
+    /// ```
     pub fn close(&self) {
         self.sweeper.stop();
     }

@@ -6,6 +6,23 @@
 //! The depth must be equal, a parent's limit does not stand in for a missing
 //! child's, and what was once matched is not taken back. Key and value are
 //! compared apart, never as a joined string.
+//!
+//! ```
+//! use hivemind_core::rules::{Matcher, Rule, Rules, WayEnd};
+//! use hivemind_core::{Limit, Period};
+//!
+//! let of = |requests| Rule::limit(Limit::fixed_window(requests, Period::MINUTE));
+//! let rules = Rules::new()
+//!     .with("shop", &[Matcher::any("user")], of(10))?
+//!     .with("shop", &[Matcher::wildcard("user", "bot-*")], of(2))?
+//!     .with("shop", &[Matcher::exact("user", "bot-7")], of(5))?;
+//! let number = |user| match rules.explain("shop", &[("user", user)]).end {
+//!     WayEnd::Rule(number, _) => number,
+//!     other => unreachable!("{other:?}"),
+//! };
+//! assert_eq!([number("ada"), number("bot-1"), number("bot-7")], [0, 1, 2]);
+//! # Ok::<(), hivemind_core::RuleError>(())
+//! ```
 
 mod explanation;
 mod node;
@@ -30,6 +47,17 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 /// What is charged for one thing: a client, a path, a pair of them.
+///
+/// ```
+/// use hivemind_core::store::Op;
+/// use hivemind_core::{Cost, Descriptor, Limit, Period};
+///
+/// let request = Descriptor::new(&[("user", "ada"), ("path", "/search")]);
+/// assert_eq!((request.cost, request.op), (Cost::ONE, Op::Spend));
+/// // A request that costs five, under a limit that it brings along.
+/// let heavy = Descriptor { cost: Cost::new(5), limit: Some(Limit::fixed_window(9, Period::DAY)), ..request };
+/// assert_eq!(heavy.entries, request.entries);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor<'a> {
     /// Who or what it is, in order.
@@ -44,6 +72,12 @@ pub struct Descriptor<'a> {
 
 impl<'a> Descriptor<'a> {
     /// One request of whoever `entries` name.
+    ///
+    /// ```
+    /// # use hivemind_core::Descriptor;
+    /// let ada = Descriptor::new(&[("user", "ada")]);
+    /// assert!(ada.limit.is_none()); // The rules have one.
+    /// ```
     #[must_use]
     pub const fn new(entries: &'a [Entry<'a>]) -> Self {
         Self { entries, cost: Cost::ONE, op: Op::Spend, limit: None }
@@ -51,6 +85,15 @@ impl<'a> Descriptor<'a> {
 }
 
 /// Why a rule cannot be added.
+///
+/// ```
+/// use hivemind_core::{Budget, Matcher, Rule, RuleError, Rules};
+///
+/// let nothing = Rule::new(Budget::Limits(vec![]));
+/// let error = Rules::new().with("shop", &[Matcher::any("user")], nothing).unwrap_err();
+/// assert_eq!(error, RuleError::NoLimits);
+/// assert_eq!(error.to_string(), "a rule must have at least one limit; to let everything pass, make it unlimited");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
@@ -72,6 +115,18 @@ pub enum RuleError {
 }
 
 /// A set of rules, ready to answer.
+///
+/// ```
+/// use hivemind_core::{Descriptor, Limit, Matcher, Period, Rule, Rules};
+///
+/// let rule = Rule::limit(Limit::fixed_window(100, Period::MINUTE));
+/// let rules = Rules::new().with("shop", &[Matcher::any("user"), Matcher::exact("path", "/search")], rule)?;
+/// let asked = [Descriptor::new(&[("user", "ada"), ("path", "/search")]), Descriptor::new(&[("user", "ada")])];
+/// let resolved = rules.resolve("shop", &asked);
+/// // The second is not as deep as the rule, so no rule answers it.
+/// assert_eq!(resolved.rulings().map(|ruling| ruling.declared).collect::<Vec<_>>(), [Some(0), None]);
+/// # Ok::<(), hivemind_core::RuleError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     domains: BTreeMap<Box<str>, Node>,
@@ -89,12 +144,26 @@ struct Declared {
 
 impl Rules {
     /// No rules: everything passes.
+    ///
+    /// ```
+    /// # use hivemind_core::Rules;
+    /// assert_eq!(Rules::new().declarations().count(), 0);
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// These rules and one more; see [`Rules::add`].
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Matcher, Period, Rule, RuleError, Rules};
+    /// let rule = Rule::limit(Limit::fixed_window(1, Period::DAY));
+    /// let rules = Rules::new().with("shop", &[Matcher::any("user")], rule.clone())?;
+    /// let again = rules.with("shop", &[Matcher::any("user")], rule);
+    /// assert_eq!(again.unwrap_err(), RuleError::Duplicate);
+    /// # Ok::<(), RuleError>(())
+    /// ```
     ///
     /// # Errors
     /// If the same entries have a rule already, or a name is empty.
@@ -105,6 +174,16 @@ impl Rules {
 
     /// Adds a rule. With `None`, what the path names is let through, also where a
     /// rule without a value would have matched it. After an error the rules are as before.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Matcher, Period, Rule, Rules, rules::WayEnd};
+    /// let mut rules = Rules::new();
+    /// let rule = Rule::limit(Limit::fixed_window(1, Period::DAY));
+    /// rules.add("shop", &[Matcher::any("user")], Some(rule))?;
+    /// rules.add("shop", &[Matcher::exact("user", "root")], None)?; // Everybody but this one.
+    /// assert_eq!(rules.explain("shop", &[("user", "root")]).end, WayEnd::NoLimit);
+    /// # Ok::<(), hivemind_core::RuleError>(())
+    /// ```
     ///
     /// # Errors
     /// If the same entries have a rule already, or a name is empty.
@@ -129,6 +208,16 @@ impl Rules {
 
     /// These rules, with all that they fix of their counters' keys hashed under
     /// `seed`. [`Resolved::charges`] is then cheaper under that seed, and gives the same.
+    ///
+    /// ```
+    /// # use hivemind_core::{Descriptor, Limit, Matcher, Period, Rule, Rules, store::KeySeed};
+    /// # let rule = Rule::limit(Limit::fixed_window(1, Period::DAY));
+    /// # let rules = Rules::new().with("shop", &[Matcher::any("user")], rule)?;
+    /// let (seed, ada) = (KeySeed::new([7; 16]), [Descriptor::new(&[("user", "ada")])]);
+    /// let key = |rules: &Rules| rules.resolve("shop", &ada).charges(&seed)[0].key;
+    /// assert_eq!(key(&rules), key(&rules.clone().seeded(seed)));
+    /// # Ok::<(), hivemind_core::RuleError>(())
+    /// ```
     #[must_use]
     pub fn seeded(mut self, seed: KeySeed) -> Self {
         self.prefixes = Some(Prefixes::new(seed, &self.declared));
@@ -136,6 +225,16 @@ impl Rules {
     }
 
     /// Which rule answers each descriptor of a request, and which are left aside.
+    ///
+    /// ```
+    /// # use hivemind_core::{Descriptor, Limit, Matcher, Period, Rule, Rules};
+    /// # let rule = Rule::limit(Limit::fixed_window(1, Period::DAY));
+    /// let rules = Rules::new().with("shop", &[Matcher::any("user")], rule)?;
+    /// let ada = [Descriptor::new(&[("user", "ada")])];
+    /// assert!(rules.resolve("shop", &ada).rulings().all(|ruling| ruling.rule.is_some()));
+    /// assert!(rules.resolve("blog", &ada).rulings().all(|ruling| ruling.rule.is_none()));
+    /// # Ok::<(), hivemind_core::RuleError>(())
+    /// ```
     #[must_use]
     pub fn resolve<'a>(&'a self, domain: &'a str, descriptors: &'a [Descriptor<'a>]) -> Resolved<'a> {
         let root = self.domains.get(domain);
@@ -170,12 +269,26 @@ impl Rules {
     }
 
     /// Whether there are rules for a domain, be it none but its name.
+    ///
+    /// ```
+    /// # use hivemind_core::Rules;
+    /// assert!(!Rules::new().has_domain("shop"));
+    /// ```
     #[must_use]
     pub fn has_domain(&self, domain: &str) -> bool {
         self.domains.contains_key(domain)
     }
 
     /// Makes a domain known that has no rules yet.
+    ///
+    /// ```
+    /// # use hivemind_core::{RuleError, Rules};
+    /// let mut rules = Rules::new();
+    /// rules.add_domain("shop")?;
+    /// assert!(rules.has_domain("shop"));
+    /// assert_eq!(rules.add_domain(""), Err(RuleError::EmptyDomain));
+    /// # Ok::<(), RuleError>(())
+    /// ```
     ///
     /// # Errors
     /// If its name is empty.
@@ -188,6 +301,15 @@ impl Rules {
     }
 
     /// The domains that have rules, in order of their names.
+    ///
+    /// ```
+    /// # use hivemind_core::Rules;
+    /// let mut rules = Rules::new();
+    /// rules.add_domain("shop")?;
+    /// rules.add_domain("blog")?;
+    /// assert_eq!(rules.domains().collect::<Vec<_>>(), ["blog", "shop"]);
+    /// # Ok::<(), hivemind_core::RuleError>(())
+    /// ```
     pub fn domains(&self) -> impl Iterator<Item = &str> {
         self.domains.keys().map(|domain| &**domain)
     }
@@ -197,6 +319,18 @@ impl Rules {
     ///
     /// Only token buckets matter: when one will be full was reckoned with the rate it
     /// had, while a window ends when it ends, whatever it may admit.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Matcher, Rate, Rule, Rules};
+    /// let per_second = |rate| -> Result<Rules, Box<dyn std::error::Error>> {
+    ///     let rule = Rule::limit(Limit::token_bucket(Rate::per_second(rate)?, 10)?);
+    ///     Ok(Rules::new().with("shop", &[Matcher::any("user")], rule)?)
+    /// };
+    /// assert_eq!(per_second(1)?.longest_memory_after(&per_second(1)?), None);
+    /// // The slower bucket may be ten tokens in debt, and has to earn twenty.
+    /// assert_eq!(per_second(1)?.longest_memory_after(&per_second(9)?).map(|span| span.as_secs()), Some(20));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn longest_memory_after(&self, before: &Self) -> Option<Duration> {
         let named = |declared: &'_ Declared| (declared.domain.clone(), declared.path.clone());

@@ -5,6 +5,14 @@
 use std::fmt;
 
 /// How exactly a limit is shared.
+///
+/// ```
+/// use hivemind_core::{Consistency, Limit, Period, Rule};
+///
+/// let mut rule = Rule::limit(Limit::fixed_window(1_000, Period::MINUTE));
+/// rule.sharing.consistency = Some(Consistency::Eventual); // A little over is better than a wait.
+/// assert_eq!(rule.sharing.to_string(), "consistency: eventual");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Consistency {
     /// Never above the limit and hardly ever below: a node that holds no rights asks the counter's owner.
@@ -20,6 +28,12 @@ pub enum Consistency {
 
 impl Consistency {
     /// All of them, as files name them.
+    ///
+    /// ```
+    /// # use hivemind_core::Consistency;
+    /// let named = Consistency::NAMED.iter().find(|(name, _)| *name == "bounded");
+    /// assert_eq!(named.map(|(_, chosen)| *chosen), Some(Consistency::Bounded));
+    /// ```
     pub const NAMED: [(&'static str, Self); 4] = [
         ("exact", Self::Exact),
         ("bounded", Self::Bounded),
@@ -29,6 +43,13 @@ impl Consistency {
 }
 
 /// What to do while the owner of a counter cannot be reached.
+///
+/// ```
+/// use hivemind_core::{OnUnreachable, Sharing};
+///
+/// let login = Sharing { on_unreachable: Some(OnUnreachable::Refuse), ..Sharing::default() };
+/// assert_eq!(login.to_string(), "on_unreachable: refuse");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnUnreachable {
     /// Up to an even share of the window, what is held included.
@@ -42,11 +63,25 @@ pub enum OnUnreachable {
 
 impl OnUnreachable {
     /// All of them, as files name them.
+    ///
+    /// ```
+    /// # use hivemind_core::OnUnreachable;
+    /// assert!(OnUnreachable::NAMED.contains(&("share", OnUnreachable::default())));
+    /// ```
     pub const NAMED: [(&'static str, Self); 3] =
         [("share", Self::Share), ("refuse", Self::Refuse), ("admit", Self::Admit)];
 }
 
 /// What a rule says about sharing; what it does not say, the store's own settings do.
+///
+/// ```
+/// use hivemind_core::{Consistency, OnUnreachable, Sharing};
+///
+/// assert_eq!(Sharing::default().to_string(), ""); // All is left to the store.
+/// let bounded = Some(Consistency::Bounded);
+/// let said = Sharing { consistency: bounded, on_unreachable: Some(OnUnreachable::Share) };
+/// assert_eq!(said.to_string(), "consistency: bounded, on_unreachable: share");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sharing {
     /// How exactly its limits are shared.

@@ -15,6 +15,18 @@ struct Signal {
 }
 
 /// A running sweep of a store that is used without a limiter of this crate. Stops when it is dropped.
+///
+/// ```
+/// use hivemind_core::SystemClock;
+/// use hivemind_core::store::{MemoryStore, StoreOptions, Sweeper};
+/// use std::{sync::Arc, time::Duration};
+///
+/// let store = Arc::new(MemoryStore::new(StoreOptions::default()));
+/// let sweeper = Sweeper::start(&store, SystemClock, Duration::from_secs(60))?;
+/// drop(sweeper); // Its thread has ended, and let go of the store.
+/// assert_eq!(Arc::strong_count(&store), 1);
+/// # Ok::<(), hivemind_core::StartError>(())
+/// ```
 pub struct Sweeper {
     signal: Arc<Signal>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -22,6 +34,13 @@ pub struct Sweeper {
 
 impl Sweeper {
     /// Sweeps `store` at each `interval` until stopped.
+    ///
+    /// ```
+    /// # use hivemind_core::{SystemClock, store::{MemoryStore, StoreOptions, Sweeper}};
+    /// # use std::{sync::Arc, time::Duration};
+    /// let store = Arc::new(MemoryStore::new(StoreOptions::default()));
+    /// assert!(Sweeper::start(&store, SystemClock, Duration::ZERO).is_err());
+    /// ```
     ///
     /// # Errors
     /// If `interval` is zero, or no thread can be started.
@@ -45,6 +64,16 @@ impl Sweeper {
     }
 
     /// Stops it and returns when its thread has ended. A second call does nothing.
+    ///
+    /// ```
+    /// # use hivemind_core::{SystemClock, store::{MemoryStore, StoreOptions, Sweeper}};
+    /// # use std::{sync::Arc, time::Duration};
+    /// # let store = Arc::new(MemoryStore::new(StoreOptions::default()));
+    /// let sweeper = Sweeper::start(&store, SystemClock, Duration::from_secs(60))?;
+    /// sweeper.stop();
+    /// sweeper.stop();
+    /// # Ok::<(), hivemind_core::StartError>(())
+    /// ```
     pub fn stop(&self) {
         *self.signal.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.signal.changed.notify_all();

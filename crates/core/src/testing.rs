@@ -34,6 +34,13 @@ use std::thread::{self, Thread};
 ///
 /// The stores may share what they keep their counters in: each trace has keys of its own.
 ///
+/// ```
+/// use hivemind_core::store::{MemoryStore, StoreOptions};
+/// use hivemind_core::testing::conforms;
+///
+/// conforms(|| MemoryStore::new(StoreOptions::default()));
+/// ```
+///
 /// # Panics
 /// If a store decides otherwise, or fails; the message has the shortest trace that shows it.
 pub fn conforms<S: Store>(make_store: impl Fn() -> S) {
@@ -58,6 +65,22 @@ fn eprint_trace(trace: &Trace) {
 }
 
 /// Plays `trace` on `store` and on the [`Model`] side by side.
+///
+/// ```
+/// use hivemind_core::store::{MemoryStore, Mode, OnRefusal, Op, StoreOptions};
+/// use hivemind_core::testing::{Amount, Ask, Event, Gap, Trace, follows_the_model};
+/// use hivemind_core::{Limit, Period, Timestamp};
+///
+/// let all = Ask { counter: 0, amount: Amount::Capacity(0), op: Op::Spend, mode: Mode::Enforce };
+/// let trace = Trace {
+///     limits: vec![Limit::fixed_window(5, Period::SECOND)],
+///     on_refusal: OnRefusal::CountRefusing,
+///     start: Timestamp::EPOCH,
+///     // All at once, once more, and when the refusal said that it would pass.
+///     events: [Gap::Nanos(0), Gap::Nanos(0), Gap::Wait(0)].map(|gap| Event::Batch(gap, vec![all])).into(),
+/// };
+/// follows_the_model(&MemoryStore::new(StoreOptions::default()), &trace);
+/// ```
 ///
 /// # Panics
 /// If they differ in any part of any verdict.
@@ -89,6 +112,17 @@ fn fresh_domain() -> String {
 
 /// How many cases a property tries: `quick` of them, always the same; with
 /// `HIVEMIND_LONG=1` twenty times as many, new at each run.
+///
+/// ```
+/// use hivemind_core::testing::{cases, limits};
+/// use proptest::test_runner::TestRunner;
+///
+/// let property = TestRunner::new(cases(100)).run(&limits(), |limit| {
+///     assert!(!limit.longest_memory().is_zero());
+///     Ok(())
+/// });
+/// assert!(property.is_ok());
+/// ```
 #[must_use]
 pub fn cases(quick: u32) -> Config {
     let long = std::env::var_os("HIVEMIND_LONG").is_some_and(|value| value == "1");
@@ -101,6 +135,12 @@ pub fn cases(quick: u32) -> Config {
 
 /// Waits for a future on this thread, which sleeps meanwhile. For tests and for
 /// programs without an async runtime.
+///
+/// ```
+/// use hivemind_core::testing::block_on;
+///
+/// assert_eq!(block_on(async { 1 + 1 }), 2);
+/// ```
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);

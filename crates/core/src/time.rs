@@ -16,9 +16,35 @@ use std::time::Duration;
 /// readings arrive in the wrong order earn nothing twice. Past it the clock was
 /// set, and the counter goes on from the new time with what it held: waiting
 /// for the old time to come back could take years.
+///
+/// ```
+/// use hivemind_core::algorithm::{Action, STEP_BACK, step};
+/// use hivemind_core::{Cost, Limit, Period, Timestamp};
+/// use std::time::Duration;
+///
+/// let limit = Limit::fixed_window(1, Period::SECOND);
+/// let at = Timestamp::from_millis(100_000);
+/// let spent = step(&limit, None, Action::Spend { count_refusal: false }, Cost::ONE, at).state;
+/// let ends_in = |now| step(&limit, Some(spent), Action::Peek, Cost::ONE, now).verdict.reset_after;
+/// // A second back the window still ends when it would have; past the span it is another window.
+/// assert_eq!(ends_in(Timestamp::from_millis(99_000)), Duration::from_secs(2));
+/// assert_eq!(ends_in(Timestamp::from_millis(99_000 - STEP_BACK.as_secs() * 1_000)), Duration::from_secs(1));
+/// ```
 pub const STEP_BACK: Duration = Duration::from_secs(60);
 
 /// Nanoseconds since the Unix epoch; good until the year 2554.
+///
+/// ```
+/// use hivemind_core::Timestamp;
+/// use std::time::Duration;
+///
+/// let start = Timestamp::from_millis(1_000);
+/// let later = start.saturating_add(Duration::from_millis(500));
+/// assert_eq!(later.since(start), Duration::from_millis(500));
+/// assert_eq!(start.since(later), Duration::ZERO); // A span is never negative.
+/// assert_eq!(start.as_nanos(), 1_000_000_000);
+/// assert_eq!(Timestamp::EPOCH, Timestamp::from_nanos(0));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 
@@ -26,6 +52,11 @@ impl Timestamp {
     /// The Unix epoch.
     pub const EPOCH: Self = Self(0);
     /// The last moment that can be told.
+    ///
+    /// ```
+    /// # use hivemind_core::Timestamp;
+    /// assert_eq!(Timestamp::MAX.saturating_add(std::time::Duration::from_secs(1)), Timestamp::MAX);
+    /// ```
     pub const MAX: Self = Self(u64::MAX);
 
     /// A time given in nanoseconds since the Unix epoch.
@@ -35,6 +66,12 @@ impl Timestamp {
     }
 
     /// A time given in milliseconds since the Unix epoch, at most [`Timestamp::MAX`].
+    ///
+    /// ```
+    /// # use hivemind_core::Timestamp;
+    /// assert_eq!(Timestamp::from_millis(2).as_nanos(), 2_000_000);
+    /// assert_eq!(Timestamp::from_millis(u64::MAX), Timestamp::MAX);
+    /// ```
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
@@ -47,6 +84,13 @@ impl Timestamp {
     }
 
     /// How long after `earlier` this is; zero if it is not after it.
+    ///
+    /// ```
+    /// # use hivemind_core::Timestamp;
+    /// let (one, two) = (Timestamp::from_millis(1), Timestamp::from_millis(2));
+    /// assert_eq!(two.since(one).as_millis(), 1);
+    /// assert!(one.since(two).is_zero());
+    /// ```
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -61,6 +105,20 @@ impl Timestamp {
 }
 
 /// Where a limiter takes its time from.
+///
+/// ```
+/// use hivemind_core::{Clock, Timestamp};
+///
+/// /// The time that stands in a log which is read again.
+/// struct Logged(u64);
+///
+/// impl Clock for Logged {
+///     fn now(&self) -> Timestamp {
+///         Timestamp::from_millis(self.0)
+///     }
+/// }
+/// assert_eq!(Logged(5).now(), Timestamp::from_millis(5));
+/// ```
 pub trait Clock: Send + Sync {
     /// The present moment.
     fn now(&self) -> Timestamp;
@@ -80,6 +138,13 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 /// counter's drift in a millisecond, and follows a wall clock that was set within one.
 /// Its very first reading calibrates the counter, which may take 200 ms: the limiters
 /// make it when they are made.
+///
+/// ```
+/// use hivemind_core::{Clock, SystemClock, Timestamp};
+///
+/// let in_2023 = Timestamp::from_millis(1_700_000_000_000);
+/// assert!(SystemClock.now() > in_2023);
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -169,6 +234,14 @@ impl SystemClock {
 /// A clock that only ever goes on: nobody sets it, and it is worth nothing beyond this process.
 ///
 /// For how long something took or may take. Its zero is the first time that it was read.
+///
+/// ```
+/// use hivemind_core::{Clock, MonotonicClock};
+///
+/// let start = MonotonicClock.now();
+/// let took = MonotonicClock.now().since(start);
+/// assert_eq!(start.saturating_add(took).since(start), took);
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MonotonicClock;
 
@@ -203,11 +276,26 @@ impl ManualClock {
     }
 
     /// Moves the clock on by `span`.
+    ///
+    /// ```
+    /// # use hivemind_core::{Clock, ManualClock, Timestamp};
+    /// let clock = ManualClock::default();
+    /// let handed_on = clock.clone();
+    /// clock.advance(std::time::Duration::from_millis(3));
+    /// assert_eq!(handed_on.now(), Timestamp::from_millis(3)); // The clones are one clock.
+    /// ```
     pub fn advance(&self, span: Duration) {
         self.set(self.now().saturating_add(span));
     }
 
     /// Sets the clock, back or forth.
+    ///
+    /// ```
+    /// # use hivemind_core::{Clock, ManualClock, Timestamp};
+    /// let clock = ManualClock::at(Timestamp::from_millis(9));
+    /// clock.set(Timestamp::EPOCH); // Somebody turned it back.
+    /// assert_eq!(clock.now(), Timestamp::EPOCH);
+    /// ```
     pub fn set(&self, now: Timestamp) {
         self.0.store(now.0, Ordering::SeqCst);
     }

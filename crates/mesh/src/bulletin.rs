@@ -34,6 +34,18 @@ pub(crate) const MOST_OTHERS: usize = 100;
 pub(crate) const LONGEST_TEXT: usize = 1_024;
 
 /// What was last said about a text. Ordered by when it was said: the greatest counts.
+///
+/// ```
+/// use hivemind_core::Timestamp;
+/// use hivemind_mesh::{NodeId, net::Board};
+///
+/// let board = Board::new(Some(NodeId::parse("a")?));
+/// let (now, until) = (Timestamp::from_millis(1_000), Timestamp::from_millis(61_000));
+/// board.post(b"block ada", until, now)?;
+/// let by = board.show(|bulletin| bulletin.holding(now).next().and_then(|(_, note)| note.by.clone()));
+/// assert_eq!(by.as_ref().map(NodeId::as_str), Some("a"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Note {
@@ -147,6 +159,18 @@ pub(crate) struct Merged {
 }
 
 /// All notes that a node knows of.
+///
+/// ```
+/// use hivemind_core::Timestamp;
+/// use hivemind_mesh::net::{Board, Bulletin};
+///
+/// let board = Board::new(None);
+/// let until = Timestamp::from_millis(61_000);
+/// board.post(b"block ada", until, Timestamp::from_millis(1_000))?;
+/// let holding = |now| board.show(|bulletin: &Bulletin| bulletin.holding(now).count());
+/// assert_eq!([holding(Timestamp::from_millis(60_999)), holding(until)], [1, 0]);
+/// # Ok::<(), hivemind_mesh::net::NotPosted>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bulletin {
     /// Those that somebody here can read.

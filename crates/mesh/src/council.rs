@@ -36,6 +36,15 @@ const MOST_LEADS: u32 = 4;
 const MOST_OVERLAPS: usize = 64;
 
 /// How views come about.
+///
+/// ```
+/// use hivemind_mesh::{CouncilOptions, MeshOptions};
+///
+/// // For a node that must never begin a mesh of its own.
+/// let council = CouncilOptions { found_after: None, ..CouncilOptions::default() };
+/// let options = MeshOptions { council, ..MeshOptions::default() };
+/// assert!(options.council.dead_after > options.council.staleness);
+/// ```
 #[derive(Clone, Debug)]
 pub struct CouncilOptions {
     /// How far ahead a fence is proposed.

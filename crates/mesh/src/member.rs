@@ -4,10 +4,26 @@
 use crate::owner::NodeId;
 
 /// The number of a node's run, larger than those of all its runs before: the time of its start will do.
+///
+/// ```
+/// use hivemind_core::Timestamp;
+/// use hivemind_mesh::Generation;
+///
+/// let run = |started: Timestamp| Generation(started.as_nanos());
+/// assert!(run(Timestamp::from_millis(2)) > run(Timestamp::from_millis(1)));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub u64);
 
 /// One run of one node.
+///
+/// ```
+/// use hivemind_mesh::{Member, NodeId};
+///
+/// let id = NodeId::parse("a")?;
+/// assert_ne!(Member::new(id.clone(), 1), Member::new(id, 2)); // It was started anew.
+/// # Ok::<(), hivemind_mesh::UnusableName>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member {
     /// The node's name.

@@ -1,5 +1,42 @@
 //! Real peers: the state machine on the wire. Connections, who is called, and what time brings;
 //! every decision is the state machine's.
+//!
+//! ```
+//! use hivemind_core::{SystemClock, store::Store};
+//! use hivemind_mesh::net::{Discovery, Mesh, MeshSettings, TlsFiles};
+//! use hivemind_mesh::{MeshOptions, NodeId};
+//! use std::sync::Arc;
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let file = |name: &str| folder.path().join(name);
+//! # let ca_key = rcgen::KeyPair::generate()?;
+//! # let mut ca = rcgen::CertificateParams::new(Vec::new())?;
+//! # ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+//! # std::fs::write(file("ca.crt"), ca.self_signed(&ca_key)?.pem())?;
+//! # let mut own = rcgen::CertificateParams::new(["a".to_owned()])?;
+//! # own.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth, rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+//! # let own_key = rcgen::KeyPair::generate()?;
+//! # std::fs::write(file("a.crt"), own.signed_by(&own_key, &rcgen::Issuer::new(ca, ca_key))?.pem())?;
+//! # std::fs::write(file("a.key"), own_key.serialize_pem())?;
+//! # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+//! let settings = MeshSettings {
+//!     name: NodeId::parse("a")?,
+//!     cluster: "shop".into(),
+//!     bind: "127.0.0.1:0".parse()?,
+//!     advertise: None,
+//!     advertise_port: None,
+//!     discovery: Discovery::default(), // Nobody is looked for: others may join.
+//!     max_peers: 100,
+//!     tls: TlsFiles { ca: file("ca.crt"), cert: file("a.crt"), key: file("a.key") },
+//!     options: MeshOptions::default(),
+//! };
+//! let mesh = Mesh::start(settings, Arc::new(SystemClock)).await?;
+//! assert!(mesh.is_ready() && mesh.peers().is_empty());
+//! mesh.leave(std::time::Duration::ZERO).await;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod bulletins;
 mod calls;

@@ -5,6 +5,18 @@ pub use hivemind_core::{Consistency, OnUnreachable};
 use std::time::Duration;
 
 /// What a node of the mesh can be told.
+///
+/// ```
+/// use hivemind_mesh::{Consistency, MeshOptions, OnUnreachable};
+/// use std::time::Duration;
+///
+/// let strict = MeshOptions {
+///     on_unreachable: OnUnreachable::Refuse,
+///     ask_timeout: Duration::from_millis(30), // Its nodes are in two data centres.
+///     ..MeshOptions::default()
+/// };
+/// assert_eq!(strict.consistency, Consistency::Exact);
+/// ```
 #[derive(Clone, Debug)]
 pub struct MeshOptions {
     /// How limits are shared whose rule does not say it.

@@ -16,6 +16,14 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The name of one node, which it keeps over restarts.
+///
+/// ```
+/// use hivemind_mesh::NodeId;
+///
+/// let name = NodeId::parse("shop-1")?;
+/// assert_eq!(name.as_str(), name.to_string());
+/// # Ok::<(), hivemind_mesh::UnusableName>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(Arc<str>);
 
@@ -27,6 +35,11 @@ impl NodeId {
     }
 
     /// A node of a name that somebody wrote down: one that peers can be told of.
+    ///
+    /// ```
+    /// # use hivemind_mesh::NodeId;
+    /// assert!(NodeId::parse("shop-1").is_ok() && NodeId::parse("").is_err());
+    /// ```
     ///
     /// # Errors
     ///
@@ -50,6 +63,13 @@ impl fmt::Display for NodeId {
 }
 
 /// A name that no node can have.
+///
+/// ```
+/// use hivemind_mesh::NodeId;
+///
+/// let error = NodeId::parse("").unwrap_err();
+/// assert!(error.to_string().starts_with("the name of a node has 0 bytes: give it one of 1 to"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnusableName {
     bytes: usize,

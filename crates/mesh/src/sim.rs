@@ -1,6 +1,16 @@
 //! A mesh of many nodes in one process: the real state machine and the real codec, a network
 //! that loses, delays, repeats and reorders, clocks that are off, and a count of everything
 //! admitted. A seed decides a run, bit for bit.
+//!
+//! ```
+//! use hivemind_mesh::sim::scenarios;
+//! use hivemind_core::{Limit, Period};
+//!
+//! let quiet = &scenarios()[0]; // Nothing happens for six seconds.
+//! let limit = Limit::fixed_window(5, Period::SECOND);
+//! let played = quiet.play(1, limit, 1.5);
+//! assert_eq!((played.over, played), (0, quiet.play(1, limit, 1.5))); // The same again.
+//! ```
 
 mod cell;
 mod draw;

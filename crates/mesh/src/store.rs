@@ -18,12 +18,40 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 /// Takes frames to peers.
+///
+/// ```
+/// use hivemind_mesh::{Carrier, Lane, NodeId};
+/// use std::sync::mpsc::Sender;
+///
+/// /// Hands frames to a thread that writes them.
+/// struct Mail(Sender<(NodeId, Lane, Vec<u8>)>);
+///
+/// impl Carrier for Mail {
+///     fn carry(&self, to: &NodeId, lane: Lane, frame: Vec<u8>) {
+///         let _ = self.0.send((to.clone(), lane, frame)); // What is lost is told again.
+///     }
+/// }
+/// ```
 pub trait Carrier: Send + Sync {
     /// Takes one frame to a peer, or loses it; it must not wait.
     fn carry(&self, to: &NodeId, lane: Lane, frame: Vec<u8>);
 }
 
 /// What was told to peers that has time: not what somebody waits for.
+///
+/// ```
+/// use hivemind_core::Timestamp;
+/// use hivemind_mesh::{Carrier, Lane, MeshOptions, MeshStore, Node, NodeId, Sent};
+///
+/// struct Nowhere;
+/// impl Carrier for Nowhere {
+///     fn carry(&self, _: &NodeId, _: Lane, _: Vec<u8>) {}
+/// }
+/// let now = Timestamp::from_millis(1_700_000_000_000);
+/// let store = MeshStore::new(Node::new(NodeId::parse("a")?, 1, MeshOptions::default(), now), Nowhere);
+/// assert_eq!(store.on_tick(now), Sent::default()); // It has no peers to tell anything.
+/// # Ok::<(), hivemind_mesh::UnusableName>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sent {
@@ -43,6 +71,26 @@ impl Sent {
 }
 
 /// Counters shared by a mesh of peers.
+///
+/// ```
+/// use hivemind_core::store::{Charge, Context, Key, Parts, Store};
+/// use hivemind_core::{Limit, Period, Timestamp, testing::block_on};
+/// use hivemind_mesh::{Carrier, Lane, MeshOptions, MeshStore, Node, NodeId};
+///
+/// struct Nowhere;
+/// impl Carrier for Nowhere {
+///     fn carry(&self, _: &NodeId, _: Lane, _: Vec<u8>) {}
+/// }
+/// let now = Timestamp::from_millis(1_700_000_000_000);
+/// let store = MeshStore::new(Node::new(NodeId::parse("a")?, 1, MeshOptions::default(), now), Nowhere);
+/// store.with(|node| node.found(now)); // Alone, it owns all counters.
+/// let limit = Limit::fixed_window(1, Period::MINUTE);
+/// let ada = Parts { domain: "shop", entries: &[("user", "ada")] };
+/// let charge = Charge::spend(Key::from_bits(7, 11), ada, &limit);
+/// assert!(block_on(store.decide(&[charge], Context::at(now)))?.committed);
+/// assert!(!block_on(store.decide(&[charge], Context::at(now)))?.committed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct MeshStore<C> {
     /// The node's counters, in parts that have locks of their own.
     parts: Arc<Parts>,

@@ -12,6 +12,15 @@ use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 
 /// The name of a view: a hash of what it says and of what it follows.
+///
+/// ```
+/// use hivemind_core::Timestamp;
+/// use hivemind_mesh::{MeshOptions, NodeId, sim::seated};
+///
+/// let nodes = seated(2, &MeshOptions::default(), Timestamp::EPOCH);
+/// let names: Vec<_> = nodes.iter().map(|node| node.view().map(|view| view.id())).collect();
+/// assert!(names[0].is_some() && names[0] == names[1]); // They agree.
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ViewId(pub u64);
 
@@ -32,6 +41,20 @@ pub(crate) struct Base {
 }
 
 /// The members that share keys from a fence on.
+///
+/// ```
+/// use hivemind_core::Timestamp;
+/// use hivemind_core::store::Key;
+/// use hivemind_mesh::{MeshOptions, Node, NodeId};
+///
+/// let now = Timestamp::from_millis(1_700_000_000_000);
+/// let mut node = Node::new(NodeId::parse("a")?, 1, MeshOptions::default(), now);
+/// node.found(now);
+/// let view = node.view().ok_or("no view")?;
+/// assert!(view.has(node.member()) && view.members().len() == 1);
+/// assert_eq!(view.owner(Key::from_bits(7, 11)), Some(node.member()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     id: ViewId,

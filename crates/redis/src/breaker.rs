@@ -14,6 +14,18 @@ use tokio::sync::{Notify, watch};
 const FAILURES: u32 = 5;
 
 /// Whether Redis answers.
+///
+/// ```
+/// use hivemind_redis::{Availability, Options, RedisStore};
+///
+/// let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// let store = RedisStore::start(Options::new("redis+unix:///nowhere.sock"), runtime.handle())?;
+/// let mut availability = store.availability();
+/// assert_eq!(*availability.borrow_and_update(), Availability::Connecting);
+/// runtime.block_on(availability.changed())?;
+/// assert!(matches!(&*availability.borrow(), Availability::Down { .. })); // There is no such socket.
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Availability {

@@ -3,6 +3,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a store has done since it was started.
+///
+/// ```
+/// use hivemind_redis::{Figures, Options, RedisStore};
+///
+/// let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// let store = RedisStore::start(Options::new("redis+unix:///nowhere.sock"), runtime.handle())?;
+/// assert_eq!(store.figures(), Figures::default()); // Nobody has asked yet.
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figures {

@@ -28,6 +28,14 @@ use sha2::{Digest, Sha256};
 use std::fmt::{self, Write};
 
 /// Why a prefix cannot be used, and what to write instead.
+///
+/// ```
+/// use hivemind_redis::{Prefix, PrefixError};
+///
+/// let error = Prefix::new("my {app}").unwrap_err();
+/// assert_eq!(error, PrefixError::Character { found: ' ' });
+/// assert!(error.to_string().contains("use letters, digits and"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrefixError {
@@ -48,6 +56,16 @@ const LONGEST_PART: usize = 256;
 const SHOWN_OF_A_LONG_PART: usize = 64;
 
 /// What every name begins with, so that others can use the same Redis.
+///
+/// ```
+/// use hivemind_core::store::Parts;
+/// use hivemind_redis::{Counted, KeyName, Kind, Prefix};
+///
+/// let counted = Counted::Descriptor(Parts { domain: "shop", entries: &[("user", "ada")] });
+/// let name = KeyName::new(&Prefix::new("staging")?, counted, Kind::Bucket, 0);
+/// assert!(name.as_str().starts_with("staging:")); // Beside the names of production.
+/// # Ok::<(), hivemind_redis::PrefixError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Prefix(Box<str>);
 
@@ -77,6 +95,15 @@ impl Default for Prefix {
 }
 
 /// What a counter counts.
+///
+/// ```
+/// use hivemind_core::store::Parts;
+/// use hivemind_redis::Counted;
+///
+/// let entries = [("service", "shop"), ("endpoint", "*"), ("client", "ip:203.0.113.9")];
+/// let counted = Counted::of(Parts { domain: ":http", entries: &entries });
+/// assert_eq!(counted, Counted::Requests { service: "shop", endpoint: None, client: "ip:203.0.113.9" });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Counted<'a> {
@@ -144,6 +171,16 @@ impl<'a> Counted<'a> {
 }
 
 /// How a counter counts, as far as its state depends on it.
+///
+/// ```
+/// use hivemind_core::{Limit, Period};
+/// use hivemind_redis::Kind;
+///
+/// let kind = |limit| Kind::of(&limit);
+/// // Another number of requests is the same counter, another window is not.
+/// assert_eq!(kind(Limit::fixed_window(5, Period::MINUTE)), kind(Limit::fixed_window(9, Period::MINUTE)));
+/// assert_ne!(kind(Limit::fixed_window(5, Period::MINUTE)), kind(Limit::fixed_window(5, Period::HOUR)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -169,6 +206,15 @@ impl Kind {
 }
 
 /// The name of one counter in Redis.
+///
+/// ```
+/// use hivemind_redis::{Counted, KeyName, Kind, Prefix};
+///
+/// let counted = Counted::Connections { service: "chat", client: "ip:203.0.113.9" };
+/// let name = |ordinal| KeyName::new(&Prefix::default(), counted, Kind::Bucket, ordinal);
+/// assert_ne!(name(0), name(1)); // Two buckets on one descriptor.
+/// assert_eq!(name(0).as_str(), name(0).to_string());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyName(String);
 

@@ -8,6 +8,18 @@ use std::fmt;
 use std::time::Duration;
 
 /// What a store of counters in Redis is started with.
+///
+/// ```
+/// use hivemind_redis::{Options, Password, Prefix, Time};
+/// use std::time::Duration;
+///
+/// let mut options = Options::new("redis://:secret@redis.example.org:6379/0");
+/// options.timeout = Duration::from_millis(20);
+/// options.prefix = Prefix::new("shop")?;
+/// assert_eq!(options.clock, Time::Server); // Its nodes need not agree on the time.
+/// assert!(!format!("{options:?}").contains("secret"));
+/// # Ok::<(), hivemind_redis::PrefixError>(())
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
@@ -36,6 +48,11 @@ pub struct Options {
 
 impl Options {
     /// The usual for a single server at `url`.
+    ///
+    /// ```
+    /// # use hivemind_redis::{Options, Topology};
+    /// assert_eq!(Options::new("redis://redis.example.org").topology, Topology::Single);
+    /// ```
     pub fn new(url: impl Into<String>) -> Self {
         Self { nodes: vec![url.into()], ..Self::default() }
     }
@@ -79,6 +96,15 @@ impl Default for Options {
 }
 
 /// What is at the URLs.
+///
+/// ```
+/// use hivemind_redis::{Options, Topology};
+///
+/// let mut options = Options::new("redis://sentinel-1.example.org:26379");
+/// options.nodes.push("redis://sentinel-2.example.org:26379".into());
+/// let (username, password) = (None, None);
+/// options.topology = Topology::Sentinel { master_name: "mymaster".into(), username, password };
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Topology {
@@ -99,6 +125,13 @@ pub enum Topology {
 }
 
 /// Whose clock decides.
+///
+/// ```
+/// use hivemind_redis::{Options, Time};
+///
+/// let mut options = Options::new("redis://redis.example.org");
+/// options.clock = Time::Ours; // Requests of a log, each at its own time.
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Time {
     /// Redis': all nodes agree, whatever their own clocks say.
@@ -111,6 +144,14 @@ pub enum Time {
 }
 
 /// How much of a busy counter's budget a node takes ahead, and for how long.
+///
+/// ```
+/// use hivemind_redis::{Lease, Options};
+/// use std::time::Duration;
+///
+/// let mut options = Options::new("redis://redis.example.org");
+/// options.lease = Some(Lease::new(10, Duration::from_millis(100))); // Nine of ten ask nobody.
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lease {
@@ -130,6 +171,14 @@ impl Lease {
 }
 
 /// A password. It is shown to nobody but Redis.
+///
+/// ```
+/// use hivemind_redis::Password;
+///
+/// let password = Password::new("secret\n"); // As a file has it.
+/// assert_eq!(password, Password::new("secret"));
+/// assert_eq!(format!("{password:?}"), "Password(..)");
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(Box<str>);
 
@@ -151,6 +200,14 @@ impl fmt::Debug for Password {
 }
 
 /// Certificates in PEM.
+///
+/// ```
+/// use hivemind_redis::{Options, Tls};
+///
+/// let (ca, certificate, key) = ("-----BEGIN ...", "-----BEGIN ...", "-----BEGIN ..."); // Of files.
+/// let mut options = Options::new("rediss://redis.example.org:6380");
+/// options.tls = Some(Tls::trusting(ca).showing(certificate, key));
+/// ```
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Tls {
@@ -181,6 +238,16 @@ impl fmt::Debug for Tls {
 }
 
 /// Why a store cannot be started, and what to write instead. No text has a password in it.
+///
+/// ```
+/// use hivemind_redis::{Options, OptionsError, RedisStore};
+///
+/// let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// let error = RedisStore::start(Options::default(), runtime.handle()).unwrap_err();
+/// assert_eq!(error, OptionsError::NoNodes);
+/// assert_eq!(error.to_string(), "no URL of Redis is given; write one as `redis://host:6379`");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionsError {

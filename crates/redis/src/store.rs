@@ -19,6 +19,22 @@ use tokio::sync::watch;
 
 /// Counters in Redis or Valkey. Shared by threads that each run a runtime of their own:
 /// each of these has a connection, made when it first asks.
+///
+/// ```no_run
+/// use hivemind_core::store::{Charge, Context, Key, KeySeed, Parts, Store};
+/// use hivemind_core::{Clock, Limit, Period, SystemClock};
+/// use hivemind_redis::{Options, RedisStore};
+///
+/// # async fn asked() -> Result<(), Box<dyn std::error::Error>> {
+/// let options = Options::new("redis://redis.example.org:6379");
+/// let store = RedisStore::start(options, &tokio::runtime::Handle::current())?;
+/// let (seed, limit) = (KeySeed::from_cluster_id("shop"), Limit::fixed_window(100, Period::MINUTE));
+/// let ada = Parts { domain: "shop", entries: &[("user", "ada")] };
+/// let charge = Charge::spend(Key::new(&seed, ada, &limit, 0), ada, &limit);
+/// let passes = store.decide(&[charge], Context::at(SystemClock.now())).await?.committed;
+/// # Ok(())
+/// # }
+/// ```
 pub struct RedisStore {
     pub(crate) shared: Arc<Shared>,
 }
@@ -37,6 +53,14 @@ pub(crate) struct Shared {
 impl RedisStore {
     /// A store that connects in the background, on `runtime`, and again whenever it has to.
     /// It never waits: until there is an answer, it is not available.
+    ///
+    /// ```
+    /// # use hivemind_redis::{Options, RedisStore};
+    /// let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// let store = RedisStore::start(Options::new("redis+unix:///nowhere.sock"), runtime.handle())?;
+    /// assert!(!store.is_available()); // It has started, and nobody has answered.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If the options cannot work, whatever Redis says.

@@ -8,6 +8,23 @@ use std::task::{Context, Poll};
 
 pin_project! {
     /// The body of an answer.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use hivemind_tower::{Limits, RateLimitLayer, response::AnswerBody};
+    /// use http::{Request, Response};
+    /// use http_body_util::{BodyExt, Full};
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    /// let hello = service_fn(|_: Request<()>| async {
+    ///     Ok::<_, std::convert::Infallible>(Response::new(Full::new(Bytes::from_static(b"hello"))))
+    /// });
+    /// let limited = RateLimitLayer::new(Limits::new())?.layer(hello);
+    /// let body: AnswerBody<Full<Bytes>> = runtime.block_on(limited.oneshot(Request::new(())))?.into_body();
+    /// assert_eq!(runtime.block_on(body.collect())?.to_bytes(), "hello"); // As the service made it.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[derive(Debug)]
     pub struct AnswerBody<B> {
         #[pin]

@@ -13,6 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What a limit counts.
+///
+/// ```
+/// use hivemind_tower::LimitKind;
+///
+/// assert_eq!(LimitKind::WsConnection.name(), "ws_connection");
+/// assert_eq!(LimitKind::IpGuard.to_string(), "ip_guard");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LimitKind {

@@ -18,6 +18,17 @@ pub(crate) const LONGEST_LAYER: usize = 16;
 
 /// Who a request comes from: the name that its bucket belongs to, and the address
 /// that the guard and the log know it by.
+///
+/// ```
+/// use hivemind_tower::Identity;
+///
+/// let (request, ()) = http::Request::get("/").header("authorization", "Bearer secret").body(())?.into_parts();
+/// let client = Identity::default().identify(&request, Some([203, 0, 113, 9].into()));
+/// assert!(client.name().starts_with("bearer:") && !client.name().contains("secret")); // Only a hash.
+/// assert_eq!(client.address().map(|address| address.to_string()).as_deref(), Some("203.0.113.9"));
+/// assert!(!client.is_by_address()); // So its address has a guard beside it.
+/// # Ok::<(), http::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Client {
     name: Name,
@@ -29,6 +40,13 @@ impl Client {
     /// The name, with the prefix of the layer that gave it: `session:<16 hex>`,
     /// `bearer:<16 hex>`, `apikey:<id>`, `custom:<layer>:<id>`, `ip:203.0.113.9`,
     /// `ip:2001:db8::/64`, or `ip:unknown` for a peer without an address.
+    ///
+    /// ```
+    /// # use hivemind_tower::Identity;
+    /// let (request, ()) = http::Request::get("/").body(())?.into_parts();
+    /// assert_eq!(Identity::default().identify(&request, None).name(), "ip:unknown");
+    /// # Ok::<(), http::Error>(())
+    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         self.name.as_str()

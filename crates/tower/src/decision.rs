@@ -17,6 +17,24 @@ use std::time::Duration;
 ///
 /// It is there when a limit was asked. With limits switched off, or a store that failed, it
 /// is not: take it as an `Option`.
+///
+/// ```
+/// use hivemind_tower::{Limits, Passage, RateLimiter};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+/// let gate = RateLimiter::new(Limits::new())?.gate("shop");
+/// let (request, ()) = http::Request::get("/").body(())?.into_parts();
+/// let peer = Some([203, 0, 113, 9].into());
+/// let Passage::Open(pass) = runtime.block_on(gate.admit(&request, peer)) else { panic!("refused") };
+/// // Behind a layer, a handler has it from `request.extensions().get::<Decision>()`.
+/// let decision = pass.decision().ok_or("no limit was asked")?;
+/// assert!(decision.is_allowed() && decision.retry_after().is_none() && decision.delay().is_zero());
+/// assert_eq!(decision.client().name(), "ip:203.0.113.9");
+/// assert_eq!((decision.service(), decision.endpoint(), decision.kind().name()), ("shop", "*", "http"));
+/// assert_eq!((decision.limit().burst(), decision.remaining()), (100, 99));
+/// assert!(!decision.is_dry_run_refusal() && decision.reset_after().as_millis() == 600);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Decision(Arc<Decided>);
 
@@ -136,6 +154,18 @@ impl Decision {
     }
 
     /// Shows the charge that the decision is told of: the counter's key and the parts of its name.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, Passage, RateLimiter};
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    /// # let gate = RateLimiter::new(Limits::new())?.gate("shop");
+    /// # let (request, ()) = http::Request::get("/").body(())?.into_parts();
+    /// # let Passage::Open(pass) = runtime.block_on(gate.admit(&request, None)) else { panic!("refused") };
+    /// # let decision = pass.decision().ok_or("no limit was asked")?;
+    /// let named = decision.with_charge(|charge| charge.parts.entries[0].1.to_owned());
+    /// assert_eq!(named.as_deref(), Some("shop")); // The service is the first part of the name.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn with_charge<T>(&self, show: impl FnOnce(&Charge<'_>) -> T) -> Option<T> {
         let names = self.0.order.names();
         let charges = self.0.order.batch(&names, Op::Spend, [Cost::ONE; 2]);
@@ -143,6 +173,19 @@ impl Decision {
     }
 
     /// The limit of the client's address, if that was charged as well.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, Passage, RateLimiter};
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    /// # let gate = RateLimiter::new(Limits::new())?.gate("shop");
+    /// let (request, ()) = http::Request::get("/").header("x-api-key-id", "k1").body(())?.into_parts();
+    /// # let peer = Some([203, 0, 113, 9].into());
+    /// # let Passage::Open(pass) = runtime.block_on(gate.admit(&request, peer)) else { panic!("refused") };
+    /// # let decision = pass.decision().ok_or("no limit was asked")?;
+    /// // It named itself, so its address is charged too, by ten times what one client has.
+    /// assert_eq!(decision.guard_limit().map(|limit| limit.requests()), Some(1_000));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn guard_limit(&self) -> Option<Limit> {
         self.0.order.guard.as_ref().map(|guard| guard.bucket.limit)

@@ -6,6 +6,17 @@ use crate::partial_limit::Excess;
 use hivemind_core::Limit;
 
 /// One limit in force, beside what was configured for it.
+///
+/// ```
+/// use hivemind_tower::{LimitKind, Limits, PartialLimit, RateLimiter, ServiceLimits};
+///
+/// let shop = ServiceLimits::new("shop").endpoint("POST /login", PartialLimit::new().requests(5).burst(5));
+/// let limits = RateLimiter::new(Limits::new().service(shop))?.effective_limits();
+/// let login = limits.iter().find(|limit| limit.endpoint == "POST /login").ok_or("no limit of its own")?;
+/// assert_eq!((login.service.as_deref(), login.kind), (Some("shop"), LimitKind::Http));
+/// assert!(login.limit.requests() == 5 && !login.is_capped() && !login.dry_run);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EffectiveLimit {
@@ -49,6 +60,13 @@ impl EffectiveLimit {
     }
 
     /// Whether the platform's maximum holds it down.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit, RateLimiter};
+    /// let limits = Limits::new().max_requests(50).platform(PartialLimit::new().requests(80));
+    /// assert!(RateLimiter::new(limits)?.effective_limits().iter().any(|limit| limit.is_capped()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn is_capped(&self) -> bool {
         self.configured != self.limit

@@ -18,6 +18,16 @@ pub(crate) const MOST_HOPS: usize = 32;
 
 /// The one header that names the client behind your proxies. Only one is ever read:
 /// what the proxies do not write, a client may.
+///
+/// ```
+/// use hivemind_tower::{ClientAddress, ForwardingHeader, Identity};
+///
+/// let identity = Identity::by_address(ClientAddress::behind_hops(1, ForwardingHeader::Forwarded)?);
+/// let request = http::Request::get("/").header("forwarded", "for=203.0.113.9;proto=https");
+/// let (request, ()) = request.body(())?.into_parts();
+/// assert_eq!(identity.identify(&request, Some([10, 0, 0, 1].into())).name(), "ip:203.0.113.9");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ForwardingHeader {

@@ -13,6 +13,21 @@ pub(crate) type Waiting<B, E> = Pin<Box<dyn Future<Output = Answered<B, E>> + Se
 
 pin_project! {
     /// The answer of a service behind a rate limit.
+    ///
+    /// ```
+    /// use hivemind_tower::{Limits, RateLimitLayer, response::ResponseFuture};
+    /// use http::{Request, Response};
+    /// use std::convert::Infallible;
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    /// let hello = service_fn(|_: Request<()>| async { Ok::<_, Infallible>(Response::new("hello")) });
+    /// let mut limited = RateLimitLayer::new(Limits::new())?.layer(hello);
+    /// let ready = runtime.block_on(limited.ready())?;
+    /// let answer: ResponseFuture<_, &str, Infallible> = ready.call(Request::new(()));
+    /// assert_eq!(runtime.block_on(answer)?.status(), 200);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use = "an answer comes only to who awaits it"]
     pub struct ResponseFuture<F, B, E> {
         #[pin]

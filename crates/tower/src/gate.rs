@@ -43,6 +43,18 @@ pub struct Gate {
 }
 
 /// How far a decision has come.
+///
+/// ```
+/// use hivemind_tower::{Limits, RateLimiter, trace::Stage};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+/// let off = RateLimiter::new(Limits::new().enabled(false))?.gate("shop");
+/// let (request, ()) = http::Request::get("/").body(())?.into_parts();
+/// let mut stages = Vec::<Stage>::new();
+/// runtime.block_on(off.admit_noting(&request, None, |stage| stages.push(stage)));
+/// assert!(stages.is_empty()); // Nothing is decided where limits are switched off.
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stage {
@@ -55,6 +67,20 @@ pub enum Stage {
 }
 
 /// What becomes of a request.
+///
+/// ```
+/// use hivemind_tower::{Limits, Passage, RateLimiter};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+/// let gate = RateLimiter::new(Limits::new())?.gate("shop");
+/// let (request, ()) = http::Request::get("/").body(())?.into_parts();
+/// match runtime.block_on(gate.admit(&request, None)) {
+///     Passage::Open(pass) => assert!(pass.guard().is_none()), // It goes on, and is no WebSocket.
+///     Passage::Refused(_, answer) => println!("{}", answer.status()),
+///     _ => unreachable!(),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Passage {
@@ -66,6 +92,21 @@ pub enum Passage {
 }
 
 /// What a request that goes on carries with it.
+///
+/// ```
+/// use hivemind_tower::{Limits, Passage, RateLimiter};
+/// use http::HeaderMap;
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+/// let gate = RateLimiter::new(Limits::new())?.gate("shop");
+/// let (request, ()) = http::Request::get("/").body(())?.into_parts();
+/// let Passage::Open(pass) = runtime.block_on(gate.admit(&request, None)) else { panic!("refused") };
+/// assert!(pass.decision().is_some() && pass.guard().is_none());
+/// let mut headers = HeaderMap::new(); // Those of the answer from behind.
+/// pass.tell(&mut headers);
+/// assert_eq!(headers["x-ratelimit-limit"], "100");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Pass {
     decision: Option<Decision>,
@@ -79,6 +120,12 @@ impl Gate {
     }
 
     /// The service, as the limits call it.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, RateLimiter};
+    /// assert_eq!(RateLimiter::new(Limits::new())?.gate("shop").service(), "shop");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn service(&self) -> &str {
         &self.service
@@ -90,6 +137,15 @@ impl Gate {
     }
 
     /// The same, with a word to `note` at each stage, for those who trace it.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, RateLimiter};
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    /// # let gate = RateLimiter::new(Limits::new())?.gate("shop");
+    /// # let (request, ()) = http::Request::get("/").body(())?.into_parts();
+    /// runtime.block_on(gate.admit_noting(&request, None, |stage| println!("{stage:?}")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub async fn admit_noting(
         &self,
         parts: &Parts,

@@ -42,6 +42,16 @@ pub struct Identity {
 }
 
 /// One way to know a client by something else than its address.
+///
+/// ```
+/// use hivemind_tower::{ClientAddress, Identity, Step};
+///
+/// let identity = Identity::new([Step::session_in("sid", "X-Sid")?, Step::api_key_id()], ClientAddress::peer())?;
+/// let request = http::Request::get("/").header("x-api-key-id", "k1");
+/// let (request, ()) = request.body(())?.into_parts();
+/// assert_eq!(identity.identify(&request, None).name(), "apikey:k1"); // It has no session.
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Step(Kind);
 
@@ -56,6 +66,13 @@ enum Kind {
 type Extract = dyn Fn(&Parts) -> Option<String> + Send + Sync;
 
 /// What cannot be a chain of steps.
+///
+/// ```
+/// use hivemind_tower::Step;
+///
+/// let error = Step::api_key_id_in("X API Key").unwrap_err();
+/// assert_eq!(error.to_string(), "`X API Key` cannot be a header's name; write it like X-Session-ID");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdentityError {
@@ -89,6 +106,11 @@ pub enum IdentityError {
 
 impl Step {
     /// By the cookie `hivemind_session`, else by the header `X-Session-ID`.
+    ///
+    /// ```
+    /// # use hivemind_tower::Step;
+    /// assert_eq!(format!("{:?}", Step::session()), "Session(hivemind_session, x-session-id)");
+    /// ```
     #[must_use]
     pub fn session() -> Self {
         let header = HeaderName::from_static("x-session-id");
@@ -96,6 +118,12 @@ impl Step {
     }
 
     /// By a session in this cookie, else in this header.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Step, error::IdentityError};
+    /// assert!(Step::session_in("PHPSESSID", "X-Session-ID").is_ok());
+    /// assert!(matches!(Step::session_in("a b", "X-Session-ID"), Err(IdentityError::Cookie { .. })));
+    /// ```
     ///
     /// # Errors
     ///
@@ -109,18 +137,33 @@ impl Step {
     }
 
     /// By the token of `Authorization: Bearer`.
+    ///
+    /// ```
+    /// # use hivemind_tower::Step;
+    /// assert_eq!(format!("{:?}", Step::bearer()), "Bearer");
+    /// ```
     #[must_use]
     pub const fn bearer() -> Self {
         Self(Kind::Bearer)
     }
 
     /// By the header `X-API-Key-ID`: the id of a key, never the key itself.
+    ///
+    /// ```
+    /// # use hivemind_tower::Step;
+    /// assert_eq!(format!("{:?}", Step::api_key_id()), "ApiKeyId(x-api-key-id)");
+    /// ```
     #[must_use]
     pub fn api_key_id() -> Self {
         Self(Kind::ApiKeyId { header: HeaderName::from_static("x-api-key-id") })
     }
 
     /// By the id of an API key in this header.
+    ///
+    /// ```
+    /// # use hivemind_tower::Step;
+    /// assert!(Step::api_key_id_in("X-Key").is_ok() && Step::api_key_id_in("X Key").is_err());
+    /// ```
     ///
     /// # Errors
     ///
@@ -133,6 +176,13 @@ impl Step {
     ///
     /// What it returns is shown in keys and views: for a secret, return a hash of it.
     /// An empty text is no identity, and an over-long or odd one is hashed.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Step, error::IdentityError};
+    /// let tenant = Step::custom("tenant", |request| request.uri.host().map(str::to_owned))?;
+    /// assert_eq!(format!("{tenant:?}"), "Custom(custom:tenant:)");
+    /// # Ok::<(), IdentityError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -184,6 +234,14 @@ impl fmt::Debug for Step {
 impl Identity {
     /// A chain of these steps, in their order. Behind them all stands the address.
     ///
+    /// ```
+    /// # use hivemind_tower::{ClientAddress, Identity, Step, error::IdentityError};
+    /// let step = Step::custom("tenant", |_| None)?;
+    /// let twice = Identity::new([step.clone(), step], ClientAddress::peer());
+    /// assert!(matches!(twice, Err(IdentityError::Twice { .. })));
+    /// # Ok::<(), IdentityError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If two custom steps have one name.
@@ -199,18 +257,38 @@ impl Identity {
     }
 
     /// By address alone.
+    ///
+    /// ```
+    /// # use hivemind_tower::{ClientAddress, Identity};
+    /// let (request, ()) = http::Request::get("/").header("x-api-key-id", "k1").body(())?.into_parts();
+    /// let client = Identity::by_address(ClientAddress::peer()).identify(&request, Some([192, 0, 2, 1].into()));
+    /// assert_eq!(client.name(), "ip:192.0.2.1"); // Whatever it calls itself.
+    /// # Ok::<(), http::Error>(())
+    /// ```
     #[must_use]
     pub fn by_address(address: ClientAddress) -> Self {
         Self { steps: Box::default(), address }
     }
 
     /// The usual chain: session, bearer token, API key id, address.
+    ///
+    /// ```
+    /// # use hivemind_tower::{ClientAddress, Identity};
+    /// let (request, ()) = http::Request::get("/").header("x-api-key-id", "k1").body(())?.into_parts();
+    /// assert_eq!(Identity::usual(ClientAddress::peer()).identify(&request, None).name(), "apikey:k1");
+    /// # Ok::<(), http::Error>(())
+    /// ```
     #[must_use]
     pub fn usual(address: ClientAddress) -> Self {
         Self { steps: [Step::session(), Step::bearer(), Step::api_key_id()].into(), address }
     }
 
     /// How addresses are found, and who is believed about them.
+    ///
+    /// ```
+    /// # use hivemind_tower::Identity;
+    /// assert!(!Identity::default().address().believes(Some([10, 0, 0, 1].into())));
+    /// ```
     #[must_use]
     pub const fn address(&self) -> &ClientAddress {
         &self.address

@@ -7,6 +7,20 @@ use std::sync::Arc;
 use tower_layer::Layer;
 
 /// Puts a rate limit before a service.
+///
+/// ```
+/// use hivemind_tower::{Limits, PartialLimit, RateLimitLayer};
+/// use http::{Request, Response};
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+/// let layer = RateLimitLayer::new(Limits::new().platform(PartialLimit::new().requests(1).burst(1)))?;
+/// let hello = service_fn(|_: Request<()>| async { Ok::<_, std::convert::Infallible>(Response::new("hello")) });
+/// let limited = layer.layer(hello);
+/// assert_eq!(runtime.block_on(limited.clone().oneshot(Request::new(())))?.status(), 200);
+/// assert_eq!(runtime.block_on(limited.oneshot(Request::new(())))?.status(), 429);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RateLimitLayer {
     limiter: RateLimiter,
@@ -15,6 +29,12 @@ pub struct RateLimitLayer {
 
 impl RateLimitLayer {
     /// A layer with a limiter of its own, before the one service `default`.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit, RateLimitLayer};
+    /// let layer = RateLimitLayer::new(Limits::new().platform(PartialLimit::per_second(10).burst(20)))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If the limits make no sense, or the thread that removes idle keys cannot be started.
@@ -27,6 +47,13 @@ impl RateLimitLayer {
     }
 
     /// The limiter behind it, to reload it or to see its limits.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit, RateLimitLayer};
+    /// let layer = RateLimitLayer::new(Limits::new())?;
+    /// layer.limiter().reload(&Limits::new().platform(PartialLimit::per_second(5)))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub const fn limiter(&self) -> &RateLimiter {
         &self.limiter

@@ -3,6 +3,13 @@
 use crate::partial_limit::PartialLimit;
 
 /// Who says what a field of a limit is.
+///
+/// ```
+/// use hivemind_tower::operator::Level;
+///
+/// assert!(Level::Endpoint > Level::Service && Level::Service > Level::Platform); // The nearest is the greatest.
+/// assert_eq!(Level::BuiltIn.name(), "built_in");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Level {
@@ -30,6 +37,18 @@ impl Level {
 }
 
 /// Which level says each field of a limit.
+///
+/// ```
+/// use hivemind_tower::operator::Level;
+/// use hivemind_tower::{Limits, PartialLimit, RateLimiter, ServiceLimits};
+///
+/// let shop = ServiceLimits::new("shop").limit(PartialLimit::new().burst(7));
+/// let limits = Limits::new().platform(PartialLimit::new().requests(80)).service(shop);
+/// let limits = RateLimiter::new(limits)?.effective_limits();
+/// let shop = limits.iter().find(|limit| limit.service.as_deref() == Some("shop")).ok_or("no shop")?;
+/// assert_eq!((shop.origin.requests, shop.origin.burst), (Level::Platform, Level::Service));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Origin {

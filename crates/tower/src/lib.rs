@@ -55,6 +55,15 @@ mod trust;
 pub mod websocket;
 
 /// What cannot be put in force, and what to write instead.
+///
+/// ```
+/// use hivemind_tower::error::{LimiterError, LimitsError};
+/// use hivemind_tower::{Limits, PartialLimit, RateLimiter};
+///
+/// let error = RateLimiter::new(Limits::new().platform(PartialLimit::new().requests(0))).unwrap_err();
+/// assert!(matches!(error, LimiterError::Limits(LimitsError::Limit { .. })));
+/// assert!(error.to_string().contains("a rate must be at least 1 request"));
+/// ```
 pub mod error {
     pub use crate::identity::IdentityError;
     pub use crate::limiter::LimiterError;
@@ -64,11 +73,34 @@ pub mod error {
 }
 
 /// What [`Gate::admit_noting`] tells.
+///
+/// ```
+/// use hivemind_tower::{Limits, RateLimiter, trace::Stage};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+/// let gate = RateLimiter::new(Limits::new())?.gate("shop");
+/// let (request, ()) = http::Request::get("/").body(())?.into_parts();
+/// let mut stages = Vec::new();
+/// runtime.block_on(gate.admit_noting(&request, None, |stage| stages.push(stage)));
+/// assert_eq!(stages, [Stage::Resolved, Stage::Decided]); // In this process nobody waits.
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub mod trace {
     pub use crate::gate::Stage;
 }
 
 /// What an operator asks of the limits in force: which they are, where they were said, and what has been counted.
+///
+/// ```
+/// use hivemind_tower::{LimitKind, Limits, PartialLimit, RateLimiter, operator::Level};
+///
+/// let limiter = RateLimiter::new(Limits::new().platform(PartialLimit::new().requests(80)))?;
+/// for limit in limiter.effective_limits().iter().filter(|limit| limit.kind == LimitKind::Http) {
+///     assert_eq!((limit.limit.requests(), limit.origin.requests), (80, Level::Platform));
+///     assert_eq!(limit.origin.window, Level::BuiltIn); // Nobody said how long.
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub mod operator {
     pub use crate::effective_limit::EffectiveLimit;
     pub use crate::level::{Level, Origin};
@@ -76,6 +108,18 @@ pub mod operator {
 }
 
 /// The types that a layered service answers with, for those who have to name them.
+///
+/// ```
+/// use hivemind_tower::response::{AnswerBody, ResponseFuture};
+/// use http::{Request, Response};
+/// use std::{convert::Infallible, future::Ready};
+///
+/// /// What a layered service is to who keeps it in a field or names it in a bound.
+/// type Answer = Response<AnswerBody<String>>;
+/// type Answering = ResponseFuture<Ready<Result<Response<String>, Infallible>>, String, Infallible>;
+/// fn is_the_answer<F: Future<Output = Result<Answer, Infallible>>>() {}
+/// is_the_answer::<Answering>();
+/// ```
 pub mod response {
     pub use crate::answer_body::AnswerBody;
     pub use crate::future::ResponseFuture;

@@ -29,6 +29,13 @@ pub(crate) type PeerOf = Box<dyn Fn(&Extensions) -> Option<IpAddr> + Send + Sync
 pub(crate) type Sleeper = Box<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// Why a limiter cannot be built.
+///
+/// ```
+/// use hivemind_tower::{Limits, PartialLimit, RateLimiter};
+///
+/// let error = RateLimiter::new(Limits::new().platform(PartialLimit::new().burst(0))).unwrap_err();
+/// assert!(error.to_string().contains("`burst` must be at least 1"));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimiterError {
@@ -76,6 +83,12 @@ pub(crate) struct Shared {
 impl RateLimiter {
     /// A limiter with its counters in this process, and the defaults of everything else.
     ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit, RateLimiter};
+    /// let limiter = RateLimiter::new(Limits::new().platform(PartialLimit::per_second(10).burst(20)))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// If the limits make no sense, or the thread that removes idle keys cannot be started.
     pub fn new(limits: Limits) -> Result<Self, LimiterError> {
@@ -83,23 +96,49 @@ impl RateLimiter {
     }
 
     /// A limiter that is told more than its limits.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Headers, Limits, RateLimiter};
+    /// let quiet = RateLimiter::builder(Limits::new()).headers(Headers::Off).build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn builder(limits: Limits) -> RateLimiterBuilder {
         RateLimiterBuilder::new(limits)
     }
 
     /// The layer to put before the service of this name.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, RateLimiter};
+    /// let limiter = RateLimiter::new(Limits::new())?;
+    /// let (shop, blog) = (limiter.layer("shop"), limiter.layer("blog")); // Each counts for itself.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn layer(&self, service: &str) -> RateLimitLayer {
         RateLimitLayer::of(self.clone(), service)
     }
 
     /// The gate before the service of this name, for who asks by hand instead of by a layer.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, RateLimiter};
+    /// assert_eq!(RateLimiter::new(Limits::new())?.gate("shop").service(), "shop");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn gate(&self, service: &str) -> Gate {
         Gate::new(self.clone(), service)
     }
 
     /// How clients are told apart here.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, RateLimiter};
+    /// let limiter = RateLimiter::new(Limits::new())?;
+    /// assert_eq!(limiter.identity().address().header(), None); // No header is believed without a word.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.0.identity
@@ -107,6 +146,15 @@ impl RateLimiter {
 
     /// Puts other limits in force, from the next request on, under traffic and without a lock. Counters
     /// stay: a changed limit goes on from what its clients have used.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit, RateLimiter};
+    /// let limiter = RateLimiter::new(Limits::new())?;
+    /// let wrong = limiter.reload(&Limits::new().platform(PartialLimit::new().requests(0)));
+    /// assert!(wrong.is_err()); // And all goes on as before.
+    /// limiter.reload(&Limits::new().platform(PartialLimit::new().requests(50)))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If they make no sense; then those before stay in force.
@@ -122,6 +170,15 @@ impl RateLimiter {
     }
 
     /// The limits in force, each beside what was configured for it.
+    ///
+    /// ```
+    /// # use hivemind_tower::{LimitKind, Limits, PartialLimit, RateLimiter};
+    /// let limits = Limits::new().max_requests(50).platform(PartialLimit::new().requests(80));
+    /// let limits = RateLimiter::new(limits)?.effective_limits();
+    /// let http = limits.iter().find(|limit| limit.kind == LimitKind::Http).ok_or("none for requests")?;
+    /// assert_eq!((http.configured.requests(), http.limit.requests()), (80, 50));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn effective_limits(&self) -> Vec<EffectiveLimit> {
         self.0.limits.load().effective.clone()

@@ -88,6 +88,11 @@ impl Limits {
     }
 
     /// The same limit for every client, service and endpoint that says nothing else.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit};
+    /// assert!(Limits::new().platform(PartialLimit::per_second(10).burst(20)).check().is_ok());
+    /// ```
     pub fn platform(mut self, limit: PartialLimit) -> Self {
         self.default = limit;
         self
@@ -95,6 +100,11 @@ impl Limits {
 
     /// The platform's limit on WebSocket connections of one client to one service; 10 per 60 s and
     /// a burst of 5 where it says nothing.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit};
+    /// assert!(Limits::new().ws_connection(PartialLimit::new().requests(20).burst(10)).check().is_ok());
+    /// ```
     pub fn ws_connection(mut self, limit: PartialLimit) -> Self {
         self.ws_connection = limit;
         self
@@ -102,6 +112,12 @@ impl Limits {
 
     /// The platform's limit on messages of one connection; 100 per second and a burst of 50 where
     /// it says nothing.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit};
+    /// // A message has come already: there is nothing to hold back.
+    /// assert!(Limits::new().ws_message(PartialLimit::per_second(10).delay(5)).check().is_err());
+    /// ```
     pub fn ws_message(mut self, limit: PartialLimit) -> Self {
         self.ws_message = limit;
         self
@@ -109,30 +125,64 @@ impl Limits {
 
     /// `connections.enabled`: whether WebSocket connections are counted apart. If not, a request that
     /// opens one is charged like any other. A service may say otherwise.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, ServiceLimits};
+    /// let chat = ServiceLimits::new("chat").websocket("/ws").count_ws_connections(true);
+    /// assert!(Limits::new().count_ws_connections(false).service(chat).check().is_ok());
+    /// ```
     pub fn count_ws_connections(mut self, count: bool) -> Self {
         self.counts.connections = Some(count);
         self
     }
 
     /// `messages.enabled`: whether messages of WebSockets are counted. A service may say otherwise.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, ServiceLimits};
+    /// let chat = ServiceLimits::new("chat").websocket("/ws").count_ws_messages(true);
+    /// assert!(Limits::new().count_ws_messages(false).service(chat).check().is_ok());
+    /// ```
     pub fn count_ws_messages(mut self, count: bool) -> Self {
         self.counts.messages = Some(count);
         self
     }
 
     /// The most requests per window that any level can ask for.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit, RateLimiter};
+    /// let limits = Limits::new().max_requests(50).max_burst(20).platform(PartialLimit::new().requests(80));
+    /// let capped = RateLimiter::new(limits)?.effective_limits().into_iter().find(|limit| limit.is_capped());
+    /// assert_eq!(capped.map(|limit| (limit.limit.requests(), limit.limit.burst())), Some((50, 20)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max_requests(mut self, requests: u32) -> Self {
         self.max_requests = Some(requests);
         self
     }
 
     /// The largest burst that any level can ask for.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, RateLimiter};
+    /// let limits = RateLimiter::new(Limits::new().max_burst(20))?.effective_limits();
+    /// assert!(limits.iter().any(|limit| limit.is_capped() && limit.limit.burst() == 20));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max_burst(mut self, burst: u32) -> Self {
         self.max_burst = Some(burst);
         self
     }
 
     /// `platform.scope: global`: one bucket for each client over all services, by the platform's limit.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit, ServiceLimits, error::LimitsError};
+    /// let shop = ServiceLimits::new("shop").limit(PartialLimit::per_second(1));
+    /// let error = Limits::new().global_scope().service(shop).check().unwrap_err();
+    /// assert!(matches!(error, LimitsError::GlobalScope { .. })); // Nothing would be charged to it.
+    /// ```
     pub fn global_scope(mut self) -> Self {
         self.global_scope = true;
         self
@@ -140,6 +190,15 @@ impl Limits {
 
     /// What one address may spend under all the names that it gives itself. Without a word, ten
     /// times the most generous limit of a single client.
+    ///
+    /// ```
+    /// # use hivemind_tower::{LimitKind, Limits, PartialLimit, RateLimiter};
+    /// let limits = Limits::new().ip_guard(PartialLimit::per_second(50).burst(50));
+    /// let limits = RateLimiter::new(limits)?.effective_limits();
+    /// let guard = limits.iter().find(|limit| limit.kind == LimitKind::IpGuard).ok_or("no guard")?;
+    /// assert_eq!(guard.limit.burst(), 50);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn ip_guard(mut self, limit: PartialLimit) -> Self {
         self.ip_guard = IpGuard::Limit(limit);
         self
@@ -147,12 +206,25 @@ impl Limits {
 
     /// No guard: whoever makes up a token for each request is not limited. Right only where
     /// something in front of this layer has verified the tokens.
+    ///
+    /// ```
+    /// # use hivemind_tower::{LimitKind, Limits, RateLimiter};
+    /// let limits = RateLimiter::new(Limits::new().without_ip_guard())?.effective_limits();
+    /// assert!(limits.iter().all(|limit| limit.kind != LimitKind::IpGuard));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn without_ip_guard(mut self) -> Self {
         self.ip_guard = IpGuard::Off;
         self
     }
 
     /// Adds a service, or replaces the one of this name.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit, ServiceLimits};
+    /// let shop = ServiceLimits::new("shop").limit(PartialLimit::per_second(5));
+    /// assert!(Limits::new().service(shop).check().is_ok());
+    /// ```
     pub fn service(mut self, service: ServiceLimits) -> Self {
         self.services.retain(|other| other.name != service.name);
         self.services.push(service);
@@ -161,6 +233,12 @@ impl Limits {
 
     /// Whether they could be put in force.
     ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit};
+    /// let error = Limits::new().platform(PartialLimit::new().requests(0)).check().unwrap_err();
+    /// assert!(error.to_string().contains("a rate must be at least 1 request"));
+    /// ```
+    ///
     /// # Errors
     /// What makes no sense, the first of it.
     pub fn check(&self) -> Result<(), LimitsError> {
@@ -168,6 +246,12 @@ impl Limits {
     }
 
     /// `enabled: false` passes everything and counts nothing.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, RateLimiter};
+    /// let switched_off = RateLimiter::new(Limits::new().enabled(false))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn enabled(mut self, enabled: bool) -> Self {
         self.enabled = enabled;
         self

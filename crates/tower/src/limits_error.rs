@@ -4,6 +4,14 @@ use crate::bucket::LimitKind;
 use hivemind_core::LimitError;
 
 /// Limits that make no sense. Nothing of them is in force; what was before goes on.
+///
+/// ```
+/// use hivemind_tower::{Limits, ServiceLimits};
+///
+/// let error = Limits::new().service(ServiceLimits::new("my shop")).check().unwrap_err();
+/// assert!(error.to_string().starts_with("`my shop` cannot name a service: use 1 to 64 ASCII letters"));
+/// assert_eq!(error.kind(), None); // It is no limit that is wrong.
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitsError {

@@ -9,6 +9,17 @@ use hivemind_core::{Entry, Limit};
 use std::sync::Arc;
 
 /// A counter, by its name and the limits in force.
+///
+/// ```
+/// use hivemind_core::store::Parts;
+/// use hivemind_tower::{Limits, RateLimiter, ServiceLimits};
+///
+/// let limiter = RateLimiter::new(Limits::new().service(ServiceLimits::new("shop")))?;
+/// let entries = [("service", "shop"), ("endpoint", "*"), ("client", "ip:203.0.113.9")];
+/// let counter = limiter.counter(Parts { domain: ":http", entries: &entries }).ok_or("not charged")?;
+/// assert!(counter.limit.requests() == 100 && !counter.is_dry_run);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NamedCounter {
@@ -24,6 +35,15 @@ impl RateLimiter {
     /// The counter that a store knows by these parts, which are those of a charge; none where the limits in
     /// force charge nothing by that name, or where no client can have it: `203.0.113.9` for `ip:203.0.113.9`.
     /// Messages of a WebSocket are counted with their connection, and in no store.
+    ///
+    /// ```
+    /// # use hivemind_core::store::Parts;
+    /// # use hivemind_tower::{Limits, RateLimiter};
+    /// let limiter = RateLimiter::new(Limits::new())?;
+    /// let without_prefix = [("service", "shop"), ("endpoint", "*"), ("client", "203.0.113.9")];
+    /// assert_eq!(limiter.counter(Parts { domain: ":http", entries: &without_prefix }), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn counter(&self, parts: Parts<'_>) -> Option<NamedCounter> {
         let limits = self.0.limits.load();

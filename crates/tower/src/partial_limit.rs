@@ -5,6 +5,16 @@
 use std::time::Duration;
 
 /// How a limit counts.
+///
+/// ```
+/// use hivemind_tower::{Algorithm, LimitKind, Limits, PartialLimit, RateLimiter};
+///
+/// let hourly = PartialLimit::new().algorithm(Algorithm::FixedWindow);
+/// let limits = RateLimiter::new(Limits::new().platform(hourly))?.effective_limits();
+/// let http = limits.iter().find(|limit| limit.kind == LimitKind::Http).ok_or("none for requests")?;
+/// assert_eq!(http.limit.to_string(), "100 in each window of 60s");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
@@ -72,6 +82,13 @@ impl PartialLimit {
     }
 
     /// How it counts.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Algorithm, Limits, PartialLimit};
+    /// let sliding = PartialLimit::per_second(10).algorithm(Algorithm::SlidingWindow);
+    /// assert!(Limits::new().platform(sliding).check().is_ok());
+    /// assert!(Limits::new().platform(sliding.delay(1)).check().is_err()); // Only a bucket delays.
+    /// ```
     pub const fn algorithm(self, algorithm: Algorithm) -> Self {
         Self { algorithm: Some(algorithm), ..self }
     }
@@ -79,16 +96,35 @@ impl PartialLimit {
     /// Lets requests wait for their turn, as nginx does without `nodelay`: past the first
     /// and `delay_after` more, each is held back until the rate allows it. What is over the
     /// burst is refused. For token buckets only.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit};
+    /// // Two pass at once; the third to the twentieth wait for their turn.
+    /// let smooth = PartialLimit::per_second(10).burst(20).delay(1);
+    /// assert!(Limits::new().platform(smooth).check().is_ok());
+    /// ```
     pub const fn delay(self, delay_after: u32) -> Self {
         Self { excess: Some(Excess::Delay { after: delay_after }), ..self }
     }
 
     /// Refuses at once what is over the limit. The default; an endpoint says it where its service delays.
+    ///
+    /// ```
+    /// # use hivemind_tower::PartialLimit;
+    /// assert_ne!(PartialLimit::new().reject(), PartialLimit::new()); // Said, and not left open.
+    /// ```
     pub const fn reject(self) -> Self {
         Self { excess: Some(Excess::Reject), ..self }
     }
 
     /// Counts and passes everything, and says what it would have refused.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit, RateLimiter};
+    /// let first_look = Limits::new().platform(PartialLimit::per_second(10).dry_run(true));
+    /// assert!(RateLimiter::new(first_look)?.effective_limits().iter().any(|limit| limit.dry_run));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub const fn dry_run(self, dry_run: bool) -> Self {
         Self { dry_run: Some(dry_run), ..self }
     }

@@ -1,5 +1,12 @@
 //! The two ways to read a path: as it came, which is how axum matches it, and decoded, which is how
 //! others do. Each is looked up, or the other would be a way around: `/%6Cogin` around the limit of `/login`.
+//!
+//! ```
+//! use hivemind_tower::path::{folded, has_dot_segments};
+//!
+//! assert_eq!(folded("/x/..//%6Cogin/").as_deref(), Some("/login"));
+//! assert!(has_dot_segments("/x/%2e%2e/login"));
+//! ```
 
 /// The path with what is percent-encoded in its segments decoded; none if that changes nothing. A slash
 /// that is encoded stays so, because it is part of its segment; and so does a segment that would be no text.
@@ -23,6 +30,13 @@ pub(crate) fn decoded(path: &str) -> Option<String> {
 /// A path as it may be read by whoever is most forgiving: everything decoded, slashes too; several slashes
 /// as one, dot segments resolved, what follows a semicolon in a segment and a slash at the end left out.
 /// None if that changes nothing. Nobody reads all of it so; but who does any of it must not be a way around.
+///
+/// ```
+/// use hivemind_tower::path::folded;
+///
+/// assert_eq!(folded("/login"), None); // There is one way to read it.
+/// assert_eq!(folded("/login;v=1").as_deref(), Some("/login"));
+/// ```
 #[must_use]
 pub fn folded(path: &str) -> Option<String> {
     let odd = |pair: &[u8]| matches!(pair, b"//" | b"/.") || matches!(pair, [b'%' | b';' | b'\\', _]);
@@ -46,6 +60,12 @@ pub fn folded(path: &str) -> Option<String> {
 }
 
 /// Whether a path has `.` or `..` for a segment, by any of the readings that [`folded`] knows of.
+///
+/// ```
+/// use hivemind_tower::path::has_dot_segments;
+///
+/// assert!(has_dot_segments("/files/%2e%2e/secret") && !has_dot_segments("/files/a..b"));
+/// ```
 #[must_use]
 pub fn has_dot_segments(path: &str) -> bool {
     let odd = |pair: &[u8]| matches!(pair, [b'/' | b'\\', b'.'] | [b'%', _]);

@@ -6,6 +6,22 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The peer's address, for servers that have no extension of their own: insert it into each
 /// request's extensions. Those of axum and tonic are read with the features of their names.
+///
+/// ```
+/// use hivemind_tower::{Limits, PartialLimit, Peer, RateLimitLayer};
+/// use http::{Request, Response};
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+/// let layer = RateLimitLayer::new(Limits::new().platform(PartialLimit::new().requests(1).burst(1)))?;
+/// let hello = layer.layer(service_fn(|_| async { Ok::<_, std::convert::Infallible>(Response::new("hello")) }));
+/// for (peer, status) in [("192.0.2.1:4711", 200), ("192.0.2.2:4711", 200), ("192.0.2.1:4712", 429)] {
+///     let mut request = Request::new(());
+///     request.extensions_mut().insert(Peer(peer.parse()?));
+///     assert_eq!(runtime.block_on(hello.clone().oneshot(request))?.status(), status, "{peer}");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 

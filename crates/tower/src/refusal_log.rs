@@ -29,6 +29,16 @@ use std::time::Duration;
 type Key = Option<ClientIp>;
 
 /// A refused request, as the log tells it.
+///
+/// ```
+/// use hivemind_core::Timestamp;
+/// use hivemind_tower::{Refusal, RefusalLog};
+///
+/// let at = Timestamp::from_millis(1_700_000_000_000);
+/// let refusal = Refusal { address: Some("203.0.113.9".parse()?), host: "example.org", path: "/login", at };
+/// RefusalLog::events().refused(&refusal);
+/// # Ok::<(), hivemind_core::AddressError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal<'a> {
     /// The client's address; without one fail2ban is told nothing.
@@ -45,6 +55,21 @@ pub struct Refusal<'a> {
 ///
 /// Keep one for all services of a process, in an `Arc` if there are several limiters: clients are
 /// counted in it. The events on `hivemind::security` are sampled by it too.
+///
+/// ```
+/// use hivemind_core::Timestamp;
+/// use hivemind_tower::{Refusal, RefusalLog};
+/// use std::time::Duration;
+///
+/// let folder = tempfile::tempdir()?;
+/// let log = RefusalLog::appending_to(folder.path().join("refusals"))?;
+/// let address = Some("203.0.113.9".parse()?);
+/// log.refused(&Refusal { address, host: "example.org", path: "/login", at: Timestamp::EPOCH });
+/// assert!(log.flush(Duration::from_secs(60)) && log.lost() == 0);
+/// let line = "1970-01-01T00:00:00.000Z RATE_LIMIT client_ip=203.0.113.9 host=example.org path=/login status=429\n";
+/// assert_eq!(std::fs::read_to_string(folder.path().join("refusals"))?, line);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct RefusalLog {
     samples: Samples,
     security: Samples,
@@ -53,9 +78,19 @@ pub struct RefusalLog {
 
 impl RefusalLog {
     /// The tracing target that lines go to, at level INFO.
+    ///
+    /// ```
+    /// # use hivemind_tower::RefusalLog;
+    /// assert_eq!(RefusalLog::TARGET, "hivemind::rate_limit"); // What a subscriber filters by.
+    /// ```
     pub const TARGET: &'static str = "hivemind::rate_limit";
 
     /// Tells refusals as tracing events alone.
+    ///
+    /// ```
+    /// # use hivemind_tower::RefusalLog;
+    /// assert_eq!(RefusalLog::events().lost(), 0); // There is no file to lose a line of.
+    /// ```
     #[must_use]
     pub fn events() -> Self {
         let samples = || Samples::new(LogSampling::default());
@@ -74,6 +109,12 @@ impl RefusalLog {
 
     /// Tells refusals as tracing events, and writes them to standard output. Starts the thread that writes.
     ///
+    /// ```
+    /// # use hivemind_tower::RefusalLog;
+    /// let log = RefusalLog::standard_output()?; // For a container, whose lines somebody else collects.
+    /// # Ok::<(), hivemind_tower::error::LogError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If there is no standard output, or the thread cannot be started.
@@ -88,6 +129,11 @@ impl RefusalLog {
     }
 
     /// The same, for a jail with another `maxretry` or `findtime`.
+    ///
+    /// ```
+    /// # use hivemind_tower::{LogSampling, RefusalLog};
+    /// let log = RefusalLog::events().with_sampling(LogSampling::default());
+    /// ```
     #[must_use]
     pub fn with_sampling(mut self, sampling: LogSampling) -> Self {
         self.samples = Samples::new(sampling);

@@ -12,6 +12,19 @@ use std::time::Duration;
 
 /// What to tell a refused client about its next attempt. The greater tells of the
 /// longer wait, so of several refusals the [`max`](Iterator::max) is the one to tell.
+///
+/// ```
+/// use hivemind_core::store::Outcome;
+/// use hivemind_tower::RetryAfter;
+/// use std::time::Duration;
+///
+/// let wait = Duration::from_millis(7_500);
+/// let told = RetryAfter::of(Outcome::Refused { retry_after: Some(wait) }).ok_or("admitted")?;
+/// assert_eq!(told.header_value().as_deref(), Some("8"));
+/// assert_eq!(told.to_string(), "Rate limit exceeded. Retry after 8 seconds.");
+/// assert!(RetryAfter::Never > told && RetryAfter::Never.header_value().is_none());
+/// # Ok::<(), &str>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RetryAfter {
@@ -23,6 +36,13 @@ pub enum RetryAfter {
 
 impl RetryAfter {
     /// What one limit's outcome asks the client to wait; nothing if it was admitted.
+    ///
+    /// ```
+    /// # use hivemind_core::store::Outcome;
+    /// # use hivemind_tower::RetryAfter;
+    /// assert_eq!(RetryAfter::of(Outcome::Admitted), None);
+    /// assert_eq!(RetryAfter::of(Outcome::Refused { retry_after: None }), Some(RetryAfter::Never));
+    /// ```
     #[must_use]
     pub fn of(outcome: Outcome) -> Option<Self> {
         match outcome {
@@ -36,6 +56,14 @@ impl RetryAfter {
     ///
     /// Hand in only the outcomes that refuse the request: one of a limit in shadow
     /// mode would tell the client of a limit that does not hold it back.
+    ///
+    /// ```
+    /// # use hivemind_core::store::Outcome;
+    /// # use hivemind_tower::RetryAfter;
+    /// let wait = |secs| Outcome::Refused { retry_after: Some(std::time::Duration::from_secs(secs)) };
+    /// let (short, long) = (wait(2), wait(30));
+    /// assert_eq!(RetryAfter::longest([short, Outcome::Admitted, long]), RetryAfter::of(long));
+    /// ```
     pub fn longest(outcomes: impl IntoIterator<Item = Outcome>) -> Option<Self> {
         outcomes.into_iter().filter_map(Self::of).max()
     }

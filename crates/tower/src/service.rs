@@ -18,6 +18,22 @@ use std::time::Duration;
 use tower_service::Service;
 
 /// A service behind a rate limit.
+///
+/// ```
+/// use hivemind_tower::{Decision, Limits, RateLimit, RateLimitLayer};
+/// use http::{Request, Response};
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+/// let left = service_fn(|request: Request<()>| async move {
+///     let decision = request.extensions().get::<Decision>();
+///     Ok::<_, std::convert::Infallible>(Response::new(decision.map(Decision::remaining)))
+/// });
+/// let limited: RateLimit<_> = RateLimitLayer::new(Limits::new())?.layer(left);
+/// let answer = runtime.block_on(limited.oneshot(Request::new(())))?;
+/// assert_eq!(answer.headers()["x-ratelimit-remaining"], "99");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct RateLimit<S> {
     inner: S,

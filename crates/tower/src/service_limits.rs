@@ -4,6 +4,22 @@ use crate::limits::CountedWebSockets;
 use crate::partial_limit::PartialLimit;
 
 /// The limits of one service, where they differ from the platform's.
+///
+/// ```
+/// use hivemind_tower::{Limits, PartialLimit, ServiceLimits};
+///
+/// let few = PartialLimit::new().requests(5).burst(5);
+/// let shop = ServiceLimits::new("shop")
+///     .limit(PartialLimit::per_second(20))
+///     .endpoint("POST /login", few)
+///     .named_endpoint("export", ["GET", "POST"], "/export/{*path}", few)
+///     .websocket("/ws")
+///     .ws_connection(few)
+///     .ws_message(PartialLimit::per_second(10))
+///     .max_open_connections(3)
+///     .close_on_limit();
+/// assert_eq!(Limits::new().service(shop).check(), Ok(()));
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ServiceLimits {
@@ -32,6 +48,12 @@ pub(crate) struct Endpoint {
 
 impl ServiceLimits {
     /// A service of this name, limited as the platform says.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, ServiceLimits};
+    /// assert!(Limits::new().service(ServiceLimits::new("shop")).check().is_ok());
+    /// assert!(Limits::new().service(ServiceLimits::new("my shop")).check().is_err());
+    /// ```
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -55,6 +77,14 @@ impl ServiceLimits {
 
     /// What a client may ask of one endpoint: a path pattern as axum's, with or without a method
     /// before it: `/users/{id}`, `POST /login`, `GET /files/{*path}`.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit, ServiceLimits};
+    /// let one = PartialLimit::per_second(1);
+    /// let with = |pattern| Limits::new().service(ServiceLimits::new("shop").endpoint(pattern, one));
+    /// assert!(with("GET /users/{id}").check().is_ok());
+    /// assert!(with("users").check().is_err()); // A path begins with a slash.
+    /// ```
     pub fn endpoint(mut self, pattern: impl Into<String>, limit: PartialLimit) -> Self {
         let pattern = pattern.into();
         let patterns = vec![pattern.clone()];
@@ -64,6 +94,16 @@ impl ServiceLimits {
 
     /// The same for an endpoint with a name, at a path and by any of these methods, which share one
     /// bucket; by any at all if none is given. It is counted, told and logged by its name.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, PartialLimit, RateLimiter, ServiceLimits};
+    /// let five = PartialLimit::new().requests(5);
+    /// let shop = ServiceLimits::new("shop").named_endpoint("login", ["POST"], "/login", five);
+    /// let limits = RateLimiter::new(Limits::new().service(shop))?.effective_limits();
+    /// let login = limits.iter().find(|limit| limit.endpoint == "login").ok_or("no limit of its own")?;
+    /// assert_eq!(login.patterns, ["POST /login"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn named_endpoint<M: AsRef<str>>(
         mut self,
         name: impl Into<String>,
@@ -91,6 +131,11 @@ impl ServiceLimits {
     /// WebSockets are opened anywhere in the service. An upgrade's header is then all there is to tell one
     /// by, so it is charged as a connection only where that is the stricter limit: no request gets
     /// around a strict endpoint by saying that it is an upgrade.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, ServiceLimits};
+    /// assert!(Limits::new().service(ServiceLimits::new("chat").websocket_anywhere()).check().is_ok());
+    /// ```
     pub fn websocket_anywhere(mut self) -> Self {
         self.websocket_anywhere = true;
         self
@@ -109,12 +154,24 @@ impl ServiceLimits {
     }
 
     /// `connections.enabled`, as [`Limits::count_ws_connections`](crate::Limits::count_ws_connections) for this service.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, ServiceLimits};
+    /// let chat = ServiceLimits::new("chat").websocket("/ws").count_ws_connections(false);
+    /// assert!(Limits::new().service(chat).check().is_ok());
+    /// ```
     pub fn count_ws_connections(mut self, count: bool) -> Self {
         self.counts.connections = Some(count);
         self
     }
 
     /// `messages.enabled`, as [`Limits::count_ws_messages`](crate::Limits::count_ws_messages) for this service.
+    ///
+    /// ```
+    /// # use hivemind_tower::{Limits, ServiceLimits};
+    /// let chat = ServiceLimits::new("chat").websocket("/ws").count_ws_messages(false);
+    /// assert!(Limits::new().service(chat).check().is_ok());
+    /// ```
     pub fn count_ws_messages(mut self, count: bool) -> Self {
         self.counts.messages = Some(count);
         self

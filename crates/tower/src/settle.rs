@@ -41,6 +41,18 @@ impl Decision {
     /// Gives back what turned out not to be needed, to the counters that were charged, and at most what they
     /// were charged: nothing where a dry run passed what did not fit. Returns what is left for the client.
     ///
+    /// ```
+    /// # use hivemind_tower::{Limits, Passage, RateLimiter};
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    /// # let gate = RateLimiter::new(Limits::new())?.gate("shop");
+    /// # let (request, ()) = http::Request::get("/").body(())?.into_parts();
+    /// # let Passage::Open(pass) = runtime.block_on(gate.admit(&request, None)) else { panic!("refused") };
+    /// # let decision = pass.decision().ok_or("no limit was asked")?;
+    /// assert_eq!(decision.remaining(), 99);
+    /// assert_eq!(runtime.block_on(decision.refund(1))?, 100); // It was answered from a cache.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// If the store failed; one in this process cannot. Nobody knows then whether it gave it back, so that
     /// it is not given back a second time.
@@ -50,6 +62,18 @@ impl Decision {
 
     /// Takes a cost that is known only now, whether it fits or not: a bucket may sink to minus its
     /// burst, and the client waits that out. Returns what is left for the client.
+    ///
+    /// ```
+    /// # use hivemind_core::ManualClock;
+    /// # use hivemind_tower::{Limits, Passage, RateLimiter};
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    /// # let gate = RateLimiter::builder(Limits::new()).clock(ManualClock::default()).build()?.gate("shop");
+    /// # let (request, ()) = http::Request::get("/").body(())?.into_parts();
+    /// # let Passage::Open(pass) = runtime.block_on(gate.admit(&request, None)) else { panic!("refused") };
+    /// # let decision = pass.decision().ok_or("no limit was asked")?;
+    /// assert_eq!(runtime.block_on(decision.debit(49))?, 50); // It turned out to be fifty pages.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// If the store failed; one in this process cannot.

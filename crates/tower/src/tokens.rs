@@ -1,9 +1,27 @@
 //! Lists of words in headers, such as `Connection: keep-alive, Upgrade`. There is one reading of them for all:
 //! what is an upgrade to the limiter and none to whoever serves it would be a way around a limit.
+//!
+//! ```
+//! use http::{HeaderMap, header::CONNECTION};
+//! use hivemind_tower::tokens::has_token;
+//!
+//! let headers: HeaderMap = [(CONNECTION, "keep-alive, Upgrade".parse()?)].into_iter().collect();
+//! assert!(has_token(&headers, &CONNECTION, "upgrade"));
+//! # Ok::<(), http::header::InvalidHeaderValue>(())
+//! ```
 
 use http::header::{HeaderMap, HeaderName};
 
 /// Whether one of a header's lines has this word, in any letters.
+///
+/// ```
+/// use http::{HeaderMap, header::CONNECTION};
+/// use hivemind_tower::tokens::has_token;
+///
+/// let headers: HeaderMap = [(CONNECTION, "upgrades".parse()?)].into_iter().collect();
+/// assert!(!has_token(&headers, &CONNECTION, "upgrade")); // Another word.
+/// # Ok::<(), http::header::InvalidHeaderValue>(())
+/// ```
 #[must_use]
 pub fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
     let lines = headers.get_all(name).iter();

@@ -12,6 +12,20 @@ use ipnet::IpNet;
 use std::net::IpAddr;
 
 /// How the address of a client is found.
+///
+/// ```
+/// use hivemind_tower::{ClientAddress, ForwardingHeader, Identity};
+///
+/// let proxies = ClientAddress::behind_proxies(["10.0.0.0/8"], ForwardingHeader::XForwardedFor)?;
+/// let identity = Identity::by_address(proxies);
+/// // The client wrote the first of these addresses, its proxy the second.
+/// let request = http::Request::get("/").header("x-forwarded-for", "198.51.100.7, 203.0.113.9");
+/// let (request, ()) = request.body(())?.into_parts();
+/// let by = |peer: [u8; 4]| identity.identify(&request, Some(peer.into())).name().to_owned();
+/// assert_eq!(by([10, 0, 0, 1]), "ip:203.0.113.9");
+/// assert_eq!(by([192, 0, 2, 1]), "ip:192.0.2.1"); // No proxy of ours: its header says nothing.
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ClientAddress {
     trust: Trust,
@@ -27,6 +41,13 @@ enum Trust {
 }
 
 /// What cannot say whom to trust.
+///
+/// ```
+/// use hivemind_tower::{ClientAddress, ForwardingHeader};
+///
+/// let error = ClientAddress::behind_proxies(["10.0.0"], ForwardingHeader::XForwardedFor).unwrap_err();
+/// assert!(error.to_string().starts_with("`10.0.0` is no network; write it like 10.0.0.0/8"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
@@ -51,6 +72,11 @@ pub enum TrustError {
 
 impl ClientAddress {
     /// The peer's address, whatever a request says. Right where clients connect directly.
+    ///
+    /// ```
+    /// # use hivemind_tower::ClientAddress;
+    /// assert_eq!(ClientAddress::peer().header(), None);
+    /// ```
     #[must_use]
     pub fn peer() -> Self {
         Self::of(Trust::Peer)
@@ -61,6 +87,12 @@ impl ClientAddress {
     ///
     /// A peer on a Unix socket has no address and is in no network; for a proxy there,
     /// count it by [`behind_hops`](Self::behind_hops).
+    ///
+    /// ```
+    /// # use hivemind_tower::{ClientAddress, ForwardingHeader::Forwarded, error::TrustError};
+    /// assert!(ClientAddress::behind_proxies(["10.0.0.0/8", "192.0.2.7"], Forwarded).is_ok());
+    /// assert_eq!(ClientAddress::behind_proxies(["10.0.0.0/8"; 0], Forwarded).err(), Some(TrustError::NoProxies));
+    /// ```
     ///
     /// # Errors
     ///
@@ -79,6 +111,12 @@ impl ClientAddress {
     /// Behind exactly so many proxies, whatever their addresses; the peer is the first.
     /// Only right where nobody can reach this server but through all of them.
     ///
+    /// ```
+    /// # use hivemind_tower::{ClientAddress, ForwardingHeader::XForwardedFor, error::TrustError};
+    /// assert!(ClientAddress::behind_hops(2, XForwardedFor).is_ok()); // A load balancer, and nginx behind it.
+    /// assert_eq!(ClientAddress::behind_hops(0, XForwardedFor).err(), Some(TrustError::Hops { hops: 0 }));
+    /// ```
+    ///
     /// # Errors
     ///
     /// If it is 0, or more than are ever walked.
@@ -93,6 +131,11 @@ impl ClientAddress {
     /// The leftmost address of the header, whoever wrote it: **every client chooses its
     /// own bucket, and whom fail2ban bans**. It exists for those who depend on it, and
     /// making it is warned of.
+    ///
+    /// ```
+    /// # use hivemind_tower::{ClientAddress, ForwardingHeader::XForwardedFor};
+    /// assert!(ClientAddress::legacy_leftmost(XForwardedFor).believes(None)); // Whoever it is.
+    /// ```
     #[must_use]
     pub fn legacy_leftmost(header: ForwardingHeader) -> Self {
         tracing::warn!(
@@ -104,6 +147,12 @@ impl ClientAddress {
     }
 
     /// The header that is read of those who are believed; none if nobody is.
+    ///
+    /// ```
+    /// # use hivemind_tower::{ClientAddress, ForwardingHeader::Forwarded, error::TrustError};
+    /// assert_eq!(ClientAddress::behind_hops(1, Forwarded)?.header(), Some(Forwarded));
+    /// # Ok::<(), TrustError>(())
+    /// ```
     #[must_use]
     pub const fn header(&self) -> Option<ForwardingHeader> {
         match &self.trust {
@@ -115,6 +164,16 @@ impl ClientAddress {
     }
 
     /// The same, where an IPv6 client holds a block of this size instead of a /64.
+    ///
+    /// ```
+    /// # use hivemind_core::Ipv6Prefix;
+    /// # use hivemind_tower::{ClientAddress, Identity};
+    /// let by_site = Identity::by_address(ClientAddress::peer().with_ipv6_prefix(Ipv6Prefix::new(48)?));
+    /// let (request, ()) = http::Request::get("/").body(())?.into_parts();
+    /// let client = by_site.identify(&request, Some("2001:db8:1:2::3".parse()?));
+    /// assert_eq!(client.name(), "ip:2001:db8:1::/48");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub const fn with_ipv6_prefix(mut self, prefix: Ipv6Prefix) -> Self {
         self.prefix = prefix;
@@ -123,6 +182,13 @@ impl ClientAddress {
 
     /// Whether what this peer says of those before it is believed. Who forwards requests adds to what
     /// such a peer wrote, and writes anew what any other did.
+    ///
+    /// ```
+    /// # use hivemind_tower::{ClientAddress, ForwardingHeader::Forwarded, error::TrustError};
+    /// let proxies = ClientAddress::behind_proxies(["10.0.0.0/8"], Forwarded)?;
+    /// assert!(proxies.believes(Some([10, 0, 0, 1].into())) && !proxies.believes(Some([192, 0, 2, 1].into())));
+    /// # Ok::<(), TrustError>(())
+    /// ```
     #[must_use]
     pub fn believes(&self, peer: Option<IpAddr>) -> bool {
         match &self.trust {

@@ -4,6 +4,29 @@
 //! store: one reader owns them, so nothing is shared, no table is filled by who opens
 //! many, and what was counted goes with the connection by construction. The limits are
 //! looked up at each message: a reload reaches the connections that are open.
+//!
+//! ```
+//! use hivemind_tower::{Limits, Passage, PartialLimit, RateLimiter, ServiceLimits};
+//!
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+//! # let clock = hivemind_core::ManualClock::default();
+//! let chat = ServiceLimits::new("chat").websocket("/ws").ws_message(PartialLimit::per_second(10).burst(2));
+//! let gate = RateLimiter::builder(Limits::new().service(chat)).clock(clock).build()?.gate("chat");
+//! let (handshake, ()) = http::Request::get("/ws")
+//!     .header("connection", "upgrade")
+//!     .header("upgrade", "websocket")
+//!     .header("sec-websocket-version", "13")
+//!     .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
+//!     .body(())?
+//!     .into_parts();
+//! let Passage::Open(pass) = runtime.block_on(gate.admit(&handshake, None)) else { panic!("refused") };
+//! let mut messages = pass.guard().ok_or("no WebSocket")?.open()?;
+//! assert!(messages.is_counting());
+//! assert!(messages.check().is_ok() && messages.check().is_ok());
+//! let close = messages.check().unwrap_err();
+//! assert_eq!(close.to_string(), "4429: Rate limit exceeded. Retry after 1 second.");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use crate::client::Client;
 use crate::limiter::Shared;
@@ -22,6 +45,17 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Why and how a WebSocket has to be closed.
+///
+/// What a handler does with it:
+///
+/// ```
+/// use hivemind_tower::websocket::Close;
+///
+/// fn close_frame(close: &Close) -> Vec<u8> {
+///     [&close.code.to_be_bytes(), close.reason.as_bytes()].concat()
+/// }
+/// assert_eq!(Close::CODE, 4429);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Close {
@@ -51,6 +85,24 @@ impl std::error::Error for Close {}
 
 /// In the extensions of each request that opens a WebSocket. [Opened](ConnectionGuard::open), it
 /// gives the connection's message limiter, or says that the connection has to be closed.
+///
+/// In a handler of axum:
+///
+/// ```
+/// use axum::extract::{Extension, WebSocketUpgrade, ws::WebSocket};
+/// use hivemind_tower::websocket::ConnectionGuard;
+///
+/// async fn chat(upgrade: WebSocketUpgrade, guard: Extension<ConnectionGuard>) -> axum::response::Response {
+///     upgrade.on_upgrade(async move |mut socket: WebSocket| {
+///         let Ok(mut messages) = guard.open() else { return }; // Over its limit.
+///         while let Some(Ok(_)) = socket.recv().await {
+///             if messages.check().is_err() {
+///                 return;
+///             }
+///         }
+///     })
+/// }
+/// ```
 #[derive(Clone)]
 pub struct ConnectionGuard(Arc<Mutex<Guarded>>);
 
@@ -103,6 +155,17 @@ impl fmt::Debug for ConnectionGuard {
 }
 
 /// Limits the messages of one WebSocket. What it counted is gone when it is dropped.
+///
+/// For who reads frames himself:
+///
+/// ```
+/// use hivemind_tower::websocket::{Close, MessageLimiter};
+///
+/// /// The first octet of a frame has its opcode.
+/// fn came(messages: &mut MessageLimiter, frame: &[u8]) -> Result<(), Close> {
+///     messages.check_frame(frame.first().copied().unwrap_or_default() & 0x0F)
+/// }
+/// ```
 pub struct MessageLimiter {
     connection: Connection,
     /// What was counted, and by which counter: one of another algorithm or window reads it otherwise.

@@ -6,6 +6,21 @@ use super::{Declared, Rules, rule::Matcher};
 use crate::key::Entry;
 
 /// The way from a descriptor to its rule, or to where it ends.
+///
+/// ```
+/// use hivemind_core::rules::{Considered, WayEnd};
+/// use hivemind_core::{Limit, Matcher, Period, Rule, Rules};
+///
+/// let of = |requests| Rule::limit(Limit::fixed_window(requests, Period::DAY));
+/// let rules = Rules::new()
+///     .with("shop", &[Matcher::any("user")], of(9))?
+///     .with("shop", &[Matcher::exact("user", "ada")], of(5))?;
+/// let why = rules.explain("shop", &[("user", "ada")]);
+/// assert!(matches!(why.end, WayEnd::Rule(1, rule) if rule.limits().is_some()));
+/// let taken = why.steps[0].considered.iter().find(|(_, became)| *became == Considered::Taken);
+/// assert_eq!(taken.map(|(asked_for, _)| asked_for.as_str()), Some("user=ada"));
+/// # Ok::<(), hivemind_core::RuleError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Explanation<'a> {
@@ -16,14 +31,39 @@ pub struct Explanation<'a> {
 }
 
 /// What was considered at one entry.
+///
+/// ```
+/// use hivemind_core::{Limit, Matcher, Period, Rule, Rules};
+///
+/// let rule = Rule::limit(Limit::fixed_window(5, Period::DAY));
+/// let rules = Rules::new().with("shop", &[Matcher::exact("user", "ada")], rule)?;
+/// let why = rules.explain("shop", &[("user", "bob")]);
+/// for (value, became) in &why.steps[0].considered {
+///     println!("a rule for {value}: {became:?}");
+/// }
+/// # Ok::<(), hivemind_core::RuleError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ExplainedEntry {
-    /// The rules for its key: the value that each asks for, and what became of it.
+    /// The rules for its key: what each asks for, such as `user=ada`, and what became of it.
     pub considered: Vec<(String, Considered)>,
 }
 
 /// What became of one rule at one entry.
+///
+/// ```
+/// use hivemind_core::rules::Considered;
+/// use hivemind_core::{Limit, Matcher, Period, Rule, Rules};
+///
+/// let rule = Rule::limit(Limit::fixed_window(5, Period::DAY));
+/// let wildcards = [Matcher::wildcard("user", "b*"), Matcher::wildcard("user", "*b")];
+/// let rules = Rules::new().with("shop", &wildcards[..1], rule.clone())?.with("shop", &wildcards[1..], rule)?;
+/// let why = rules.explain("shop", &[("user", "bob")]);
+/// let became: Vec<_> = why.steps[0].considered.iter().map(|(_, became)| *became).collect();
+/// assert_eq!(became, [Considered::Taken, Considered::PassedOver]); // The first of them answers.
+/// # Ok::<(), hivemind_core::RuleError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Considered {
     /// Its value does not fit.
@@ -35,6 +75,19 @@ pub enum Considered {
 }
 
 /// Where the way of a descriptor through the rules ends.
+///
+/// ```
+/// use hivemind_core::rules::WayEnd;
+/// use hivemind_core::{Limit, Matcher, Period, Rule, Rules};
+///
+/// let rule = Rule::limit(Limit::fixed_window(5, Period::DAY));
+/// let rules = Rules::new().with("shop", &[Matcher::any("user"), Matcher::any("path")], rule)?;
+/// let end = |domain, entries| rules.explain(domain, entries).end;
+/// assert_eq!(end("blog", &[]), WayEnd::UnknownDomain);
+/// assert_eq!(end("shop", &[("agent", "curl")]), WayEnd::NoMatch(0));
+/// assert_eq!(end("shop", &[("user", "ada")]), WayEnd::NoLimit); // The limit is one deeper.
+/// # Ok::<(), hivemind_core::RuleError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WayEnd<'a> {
     /// No rules are known for the domain.
@@ -49,6 +102,11 @@ pub enum WayEnd<'a> {
 
 impl Rules {
     /// Why a rule answers a descriptor with these entries, or why none does.
+    ///
+    /// ```
+    /// # use hivemind_core::{Rules, rules::WayEnd};
+    /// assert_eq!(Rules::new().explain("shop", &[("user", "ada")]).end, WayEnd::UnknownDomain);
+    /// ```
     #[must_use]
     pub fn explain(&self, domain: &str, entries: &[Entry<'_>]) -> Explanation<'_> {
         let mut steps = Vec::new();
@@ -70,11 +128,30 @@ impl Rules {
     }
 
     /// Every declaration: its domain, its path and its rule, in the order in which they were added.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Matcher, Period, Rule, Rules};
+    /// # let rule = Rule::limit(Limit::fixed_window(5, Period::DAY));
+    /// let rules = Rules::new().with("shop", &[Matcher::any("user")], rule)?;
+    /// for (domain, path, rule) in rules.declarations() {
+    ///     assert_eq!((domain, path[0].key(), rule.is_some()), ("shop", "user", true));
+    /// }
+    /// # Ok::<(), hivemind_core::RuleError>(())
+    /// ```
     pub fn declarations(&self) -> impl Iterator<Item = (&str, &[Matcher], Option<&Rule>)> {
         self.declared.iter().map(Declared::shown)
     }
 
     /// The declaration of this number, counted from 0 in that order.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Matcher, Period, Rule, Rules};
+    /// # let rule = Rule::limit(Limit::fixed_window(5, Period::DAY));
+    /// let rules = Rules::new().with("shop", &[Matcher::any("user")], rule)?;
+    /// assert_eq!(rules.declaration(0).map(|(domain, ..)| domain), Some("shop"));
+    /// assert!(rules.declaration(1).is_none());
+    /// # Ok::<(), hivemind_core::RuleError>(())
+    /// ```
     #[must_use]
     pub fn declaration(&self, number: usize) -> Option<(&str, &[Matcher], Option<&Rule>)> {
         self.declared.get(number).map(Declared::shown)

@@ -59,6 +59,19 @@ impl<'a> Matched<'a> {
 }
 
 /// What answers one descriptor of a request.
+///
+/// ```
+/// use hivemind_core::{Budget, Descriptor, Limit, Matcher, Period, Rule, Rules};
+///
+/// let limits = vec![Limit::fixed_window(5, Period::SECOND), Limit::fixed_window(50, Period::HOUR)];
+/// let rules = Rules::new().with("shop", &[Matcher::any("user")], Rule::new(Budget::Limits(limits)))?;
+/// let asked = [Descriptor::new(&[("agent", "curl")]), Descriptor::new(&[("user", "ada")])];
+/// let resolved = rules.resolve("shop", &asked);
+/// let rulings: Vec<_> = resolved.rulings().collect();
+/// assert!(rulings[0].rule.is_none() && rulings[0].charges.is_empty());
+/// assert_eq!((rulings[1].declared, rulings[1].charges.clone()), (Some(0), 0..2));
+/// # Ok::<(), hivemind_core::RuleError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Ruling<'a> {
@@ -73,6 +86,21 @@ pub struct Ruling<'a> {
 }
 
 /// A request of which every descriptor has found its rule, or none.
+///
+/// ```
+/// use hivemind_core::store::{Context, KeySeed, LocalStore, MemoryStore, StoreOptions};
+/// use hivemind_core::{Descriptor, Limit, Matcher, Period, Rule, Rules, Timestamp};
+///
+/// let rule = Rule::limit(Limit::fixed_window(5, Period::SECOND));
+/// let rules = Rules::new().with("shop", &[Matcher::any("user")], rule)?;
+/// let asked = [Descriptor::new(&[("user", "ada")])];
+/// // What a limiter does with each request: find the rules, make the charges, let a store decide.
+/// let resolved = rules.resolve("shop", &asked);
+/// let charges = resolved.charges(&KeySeed::new([7; 16]));
+/// let store = MemoryStore::new(StoreOptions::default());
+/// assert!(store.decide_now(&charges, Context::at(Timestamp::EPOCH)).committed);
+/// # Ok::<(), hivemind_core::RuleError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Resolved<'a> {
     domain: &'a str,
@@ -93,6 +121,12 @@ impl<'a> Resolved<'a> {
     }
 
     /// What answers each descriptor, in order.
+    ///
+    /// ```
+    /// # use hivemind_core::{Descriptor, Rules};
+    /// let asked = [Descriptor::new(&[("user", "ada")])];
+    /// assert_eq!(Rules::new().resolve("shop", &asked).rulings().count(), 1); // One each, be it none.
+    /// ```
     pub fn rulings(&self) -> impl Iterator<Item = Ruling<'_>> {
         let mut next = 0;
         self.matched.iter().map(move |matched| {
@@ -104,6 +138,12 @@ impl<'a> Resolved<'a> {
     }
 
     /// What to charge: one charge for each limit of each descriptor, in order.
+    ///
+    /// ```
+    /// # use hivemind_core::{Descriptor, Rules, store::KeySeed};
+    /// let asked = [Descriptor::new(&[("user", "ada")])];
+    /// assert!(Rules::new().resolve("shop", &asked).charges(&KeySeed::new([7; 16])).is_empty());
+    /// ```
     #[must_use]
     pub fn charges(&self, seed: &KeySeed) -> SmallVec<[Charge<'_>; 2]> {
         let mut charges = SmallVec::new();

@@ -6,6 +6,17 @@ use crate::store::Mode;
 use std::fmt;
 
 /// What a rule grants.
+///
+/// ```
+/// use hivemind_core::{Budget, Limit, Period, Rate};
+///
+/// let both = vec![Limit::token_bucket(Rate::per_second(5)?, 10)?, Limit::fixed_window(1_000, Period::DAY)];
+/// assert_eq!(
+///     Budget::Limits(both).to_string(),
+///     "token bucket of 10 refilled by 5 in 1s, and 1000 in each window of 86400s"
+/// );
+/// # Ok::<(), hivemind_core::LimitError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Budget {
     /// Everything: counted by nobody.
@@ -27,6 +38,16 @@ impl fmt::Display for Budget {
 }
 
 /// One rule.
+///
+/// ```
+/// use hivemind_core::store::Mode;
+/// use hivemind_core::{Limit, Period, Rule};
+///
+/// let mut rule = Rule::limit(Limit::fixed_window(100, Period::MINUTE));
+/// assert_eq!(rule.mode, Mode::Enforce);
+/// rule.mode = Mode::Shadow; // First see whom it would refuse.
+/// rule.name = Some("search".into());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rule {
@@ -44,18 +65,35 @@ pub struct Rule {
 
 impl Rule {
     /// A rule that enforces one limit.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Period, Rule};
+    /// let limit = Limit::fixed_window(100, Period::MINUTE);
+    /// assert_eq!(Rule::limit(limit).limits(), Some(&[limit][..]));
+    /// ```
     #[must_use]
     pub fn limit(limit: Limit) -> Self {
         Self::new(Budget::Limits(vec![limit]))
     }
 
     /// A rule that enforces what `budget` says.
+    ///
+    /// ```
+    /// # use hivemind_core::{Budget, Rule};
+    /// assert_eq!(Rule::new(Budget::Unlimited).limits(), None);
+    /// ```
     #[must_use]
     pub fn new(budget: Budget) -> Self {
         Self { budget, mode: Mode::Enforce, name: None, replaces: Vec::new(), sharing: Sharing::default() }
     }
 
     /// Its limits; none if it is unlimited.
+    ///
+    /// ```
+    /// # use hivemind_core::{Budget, Limit, Period, Rule};
+    /// let limits = vec![Limit::fixed_window(5, Period::SECOND), Limit::fixed_window(50, Period::HOUR)];
+    /// assert_eq!(Rule::new(Budget::Limits(limits.clone())).limits(), Some(&limits[..]));
+    /// ```
     #[must_use]
     pub fn limits(&self) -> Option<&[Limit]> {
         match &self.budget {
@@ -66,6 +104,14 @@ impl Rule {
 }
 
 /// What a rule asks of one entry.
+///
+/// ```
+/// use hivemind_core::Matcher;
+///
+/// let path = [Matcher::any("user"), Matcher::wildcard("path", "/api/*")];
+/// assert_eq!((path[0].key(), path[0].value()), ("user", None));
+/// assert_eq!((path[1].key(), path[1].value()), ("path", Some("/api/*")));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Matcher {
     pub(super) key: String,
@@ -81,12 +127,22 @@ pub(super) enum ValueMatcher {
 
 impl Matcher {
     /// An entry with exactly this key and value.
+    ///
+    /// ```
+    /// # use hivemind_core::Matcher;
+    /// assert_eq!(Matcher::exact("user", "ada").value(), Some("ada"));
+    /// ```
     #[must_use]
     pub fn exact(key: impl Into<String>, value: impl Into<String>) -> Self {
         Self { key: key.into(), value: ValueMatcher::Exact(value.into()) }
     }
 
     /// An entry with this key, whatever its value; each value has a counter of its own.
+    ///
+    /// ```
+    /// # use hivemind_core::Matcher;
+    /// assert_eq!(Matcher::any("user").value(), None);
+    /// ```
     #[must_use]
     pub fn any(key: impl Into<String>) -> Self {
         Self { key: key.into(), value: ValueMatcher::Any }
@@ -94,6 +150,14 @@ impl Matcher {
 
     /// An entry with this key and a value of this form, where `*` stands for any
     /// text. Each value has a counter of its own.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Limiter, Matcher, Period, Rule, Rules};
+    /// let blocked = Rule::limit(Limit::fixed_window(0, Period::DAY));
+    /// let limiter = Limiter::new(Rules::new().with("shop", &[Matcher::wildcard("agent", "*bot*")], blocked)?)?;
+    /// assert!(!limiter.allow("shop", &[("agent", "a bot/1.0")]) && limiter.allow("shop", &[("agent", "curl")]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn wildcard(key: impl Into<String>, pattern: impl Into<String>) -> Self {
         Self { key: key.into(), value: ValueMatcher::Wildcard { pattern: pattern.into(), shared: false } }
@@ -115,6 +179,15 @@ impl Matcher {
     }
 
     /// As [`Matcher::wildcard`], but all values of this form share one counter.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Limiter, LimiterOptions, ManualClock, Matcher, Period, Rule, Rules};
+    /// let rule = Rule::limit(Limit::fixed_window(1, Period::DAY));
+    /// let rules = Rules::new().with("shop", &[Matcher::shared_wildcard("path", "/api/*")], rule)?;
+    /// let limiter = Limiter::with_clock(rules, ManualClock::default(), LimiterOptions::default())?;
+    /// assert!(limiter.allow("shop", &[("path", "/api/a")]) && !limiter.allow("shop", &[("path", "/api/b")]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn shared_wildcard(key: impl Into<String>, pattern: impl Into<String>) -> Self {
         Self { key: key.into(), value: ValueMatcher::Wildcard { pattern: pattern.into(), shared: true } }

@@ -9,6 +9,25 @@ use crate::verdict::{Verdict, Verdicts};
 use smallvec::SmallVec;
 
 /// The counters of one batch, held still while it is decided.
+///
+/// ```
+/// use hivemind_core::algorithm::{State, Step};
+/// use hivemind_core::store::{Charge, Context, Counters, Key, decide_on};
+/// use hivemind_core::Timestamp;
+/// use std::collections::HashMap;
+///
+/// struct Map(HashMap<Key, State>);
+///
+/// impl Counters for Map {
+///     fn read(&mut self, charge: &Charge<'_>) -> Option<State> {
+///         self.0.get(&charge.key).copied()
+///     }
+///     fn write(&mut self, charge: &Charge<'_>, step: &Step) {
+///         self.0.insert(charge.key, step.state);
+///     }
+/// }
+/// assert!(decide_on(&[], Context::at(Timestamp::EPOCH), &mut Map(HashMap::new())).committed);
+/// ```
 pub trait Counters {
     /// What is remembered of a charge's counter.
     fn read(&mut self, charge: &Charge<'_>) -> Option<State>;
@@ -40,6 +59,24 @@ struct Trial {
 
 /// Decides a batch on counters that the caller holds still: what a store is made of
 /// that keeps them elsewhere than in this process.
+///
+/// ```
+/// # use hivemind_core::{Limit, Period, Timestamp, algorithm::{State, Step}};
+/// # use hivemind_core::store::{Charge, Context, Counters, Key, Parts, decide_on};
+/// #[derive(Default)]
+/// struct OneCounter(Option<State>);
+///
+/// impl Counters for OneCounter {
+///     fn read(&mut self, _: &Charge<'_>) -> Option<State> { self.0 }
+///     fn write(&mut self, _: &Charge<'_>, step: &Step) { self.0 = Some(step.state); }
+/// }
+/// let (limit, nobody) = (Limit::fixed_window(3, Period::DAY), Parts { domain: "", entries: &[] });
+/// let charge = Charge::spend(Key::from_bits(1, 2), nobody, &limit);
+/// let mut counter = OneCounter::default();
+/// let mut twice = || decide_on(&[charge, charge], Context::at(Timestamp::EPOCH), &mut counter);
+/// assert!(twice().committed);
+/// assert!(!twice().committed); // One is left, and the batch asks for two.
+/// ```
 pub fn decide_on(batch: &[Charge<'_>], context: Context, counters: &mut impl Counters) -> Verdicts {
     let trials = try_all(batch, context, counters);
     let committed = commits(batch, trials.iter().map(|trial| &trial.step.verdict));
@@ -47,6 +84,22 @@ pub fn decide_on(batch: &[Charge<'_>], context: Context, counters: &mut impl Cou
 }
 
 /// The same for a part of a batch, of which the whole decides whether it commits: see [`commits`].
+///
+/// ```
+/// # use hivemind_core::{Limit, Period, Timestamp, algorithm::{State, Step}};
+/// # use hivemind_core::store::{Charge, Context, Counters, Key, Parts, settle_on};
+/// # #[derive(Default)]
+/// # struct OneCounter(Option<State>);
+/// # impl Counters for OneCounter {
+/// #     fn read(&mut self, _: &Charge<'_>) -> Option<State> { self.0 }
+/// #     fn write(&mut self, _: &Charge<'_>, step: &Step) { self.0 = Some(step.state); }
+/// # }
+/// let (limit, nobody) = (Limit::fixed_window(3, Period::DAY), Parts { domain: "", entries: &[] });
+/// let charge = Charge::spend(Key::from_bits(1, 2), nobody, &limit);
+/// // This part would pass; another part of the batch was refused, so nothing is spent here.
+/// let told = settle_on(&[charge], Context::at(Timestamp::EPOCH), &mut OneCounter::default(), false);
+/// assert!(!told.committed && told.each()[0].is_admitted() && told.each()[0].remaining == 3);
+/// ```
 pub fn settle_on(
     batch: &[Charge<'_>],
     context: Context,
@@ -91,6 +144,19 @@ fn try_all(batch: &[Charge<'_>], context: Context, counters: &mut impl Counters)
 }
 
 /// Whether a batch commits whose charges, each tried, got these verdicts.
+///
+/// ```
+/// use hivemind_core::store::{Charge, Key, Mode, Outcome, Parts, Verdict, commits};
+/// use hivemind_core::{Limit, Period};
+/// use std::time::Duration;
+///
+/// let (limit, nobody) = (Limit::fixed_window(0, Period::DAY), Parts { domain: "", entries: &[] });
+/// let charge = Charge::spend(Key::from_bits(1, 2), nobody, &limit);
+/// let outcome = Outcome::Refused { retry_after: None };
+/// let refused = Verdict { outcome, available: 0, remaining: 0, reset_after: Duration::ZERO };
+/// assert!(!commits(&[charge], &[refused]));
+/// assert!(commits(&[Charge { mode: Mode::Shadow, ..charge }], &[refused]));
+/// ```
 pub fn commits<'v>(batch: &[Charge<'_>], tried: impl IntoIterator<Item = &'v Verdict>) -> bool {
     let (mut quotas, mut quotas_refused) = (0, 0);
     let mut quota: Option<(Parts<'_>, bool)> = None;

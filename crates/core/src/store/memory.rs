@@ -25,6 +25,15 @@ const SHARDS_FOR_CONCURRENCY: usize = 16;
 const OVERFLOW_SLOTS: usize = 65_536;
 
 /// How large a [`MemoryStore`] may grow, and how long it keeps what says nothing any more.
+///
+/// ```
+/// use hivemind_core::store::{MemoryStore, StoreOptions};
+/// use std::time::Duration;
+///
+/// let options = StoreOptions { max_keys: 10_000, idle_ttl: Duration::from_secs(10) };
+/// assert_eq!(MemoryStore::new(options).occupancy().keys, 0);
+/// assert_eq!(StoreOptions::default().max_keys, 1_000_000);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct StoreOptions {
     /// The most keys it holds, from 1 to [`MemoryStore::MOST_KEYS`]. A million take less than 80 MB.
@@ -40,6 +49,13 @@ impl Default for StoreOptions {
 }
 
 /// How full a [`MemoryStore`] is, and what that has caused.
+///
+/// ```
+/// use hivemind_core::store::{MemoryStore, Occupancy, StoreOptions};
+///
+/// let store = MemoryStore::new(StoreOptions::default());
+/// assert_eq!(store.occupancy(), Occupancy::default()); // No keys, none evicted, none overflowed.
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Occupancy {
@@ -52,6 +68,20 @@ pub struct Occupancy {
 }
 
 /// Counters in this process's memory.
+///
+/// ```
+/// use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Parts, StoreOptions};
+/// use hivemind_core::{Limit, Period, Timestamp};
+///
+/// let store = MemoryStore::new(StoreOptions::default());
+/// let limit = Limit::fixed_window(1, Period::SECOND);
+/// let ada = Parts { domain: "shop", entries: &[("user", "ada")] };
+/// let charge = Charge::spend(Key::from_bits(1, 2), ada, &limit);
+/// assert!(store.decide_now(&[charge], Context::at(Timestamp::EPOCH)).committed);
+/// assert_eq!(store.occupancy().keys, 1);
+/// // Once the key has said nothing for `idle_ttl`, it goes.
+/// assert_eq!(store.sweep(Timestamp::from_millis(3_600_000)), 1);
+/// ```
 pub struct MemoryStore {
     shards: Box<[Aligned]>,
     options: StoreOptions,
@@ -68,9 +98,19 @@ struct Aligned(Mutex<Shard>);
 
 impl MemoryStore {
     /// The most keys that a store can be told to hold.
+    ///
+    /// ```
+    /// # use hivemind_core::store::{MemoryStore, StoreOptions};
+    /// assert!(StoreOptions::default().max_keys < MemoryStore::MOST_KEYS);
+    /// ```
     pub const MOST_KEYS: usize = 1_000_000_000;
 
     /// An empty store.
+    ///
+    /// ```
+    /// # use hivemind_core::store::{MemoryStore, StoreOptions};
+    /// assert_eq!(MemoryStore::new(StoreOptions::default()).occupancy().keys, 0);
+    /// ```
     #[must_use]
     pub fn new(options: StoreOptions) -> Self {
         let options = StoreOptions { max_keys: options.max_keys.clamp(1, Self::MOST_KEYS), ..options };
@@ -100,6 +140,12 @@ impl MemoryStore {
     }
 
     /// How full it is.
+    ///
+    /// ```
+    /// # use hivemind_core::store::{MemoryStore, StoreOptions};
+    /// let occupancy = MemoryStore::new(StoreOptions::default()).occupancy();
+    /// assert_eq!((occupancy.keys, occupancy.evicted, occupancy.overflowed), (0, 0, 0));
+    /// ```
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         Occupancy {
@@ -111,6 +157,11 @@ impl MemoryStore {
 
     /// Removes the keys that have said nothing for `idle_ttl`, one shard after the
     /// other; decisions on the other shards go on meanwhile. Returns how many went.
+    ///
+    /// ```
+    /// # use hivemind_core::{Timestamp, store::{MemoryStore, StoreOptions}};
+    /// assert_eq!(MemoryStore::new(StoreOptions::default()).sweep(Timestamp::EPOCH), 0);
+    /// ```
     pub fn sweep(&self, now: Timestamp) -> usize {
         let held_until = Timestamp::from_nanos(self.held_until.swap(0, Ordering::Relaxed));
         self.remove_from_each(|shard| {
@@ -121,6 +172,17 @@ impl MemoryStore {
 
     /// Keeps what is remembered now until `until`, because limits changed: a key's
     /// time to go was reckoned with the rate it had, and a slower one may need longer.
+    ///
+    /// ```
+    /// # use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Parts, StoreOptions};
+    /// # use hivemind_core::{Limit, Period, Timestamp};
+    /// # let (limit, ada) = (Limit::fixed_window(1, Period::SECOND), Parts { domain: "shop", entries: &[("user", "ada")] });
+    /// # let store = MemoryStore::new(StoreOptions::default());
+    /// # let (start, hour) = (Timestamp::EPOCH, Timestamp::from_millis(3_600_000));
+    /// store.decide_now(&[Charge::spend(Key::from_bits(1, 2), ada, &limit)], Context::at(start));
+    /// store.hold(start, Timestamp::from_millis(7_200_000));
+    /// assert_eq!(store.sweep(hour), 0); // It would have gone by now.
+    /// ```
     pub fn hold(&self, now: Timestamp, until: Timestamp) {
         // A request that is under way with the old limits may still write the old time
         // after this, so the next sweep holds once more before it removes anything.
@@ -159,6 +221,16 @@ impl MemoryStore {
     /// Decides a charge that is alone in its batch, as [`LocalStore::decide_now`]
     /// does, and says whether the batch commits. It makes no list of verdicts, and
     /// what the caller does not read of this one is not worked out.
+    ///
+    /// ```
+    /// # use hivemind_core::store::{Charge, Context, Key, MemoryStore, Parts, StoreOptions};
+    /// # use hivemind_core::{Limit, Period, Timestamp};
+    /// # let (limit, ada) = (Limit::fixed_window(5, Period::SECOND), Parts { domain: "shop", entries: &[("user", "ada")] });
+    /// # let store = MemoryStore::new(StoreOptions::default());
+    /// let charge = Charge::spend(Key::from_bits(1, 2), ada, &limit);
+    /// let (committed, verdict) = store.decide_alone(&charge, Context::at(Timestamp::EPOCH));
+    /// assert!(committed && verdict.remaining == 4);
+    /// ```
     #[inline]
     pub fn decide_alone(&self, charge: &Charge<'_>, context: Context) -> (bool, Verdict) {
         let verdict = self.decide_one(charge, context);

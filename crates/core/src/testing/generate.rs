@@ -22,6 +22,17 @@ fn periods() -> impl Strategy<Value = Period> {
 }
 
 /// Token buckets: rates that divide no second, bursts of one and of the most.
+///
+/// ```
+/// use hivemind_core::{Limit, testing::{buckets, cases}};
+/// use proptest::test_runner::TestRunner;
+///
+/// let always = TestRunner::new(cases(100)).run(&buckets(), |limit| {
+///     assert!(matches!(limit, Limit::TokenBucket(_)));
+///     Ok(())
+/// });
+/// assert!(always.is_ok());
+/// ```
 pub fn buckets() -> impl Strategy<Value = Limit> {
     let requests = prop_oneof![
         6 => proptest::sample::select(vec![1, 3, 7, 10, 1_000]),
@@ -39,6 +50,17 @@ pub fn buckets() -> impl Strategy<Value = Limit> {
 }
 
 /// Fixed and sliding windows, those that block included.
+///
+/// ```
+/// use hivemind_core::{Limit, testing::{cases, windows}};
+/// use proptest::test_runner::TestRunner;
+///
+/// let always = TestRunner::new(cases(100)).run(&windows(), |limit| {
+///     assert!(matches!(limit, Limit::FixedWindow(_) | Limit::SlidingWindow(_)));
+///     Ok(())
+/// });
+/// assert!(always.is_ok());
+/// ```
 pub fn windows() -> impl Strategy<Value = Limit> {
     let requests =
         prop_oneof![6 => proptest::sample::select(vec![0, 1, 2, 5, 10]), 1 => Just(u32::MAX), 2 => 0..50_u32];
@@ -48,11 +70,35 @@ pub fn windows() -> impl Strategy<Value = Limit> {
 }
 
 /// Limits of all three algorithms.
+///
+/// ```
+/// use hivemind_core::testing::{cases, limits};
+/// use proptest::test_runner::TestRunner;
+///
+/// let always = TestRunner::new(cases(100)).run(&limits(), |limit| {
+///     assert!(["token_bucket", "fixed_window", "sliding_window"].contains(&limit.algorithm()));
+///     Ok(())
+/// });
+/// assert!(always.is_ok());
+/// ```
 pub fn limits() -> impl Strategy<Value = Limit> {
     prop_oneof![buckets(), windows()]
 }
 
 /// Costs: mostly one, at capacity and beside it, nothing, and everything.
+///
+/// ```
+/// use hivemind_core::{Limit, Period, testing::{cases, costs}};
+/// use proptest::test_runner::TestRunner;
+/// use std::cell::Cell;
+///
+/// let (limit, met) = (Limit::fixed_window(5, Period::SECOND), Cell::new(false));
+/// let always = TestRunner::new(cases(200)).run(&costs(), |amount| {
+///     met.set(met.get() || amount.under(&limit).get() == 6); // One more than fits: where bugs are.
+///     Ok(())
+/// });
+/// assert!(always.is_ok() && met.get());
+/// ```
 pub fn costs() -> impl Strategy<Value = Amount> {
     prop_oneof![
         8 => Just(Amount::Units(1)),
@@ -64,6 +110,18 @@ pub fn costs() -> impl Strategy<Value = Amount> {
 }
 
 /// Gaps of a clock that never steps back: mostly none at all.
+///
+/// ```
+/// use hivemind_core::{Limit, Period, Timestamp, testing::{cases, gaps}};
+/// use proptest::test_runner::TestRunner;
+///
+/// let (limit, now) = (Limit::fixed_window(5, Period::SECOND), Timestamp::from_millis(1_500));
+/// let always = TestRunner::new(cases(100)).run(&gaps(), |gap| {
+///     assert!(gap.after(now, None, &limit) >= now);
+///     Ok(())
+/// });
+/// assert!(always.is_ok());
+/// ```
 pub fn gaps() -> impl Strategy<Value = Gap> {
     prop_oneof![
         10 => Just(Gap::Nanos(0)),
@@ -91,6 +149,18 @@ fn stepping_gaps() -> impl Strategy<Value = Gap> {
 ///
 /// Where the clock steps back no charge leaves a counter blank: whether a store
 /// still keeps a blank state is its own affair, and only such a clock could tell.
+///
+/// ```
+/// use hivemind_core::store::{MemoryStore, StoreOptions};
+/// use hivemind_core::testing::{cases, follows_the_model, traces};
+/// use proptest::test_runner::TestRunner;
+///
+/// let always = TestRunner::new(cases(10)).run(&traces(), |trace| {
+///     follows_the_model(&MemoryStore::new(StoreOptions::default()), &trace);
+///     Ok(())
+/// });
+/// assert!(always.is_ok());
+/// ```
 pub fn traces() -> impl Strategy<Value = Trace> {
     let steady = (any_refusal(), vec(event(gaps(), ops(), costs()), 1..60));
     let some_cost = costs().prop_map(|amount| match amount {

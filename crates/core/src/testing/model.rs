@@ -9,6 +9,19 @@ use crate::verdict::{Verdict, Verdicts};
 use std::collections::BTreeMap;
 
 /// What every store has to decide like.
+///
+/// ```
+/// use hivemind_core::store::{Charge, Context, Key, Parts};
+/// use hivemind_core::{Limit, Period, Timestamp, testing::Model};
+///
+/// let (limit, nobody) = (Limit::fixed_window(1, Period::SECOND), Parts { domain: "", entries: &[] });
+/// let charge = Charge::spend(Key::from_bits(1, 2), nobody, &limit);
+/// let (mut model, now) = (Model::default(), Context::at(Timestamp::EPOCH));
+/// assert!(model.decide(&[charge], now).committed && !model.decide(&[charge], now).committed);
+/// assert!(model.state(charge.key).is_some());
+/// model.forget(charge.key);
+/// assert!(model.decide(&[charge], now).committed);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     states: BTreeMap<Key, State>,

@@ -12,6 +12,29 @@ use std::time::Duration;
 const LATEST: u64 = u64::MAX / 2;
 
 /// Requests on a handful of counters.
+///
+/// ```
+/// use hivemind_core::store::{Mode, OnRefusal, Op};
+/// use hivemind_core::testing::{Amount, Ask, Call, Event, Gap, Trace};
+/// use hivemind_core::{Limit, Period, Timestamp};
+///
+/// let one = Ask { counter: 0, amount: Amount::Units(1), op: Op::Spend, mode: Mode::Enforce };
+/// let trace = Trace {
+///     limits: vec![Limit::fixed_window(5, Period::SECOND)],
+///     on_refusal: OnRefusal::CountRefusing,
+///     start: Timestamp::EPOCH,
+///     events: vec![Event::Batch(Gap::Edge(-1), vec![one, one]), Event::Forget(0)],
+/// };
+/// let mut seen = Vec::new();
+/// trace.play("shop", |call| {
+///     match call {
+///         Call::Decide(batch, context) => seen.push((batch.len(), context.now.as_nanos())),
+///         Call::Forget(_) => seen.push((0, 0)),
+///     }
+///     None // No answer, so no wait that `Gap::Wait` could go by.
+/// });
+/// assert_eq!(seen, [(2, 999_999_999), (0, 0)]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Trace {
     /// The counters' limits, one each.
@@ -25,6 +48,13 @@ pub struct Trace {
 }
 
 /// One thing that happens.
+///
+/// ```
+/// use hivemind_core::testing::{Event, Gap};
+///
+/// let nothing_asked = Event::Batch(Gap::Nanos(0), vec![]);
+/// assert!(matches!(nothing_asked, Event::Batch(_, asks) if asks.is_empty()));
+/// ```
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A request, some time after the last.
@@ -34,6 +64,14 @@ pub enum Event {
 }
 
 /// What a trace asks of a store.
+///
+/// ```
+/// use hivemind_core::{Timestamp, store::Context, testing::{Call, Model}};
+///
+/// let call = Call::Decide(&[], Context::at(Timestamp::EPOCH));
+/// let Call::Decide(batch, context) = call else { unreachable!() };
+/// assert!(Model::default().decide(batch, context).committed);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Call<'a> {
     /// To decide a request.
@@ -43,6 +81,15 @@ pub enum Call<'a> {
 }
 
 /// One charge of a request.
+///
+/// ```
+/// use hivemind_core::store::{Mode, Op};
+/// use hivemind_core::testing::{Amount, Ask};
+///
+/// let one = Ask { counter: 0, amount: Amount::Units(1), op: Op::Spend, mode: Mode::Enforce };
+/// let look = Ask { op: Op::Peek, mode: Mode::Shadow, ..one };
+/// assert_eq!(look.counter, one.counter);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
     /// Which of the counters.
@@ -56,6 +103,14 @@ pub struct Ask {
 }
 
 /// A cost, as the limit sees it.
+///
+/// ```
+/// use hivemind_core::{Cost, Limit, Period, testing::Amount};
+///
+/// let limit = Limit::fixed_window(5, Period::SECOND);
+/// assert_eq!(Amount::Units(1).under(&limit), Cost::ONE);
+/// assert_eq!(Amount::Capacity(1).under(&limit), Cost::new(6)); // Just too much.
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Amount {
     /// So many units.
@@ -76,6 +131,17 @@ impl Amount {
 }
 
 /// How much later, or earlier, than the last request.
+///
+/// ```
+/// use hivemind_core::{Limit, Period, Timestamp, testing::Gap};
+/// use std::time::Duration;
+///
+/// let (limit, now) = (Limit::fixed_window(5, Period::SECOND), Timestamp::from_millis(1_500));
+/// let after = |gap: Gap| gap.after(now, Some(Duration::from_millis(100)), &limit);
+/// assert_eq!(after(Gap::Wait(0)), Timestamp::from_millis(1_600));
+/// assert_eq!(after(Gap::Edge(0)), Timestamp::from_millis(2_000));
+/// assert_eq!(after(Gap::Back(500_000_000)), Timestamp::from_millis(1_000));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Gap {
     /// So many nanoseconds later.

@@ -23,6 +23,18 @@ const REMEMBERED: Duration = Duration::from_secs(7 * 86_400);
 type Watcher = Box<dyn Fn(&Bulletin) + Send + Sync>;
 
 /// A node's bulletin.
+///
+/// ```
+/// use hivemind_core::Timestamp;
+/// use hivemind_mesh::net::Board;
+///
+/// let board = Board::new(None); // Of a node without peers.
+/// let (now, until) = (Timestamp::from_millis(1_000), Timestamp::from_millis(61_000));
+/// board.watch(|text| text.starts_with(b"block "), move |bulletin| println!("{}", bulletin.holding(now).count()));
+/// board.post(b"block ada", until, now)?;
+/// assert!(board.take_down(b"block ada", now) && !board.take_down(b"block ada", now));
+/// # Ok::<(), hivemind_mesh::net::NotPosted>(())
+/// ```
 pub struct Board {
     /// None without peers: then nobody has to hear that something was taken down.
     me: Option<NodeId>,

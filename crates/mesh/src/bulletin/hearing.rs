@@ -25,6 +25,12 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Notes that were told to a node and that it does not have.
+///
+/// ```
+/// use hivemind_mesh::net::{Board, NotesLost};
+///
+/// assert_eq!(Board::new(None).lost(), NotesLost::default()); // Nobody has told it anything.
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotesLost {

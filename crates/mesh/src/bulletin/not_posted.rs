@@ -3,6 +3,15 @@
 use std::fmt;
 
 /// Why a note is not put up.
+///
+/// ```
+/// use hivemind_core::Timestamp;
+/// use hivemind_mesh::net::{Board, NotPosted};
+///
+/// let (yesterday, now) = (Timestamp::from_millis(0), Timestamp::from_millis(86_400_000));
+/// let error = Board::new(None).post(b"block ada", yesterday, now).unwrap_err();
+/// assert_eq!((error, error.to_string().as_str()), (NotPosted::Over, "its end is past"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotPosted {

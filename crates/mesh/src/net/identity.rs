@@ -41,6 +41,17 @@ const PROTOCOL: &[u8] = b"hivemind-mesh/1";
 const LARGEST_FILE: u64 = 1 << 20;
 
 /// Where a node's certificate, its key, and the mesh's CA are.
+///
+/// As `hivemind certs` writes them:
+///
+/// ```
+/// use hivemind_mesh::net::TlsFiles;
+/// use std::path::Path;
+///
+/// let folder = Path::new("/etc/hivemind/certs");
+/// let files = TlsFiles { ca: folder.join("ca.crt"), cert: folder.join("a.crt"), key: folder.join("a.key") };
+/// assert!(files.key.starts_with(folder));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The certificates of the CA, or of several while one takes the place of another.
@@ -52,6 +63,15 @@ pub struct TlsFiles {
 }
 
 /// Until when the certificates are good that a node goes by.
+///
+/// ```
+/// use hivemind_core::Timestamp;
+/// use hivemind_mesh::net::Certificates;
+///
+/// fn is_due(certificates: &Certificates, now: Timestamp) -> bool {
+///     now >= certificates.renew_from || now >= certificates.renew_ca_from
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Certificates {

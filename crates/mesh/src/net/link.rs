@@ -31,6 +31,12 @@ pub(super) type Reads = Box<dyn AsyncRead + Send + Unpin>;
 pub(super) type Writes = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// How a peer is reached.
+///
+/// ```
+/// use hivemind_mesh::net::Transport;
+///
+/// assert_eq!((Transport::Quic.as_str(), Transport::Tcp.to_string().as_str()), ("quic", "tcp"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Transport {

@@ -34,6 +34,19 @@ use tokio::time::timeout;
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A node that runs, until it is dropped.
+///
+/// ```
+/// use hivemind_core::SystemClock;
+/// use hivemind_mesh::net::{Mesh, MeshSettings, StartError};
+/// use std::{sync::Arc, time::Duration};
+///
+/// async fn serve(settings: MeshSettings) -> Result<(), StartError> {
+///     let mesh = Mesh::start(settings, Arc::new(SystemClock)).await?;
+///     let store = mesh.store(); // For a limiter: `RateLimiter::builder(limits).store(Arc::new(store), seed)`.
+///     mesh.leave(Duration::from_secs(5)).await; // What it held goes back to the others.
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Mesh {
     host: Arc<Host>,
@@ -42,6 +55,17 @@ pub struct Mesh {
 }
 
 /// The counters that peers share, as a store.
+///
+/// ```
+/// use hivemind_core::store::{Charge, Context, Op, Store, StoreError};
+/// use hivemind_mesh::net::PeerStore;
+///
+/// /// What is left of a counter, as its owner has it.
+/// async fn left(store: &PeerStore, charge: Charge<'_>, context: Context) -> Result<Option<u64>, StoreError> {
+///     let look = Charge { op: Op::Peek, ..charge };
+///     Ok(store.operate(&[look], context).await?.each().first().map(|verdict| verdict.remaining))
+/// }
+/// ```
 #[derive(Clone)]
 pub struct PeerStore(Arc<MeshStore<Arc<Links>>>);
 

@@ -8,6 +8,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// How a peer is, as this node sees it.
+///
+/// ```
+/// use hivemind_mesh::net::PeerState;
+///
+/// assert_eq!(PeerState::Quarantined.as_str(), "quarantined");
+/// assert_eq!(PeerState::Alive.to_string(), "alive");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PeerState {
@@ -57,6 +64,14 @@ impl fmt::Display for PeerState {
 }
 
 /// One peer, as an operator sees it.
+///
+/// ```
+/// use hivemind_mesh::net::{Mesh, Peer, PeerState};
+///
+/// fn silent(mesh: &Mesh) -> Vec<Peer> {
+///     mesh.peers().into_iter().filter(|peer| peer.state != PeerState::Alive).collect()
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Peer {

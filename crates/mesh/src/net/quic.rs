@@ -38,6 +38,13 @@ pub(super) fn endpoint(socket: UdpSocket, identity: &Identity) -> Result<Endpoin
 }
 
 /// Why there is no endpoint.
+///
+/// ```
+/// use hivemind_mesh::net::{EndpointError, StartError};
+///
+/// let error = StartError::from(EndpointError::Ciphers);
+/// assert_eq!(error.to_string(), "the mesh cannot speak QUIC: no cipher that QUIC starts with");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndpointError {

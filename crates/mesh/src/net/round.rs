@@ -5,6 +5,14 @@ use hivemind_core::Timestamp;
 use std::time::Duration;
 
 /// One round.
+///
+/// ```
+/// use hivemind_mesh::net::Round;
+///
+/// fn told(round: &Round) -> String {
+///     format!("round {}: {} bytes to {} peers in {:?}", round.number, round.bytes, round.peers, round.took)
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Round {
@@ -21,6 +29,13 @@ pub struct Round {
 }
 
 /// The last rounds in which anybody was told anything.
+///
+/// ```
+/// use hivemind_mesh::net::Rounds;
+///
+/// let rounds = Rounds::default(); // Nobody was told anything yet.
+/// assert!(rounds.sync.is_none() && rounds.gossip.is_none());
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Rounds {

@@ -8,6 +8,25 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 /// What a node of the mesh is told.
+///
+/// ```
+/// use hivemind_mesh::net::{Discovery, MeshSettings, TlsFiles};
+/// use hivemind_mesh::{MeshOptions, NodeId};
+///
+/// let tls = TlsFiles { ca: "ca.crt".into(), cert: "a.crt".into(), key: "a.key".into() };
+/// let settings = MeshSettings {
+///     name: NodeId::parse("a")?,
+///     cluster: "shop".into(),
+///     bind: "0.0.0.0:7946".parse()?,
+///     advertise: None,
+///     advertise_port: None,
+///     discovery: Discovery { peers: vec!["b.example.org:7946".into()], ..Discovery::default() },
+///     max_peers: 100,
+///     tls,
+///     options: MeshOptions::default(),
+/// };
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct MeshSettings {
     /// Its name, for which its certificate is: lower case, since certificates do not tell the cases apart.
@@ -31,6 +50,14 @@ pub struct MeshSettings {
 }
 
 /// How a node finds its peers. One that is told of no way is a mesh of its own, that others may join.
+///
+/// ```
+/// use hivemind_mesh::net::Discovery;
+///
+/// assert!(Discovery::default().is_empty()); // A mesh of its own, which others may join.
+/// let headless = Discovery { dns: vec!["hivemind.default.svc".into()], ..Discovery::default() };
+/// assert!(!headless.is_empty());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discovery {
     /// `host:port` of peers; each is looked up again and again, and may stand for many. It is where to begin, and
@@ -60,6 +87,24 @@ impl Discovery {
 }
 
 /// Why a node does not start.
+///
+/// ```
+/// use hivemind_core::SystemClock;
+/// # use hivemind_mesh::net::{Discovery, MeshSettings, TlsFiles};
+/// # use hivemind_mesh::{MeshOptions, NodeId};
+/// use hivemind_mesh::net::Mesh;
+/// use std::sync::Arc;
+///
+/// let tls = TlsFiles { ca: "/nowhere/ca.crt".into(), cert: "/nowhere/a.crt".into(), key: "/nowhere/a.key".into() };
+/// # let (advertise, advertise_port, max_peers) = (None, None, 9);
+/// # let (name, bind) = (NodeId::parse("a")?, "127.0.0.1:0".parse()?);
+/// # let (cluster, discovery, options) = ("shop".into(), Discovery::default(), MeshOptions::default());
+/// # let settings = MeshSettings { name, cluster, bind, advertise, advertise_port, discovery, max_peers, tls, options };
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// let error = runtime.block_on(Mesh::start(settings, Arc::new(SystemClock))).unwrap_err();
+/// assert!(error.to_string().ends_with("`hivemind certs` makes it"), "{error}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {

@@ -7,6 +7,14 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// None of the peers that the configuration names was ever met.
+///
+/// ```
+/// use hivemind_mesh::net::{Mesh, Unmet};
+///
+/// fn warning(mesh: &Mesh) -> Option<String> {
+///     mesh.unmet().map(|Unmet { addresses, reason, .. }| format!("none of {addresses} peers was met: {reason}"))
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unmet {

@@ -10,6 +10,14 @@ use hivemind_core::store::Context;
 use std::time::Duration;
 
 /// How a peer's clock stands to this node's.
+///
+/// ```
+/// use hivemind_mesh::PeerClock;
+///
+/// fn told(clock: &PeerClock) -> Option<String> {
+///     clock.is_far.then(|| format!("the clock of {} is off by {} µs", clock.id, clock.offset_us))
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerClock {

@@ -7,6 +7,17 @@ use std::fmt;
 use std::time::Duration;
 
 /// What a peer was that is given up.
+///
+/// ```
+/// use hivemind_core::Timestamp;
+/// use hivemind_mesh::{GivenUp, MeshOptions, sim::seated};
+///
+/// let now = Timestamp::from_millis(1_700_000_000_000);
+/// let mut nodes = seated(3, &MeshOptions::default(), now);
+/// let gone = nodes[2].member().id.clone();
+/// let minute_later = Timestamp::from_millis(1_700_000_060_000);
+/// assert_eq!(nodes[0].give_up_peer(&gone, minute_later), Ok(GivenUp::Member));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GivenUp {
     /// A member: the next view is without it.
@@ -16,6 +27,18 @@ pub enum GivenUp {
 }
 
 /// Why a peer is not given up.
+///
+/// ```
+/// use hivemind_core::Timestamp;
+/// use hivemind_mesh::{MeshOptions, NodeId, NotGivenUp, sim::seated};
+///
+/// let now = Timestamp::from_millis(1_700_000_000_000);
+/// let mut nodes = seated(3, &MeshOptions::default(), now);
+/// let error = nodes[0].give_up_peer(&NodeId::parse("nobody")?, now).unwrap_err();
+/// assert_eq!(error, NotGivenUp::Unknown);
+/// assert_eq!(error.to_string(), "nobody of that name is known here; `/api/v1/peers` has the names");
+/// # Ok::<(), hivemind_mesh::UnusableName>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotGivenUp {

@@ -8,6 +8,17 @@ use hivemind_core::{Limit, Timestamp};
 use std::collections::BTreeMap;
 
 /// Who has what of one counter, as far as a node can say.
+///
+/// ```
+/// use hivemind_core::{Limit, Period, Timestamp, store::Key};
+/// use hivemind_mesh::{MeshOptions, sim::seated};
+///
+/// let now = Timestamp::from_millis(1_700_000_000_000);
+/// let limit = Limit::fixed_window(2, Period::MINUTE);
+/// let mut nodes = seated(3, &MeshOptions::default(), now);
+/// let holding = nodes.iter_mut().filter_map(|node| node.holding(Key::from_bits(7, 11), &limit, now));
+/// assert_eq!(holding.filter(|holding| holding.is_owner).count(), 1); // All agree on who that is.
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holding {

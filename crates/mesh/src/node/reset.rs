@@ -14,6 +14,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What becomes of a reset.
+///
+/// ```
+/// use hivemind_core::{Limit, Period, Timestamp, store::Key};
+/// use hivemind_mesh::{MeshOptions, Node, NodeId, Reset};
+/// use std::time::Duration;
+///
+/// let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
+/// let mut node = Node::new(NodeId::parse("a")?, 1, MeshOptions::default(), now);
+/// let mut reset = |node: &mut Node| node.reset(Key::from_bits(7, 11), &limit, Duration::from_secs(1), now);
+/// assert_eq!(reset(&mut node), Reset::NoOwner);
+/// node.found(now);
+/// assert_eq!(reset(&mut node), Reset::Done); // It owns everything.
+/// # Ok::<(), hivemind_mesh::UnusableName>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reset {
     /// It is done.

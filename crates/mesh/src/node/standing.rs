@@ -7,6 +7,16 @@ use crate::view::ViewId;
 use hivemind_core::Timestamp;
 
 /// How the mesh stands, as one node sees it.
+///
+/// ```
+/// use hivemind_core::Timestamp;
+/// use hivemind_mesh::{MeshOptions, sim::seated};
+///
+/// let now = Timestamp::from_millis(1_700_000_000_000);
+/// let standing = seated(3, &MeshOptions::default(), now)[0].standing(now);
+/// assert!(standing.is_member && !standing.is_in_doubt && !standing.is_outlier);
+/// assert_eq!((standing.members.len(), standing.overlaps), (3, 0));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Standing {

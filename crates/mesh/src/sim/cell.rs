@@ -10,6 +10,15 @@ use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period};
 
 /// What is measured in one run.
+///
+/// ```
+/// use hivemind_mesh::sim::{Cell, Network, Shape, options_for_a_grid};
+///
+/// let (options, network) = (options_for_a_grid(), Network::default());
+/// let (limit, seconds, load) = (10, 1, 0.5);
+/// let cell = Cell { nodes: 3, limit, seconds, load, shape: Shape::Uniform, most_cost: 1, options, network };
+/// assert_eq!(cell.run(1).over, 0);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// How many nodes.
@@ -31,6 +40,13 @@ pub struct Cell {
 }
 
 /// What came out.
+///
+/// ```
+/// use hivemind_mesh::sim::Outcome;
+///
+/// let Outcome { over, under, .. } = Outcome::default(); // Nothing was run, so nothing is wrong.
+/// assert!(over == 0 && under == 0.0);
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// The most that one window admitted beyond the limit.
@@ -125,6 +141,12 @@ impl Cell {
 }
 
 /// The 705 cells of the policy page.
+///
+/// ```
+/// use hivemind_mesh::sim::grid;
+///
+/// assert_eq!(grid().len(), 705);
+/// ```
 #[must_use]
 pub fn grid() -> Vec<Cell> {
     let limits = [(10, 1), (100, 1), (1_000, 1), (10_000, 1), (10, 60), (100, 60), (1_000, 60)];

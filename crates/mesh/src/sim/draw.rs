@@ -32,6 +32,13 @@ enum Happening {
 }
 
 /// A run, as a seed draws it.
+///
+/// ```
+/// use hivemind_mesh::sim::Draw;
+///
+/// let (draw, again) = (Draw::of(7), Draw::of(7)); // Drawn, and not played yet.
+/// assert_eq!((draw.nodes, draw.limit, draw.allowed()), (again.nodes, again.limit, again.allowed()));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Draw {
     seed: u64,

@@ -11,6 +11,14 @@ use hivemind_core::algorithm::Action;
 use hivemind_core::{Limit, Rate};
 
 /// Reads what goes from one node to another, and forges it.
+///
+/// ```
+/// use hivemind_mesh::sim::{Forger, Random};
+///
+/// let mut forger = Forger::default();
+/// forger.read(b"no frame at all");
+/// assert_eq!(forger.forge(&mut Random::new(1), true), None); // It has read nothing to lie about.
+/// ```
 #[derive(Debug, Default)]
 pub struct Forger {
     heard: Heard,

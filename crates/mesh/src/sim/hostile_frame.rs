@@ -9,6 +9,12 @@ use hivemind_core::{Limit, Period, Timestamp};
 
 /// Gives a node these bytes as frames of a peer, each with its length before it, and looks at what it then admits.
 ///
+/// ```
+/// use hivemind_mesh::sim::hostile_frames;
+///
+/// hostile_frames(&[3, 0xff, 0xff, 0xff, 200, 1]); // Three bytes, then one where 200 were said.
+/// ```
+///
 /// # Panics
 /// If it admits more than its limit, or shares more counters than it may.
 pub fn hostile_frames(mut bytes: &[u8]) {

@@ -8,6 +8,12 @@ use std::time::Duration;
 
 /// Gives a board these bytes as words of a peer, each with its length before it, in two bytes.
 ///
+/// ```
+/// use hivemind_mesh::sim::hostile_notes;
+///
+/// hostile_notes(&[0, 2, 1, 0xff, 0xff]); // Two bytes, then half of a length.
+/// ```
+///
 /// # Panics
 /// If there is more on the board than may be, its digest is not that of what is there, or nothing can be said any more.
 pub fn hostile_notes(mut bytes: &[u8]) {

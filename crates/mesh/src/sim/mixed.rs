@@ -21,6 +21,12 @@ const HEALED_US: u64 = 8 * SECOND;
 const ENDS_US: u64 = 12 * SECOND;
 
 /// What came of a run.
+///
+/// ```
+/// use hivemind_mesh::sim::Mixed;
+///
+/// assert_eq!(Mixed::default().over, 0); // What a run has to come to.
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Mixed {
     /// The most that a window admitted beyond its limit, refunds and resets counted in; for a bucket, over the run.
@@ -103,6 +109,14 @@ struct Run {
 }
 
 /// Plays a run of these limits with this seed.
+///
+/// ```
+/// use hivemind_core::{Limit, Period};
+/// use hivemind_mesh::{Consistency, sim::mixed};
+///
+/// let run = mixed(1, &[Limit::fixed_window(20, Period::SECOND)], Consistency::Exact);
+/// assert!(run.over == 0 && run.admitted > 0);
+/// ```
 #[must_use]
 pub fn mixed(seed: u64, limits: &[Limit], consistency: Consistency) -> Mixed {
     let mut random = Random::new(seed ^ 0x317d);

@@ -26,6 +26,14 @@ const TWO: [i64; 2] = [-300, 50];
 const THREE: [i64; 3] = [-300, -100, 50];
 
 /// How the members change.
+///
+/// ```
+/// use hivemind_mesh::sim::{Change, Model};
+///
+/// for change in Change::ALL {
+///     assert!(Model::quick().iter().any(|model| model.change == change));
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// They do not.
@@ -42,6 +50,13 @@ impl Change {
 }
 
 /// What is searched.
+///
+/// ```
+/// use hivemind_mesh::sim::Model;
+///
+/// let searched = Model { most_states: 100, ..Model::quick()[0] }.search();
+/// assert_eq!(searched.broken, None); // In none of these states is more admitted than the limit.
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Model {
     /// How much a window admits.
@@ -65,6 +80,13 @@ pub struct Model {
 }
 
 /// What a search came to.
+///
+/// ```
+/// use hivemind_mesh::sim::Model;
+///
+/// let cut_short = Model { most_states: 100, ..Model::quick()[0] }.search();
+/// assert!(!cut_short.complete && cut_short.states > 0);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Searched {
     /// Different states of the whole.

@@ -4,6 +4,13 @@ use super::random::Random;
 use crate::node::Lane;
 
 /// How frames fare on their way.
+///
+/// ```
+/// use hivemind_mesh::sim::Network;
+///
+/// let cut = Network { cut: Some(2), ..Network::bad() }; // The first two nodes hear nobody else.
+/// assert!(cut.loss > 0 && Network::default().loss == 0);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Network {
     /// Frames that have time take so long on average.

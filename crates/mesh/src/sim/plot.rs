@@ -1,9 +1,23 @@
 //! A picture of how far each way of sharing is off, as SVG: one dot for each cell, to the right
 //! what was admitted too much, to the left what was missed.
+//!
+//! ```
+//! use hivemind_mesh::sim::plot::{Row, svg};
+//!
+//! let picture = svg(&[Row { name: "mesh".into(), cells: vec![(0.0, 1.5)] }]);
+//! assert!(picture.starts_with("<svg") && picture.contains(">mesh<"));
+//! ```
 
 use std::fmt::Write;
 
 /// One way of sharing, and for each cell what it admitted too much and missed, in percent.
+///
+/// ```
+/// use hivemind_mesh::sim::plot::Row;
+///
+/// let row = Row { name: "even shares".into(), cells: vec![(0.0, 40.0), (0.0, 12.5)] };
+/// assert!(row.cells.iter().all(|(over, _)| *over == 0.0)); // It never admits too much, and misses a lot.
+/// ```
 pub struct Row {
     /// Its name.
     pub name: String,
@@ -16,6 +30,12 @@ const LEFT: f64 = 150.0;
 const ROW: f64 = 60.0;
 
 /// The picture.
+///
+/// ```
+/// use hivemind_mesh::sim::plot::svg;
+///
+/// assert!(svg(&[]).ends_with("</svg>\n"));
+/// ```
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a picture")]
 pub fn svg(rows: &[Row]) -> String {

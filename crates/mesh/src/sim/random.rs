@@ -1,6 +1,14 @@
 //! Random numbers that a seed decides: the same run again, bit for bit.
 
 /// A source of numbers (`SplitMix64`): small, and good enough to choose schedules with.
+///
+/// ```
+/// use hivemind_mesh::sim::Random;
+///
+/// let (mut one, mut same) = (Random::new(7), Random::new(7));
+/// assert_eq!(one.draw(), same.draw());
+/// assert!(one.below(10) < 10 && one.unit() < 1.0 && one.chance(1_000));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

@@ -26,6 +26,13 @@ enum Asked {
 }
 
 /// A run in which nodes reload.
+///
+/// ```
+/// use hivemind_mesh::sim::Reload;
+///
+/// let run = Reload::of(1);
+/// assert!((2..=3).contains(&run.limits.len())); // One after the other, at other times on each node.
+/// ```
 #[derive(Clone, Debug)]
 pub struct Reload {
     seed: u64,
@@ -42,6 +49,15 @@ pub struct Reload {
 }
 
 /// What came of it.
+///
+/// ```
+/// use hivemind_core::{Limit, Period};
+/// use hivemind_mesh::sim::Reload;
+///
+/// let [from, to] = [5, 20].map(|requests| Limit::fixed_window(requests, Period::SECOND));
+/// let reloaded = Reload::from_to(1, 3, from, to).play();
+/// assert_eq!(reloaded.over_larger, 0);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reloaded {
     /// The most that a window, or a span of a bucket, admitted beyond the larger of the limits.

@@ -1,5 +1,16 @@
 //! What others do, on the same requests: their policies in a few lines, over the same delays.
 //! No loss and no wrong clocks, so this is their good side.
+//!
+//! ```
+//! use hivemind_mesh::sim::rivals::{Rival, run};
+//! use hivemind_mesh::sim::{Cell, Network, Shape, options_for_a_grid};
+//!
+//! let (options, network) = (options_for_a_grid(), Network::default());
+//! let (limit, seconds, load) = (30, 1, 10.0);
+//! let cell = Cell { nodes: 3, limit, seconds, load, shape: Shape::Uniform, most_cost: 1, options, network };
+//! assert!(run(&cell, Rival::Gossip, 1).over > 0); // What is heard late is admitted twice.
+//! assert_eq!(cell.run(1).over, 0);
+//! ```
 
 use super::cell::{Cell, Outcome};
 use super::random::Random;
@@ -8,6 +19,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 /// How another limiter shares a limit.
+///
+/// ```
+/// use hivemind_mesh::sim::rivals::Rival;
+///
+/// assert_eq!(Rival::ALL.len(), 3);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rival {
     /// Every node gossips its count, and adds what it last heard of the others: a G-Counter.
@@ -87,6 +104,17 @@ impl Model<'_> {
 }
 
 /// Runs a cell as a rival would have it.
+///
+/// ```
+/// use hivemind_mesh::sim::rivals::{Rival, run};
+/// use hivemind_mesh::sim::{Cell, Network, Shape, options_for_a_grid};
+///
+/// let (options, network) = (options_for_a_grid(), Network::default());
+/// let (limit, seconds, load) = (30, 1, 1.0);
+/// let cell = Cell { nodes: 3, limit, seconds, load, shape: Shape::Single, most_cost: 1, options, network };
+/// // All requests come to one node, which has a third of the limit.
+/// assert!(run(&cell, Rival::EvenShares, 1).under > 0.5);
+/// ```
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "figures to be read")]
 pub fn run(cell: &Cell, rival: Rival, seed: u64) -> Outcome {

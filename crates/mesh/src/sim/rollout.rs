@@ -16,6 +16,12 @@ const END: u64 = 34 * SECOND;
 const BUCKETS: usize = 24;
 
 /// What happens to the mesh.
+///
+/// ```
+/// use hivemind_mesh::sim::Rollout;
+///
+/// assert!(Rollout::ALL.contains(&Rollout::Rolling)); // As an orchestrator does it.
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rollout {
     /// Nodes start one after the other, and the first founds the mesh.
@@ -31,6 +37,13 @@ pub enum Rollout {
 }
 
 /// What came of it.
+///
+/// ```
+/// use hivemind_mesh::sim::{RolledOut, Rollout};
+///
+/// let RolledOut { over, admitted, possible, .. } = Rollout::Visited.play(1, true);
+/// assert!(over == 0 && admitted <= possible);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RolledOut {
     /// The most that a bucket admitted beyond what one bucket may.

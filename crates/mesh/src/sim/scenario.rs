@@ -10,6 +10,13 @@ use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Rate};
 
 /// A named run.
+///
+/// ```
+/// use hivemind_mesh::sim::scenarios;
+///
+/// let calm = scenarios().into_iter().filter(|scenario| !scenario.changes_views);
+/// assert!(calm.map(|scenario| scenario.name).any(|name| name == "nothing happens"));
+/// ```
 #[derive(Clone, Copy)]
 pub struct Scenario {
     /// What happens.
@@ -22,6 +29,14 @@ pub struct Scenario {
 }
 
 /// What came of a run.
+///
+/// ```
+/// use hivemind_core::{Limit, Period};
+/// use hivemind_mesh::sim::scenarios;
+///
+/// let played = scenarios()[0].play(1, Limit::fixed_window(5, Period::SECOND), 1.5);
+/// assert!(played.over == 0 && played.overlaps == 0 && played.admitted > 0);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Played {
     /// The most that one window admitted beyond its limit.
@@ -77,6 +92,14 @@ impl Scenario {
 
 /// Limits of all kinds, small and large.
 ///
+/// ```
+/// use hivemind_mesh::sim::limits;
+///
+/// for algorithm in ["token_bucket", "fixed_window", "sliding_window"] {
+///     assert!(limits().iter().any(|limit| limit.algorithm() == algorithm));
+/// }
+/// ```
+///
 /// # Panics
 /// Never: these can be made.
 #[must_use]
@@ -97,6 +120,14 @@ pub fn limits() -> Vec<Limit> {
 }
 
 /// All of them.
+///
+/// ```
+/// use hivemind_mesh::sim::scenarios;
+///
+/// for scenario in scenarios() {
+///     println!("{} nodes: {}", scenario.nodes, scenario.name);
+/// }
+/// ```
 #[must_use]
 pub fn scenarios() -> Vec<Scenario> {
     vec![

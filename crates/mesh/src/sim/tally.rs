@@ -7,6 +7,20 @@ use hivemind_core::{Cost, Limit, Timestamp};
 use std::collections::BTreeMap;
 
 /// The count of one counter over all nodes.
+///
+/// ```
+/// use hivemind_core::{Limit, Period, store::Key};
+/// use hivemind_mesh::{MeshOptions, sim::{Network, World}};
+///
+/// let mut world = World::new(1, Network::default(), MeshOptions::default(), 0);
+/// world.start_together(3);
+/// let counter = world.add_limit(Key::from_bits(7, 11), Limit::fixed_window(2, Period::DAY));
+/// (0..9).for_each(|request| world.hit(request % 3, counter, 1));
+/// world.run_until(1_000_000);
+/// let tally = world.tally(counter).ok_or("no counter")?;
+/// assert_eq!((tally.admitted, tally.most_over()), (2, 0));
+/// # Ok::<(), &str>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Tally {
     limit: Limit,

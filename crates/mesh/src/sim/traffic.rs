@@ -3,6 +3,14 @@
 use super::random::Random;
 
 /// How requests spread over nodes and time.
+///
+/// ```
+/// use hivemind_mesh::sim::{Shape, grid};
+///
+/// for shape in Shape::ALL {
+///     assert!(grid().iter().any(|cell| cell.shape == shape));
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Every node as much as every other.

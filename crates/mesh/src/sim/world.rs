@@ -25,6 +25,12 @@ pub(super) const START_US: u64 = 1_700_006_400 * 1_000_000;
 const BUSY_US: u64 = 100_000;
 
 /// Options under which nodes agree at once and say little but what a grid measures.
+///
+/// ```
+/// use hivemind_mesh::{MeshOptions, sim::options_for_a_grid};
+///
+/// assert!(options_for_a_grid().council.staleness > MeshOptions::default().council.staleness);
+/// ```
 #[must_use]
 pub fn options_for_a_grid() -> MeshOptions {
     let mut options = MeshOptions::default();
@@ -52,6 +58,17 @@ struct Seat {
 }
 
 /// A mesh and all that happens to it.
+///
+/// ```
+/// use hivemind_mesh::{MeshOptions, sim::{Network, World}};
+///
+/// let mut world = World::new(1, Network::bad(), MeshOptions::default(), 5_000);
+/// world.start_together(3);
+/// world.crash(2);
+/// world.run_until(1_000_000); // A second later the others still are a mesh.
+/// assert!(world.node(0).is_some_and(|node| node.is_ready()));
+/// assert_eq!(world.elapsed_us(), 1_000_000);
+/// ```
 pub struct World {
     /// The network, which may change while it runs.
     pub network: Network,

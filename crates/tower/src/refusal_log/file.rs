@@ -20,6 +20,13 @@ const BETWEEN_WARNINGS: Duration = Duration::from_secs(60);
 pub(super) const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Why a log of refusals could not be begun.
+///
+/// ```
+/// use hivemind_tower::RefusalLog;
+///
+/// let error = RefusalLog::appending_to("/nowhere/at/all").unwrap_err();
+/// assert!(error.to_string().starts_with("cannot append to `/nowhere/at/all`; make its folder"));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {

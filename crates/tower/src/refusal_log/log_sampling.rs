@@ -5,6 +5,16 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// How many lines of each client are written in which time, and how many of all of them.
+///
+/// ```
+/// use hivemind_tower::{LogSampling, RefusalLog};
+/// use std::{num::NonZeroU32, time::Duration};
+///
+/// // For a jail with maxretry = 5 and findtime = 10m.
+/// let five = NonZeroU32::new(5).ok_or("zero")?;
+/// let log = RefusalLog::events().with_sampling(LogSampling::new(five, Duration::from_secs(600)));
+/// # Ok::<(), &str>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSampling {
     pub(super) first: NonZeroU32,
@@ -24,6 +34,14 @@ impl LogSampling {
 
     /// The same with another bound on the lines of all clients together in each second. What
     /// is over it is counted and told; such a client is banned later.
+    ///
+    /// ```
+    /// # use hivemind_tower::LogSampling;
+    /// # use std::num::NonZeroU32;
+    /// let fewer = LogSampling::default().most_per_second(NonZeroU32::new(100).ok_or("zero")?);
+    /// assert_ne!(fewer, LogSampling::default());
+    /// # Ok::<(), &str>(())
+    /// ```
     #[must_use]
     pub const fn most_per_second(self, lines: NonZeroU32) -> Self {
         Self { per_second: lines, ..self }

@@ -5,6 +5,13 @@ use crate::owner::NodeId;
 use std::path::PathBuf;
 
 /// Why a node has no identity.
+///
+/// ```
+/// use hivemind_mesh::net::IdentityError;
+///
+/// let error = IdentityError::Missing { file: "a.key".into(), what: "private key" };
+/// assert_eq!(error.to_string(), "a.key: has no private key as PEM that can be used; `hivemind certs` makes one");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdentityError {

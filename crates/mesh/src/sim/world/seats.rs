@@ -21,6 +21,14 @@ pub(super) fn seat(nodes: &mut [(&mut Node, Timestamp)]) {
 }
 
 /// So many nodes that are members of one view.
+///
+/// ```
+/// use hivemind_core::Timestamp;
+/// use hivemind_mesh::{MeshOptions, sim::seated};
+///
+/// let nodes = seated(3, &MeshOptions::default(), Timestamp::from_millis(1_700_000_000_000));
+/// assert!(nodes.iter().all(|node| node.is_ready()));
+/// ```
 #[must_use]
 pub fn seated(count: usize, options: &MeshOptions, now: Timestamp) -> Vec<Node> {
     let mut nodes: Vec<Node> =
