@@ -14,9 +14,9 @@ mod given_up;
 mod handover;
 mod hear;
 mod held;
-mod holding;
 mod link;
 mod operate;
+mod output;
 mod parked;
 mod post;
 #[cfg(any(test, feature = "sim"))]
@@ -26,7 +26,9 @@ mod record;
 mod remote;
 mod reset;
 mod service;
+mod sight;
 mod standing;
+mod survey;
 mod tell;
 #[cfg(test)]
 mod tests;
@@ -49,59 +51,18 @@ use asks::Ask;
 pub use clocks::PeerClock;
 pub use given_up::{GivenUp, NotGivenUp};
 use hivemind_core::Timestamp;
-use hivemind_core::store::{Context, Key, MemoryStore, StoreOptions, Verdicts};
-pub use holding::Holding;
+use hivemind_core::store::{Context, Key, MemoryStore, StoreOptions};
 use link::{Link, begin_dictionary};
+pub use output::{Decided, Lane, Output, Ticket};
 use parked::Parked;
 pub use reset::Reset;
+pub use sight::{Holding, Sight};
 pub use standing::Standing;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How often at most rights are told early, and how often what waits is looked at.
 pub(crate) const EARLY: std::time::Duration = std::time::Duration::from_millis(10);
-
-/// A decision that waits for the owner of a counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub(crate) u64);
-
-/// What became of a request.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Decided {
-    /// It is decided.
-    Now(Verdicts),
-    /// It will be among the outputs under this number, at the latest at the end of its time.
-    Later(Ticket),
-}
-
-/// Which way a frame is to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lane {
-    /// Somebody waits for it.
-    Ask,
-    /// It has time.
-    Sync,
-}
-
-/// What a node wants done.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Output {
-    /// A frame for a peer.
-    Send {
-        /// Whom it is for.
-        to: NodeId,
-        /// Which way.
-        lane: Lane,
-        /// The frame.
-        frame: Vec<u8>,
-    },
-    /// A decision that was waited for.
-    Decided(Ticket, Verdicts),
-    /// A counter was reset by its owner.
-    Reset(Ticket),
-    /// The owner has not answered an operator in time, so there is nothing to tell.
-    GivenUp(Ticket),
-}
 
 /// A request that waits.
 #[derive(Clone, Debug)]
