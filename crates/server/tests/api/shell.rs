@@ -43,24 +43,20 @@ fn bash_reads_its_completions_and_offers_each_command_behind_those_before_it() {
 /// Whether a script for zsh or fish has a place for this very path of commands.
 fn has_path(shell: &str, text: &str, words: &[String]) -> bool {
     let Some((last, before)) = words.split_last() else { return true };
-    match shell {
-        // A function for each command, and the case of its name within that of the one before.
-        "zsh" => text.contains(&format!("_hivemind__subcmd__{}_commands()", words.join("__subcmd__"))),
-        // A line that offers it where those before it were seen.
-        _ => {
-            let place = match before {
-                [] => "__fish_hivemind_needs_command\"".to_owned(),
-                [first] => format!("__fish_hivemind_using_subcommand {first}; and not "),
-                [first, .., second] => {
-                    format!(
-                        "__fish_hivemind_using_subcommand {first}; and __fish_seen_subcommand_from {second}\""
-                    )
-                }
-            };
-            let offers = format!("-a \"{last}\"");
-            text.lines().any(|line| line.contains(&place) && line.contains(&offers))
-        }
+    if shell == "zsh" {
+        // A function for each command, named after those before it.
+        return text.contains(&format!("_hivemind__subcmd__{}_commands()", words.join("__subcmd__")));
     }
+    // A line that offers it where those before it were seen.
+    let place = match before {
+        [] => "__fish_hivemind_needs_command\"".to_owned(),
+        [first] => format!("__fish_hivemind_using_subcommand {first}; and not "),
+        [first, .., second] => {
+            format!("__fish_hivemind_using_subcommand {first}; and __fish_seen_subcommand_from {second}\"")
+        }
+    };
+    let offers = format!("-a \"{last}\"");
+    text.lines().any(|line| line.contains(&place) && line.contains(&offers))
 }
 
 // Seen failing on: a command without a page; a word that stands anywhere taken for the command.
