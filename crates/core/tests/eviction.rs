@@ -209,3 +209,25 @@ fn a_swept_store_gives_its_keys_back() {
     }
     assert_eq!(store.occupancy().evicted, 10);
 }
+
+#[test]
+fn a_key_that_found_no_room_is_known_to_share_its_counter() {
+    let (store, limit, context) = (small(1), Limit::fixed_window(5, Period::HOUR), Context::at(START));
+    let [first, second, third] = [0, 1, 2].map(colliding);
+    let crowded = |key| store.is_crowded(key, &limit, START);
+    assert!(![first, second, third].into_iter().any(crowded), "nobody was there yet");
+    for key in [first, second] {
+        store.decide_now(&[spend(key, &limit, Cost::ONE)], context);
+    }
+    assert_eq!([first, second, third].map(crowded), [false, true, true]);
+    // What is forgotten or given back of it is for none of those that share it.
+    store.forget_now(second);
+    let refund = Charge { op: Op::Refund, ..spend(second, &limit, Cost::ONE) };
+    store.decide_now(&[refund], context);
+    let peek = Charge { op: Op::Peek, ..spend(second, &limit, Cost::ZERO) };
+    assert_eq!(store.decide_now(&[peek], context).each()[0].remaining, 4);
+    assert!(crowded(second));
+    // It is over with the window, and other kinds of limits have nothing to do with it.
+    assert!(!store.is_crowded(second, &limit, START.saturating_add(Duration::from_secs(3_600))));
+    assert!(!store.is_crowded(second, &Limit::fixed_window(5, Period::DAY), START));
+}

@@ -4,6 +4,7 @@
 
 mod asks;
 mod levels;
+mod shares;
 mod totals;
 mod views;
 

@@ -7,6 +7,7 @@ use crate::chain::Root;
 use crate::dictionary::Subject;
 use crate::member::Generation;
 use crate::motion::Votes;
+use crate::shares::Shares;
 use crate::view::{View, ViewId};
 use hivemind_core::Timestamp;
 use hivemind_core::algorithm::Action;
@@ -125,6 +126,8 @@ pub(crate) enum Want {
     Tell { action: Action, cost: u64 },
     /// The state of the counter.
     Look,
+    /// What all may still spend of it, and who holds how much of that: an operator looks.
+    Survey,
     /// What an earlier ask of this number had spent: its batch was refused after all.
     Undo { of: u64 },
     /// The counter's end: an operator reset it, or a connection was closed.
@@ -132,7 +135,7 @@ pub(crate) enum Want {
 }
 
 /// What came of an ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// Rights were granted; the word says how many.
     Lent,
@@ -142,6 +145,8 @@ pub(crate) enum Reply {
     Done(Verdict),
     /// The counter's state, as two words; nothing if it was never seen.
     Seen(Option<(u64, u64)>),
+    /// What all may still spend, and who holds how much of it. Only who asked for that can read it.
+    Surveyed(Verdict, Shares),
     /// Not mine, or not in this view.
     Elsewhere,
 }

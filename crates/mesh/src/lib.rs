@@ -56,6 +56,7 @@ mod peers;
 mod purse;
 mod replay;
 mod rules;
+mod shares;
 mod shelf;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
@@ -70,7 +71,7 @@ mod wire;
 pub use council::CouncilOptions;
 pub use member::{Generation, Member};
 pub use node::{
-    Decided, GivenUp, Holding, Lane, Node, NotGivenUp, Output, PeerClock, Reset, Standing, Ticket,
+    Decided, GivenUp, Holding, Lane, Node, NotGivenUp, Output, PeerClock, Reset, Sight, Standing, Ticket,
 };
 pub use options::{Consistency, MeshOptions, OnUnreachable};
 pub use owner::{NodeId, UnusableName};

@@ -14,9 +14,9 @@ mod given_up;
 mod handover;
 mod hear;
 mod held;
-mod holding;
 mod link;
 mod operate;
+mod output;
 mod parked;
 mod post;
 #[cfg(any(test, feature = "sim"))]
@@ -26,7 +26,9 @@ mod record;
 mod remote;
 mod reset;
 mod service;
+mod sight;
 mod standing;
+mod survey;
 mod tell;
 #[cfg(test)]
 mod tests;
@@ -49,127 +51,18 @@ use asks::Ask;
 pub use clocks::PeerClock;
 pub use given_up::{GivenUp, NotGivenUp};
 use hivemind_core::Timestamp;
-use hivemind_core::store::{Context, Key, MemoryStore, StoreOptions, Verdicts};
-pub use holding::Holding;
+use hivemind_core::store::{Context, Key, MemoryStore, StoreOptions};
 use link::{Link, begin_dictionary};
+pub use output::{Decided, Lane, Output, Ticket};
 use parked::Parked;
 pub use reset::Reset;
+pub use sight::{Holding, Sight};
 pub use standing::Standing;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How often at most rights are told early, and how often what waits is looked at.
 pub(crate) const EARLY: std::time::Duration = std::time::Duration::from_millis(10);
-
-/// A decision that waits for the owner of a counter.
-///
-/// ```
-/// use hivemind_core::Timestamp;
-/// use hivemind_core::store::Verdicts;
-/// use hivemind_mesh::{Node, Output, Ticket};
-///
-/// /// What became of a decision that somebody waits for.
-/// fn decided(node: &mut Node, waited_for: Ticket) -> Option<Verdicts> {
-///     node.outputs().find_map(|output| match output {
-///         Output::Decided(ticket, verdicts) if ticket == waited_for => Some(verdicts),
-///         _ => None,
-///     })
-/// }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub(crate) u64);
-
-/// What became of a request.
-///
-/// ```
-/// use hivemind_core::store::{Charge, Context, Key, Parts};
-/// use hivemind_core::{Limit, Period, Timestamp};
-/// use hivemind_mesh::{Decided, MeshOptions, sim::seated};
-///
-/// let now = Timestamp::from_millis(1_700_000_000_000);
-/// let mut nodes = seated(2, &MeshOptions::default(), now);
-/// let limit = Limit::fixed_window(2, Period::MINUTE);
-/// let charge = Charge::spend(Key::from_bits(7, 11), Parts { domain: "", entries: &[] }, &limit);
-/// let decided: Vec<_> = nodes.iter_mut().map(|node| node.decide(&[charge], Context::at(now))).collect();
-/// // One of the two owns the counter, and the other has to ask it.
-/// assert_eq!(decided.iter().filter(|decided| matches!(decided, Decided::Now(_))).count(), 1);
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub enum Decided {
-    /// It is decided.
-    Now(Verdicts),
-    /// It will be among the outputs under this number, at the latest at the end of its time.
-    Later(Ticket),
-}
-
-/// Which way a frame is to go.
-///
-/// ```
-/// use hivemind_mesh::Lane;
-///
-/// /// What somebody waits for goes first.
-/// fn priority(lane: Lane) -> u8 {
-///     match lane {
-///         Lane::Ask => 1,
-///         Lane::Sync => 0,
-///     }
-/// }
-/// assert!(priority(Lane::Ask) > priority(Lane::Sync));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lane {
-    /// Somebody waits for it.
-    Ask,
-    /// It has time.
-    Sync,
-}
-
-/// What a node wants done.
-///
-/// ```
-/// use hivemind_core::store::{Charge, Context, Key, Parts};
-/// use hivemind_core::{Limit, Period, Timestamp};
-/// use hivemind_mesh::{MeshOptions, Output, sim::seated};
-///
-/// let now = Timestamp::from_millis(1_700_000_000_000);
-/// let mut nodes = seated(2, &MeshOptions::default(), now);
-/// let limit = Limit::fixed_window(2, Period::MINUTE);
-/// let charge = Charge::spend(Key::from_bits(7, 11), Parts { domain: "", entries: &[] }, &limit);
-/// nodes.iter_mut().for_each(|node| drop(node.decide(&[charge], Context::at(now))));
-/// let (mut carried, mut decided) = (true, 0);
-/// while std::mem::take(&mut carried) {
-///     for from in 0..2 {
-///         let (me, outputs) = (nodes[from].member().id.clone(), nodes[from].outputs().collect::<Vec<_>>());
-///         for output in outputs {
-///             match output {
-///                 Output::Send { frame, .. } => nodes[1 - from].on_frame(now, &me, &frame),
-///                 Output::Decided(_, verdicts) => decided += usize::from(verdicts.committed),
-///                 Output::Reset(_) | Output::GivenUp(_) => {}
-///             }
-///             carried = true;
-///         }
-///     }
-/// }
-/// assert_eq!(decided, 1); // The one that asked its peer has its answer.
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-pub enum Output {
-    /// A frame for a peer.
-    Send {
-        /// Whom it is for.
-        to: NodeId,
-        /// Which way.
-        lane: Lane,
-        /// The frame.
-        frame: Vec<u8>,
-    },
-    /// A decision that was waited for.
-    Decided(Ticket, Verdicts),
-    /// A counter was reset by its owner.
-    Reset(Ticket),
-    /// The owner has not answered an operator in time, so there is nothing to tell.
-    GivenUp(Ticket),
-}
 
 /// A request that waits.
 #[derive(Clone, Debug)]

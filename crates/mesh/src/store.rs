@@ -5,7 +5,7 @@
 
 mod operated;
 
-use crate::node::{Decided, Lane, Node, Output, Ticket};
+use crate::node::{Decided, Lane, Node, Output, Sight, Ticket};
 use crate::options::Consistency;
 use crate::owner::NodeId;
 use crate::parts::Parts;
@@ -117,6 +117,7 @@ struct Answer {
 
 enum Outcome {
     Decided(Verdicts),
+    Looked(Sight),
     Reset,
     GivenUp,
 }
@@ -193,6 +194,7 @@ impl<C: Carrier> MeshStore<C> {
                     continue;
                 }
                 Output::Decided(ticket, verdicts) => (ticket, Outcome::Decided(verdicts)),
+                Output::Looked(ticket, sight) => (ticket, Outcome::Looked(sight)),
                 Output::Reset(ticket) => (ticket, Outcome::Reset),
                 Output::GivenUp(ticket) => (ticket, Outcome::GivenUp),
             };
@@ -258,7 +260,7 @@ impl<C: Carrier> Store for MeshStore<C> {
             Decided::Now(verdicts) => Ok(verdicts),
             Decided::Later(ticket) => match self.answer(ticket).await {
                 Outcome::Decided(verdicts) => Ok(verdicts),
-                Outcome::Reset | Outcome::GivenUp => Err(StoreError::DeadlinePassed),
+                Outcome::Looked(_) | Outcome::Reset | Outcome::GivenUp => Err(StoreError::DeadlinePassed),
             },
         }
     }

@@ -25,6 +25,7 @@ mod reset;
 mod rights;
 mod sliding;
 mod start;
+mod survey;
 mod undo;
 
 pub(crate) use account::Account;

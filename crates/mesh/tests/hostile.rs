@@ -31,7 +31,7 @@ fn drain(node: &mut Node) -> (Vec<Ticket>, Vec<(NodeId, Vec<u8>)>) {
     for output in node.outputs() {
         match output {
             Output::Decided(ticket, verdicts) if verdicts.committed => passed.push(ticket),
-            Output::Decided(..) | Output::Reset(_) | Output::GivenUp(_) => {}
+            Output::Decided(..) | Output::Looked(..) | Output::Reset(_) | Output::GivenUp(_) => {}
             Output::Send { to, frame, .. } => frames.push((to, frame)),
         }
     }
@@ -136,7 +136,7 @@ fn forged(seed: u64, limit: &Limit, all: bool) -> (Vec<Node>, Vec<std::collectio
                             *admitted[from].entry(key).or_default() += u64::from(verdicts.committed);
                         }
                     }
-                    Output::Reset(_) | Output::GivenUp(_) => {}
+                    Output::Looked(..) | Output::Reset(_) | Output::GivenUp(_) => {}
                     Output::Send { to, frame, .. } => {
                         let to = nodes.iter().position(|node| node.member().id == to).expect("one of three");
                         if from == 2 {

@@ -53,7 +53,7 @@ impl Exchange {
                     match output {
                         Output::Send { to, frame, .. } => frames.push((from.clone(), to, frame)),
                         Output::Decided(_, verdicts) => self.admitted += u64::from(verdicts.committed),
-                        Output::Reset(_) | Output::GivenUp(_) => {}
+                        Output::Looked(..) | Output::Reset(_) | Output::GivenUp(_) => {}
                     }
                 }
             }

@@ -10,7 +10,9 @@ pub(crate) mod name;
 mod own_name;
 mod peers;
 mod running;
+mod settings;
 mod traced;
 
 pub(crate) use figures::{BUCKETS_US, Latencies, MeshFigures, PeerFigures};
+pub(crate) use peers::shown_holding;
 pub(crate) use running::RunningMesh;

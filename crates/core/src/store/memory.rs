@@ -10,6 +10,7 @@ use super::shard::{Placed, Shard};
 use super::{Charge, Context, LocalStore, Op};
 use crate::algorithm::{State, Step, step, step_in_place};
 use crate::key::Key;
+use crate::limit::Limit;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 use crate::time::Timestamp;
 use crate::verdict::{Verdict, Verdicts};
@@ -153,6 +154,14 @@ impl MemoryStore {
             evicted: self.evicted.load(Ordering::Relaxed),
             overflowed: self.overflowed.load(Ordering::Relaxed),
         }
+    }
+
+    /// Whether a key has to share its counter with strangers, because the table was full of limited ones when it came.
+    /// Then nothing of it is forgotten or given back: that would be for all of them.
+    #[must_use]
+    pub fn is_crowded(&self, key: Key, limit: &Limit, now: Timestamp) -> bool {
+        let mut shard = self.shard(self.shard_of(key));
+        shard.find(key).is_none() && shard.shared(key, limit, now).is_some()
     }
 
     /// Removes the keys that have said nothing for `idle_ttl`, one shard after the

@@ -1,5 +1,6 @@
 //! What an ask wants, and what came of it.
 
+use super::shares::{read_shares, write_shares};
 use crate::frame::{Reply, Want};
 use crate::wire::{Reader, Unreadable, Writer};
 use hivemind_core::algorithm::Action;
@@ -15,6 +16,10 @@ pub(super) const ACTIONS: [Action; 6] = [
     Action::Count,
 ];
 
+/// A survey is written as the question what a look came to, which nobody asks otherwise: a version that does not
+/// know of surveys answers it with its verdict, and none takes it for anything that changes a counter.
+const SURVEY: Action = Action::Peek;
+
 pub(super) fn write_want(writer: &mut Writer, want: &Want) {
     match want {
         Want::Lend { need, ahead } => {
@@ -22,12 +27,9 @@ pub(super) fn write_want(writer: &mut Writer, want: &Want) {
             writer.number(*need);
             writer.number(*ahead);
         }
-        Want::Do { action, cost } | Want::Tell { action, cost } => {
-            let place = ACTIONS.iter().position(|known| known == action).unwrap_or(0);
-            writer.byte(if matches!(want, Want::Do { .. }) { 1 } else { 4 });
-            writer.byte(u8::try_from(place).unwrap_or(0));
-            writer.number(*cost);
-        }
+        Want::Do { action, cost } => write_action(writer, 1, *action, *cost),
+        Want::Tell { action, cost } => write_action(writer, 4, *action, *cost),
+        Want::Survey => write_action(writer, 4, SURVEY, 0),
         Want::Look => writer.byte(2),
         Want::Forget => writer.byte(3),
         Want::Undo { of } => {
@@ -43,13 +45,24 @@ pub(super) fn read_want(reader: &mut Reader<'_>) -> Result<Want, Unreadable> {
         kind @ (1 | 4) => {
             let action = *ACTIONS.get(usize::from(reader.byte()?)).ok_or(Unreadable)?;
             let cost = reader.number()?;
-            if kind == 1 { Want::Do { action, cost } } else { Want::Tell { action, cost } }
+            match (kind, action) {
+                (1, _) => Want::Do { action, cost },
+                (_, SURVEY) => Want::Survey,
+                _ => Want::Tell { action, cost },
+            }
         }
         2 => Want::Look,
         3 => Want::Forget,
         5 => Want::Undo { of: reader.number()? },
         _ => return Err(Unreadable),
     })
+}
+
+fn write_action(writer: &mut Writer, kind: u8, action: Action, cost: u64) {
+    let place = ACTIONS.iter().position(|known| *known == action).unwrap_or(0);
+    writer.byte(kind);
+    writer.byte(u8::try_from(place).unwrap_or(0));
+    writer.number(cost);
 }
 
 pub(super) fn write_reply(writer: &mut Writer, reply: &Reply) {
@@ -63,20 +76,27 @@ pub(super) fn write_reply(writer: &mut Writer, reply: &Reply) {
             writer.fixed(*since);
             writer.fixed(*count);
         }
-        Reply::Done(verdict) => {
-            let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-            let (how, wait) = match verdict.outcome {
-                Outcome::Admitted => (5, 0),
-                Outcome::Refused { retry_after: None } => (6, 0),
-                Outcome::Refused { retry_after: Some(wait) } => (7, nanos(wait)),
-            };
-            writer.byte(how);
-            writer.number(verdict.available);
-            writer.number(verdict.remaining);
-            writer.number(nanos(verdict.reset_after));
-            writer.number(wait);
+        Reply::Done(verdict) => write_verdict(writer, verdict),
+        Reply::Surveyed(verdict, shares) => {
+            writer.byte(8);
+            write_verdict(writer, verdict);
+            write_shares(writer, shares);
         }
     }
+}
+
+fn write_verdict(writer: &mut Writer, verdict: &Verdict) {
+    let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+    let (how, wait) = match verdict.outcome {
+        Outcome::Admitted => (5, 0),
+        Outcome::Refused { retry_after: None } => (6, 0),
+        Outcome::Refused { retry_after: Some(wait) } => (7, nanos(wait)),
+    };
+    writer.byte(how);
+    writer.number(verdict.available);
+    writer.number(verdict.remaining);
+    writer.number(nanos(verdict.reset_after));
+    writer.number(wait);
 }
 
 pub(super) fn read_reply(reader: &mut Reader<'_>) -> Result<Reply, Unreadable> {
@@ -86,17 +106,25 @@ pub(super) fn read_reply(reader: &mut Reader<'_>) -> Result<Reply, Unreadable> {
         2 => Reply::Elsewhere,
         3 => Reply::Seen(None),
         4 => Reply::Seen(Some((reader.fixed()?, reader.fixed()?))),
-        how @ 5..=7 => {
-            let (available, remaining) = (reader.number()?, reader.number()?);
-            let reset_after = Duration::from_nanos(reader.number()?);
-            let wait = Duration::from_nanos(reader.number()?);
-            let outcome = match how {
-                5 => Outcome::Admitted,
-                6 => Outcome::Refused { retry_after: None },
-                _ => Outcome::Refused { retry_after: Some(wait) },
-            };
-            Reply::Done(Verdict { outcome, available, remaining, reset_after })
+        8 => {
+            let how = reader.byte()?;
+            Reply::Surveyed(read_verdict(how, reader)?, read_shares(reader)?)
         }
-        _ => return Err(Unreadable),
+        how => Reply::Done(read_verdict(how, reader)?),
     })
+}
+
+fn read_verdict(how: u8, reader: &mut Reader<'_>) -> Result<Verdict, Unreadable> {
+    if !(5..=7).contains(&how) {
+        return Err(Unreadable);
+    }
+    let (available, remaining) = (reader.number()?, reader.number()?);
+    let reset_after = Duration::from_nanos(reader.number()?);
+    let wait = Duration::from_nanos(reader.number()?);
+    let outcome = match how {
+        5 => Outcome::Admitted,
+        6 => Outcome::Refused { retry_after: None },
+        _ => Outcome::Refused { retry_after: Some(wait) },
+    };
+    Ok(Verdict { outcome, available, remaining, reset_after })
 }

@@ -1,11 +1,15 @@
 //! What is written is read back, whatever it is; what was never written is refused or read, and no more.
 
+mod surveys;
+
 use super::asks::ACTIONS;
 use super::*;
 use crate::frame::{Levels, Reply, Report, Want, Word};
 use crate::member::Member;
 use crate::owner::NodeId;
+use crate::shares::Shares;
 use crate::view::{Base, Round, View};
+use hivemind_core::algorithm::Action;
 use hivemind_core::store::{Key, Outcome, Verdict};
 use hivemind_core::testing::{cases, limits};
 use hivemind_core::{Limit, Period};
@@ -79,8 +83,10 @@ fn want() -> impl Strategy<Value = Want> {
         (any::<u64>(), any::<u64>()).prop_map(|(need, ahead)| Want::Lend { need, ahead }),
         (proptest::sample::select(ACTIONS.to_vec()), any::<u64>())
             .prop_map(|(action, cost)| Want::Do { action, cost }),
-        (proptest::sample::select(ACTIONS.to_vec()), any::<u64>())
-            .prop_map(|(action, cost)| Want::Tell { action, cost }),
+        (proptest::sample::select(ACTIONS.to_vec()), any::<u64>()).prop_map(|(action, cost)| match action {
+            Action::Peek => Want::Survey,
+            action => Want::Tell { action, cost },
+        }),
         Just(Want::Look),
         Just(Want::Forget),
         any::<u64>().prop_map(|of| Want::Undo { of }),
@@ -101,7 +107,14 @@ fn reply() -> impl Strategy<Value = Reply> {
             reset_after: Duration::from_nanos(reset),
         },
     );
+    let shares = (vec(("[a-z]{1,9}", any::<u64>()), 0..9), any::<u64>(), any::<u64>()).prop_map(
+        |(each, others, unaccounted)| {
+            let each = each.into_iter().map(|(name, held)| (NodeId::new(name), held)).collect();
+            Shares { each, others, unaccounted }
+        },
+    );
     prop_oneof![
+        (verdict.clone(), shares).prop_map(|(verdict, shares)| Reply::Surveyed(verdict, shares)),
         Just(Reply::Lent),
         Just(Reply::Exhausted),
         Just(Reply::Elsewhere),

@@ -14,11 +14,11 @@ use super::round::Rounds;
 use super::settings::{MeshSettings, StartError};
 use super::unmet::Unmet;
 use crate::bulletin::Board;
-use crate::node::{GivenUp, Holding, Node, NotGivenUp, Standing};
+use crate::node::{GivenUp, Node, NotGivenUp, Sight, Standing};
 use crate::owner::NodeId;
 use crate::store::MeshStore;
-use hivemind_core::store::{Charge, Context, Key, Store, StoreError, Verdicts};
-use hivemind_core::{Clock, Limit, Timestamp};
+use hivemind_core::store::{Charge, Context, Store, StoreError, Verdicts};
+use hivemind_core::{Clock, Timestamp};
 use quinn::VarInt;
 use std::io;
 use std::net::SocketAddr;
@@ -176,13 +176,6 @@ impl Mesh {
         peers
     }
 
-    /// Who has what of one counter; none where this node is in no view.
-    #[must_use]
-    pub fn holding(&self, key: Key, limit: &Limit) -> Option<Holding> {
-        let now = self.host.clock.now();
-        self.host.store.with(|node| node.holding(key, limit, now))
-    }
-
     /// The same without what they hold, for which every counter would be looked at.
     #[must_use]
     pub fn contacts(&self) -> Vec<Peer> {
@@ -277,7 +270,15 @@ impl std::fmt::Debug for PeerStore {
 }
 
 impl PeerStore {
-    /// Looks at counters, or gives back to them, as their owners have them.
+    /// Looks at counters as their owners have them: what all nodes may still admit, and who holds how much of that.
+    ///
+    /// # Errors
+    /// If an owner cannot be asked, or has not answered: nobody knows then.
+    pub async fn look(&self, batch: &[Charge<'_>], context: Context) -> Result<Vec<Sight>, StoreError> {
+        self.0.look(batch, context).await
+    }
+
+    /// Gives back to counters as their owners have them.
     ///
     /// # Errors
     /// If an owner cannot be asked, or has not answered: nobody knows then.

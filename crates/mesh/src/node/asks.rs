@@ -28,6 +28,7 @@ pub(super) enum Kind {
     Look,
     Do,
     Forget,
+    Survey,
 }
 
 /// An ask that is under way.
@@ -59,6 +60,19 @@ impl Node {
         now: Timestamp,
     ) -> Option<u64> {
         let id = self.number();
+        self.ask_as(id, counter, kind, tickets, want, now)
+    }
+
+    /// The same under a number that it may have had before: what is asked again is done once.
+    pub(super) fn ask_as(
+        &mut self,
+        id: u64,
+        counter: &Unseen,
+        kind: Kind,
+        tickets: Vec<Ticket>,
+        want: Want,
+        now: Timestamp,
+    ) -> Option<u64> {
         let mut page = self.shelf.books.page(&counter.key, counter.tag)?;
         let to = page.view.owner(counter.key)?.clone();
         let Side::Purse(purse) = &mut page.side else { return None };
@@ -205,6 +219,7 @@ impl Node {
                 }
             }
             Kind::Forget => self.on_forgotten(&ask, reply),
+            Kind::Survey => self.on_surveyed(&ask, from, reply),
             Kind::Look | Kind::Do => self.on_remote_answer(now, &ask, reply),
         }
     }

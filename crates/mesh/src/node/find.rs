@@ -61,10 +61,7 @@ impl Node {
                 });
                 let bounded = charge.consistency == Consistency::Bounded;
                 let decides = regime == Regime::Decides;
-                let is_sure = match stage {
-                    Stage::Sure { of_lent } => *of_lent || decides,
-                    _ => stage.seen(charge.key).is_some(),
-                };
+                let is_sure = matches!(stage, Stage::Sure) && decides || stage.seen(charge.key).is_some();
                 if heard && (is_sure || decides && !bounded) {
                     return Some(match stage.seen(charge.key) {
                         Some(seen) => {

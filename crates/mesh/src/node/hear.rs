@@ -35,7 +35,7 @@ impl Node {
             link.unknown_for = 0;
             link.generation = header.generation;
             (link.spoken, link.heard) = (begin_dictionary(&mut self.dictionaries), Heard::default());
-            (link.replay, link.done) = (Replay::default(), VecDeque::new());
+            (link.replay, link.done, link.reset) = (Replay::default(), VecDeque::new(), VecDeque::new());
         }
         let member = link.run(from);
         let before = self.peers.newest(from);

@@ -22,6 +22,8 @@ pub(super) struct Link {
     pub(super) replay: Replay,
     /// What was spent for its asks, the last of them.
     pub(super) done: VecDeque<Done>,
+    /// Its resets that were done, the last of them.
+    pub(super) reset: VecDeque<u64>,
     pub(super) urgent: Vec<Item>,
     pub(super) items: Vec<Item>,
     /// For how many seconds nothing was known of this peer but its name.

@@ -1,4 +1,4 @@
-//! What an operator asks of one counter. A request is decided with what there is when its owner does not answer; an
+//! What an operator does to one counter. A request is decided with what there is when its owner does not answer; an
 //! operator is told what the owner says, or that it says nothing.
 
 use super::decide::{Attempt, Try};
@@ -8,15 +8,15 @@ use crate::batch::Owed;
 use crate::options::Consistency;
 use crate::page::Side;
 use hivemind_core::Timestamp;
-use hivemind_core::store::{Charge, Context, LocalStore, Op};
+use hivemind_core::store::{Charge, Context, LocalStore};
 
 /// How often as long as a request an operator waits for an answer.
 const PATIENCE: u32 = 4;
 
 impl Node {
-    /// Looks at one counter, or gives back to it, as its owner has it; none where that cannot be asked. What is to come
-    /// is a decision, or that nobody has answered: then a refund is told until it is heard, and what it comes to
-    /// is not known.
+    /// Gives back to one counter, as its owner has it; none where that cannot be asked. What is to come is a decision,
+    /// or that nobody has answered: then a refund is told until it is heard, and what it comes to is not known.
+    /// To look at one is for [`Node::look`].
     pub fn operate(&mut self, charge: &Charge<'_>, context: Context) -> Option<Decided> {
         let batch = std::slice::from_ref(charge);
         let context = self.by_mesh_clock(context);
@@ -30,12 +30,10 @@ impl Node {
         }
         let ticket = Ticket(self.number());
         // What was spent with rights that are here is given back here.
-        let stage = Stage::Sure { of_lent: charge.op == Op::Peek };
-        Some(match self.attempt(ticket, &owed, context, &stage, Try::Ask) {
+        Some(match self.attempt(ticket, &owed, context, &Stage::Sure, Try::Ask) {
             Attempt::Done(verdicts) => Decided::Now(verdicts),
             Attempt::Wait(stage) => {
-                let timeout = context.now.saturating_add(self.options.ask_timeout * PATIENCE);
-                let until = context.deadline.map_or(timeout, |deadline| deadline.min(timeout));
+                let until = self.patience(context);
                 let waiting = Waiting { batch: owed.into_vec(), context, until, stage, is_operators: true };
                 self.waiting.insert(ticket, waiting);
                 self.flush_urgent(context.now);
@@ -44,8 +42,14 @@ impl Node {
         })
     }
 
+    /// Until when an operator waits for an owner.
+    pub(super) fn patience(&self, context: Context) -> Timestamp {
+        let timeout = context.now.saturating_add(self.options.ask_timeout * PATIENCE);
+        context.deadline.map_or(timeout, |deadline| deadline.min(timeout))
+    }
+
     /// Whether a counter is here, or its owner can be asked.
-    fn can_ask(&mut self, charge: &Owed, now: Timestamp) -> bool {
+    pub(super) fn can_ask(&mut self, charge: &Owed, now: Timestamp) -> bool {
         let Self { shelf, council, options, peers, clock, .. } = self;
         let (key, limit) = (charge.key, &charge.limit);
         let tag = shelf.tag(council, options, (key, limit), now);

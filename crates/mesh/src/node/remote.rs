@@ -49,8 +49,10 @@ impl Taken {
 pub(super) enum Stage {
     /// It waits for rights.
     Fresh,
-    /// An operator asks: whatever is known here, the owner says, also of what is lent if it is only looked at.
-    Sure { of_lent: bool },
+    /// An operator gives back: what its owner decides the owner says, whatever is known here.
+    Sure,
+    /// An operator looks, and waits for the owner.
+    Surveying,
     /// It waits to see counters.
     Looking { seen: Vec<(Key, Option<State>)>, open: usize },
     /// Its one charge is with its owner.

@@ -1,6 +1,7 @@
 //! A counter is reset: an operator did it, or a connection was closed. Its owner does it, whoever asks; members hear
 //! of it with the owner's next word. Nothing that is held or in flight is made void (`till::reset`). An operator is told
-//! whether it was done: the owner is asked again until it has answered.
+//! whether it was done: the owner is asked again until it has answered, under the same number, and does it once. What was
+//! spent after it stays spent, however often it is asked.
 
 use super::asks::{Ask, Kind};
 use super::remote::Unseen;
@@ -12,6 +13,9 @@ use hivemind_core::store::{Key, LocalStore};
 use hivemind_core::{Limit, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Resets of a peer that are remembered as done: it repeats one for a few seconds.
+const MOST_RESETS: usize = 256;
 
 /// What becomes of a reset.
 ///
@@ -45,6 +49,8 @@ pub(super) struct Resetting {
     limit: Limit,
     until: Timestamp,
     asked: Timestamp,
+    /// The number of the ask, whichever of its frames gets through.
+    id: u64,
 }
 
 impl Resetting {
@@ -78,10 +84,10 @@ impl Node {
             Counter::Here => Reset::Done,
             Counter::Nowhere => Reset::NoOwner,
             Counter::There(counter) => {
-                let ticket = Ticket(self.number());
+                let (ticket, id) = (Ticket(self.number()), self.number());
                 let until = now.saturating_add(within);
-                self.resets.insert(ticket, Resetting { key, limit: *limit, until, asked: now });
-                self.ask(&counter, Kind::Forget, vec![ticket], Want::Forget, now);
+                self.resets.insert(ticket, Resetting { key, limit: *limit, until, asked: now, id });
+                self.ask_as(id, &counter, Kind::Forget, vec![ticket], Want::Forget, now);
                 self.flush_urgent(now);
                 Reset::Later(ticket)
             }
@@ -90,23 +96,33 @@ impl Node {
 
     fn forget_here(&mut self, key: Key, limit: &Limit, now: Timestamp) -> Counter {
         self.local.0.forget_now(key);
+        let counter = self.whereabouts(key, limit, now);
+        let tag = self.shelf.tag(&self.council, &self.options, (key, limit), now);
+        let Some(mut book) = self.shelf.books.get_mut(&key) else { return counter };
+        book.counted = None;
+        book.aside.change(|aside| aside.part = None);
+        let Some(page) = book.page(tag) else { return counter };
+        let moment = page.moment_of(limit, &self.options, now);
+        if let Side::Till(till) = &mut page.side {
+            till.reset(limit, moment);
+            book.set_listed(true);
+        }
+        counter
+    }
+
+    /// Where a counter is, with nothing done to it.
+    fn whereabouts(&mut self, key: Key, limit: &Limit, now: Timestamp) -> Counter {
         let Self { shelf, council, options, .. } = self;
         let tag = shelf.tag(council, options, (key, limit), now);
         let Ok(mut book) = shelf.open(council, options, (key, limit, tag), now) else {
             return Counter::Nowhere;
         };
-        book.counted = None;
-        book.aside.change(|aside| aside.part = None);
-        let Some(page) = book.page(tag) else { return Counter::Nowhere };
-        let moment = page.moment_of(limit, options, now);
-        match &mut page.side {
-            Side::Till(till) => {
-                till.reset(limit, moment);
-                book.set_listed(true);
-                Counter::Here
+        match book.page(tag) {
+            Some(page) if matches!(page.side, Side::Till(_)) => Counter::Here,
+            Some(page) if page.view.owner(key).is_some() => {
+                Counter::There(Unseen { key, limit: *limit, tag })
             }
-            Side::Purse(_) if page.view.owner(key).is_none() => Counter::Nowhere,
-            Side::Purse(_) => Counter::There(Unseen { key, limit: *limit, tag }),
+            _ => Counter::Nowhere,
         }
     }
 
@@ -125,15 +141,19 @@ impl Node {
                 self.outputs.push(Output::GivenUp(ticket));
                 continue;
             }
-            match self.forget_here(reset.key, &reset.limit, now) {
-                Counter::Here => self.outputs.push(Output::Reset(ticket)), // It is the owner by now.
+            reset.asked = now;
+            match self.whereabouts(reset.key, &reset.limit, now) {
+                Counter::Here => {
+                    // It is the owner by now, and has not done it as that.
+                    self.forget_here(reset.key, &reset.limit, now);
+                    self.outputs.push(Output::Reset(ticket));
+                }
                 Counter::Nowhere => {
-                    self.resets.insert(ticket, Resetting { asked: now, ..reset });
+                    self.resets.insert(ticket, reset);
                 }
                 Counter::There(counter) => {
-                    reset.asked = now;
                     self.resets.insert(ticket, reset);
-                    self.ask(&counter, Kind::Forget, vec![ticket], Want::Forget, now);
+                    self.ask_as(reset.id, &counter, Kind::Forget, vec![ticket], Want::Forget, now);
                 }
             }
         }
@@ -152,9 +172,24 @@ impl Node {
         }
     }
 
-    /// A peer asks that a counter of this node's be reset.
+    /// A peer asks that a counter of this node's be reset. It is done once for each number, and answered as often as it
+    /// is asked: the answer may have been lost.
     pub(super) fn on_forget(&mut self, now: Timestamp, from: &Arc<Member>, id: u64, place: &Place) {
+        let Some(link) = self.links.get(&from.id) else { return };
+        if link.reset.contains(&id) {
+            let is_here = self.shelf.books.page(&place.subject.key, place.tag).is_some();
+            let reply = if is_here { Reply::Lent } else { Reply::Seen(None) };
+            return self.answer(now, from, id, place, reply);
+        }
         let reply = self.forget_for(now, from, place).unwrap_or(Reply::Elsewhere);
+        if reply != Reply::Elsewhere
+            && let Some(link) = self.links.get_mut(&from.id)
+        {
+            link.reset.push_back(id);
+            if link.reset.len() > MOST_RESETS {
+                link.reset.pop_front();
+            }
+        }
         self.answer(now, from, id, place, reply);
     }
 

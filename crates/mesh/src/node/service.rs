@@ -25,15 +25,19 @@ impl Node {
         want: Want,
     ) {
         let place = self.place_here(now, place);
+        if want == Want::Forget {
+            // One that comes again was done, and is answered again.
+            self.hear_asker(now, from, &place, report);
+            return self.on_forget(now, from, id, &place);
+        }
         if !self.links.get_mut(&from.id).is_some_and(|link| link.replay.is_first(id)) {
             return; // The network brought it twice.
         }
         if let Want::Undo { of } = want {
             return self.undo(now, from, of);
         }
-        if want == Want::Forget {
-            self.hear_asker(now, from, &place, report);
-            return self.on_forget(now, from, id, &place);
+        if want == Want::Survey {
+            return self.on_survey(now, from, id, &place, report);
         }
         let reply = match self.open_by(now, from, &place, true) {
             Some(limit) => self.serve(now, from, id, &place, report, want, &limit),
@@ -86,7 +90,7 @@ impl Node {
             return Some(Reply::Exhausted);
         }
         Some(match want {
-            Want::Look | Want::Forget | Want::Undo { .. } => {
+            Want::Look | Want::Survey | Want::Forget | Want::Undo { .. } => {
                 Reply::Seen(till.state.map(hivemind_core::algorithm::State::bits))
             }
             Want::Do { action, cost } => {

@@ -10,10 +10,11 @@ mod links;
 mod operated;
 mod resets;
 mod shares;
+mod surveys;
 mod times;
 mod tokens;
 
-use super::{Decided, Node, Output, Ticket};
+use super::{Decided, Node, Output, Sight, Ticket};
 use crate::codec::Encoder;
 use crate::dictionary::{Spoken, Subject};
 use crate::frame::{Header, Item, Place};
@@ -39,6 +40,7 @@ struct Mesh {
     nodes: Vec<Node>,
     mail: Vec<Letter>,
     decided: BTreeMap<(usize, Ticket), Verdicts>,
+    looked: BTreeMap<(usize, Ticket), Sight>,
     /// Resets that were answered, and what an operator was not answered.
     reset: Vec<(usize, Ticket)>,
     given_up: Vec<(usize, Ticket)>,
@@ -60,7 +62,8 @@ impl Mesh {
         let now = Timestamp::from_millis(1_700_006_400_000);
         let nodes = crate::sim::seated(count, options, now);
         let (mail, decided, cut) = (Vec::new(), BTreeMap::new(), Vec::new());
-        Self { nodes, mail, decided, reset: Vec::new(), given_up: Vec::new(), now, cut }
+        let (looked, reset, given_up) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { nodes, mail, decided, looked, reset, given_up, now, cut }
     }
 
     fn index(&self, name: &NodeId) -> Option<usize> {
@@ -76,6 +79,9 @@ impl Mesh {
                     Output::Send { to, frame, .. } => sent.push((from, to, frame)),
                     Output::Decided(ticket, verdicts) => {
                         self.decided.insert((from, ticket), verdicts);
+                    }
+                    Output::Looked(ticket, sight) => {
+                        self.looked.insert((from, ticket), sight);
                     }
                     Output::Reset(ticket) => self.reset.push((from, ticket)),
                     Output::GivenUp(ticket) => self.given_up.push((from, ticket)),
@@ -153,6 +159,26 @@ impl Mesh {
     /// Whether a request passes at once, with no frame delivered.
     fn passes_now(&mut self, node: usize, batch: &[Charge<'_>]) -> bool {
         self.ask(node, batch).is_ok_and(|verdicts| verdicts.committed)
+    }
+
+    /// What an operator is told of a counter at a node, with everything delivered.
+    fn look(&mut self, node: usize, (key, limit): (Key, &Limit)) -> Sight {
+        match self.begin_to_look(node, (key, limit)) {
+            Some(Decided::Now(sight)) => sight,
+            Some(Decided::Later(ticket)) => {
+                self.deliver();
+                self.looked.remove(&(node, ticket)).expect("an answer")
+            }
+            None => panic!("nobody can be asked"),
+        }
+    }
+
+    /// The same, with nothing delivered yet.
+    fn begin_to_look(&mut self, node: usize, (key, limit): (Key, &Limit)) -> Option<Decided<Sight>> {
+        let look = Charge { op: Op::Peek, cost: Cost::ZERO, ..charge(key, limit) };
+        let looked = self.nodes[node].look(&look, Context::at(self.now));
+        self.collect();
+        looked
     }
 
     /// How many of so many requests pass.

@@ -38,6 +38,11 @@ impl Node {
         if self.waiting.get(&ticket).is_some_and(|waiting| matches!(waiting.stage, Stage::Doing { .. })) {
             return self.finish_doing(ticket, now);
         }
+        if self.waiting.get(&ticket).is_some_and(|waiting| matches!(waiting.stage, Stage::Surveying)) {
+            self.waiting.remove(&ticket);
+            self.outputs.push(Output::GivenUp(ticket));
+            return;
+        }
         let waiting = self.waiting.get(&ticket);
         let given = waiting.filter(|waiting| matches!(waiting.stage, Stage::Alone)).and_then(|waiting| {
             let charge = waiting.batch.first()?;

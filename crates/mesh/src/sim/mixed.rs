@@ -266,7 +266,7 @@ impl Run {
                         self.note(&asked, verdicts.committed, at);
                     }
                 }
-                Output::Reset(_) | Output::GivenUp(_) => {}
+                Output::Looked(..) | Output::Reset(_) | Output::GivenUp(_) => {}
                 Output::Send { to, lane, frame } => {
                     let Some(to) = self.nodes.iter().position(|node| node.member().id == to) else {
                         continue;

@@ -1,16 +1,55 @@
 //! What an operator does to counters, wherever their owners are: it is told what they say, or that they say nothing.
 
 use super::{Answer, Carrier, MeshStore, Outcome};
-use crate::node::{Decided, Reset};
-use hivemind_core::store::{Charge, Context, Op, StoreError, Verdicts};
+use crate::node::{Decided, Reset, Sight};
+use hivemind_core::store::{Charge, Context, StoreError, Verdicts};
 use std::time::Duration;
 
 /// How long the owner of a counter is asked to reset it.
 const RESET_WITHIN: Duration = Duration::from_secs(3);
 
 impl<C: Carrier> MeshStore<C> {
-    /// Looks at counters, or gives back to them, as their owners have them, each by itself. What nobody has said is an
-    /// error: a look is repeated until the deadline, and a refund is told until it is heard.
+    /// Looks at counters as their owners have them, each by itself: what all nodes may still admit, and who holds how much
+    /// of that. It spends nothing. Who does not answer is asked again until the deadline.
+    ///
+    /// # Errors
+    /// If an owner cannot be asked, or has not answered.
+    pub async fn look(&self, batch: &[Charge<'_>], context: Context) -> Result<Vec<Sight>, StoreError> {
+        let mut each = Vec::with_capacity(batch.len());
+        for charge in batch {
+            each.push(self.look_at_one(charge, context).await?);
+        }
+        Ok(each)
+    }
+
+    async fn look_at_one(&self, charge: &Charge<'_>, context: Context) -> Result<Sight, StoreError> {
+        let mut now = context.now;
+        loop {
+            let looked = {
+                let mut inside = self.lock();
+                let looked = inside.node.look(charge, Context { now, ..context });
+                if let Some(Decided::Later(ticket)) = &looked {
+                    inside.open.insert(*ticket, Answer::default());
+                }
+                self.carry_out(inside);
+                looked.ok_or_else(no_owner)?
+            };
+            let ticket = match looked {
+                Decided::Now(sight) => return Ok(sight),
+                Decided::Later(ticket) => ticket,
+            };
+            if let Outcome::Looked(sight) = self.answer(ticket).await {
+                return Ok(sight);
+            }
+            now = self.lock().latest.max(now);
+            if context.deadline.is_none_or(|deadline| deadline <= now) {
+                return Err(unanswered());
+            }
+        }
+    }
+
+    /// Gives back to counters as their owners have them, each by itself. What nobody has said is an error, though it may
+    /// be done all the same: it is told until it is heard.
     ///
     /// # Errors
     /// If an owner cannot be asked, or has not answered.
@@ -25,28 +64,22 @@ impl<C: Carrier> MeshStore<C> {
     }
 
     async fn operate_one(&self, charge: &Charge<'_>, context: Context) -> Result<Verdicts, StoreError> {
-        let mut now = context.now;
-        loop {
-            let decided = {
-                let mut inside = self.lock();
-                let decided = inside.node.operate(charge, Context { now, ..context });
-                if let Some(Decided::Later(ticket)) = &decided {
-                    inside.open.insert(*ticket, Answer::default());
-                }
-                self.carry_out(inside);
-                decided.ok_or_else(no_owner)?
-            };
-            let ticket = match decided {
-                Decided::Now(verdicts) => return Ok(verdicts),
-                Decided::Later(ticket) => ticket,
-            };
-            if let Outcome::Decided(verdicts) = self.answer(ticket).await {
-                return Ok(verdicts);
+        let decided = {
+            let mut inside = self.lock();
+            let decided = inside.node.operate(charge, context);
+            if let Some(Decided::Later(ticket)) = &decided {
+                inside.open.insert(*ticket, Answer::default());
             }
-            now = self.lock().latest.max(now);
-            if charge.op != Op::Peek || context.deadline.is_none_or(|deadline| deadline <= now) {
-                return Err(unanswered());
-            }
+            self.carry_out(inside);
+            decided.ok_or_else(no_owner)?
+        };
+        let ticket = match decided {
+            Decided::Now(verdicts) => return Ok(verdicts),
+            Decided::Later(ticket) => ticket,
+        };
+        match self.answer(ticket).await {
+            Outcome::Decided(verdicts) => Ok(verdicts),
+            _ => Err(unanswered()),
         }
     }
 
@@ -67,7 +100,7 @@ impl<C: Carrier> MeshStore<C> {
             Reset::NoOwner => Err(no_owner()),
             Reset::Later(ticket) => match self.answer(ticket).await {
                 Outcome::Reset => Ok(()),
-                Outcome::Decided(_) | Outcome::GivenUp => Err(unanswered()),
+                _ => Err(unanswered()),
             },
         }
     }

@@ -19,6 +19,12 @@ impl Account {
         self.rights(share).saturating_sub(gone).saturating_add(self.aside.get().stale)
     }
 
+    /// What it may spend now, as far as it has said: what was given back there can be spent there again.
+    fn spendable(&self, share: u64) -> u64 {
+        let rights = self.rights(share).saturating_sub(self.by_rights);
+        rights.saturating_sub(self.net_spent(share)).saturating_add(self.aside.get().stale)
+    }
+
     /// What it spent and did not give back, as far as it had rights to spend.
     fn net_spent(&self, share: u64) -> u64 {
         let most = self.rights(share).saturating_sub(self.by_rights);
@@ -35,7 +41,7 @@ impl Till {
     /// What each member holds, as far as is known: those that never spoke have their share.
     pub(crate) fn lent(&self, owner: &NodeId, mut tell: impl FnMut(&NodeId, u64)) {
         for account in &self.accounts {
-            tell(&account.member.id, account.held(self.share));
+            tell(&account.member.id, account.spendable(self.share));
         }
         if let Some(view) = self.began.as_ref().filter(|_| self.share > 0) {
             let silent = view.members().iter().filter(|member| member.id != *owner && !self.knows(member));

@@ -63,7 +63,7 @@ impl Three {
                         }
                     }
                     Output::Decided(_, verdicts) => decided.push(verdicts),
-                    Output::Reset(_) | Output::GivenUp(_) => {}
+                    Output::Looked(..) | Output::Reset(_) | Output::GivenUp(_) => {}
                 }
             }
         }

@@ -10,7 +10,8 @@ use super::time::{millis, span_ms};
 use super::{Admin, limit};
 use crate::blocks::KeyName;
 use crate::counters::{Counter, Counters};
-use crate::mesh::RunningMesh;
+use crate::mesh::shown_holding;
+use crate::storage::Seen;
 use asked::{RawBlock, RawGrant};
 use axum::body::Bytes;
 use axum::extract::State;
@@ -18,10 +19,13 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
 use axum::{Extension, Router};
-use hivemind_core::store::{Mode, Op, Sharing, Store, StoreError, Verdict};
+use hivemind_core::store::{Mode, Op, Sharing, Store, StoreError};
 use hivemind_core::{Clock, Cost, Limit, SystemClock};
 use hivemind_mesh::net::NotPosted;
 use serde_json::{Map, Value, json};
+
+/// Why nothing is forgotten or given back where keys found no room of their own.
+const CROWDED: &str = "This key shares its counter with others for want of room, and what all of them spent stays: raise `rate_limiting.max_keys`, or wait until it is over.";
 
 /// The gateway's domain of guards.
 const IP_GUARD: &str = ":ip_guard";
@@ -35,18 +39,16 @@ pub(super) fn routes() -> Router<Admin> {
         .route("/api/v1/keys/unblock", post(unblock))
 }
 
-/// What is left of each limit of a key. It spends nothing, and is in no metric.
+/// What is left of each limit of a key, at all nodes together where they share it. It spends nothing, and is in no metric.
 async fn lookup(State(admin): State<Admin>, body: Bytes) -> Result<Response, Response> {
     let counters = admin.counters_of(&read::<RawKey>(&body)?.name()?);
     let (now, entries) = (SystemClock.now(), counters.name.entries());
     let looked_at = counters.batch(&entries, Op::Peek, Cost::ZERO);
-    let verdicts =
-        admin.storage.operate(&looked_at, Counters::context(now)).await.map_err(|error| away(&error))?;
-    let mesh = admin.mesh.as_deref();
-    let limits = counters.each.iter().zip(verdicts.each()).map(|(counter, verdict)| {
-        let mut shown = of_limit(counter, verdict);
+    let seen = admin.storage.look(&looked_at, Counters::context(now)).await.map_err(|error| away(&error))?;
+    let limits = counters.each.iter().zip(&seen).map(|(counter, seen)| {
+        let mut shown = of_limit(counter, seen);
         shown.insert("mode".to_owned(), json!(limit::mode(counter.mode)));
-        shown.insert("mesh".to_owned(), held(mesh, counter));
+        shown.insert("mesh".to_owned(), seen.holding.as_ref().map(shown_holding).unwrap_or_default());
         Value::Object(shown)
     });
     let blocked = counters.name.with_parts(|parts| admin.storage.blocks().until(parts, now));
@@ -72,6 +74,12 @@ async fn reset(
     for charge in &batch {
         admin.storage.forget(charge).await.map_err(|error| away(&error))?;
     }
+    // What is counted with strangers' keys is not forgotten for one of them.
+    let now = SystemClock.now();
+    let crowded = batch.iter().filter(|charge| admin.storage.is_crowded(charge, now)).count();
+    if crowded > 0 {
+        return Ok(ok(&json!({"reset": batch.len() - crowded, "crowded": crowded, "why": CROWDED})));
+    }
     Ok(ok(&json!({"reset": batch.len()})))
 }
 
@@ -88,14 +96,20 @@ async fn grant(
     audited.changes(&format!("extra={extra}"));
     let (now, entries) = (SystemClock.now(), counters.name.entries());
     let given = counters.batch(&entries, Op::Refund, Cost::new(extra));
-    let verdicts =
-        admin.storage.operate(&given, Counters::context(now)).await.map_err(|error| not_told(&error))?;
-    let limits = counters.each.iter().zip(verdicts.each()).map(|(counter, verdict)| {
-        let granted = verdict.remaining.saturating_sub(verdict.available).min(extra);
-        let mut shown = of_limit(counter, verdict);
+    let looked_at = counters.batch(&entries, Op::Peek, Cost::ZERO);
+    let (storage, context) = (&admin.storage, Counters::context(now));
+    let before = storage.look(&looked_at, context).await.map_err(|error| away(&error))?;
+    let verdicts = storage.operate(&given, context).await.map_err(|error| not_told(&error))?;
+    let after = storage.look(&looked_at, Counters::context(SystemClock.now())).await;
+    let after = after.map_err(|error| not_told(&error))?;
+    let given = verdicts.each().iter().map(|verdict| verdict.remaining.saturating_sub(verdict.available));
+    let seen = before.iter().zip(&after).zip(given);
+    let limits = counters.each.iter().zip(seen).map(|(counter, ((before, after), given))| {
+        let granted = given.min(extra).min(most_granted(&counter.limit, before, after));
+        let mut shown = of_limit(counter, after);
         shown.insert("granted".to_owned(), json!(granted));
         if granted < extra {
-            shown.insert("why".to_owned(), json!(why_less(&counter.limit, verdict)));
+            shown.insert("why".to_owned(), json!(why_less(&counter.limit, after)));
         }
         Value::Object(shown)
     });
@@ -201,20 +215,27 @@ impl Admin {
 }
 
 /// A limit, and what its counter says.
-fn of_limit(counter: &Counter, verdict: &Verdict) -> Map<String, Value> {
+fn of_limit(counter: &Counter, seen: &Seen) -> Map<String, Value> {
     let mut shown = limit::members(&counter.limit);
-    shown.insert("remaining".to_owned(), json!(verdict.remaining));
-    shown.insert("reset_ms".to_owned(), json!(span_ms(verdict.reset_after)));
+    shown.insert("remaining".to_owned(), json!(seen.verdict.remaining));
+    shown.insert("reset_ms".to_owned(), json!(span_ms(seen.verdict.reset_after)));
     shown
 }
 
-/// Who holds what of a counter in a mesh.
-fn held(mesh: Option<&RunningMesh>, counter: &Counter) -> Value {
-    mesh.and_then(|mesh| mesh.held(counter)).unwrap_or_default()
+/// What can have been given back at most, whatever the node that was asked reckons.
+fn most_granted(limit: &Limit, before: &Seen, after: &Seen) -> u64 {
+    match (&before.holding, after.is_crowded) {
+        (_, true) => 0,
+        // A node that holds rights knows what it spent itself; only the owner knows what all did.
+        (Some(_), _) => u64::from(limit.burst()).saturating_sub(before.verdict.remaining),
+        (None, _) => u64::MAX,
+    }
 }
 
-fn why_less(limit: &Limit, verdict: &Verdict) -> &'static str {
-    if verdict.remaining >= u64::from(limit.burst()) {
+fn why_less(limit: &Limit, seen: &Seen) -> &'static str {
+    if seen.is_crowded {
+        CROWDED
+    } else if seen.verdict.remaining >= u64::from(limit.burst()) {
         "No more is given back than was spent: all of it is there."
     } else {
         "What was counted beyond the limit is made good first; a reset forgets all of it."

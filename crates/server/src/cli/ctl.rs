@@ -17,7 +17,7 @@ mod version;
 
 use crate::cli::client::{Answer, Client, Question, Token};
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,15 +32,18 @@ const USUAL_URL: &str = "http://127.0.0.1:8080";
   hivemind ctl key get shop user=ada                  what is left, and until when
   hivemind ctl key block shop user=ada --for 10m      refuse it for ten minutes
   hivemind ctl rules --search user                    the rules in force, with file and line
+  hivemind ctl --url http://10.0.0.1:8080 --url http://10.0.0.2:8080 key block shop user=ada --for 10m
   hivemind ctl --url unix:/run/hivemind/admin.sock reload
   hivemind ctl --url https://limits.example:8080 --ca ca.pem --token-file token decisions --denied
 
 HIVEMIND_URL and HIVEMIND_TOKEN_FILE stand in for --url and --token-file. The exit status is 0 if the service did what
-was asked, and 1 if not.")]
+was asked, and 1 if not. With several --url each service is asked, one after the other, whatever became of the one
+before; the exit status is 1 if any did not, and --json prints one line for each.")]
 pub(super) struct Ctl {
-    /// Where the admin port is: `http://HOST:PORT`, `https://HOST:PORT` or `unix:PATH` [default: `http://127.0.0.1:8080`]
+    /// Where the admin port is: `http://HOST:PORT`, `https://HOST:PORT` or `unix:PATH`; several times to ask several
+    /// services, as for a block where nodes share a Redis [default: `http://127.0.0.1:8080`]
     #[arg(long, global = true, value_name = "URL")]
-    url: Option<String>,
+    url: Vec<String>,
 
     /// A file whose first line is the admin token
     #[arg(long, global = true, value_name = "FILE")]
@@ -114,15 +117,24 @@ impl Command {
 impl Ctl {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let url =
-            self.url.clone().or_else(|| variable("HIVEMIND_URL")).unwrap_or_else(|| USUAL_URL.to_owned());
+        let usual = || variable("HIVEMIND_URL").unwrap_or_else(|| USUAL_URL.to_owned());
+        let urls = if self.url.is_empty() { vec![usual()] } else { self.url.clone() };
         let token = self.token_file.clone().or_else(|| variable("HIVEMIND_TOKEN_FILE").map(PathBuf::from));
         let token = token.map(|file| Token { file, may_be_seen: self.insecure });
-        let client = Client::at_url(&url, token.as_ref(), self.ca.as_deref())?;
+        // Before anybody is asked: what one of them cannot be asked is asked of none.
+        let clients = urls.iter().map(|url| Client::at_url(url, token.as_ref(), self.ca.as_deref()));
+        let clients = clients.collect::<anyhow::Result<Vec<Client>>>()?;
         let question = self.command.question()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let answer = runtime.block_on(client.ask(&question))?;
-        self.print(&answer)
+        if let [client] = clients.as_slice() {
+            return self.print(&runtime.block_on(client.ask(&question))?);
+        }
+        let mut is_good = true;
+        for client in &clients {
+            let answer = runtime.block_on(client.ask(&question));
+            is_good &= self.print_one_of_several(client.url(), answer)?;
+        }
+        Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     fn print(&self, answer: &Answer) -> anyhow::Result<ExitCode> {
@@ -140,5 +152,22 @@ impl Ctl {
         out.write_all(self.command.shown(&body).as_bytes())?;
         out.flush()?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// What one of several services did, under its name. Says whether it did what was asked; if not, the next one is asked
+    /// all the same.
+    fn print_one_of_several(&self, url: &str, answer: anyhow::Result<Answer>) -> anyhow::Result<bool> {
+        let body = answer.and_then(|answer| answer.body());
+        let is_good = body.is_ok();
+        let told = match (&body, self.json) {
+            (Ok(body), true) => json!({"url": url, "answer": body}).to_string() + "\n",
+            (Err(error), true) => json!({"url": url, "error": format!("{error:#}")}).to_string() + "\n",
+            (Ok(body), false) => format!("{url}:\n{}", self.command.shown(body)),
+            (Err(error), false) => format!("{url}: failed: {error:#}\n"),
+        };
+        let mut out = std::io::stdout().lock();
+        out.write_all(told.as_bytes())?;
+        out.flush()?;
+        Ok(is_good)
     }
 }

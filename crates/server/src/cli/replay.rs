@@ -82,6 +82,10 @@ pub(super) struct Replay {
     #[arg(long, value_enum, default_value_t = Malformed::Stop)]
     malformed: Malformed,
 
+    /// What windows count of a request that was refused, as `rate_limiting.on_refusal` of the service does
+    #[arg(long, value_enum, default_value_t = Refusal::Refusing)]
+    on_refusal: Refusal,
+
     /// The most keys to remember at once; past it, new keys share buckets
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
     max_keys: u32,
@@ -99,6 +103,30 @@ enum Format {
 enum Malformed {
     Stop,
     Skip,
+}
+
+/// As the configuration names them.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Refusal {
+    /// The limits that refused count it, the others do not
+    #[value(name = "count_refusing")]
+    Refusing,
+    /// Every limit counts it
+    #[value(name = "count_all")]
+    All,
+    /// None counts it
+    #[value(name = "count_none")]
+    None,
+}
+
+impl From<Refusal> for OnRefusal {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Refusing => Self::CountRefusing,
+            Refusal::All => Self::CountAll,
+            Refusal::None => Self::CountNone,
+        }
+    }
 }
 
 impl Replay {
@@ -142,7 +170,7 @@ impl Replay {
 
     /// What is done with each request.
     fn course(&self, rules: Rules) -> anyhow::Result<Course> {
-        let (max_keys, on_refusal) = (usize::try_from(self.max_keys)?, OnRefusal::default());
+        let (max_keys, on_refusal) = (usize::try_from(self.max_keys)?, self.on_refusal.into());
         if let Some(against) = &self.against {
             let rules = Both { now: self.load(Some(against))?, then: rules };
             return Ok(Course::Compared(Box::new(Comparison::new(rules, max_keys, on_refusal))));

@@ -11,7 +11,7 @@ pub(super) fn shown(peers: &[Peer]) -> Value {
 }
 
 /// Who has what of one counter.
-pub(super) fn shown_holding(holding: &Holding) -> Value {
+pub(crate) fn shown_holding(holding: &Holding) -> Value {
     let each = holding.each.as_ref().map(|each| {
         each.iter().map(|(node, held)| (node.to_string(), json!(held))).collect::<serde_json::Map<_, _>>()
     });
@@ -20,6 +20,8 @@ pub(super) fn shown_holding(holding: &Holding) -> Value {
         "is_owner": holding.is_owner,
         "held_here": holding.here,
         "held": each,
+        "held_by_others": holding.others,
+        "unaccounted": holding.unaccounted,
     })
 }
 

@@ -5,17 +5,15 @@ use super::due::{Due, due, seconds};
 use super::figures::{Latencies, MeshFigures, PeerFigures};
 use super::matters::{alone, matters};
 use super::name::NodeName;
+use super::settings::settings;
 use super::{fingerprint, own_name, peers};
 use crate::config::gateway::Routing;
-use crate::config::{Mesh as MeshConfiguration, MeshFiles, RateLimiting};
-use crate::counters::Counter;
+use crate::config::{Mesh as MeshConfiguration, RateLimiting};
 use crate::health::Health;
 use anyhow::Context;
-use hivemind_core::{Clock, Consistency, Rules, SystemClock};
-use hivemind_mesh::net::{
-    Board, Discovery, Mesh, MeshSettings, Peer, PeerStore, Rounds, TlsFiles, Transport,
-};
-use hivemind_mesh::{CouncilOptions, GivenUp, MeshOptions, NodeId, NotGivenUp};
+use hivemind_core::{Clock, Rules, SystemClock};
+use hivemind_mesh::net::{Board, Mesh, Peer, PeerStore, Rounds, Transport};
+use hivemind_mesh::{GivenUp, NodeId, NotGivenUp};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -217,14 +215,6 @@ impl RunningMesh {
         peers::shown(&peers)
     }
 
-    /// Who has what of one counter, as the API shows it; nothing where its rule does not share it.
-    pub(crate) fn held(&self, counter: &Counter) -> Option<serde_json::Value> {
-        if counter.sharing.consistency == Some(Consistency::Local) {
-            return None;
-        }
-        self.mesh.holding(counter.key, &counter.limit).map(|holding| peers::shown_holding(&holding))
-    }
-
     /// Gives up a peer that an operator knows to be gone for good: the next view is without it.
     pub(crate) fn give_up(&self, name: &str) -> Result<GivenUp, NotGivenUp> {
         // What cannot be a name is nobody's.
@@ -286,38 +276,5 @@ fn of_peer(peer: &Peer, latencies: Latencies) -> PeerFigures {
         round_trip_us: micros(peer.round_trip),
         latencies,
         clock_offset_us: peer.clock_offset_us,
-    }
-}
-
-fn settings(mesh: &MeshConfiguration, limiting: &RateLimiting, name: &str) -> MeshSettings {
-    let MeshFiles { ca, cert, key } = mesh.tls.clone();
-    let council = CouncilOptions {
-        staleness: limiting.staleness_threshold,
-        most_members: mesh.max_peers + 1,
-        ..CouncilOptions::default()
-    };
-    MeshSettings {
-        name: NodeId::new(name),
-        cluster: mesh.cluster_id.clone(),
-        bind: mesh.bind,
-        advertise: mesh.advertise.ip,
-        advertise_port: mesh.advertise.port,
-        discovery: Discovery {
-            peers: mesh.bootstrap_peers.clone(),
-            dns: mesh.dns.iter().cloned().collect(),
-            nameservers: Vec::new(),
-            mdns: mesh.mdns,
-        },
-        max_peers: mesh.max_peers,
-        tls: TlsFiles { ca, cert, key },
-        options: MeshOptions {
-            on_unreachable: mesh.on_unreachable,
-            sync_interval: mesh.sync_interval,
-            ask_timeout: mesh.ask_timeout,
-            max_keys: limiting.max_keys.get(),
-            bandwidth_limit: Some(mesh.bandwidth_limit),
-            council,
-            ..MeshOptions::default()
-        },
     }
 }

@@ -1,6 +1,8 @@
 //! The stores that nodes can share, behind one type: which one it is, is a branch and no allocation.
 
-use hivemind_core::store::{Charge, Context, Store, StoreError, Verdicts};
+use super::operated::Seen;
+use hivemind_core::store::{Charge, Context, Store, StoreError, Verdict, Verdicts};
+use hivemind_mesh::Sight;
 use hivemind_mesh::net::PeerStore;
 use hivemind_redis::RedisStore;
 
@@ -11,6 +13,22 @@ pub(crate) enum SharedStore {
 }
 
 impl SharedStore {
+    /// What an operator sees of counters, who is told what was said by whoever keeps them, or nothing.
+    pub(super) async fn look(&self, batch: &[Charge<'_>], context: Context) -> Result<Vec<Seen>, StoreError> {
+        match self {
+            Self::Redis(store) => {
+                let verdicts = store.decide(batch, context).await?;
+                let seen = |verdict: &Verdict| Seen { verdict: *verdict, holding: None, is_crowded: false };
+                Ok(verdicts.each().iter().map(seen).collect())
+            }
+            Self::Mesh(store) => {
+                let sights = store.look(batch, context).await?.into_iter();
+                let seen = |Sight { verdict, holding, .. }| Seen { verdict, holding, is_crowded: false };
+                Ok(sights.map(seen).collect())
+            }
+        }
+    }
+
     /// Decides for an operator, who is told what was said by whoever keeps the counters, or nothing.
     pub(super) async fn operate(
         &self,

@@ -1,5 +1,7 @@
 //! `hivemind ctl`: the API from the shell.
 
+mod keys;
+
 use crate::RULES;
 use crate::asked::json;
 use crate::authority::{Authority, put};

@@ -25,6 +25,7 @@ mod ctl;
 mod description;
 mod names;
 mod reference;
+mod shell;
 
 /// What most services here limit.
 const RULES: &str = "

@@ -1,7 +1,7 @@
 //! Peers that go without a word: what the log says of them, and how one that does not come back is forgotten.
 
 use crate::nodes::{Authority, Node, all_are_members, peers, until};
-use crate::support::{Page, post};
+use crate::support::{Page, hivemind, post};
 use serde_json::Value;
 
 /// What becomes of one that is killed and started again, as the log has it.
@@ -39,15 +39,23 @@ async fn a_peer_that_is_gone_for_good_is_forgotten_by_all_when_one_is_told_so() 
     nodes[2].ended().await;
     until_dead(&nodes[0], "node-2").await;
     assert_eq!(members(&nodes[1]).await, 3, "silence alone holds its share");
-    let page = forget(&nodes[0], "node-2").await;
-    assert_eq!(page.code, 200, "{}", page.body);
-    let told: Value = serde_json::from_str(&page.body).unwrap();
-    assert_eq!((&told["peer"], &told["was_member"]), (&"node-2".into(), &true.into()));
+    let admin = format!("http://{}", nodes[0].admin);
+    let (code, listed) = hivemind(&["ctl", "--url", &admin, "peers"]);
+    assert!(
+        code == Some(0) && listed.lines().any(|line| line.contains("node-2") && line.contains("dead")),
+        "{listed}"
+    );
+    assert_eq!(
+        hivemind(&["ctl", "--url", &admin, "peers", "--forget", "node-2"]),
+        (Some(0), "forgotten\n".to_owned())
+    );
     nodes[0].log.next("a peer is forgotten").await;
     for node in &nodes[..2] {
         until("a view of two", async || members(node).await == 2).await;
     }
-    assert_eq!(forget(&nodes[0], "node-2").await.code, 200, "once more does no harm");
+    let page = forget(&nodes[0], "node-2").await;
+    let told: Value = serde_json::from_str(&page.body).unwrap();
+    assert_eq!((page.code, &told["peer"]), (200, &"node-2".into()), "once more does no harm");
     // One that comes back all the same is welcome.
     let others = [nodes[0].mesh, nodes[1].mesh];
     nodes[2] = Node::start(authority.node("node-2", &others)).await;

@@ -23,7 +23,8 @@ fn an_answer_counts_only_from_the_peer_that_was_asked() {
         let ticket = mesh.ask(1, &[charge(key, &limit)]).expect_err("it waits for the owner");
         mesh.mail.clear();
         let place = mesh.place(key, &limit);
-        let items: Vec<Item> = (1..20).map(|id| Item::Answer { id, place, word: lent, reply }).collect();
+        let items: Vec<Item> =
+            (1..20).map(|id| Item::Answer { id, place, word: lent, reply: reply.clone() }).collect();
         mesh.forge((2, 1), None, &items);
         assert!(mesh.decided.get(&(1, ticket)).is_none_or(|verdicts| !verdicts.committed), "{limit}");
         mesh.pass(100);

@@ -19,7 +19,7 @@ fn operate(mesh: &mut Mesh, node: usize, op: Op, (key, limit): (Key, &Limit), co
     decided
 }
 
-fn later(decided: Option<Decided>) -> Ticket {
+fn later<T: std::fmt::Debug>(decided: Option<Decided<T>>) -> Ticket {
     match decided {
         Some(Decided::Later(ticket)) => ticket,
         other => panic!("nobody is asked: {other:?}"),
@@ -46,16 +46,7 @@ fn a_reset_is_done_though_its_first_frame_is_lost_and_is_told_when_the_owner_has
             (&[(1, ticket)][..], &[][..]),
             "{limit}"
         );
-        let Some(Decided::Now(verdicts)) = operate(&mut mesh, 0, Op::Peek, (key, &limit), 0) else {
-            panic!("the owner has it")
-        };
-        // Of what is lent, each of the three has its part.
-        let parts = if limit.burst() > 5 { 3 } else { 1 };
-        assert!(
-            verdicts.each()[0].remaining * parts + 30 >= u64::from(limit.burst()),
-            "{limit}: {verdicts:?}"
-        );
-        assert!(parts == 3 || verdicts.each()[0].remaining == 5, "{limit}: {verdicts:?}");
+        assert_eq!(mesh.look(0, (key, &limit)).verdict.remaining, u64::from(limit.burst()), "{limit}");
     }
 }
 
@@ -95,22 +86,17 @@ fn a_look_says_what_the_owner_says_or_nothing() {
         let mut mesh = Mesh::new(3, &strict());
         let key = mesh.key(0, 1);
         assert_eq!(mesh.passed(0, 2, &[charge(key, &limit)]), 2);
-        let ticket = later(operate(&mut mesh, 1, Op::Peek, (key, &limit), 0));
-        mesh.deliver();
-        let told = mesh.decided.remove(&(1, ticket)).expect("an answer").each()[0];
-        let Some(Decided::Now(own)) = operate(&mut mesh, 0, Op::Peek, (key, &limit), 0) else {
-            panic!("the owner has it")
-        };
-        assert_eq!(told.remaining, own.each()[0].remaining, "{limit}: wherever it is asked");
-        assert!(limit.burst() > 5 || told.remaining == 3, "{limit}");
+        let (told, own) = (mesh.look(1, (key, &limit)), mesh.look(0, (key, &limit)));
+        assert_eq!(told.verdict, own.verdict, "{limit}: wherever it is asked");
+        assert_eq!(told.verdict.remaining, u64::from(limit.burst()) - 2, "{limit}");
         mesh.cut.push(0);
-        let ticket = later(operate(&mut mesh, 1, Op::Peek, (key, &limit), 0));
+        let ticket = later(mesh.begin_to_look(1, (key, &limit)));
         mesh.pass(200);
         assert_eq!(mesh.given_up, [(1, ticket)], "{limit}");
-        assert!(!mesh.decided.contains_key(&(1, ticket)));
+        assert!(mesh.looked.is_empty());
         // Once it is known that the owner is away, nobody waits for it.
         mesh.pass(30_000);
-        assert_eq!(operate(&mut mesh, 1, Op::Peek, (key, &limit), 0), None, "{limit}");
+        assert_eq!(mesh.begin_to_look(1, (key, &limit)), None, "{limit}");
     }
 }
 

@@ -1,6 +1,8 @@
 //! A counter is reset: one limit more, once, and everybody can have it.
 
 use super::*;
+use crate::node::Reset;
+use std::time::Duration;
 
 fn windows_and_buckets() -> [Limit; 4] {
     let hour = Period::HOUR;
@@ -106,5 +108,36 @@ fn a_refund_of_what_was_spent_before_a_reset_is_worth_nothing() {
             let after = (0..4 * burst).filter(|n| mesh.passes(n % 3, &[charge(key, &limit)])).count();
             assert!(after <= burst, "{after} of {limit}, {spent} given back by {who}");
         }
+    }
+}
+
+/// What was spent between a reset and its repetition stays spent.
+///
+/// Seen failing on: each repetition under a number of its own, and done as often as it comes.
+#[test]
+fn a_reset_whose_answer_is_lost_is_repeated_and_done_once() {
+    for limit in windows_and_buckets() {
+        let mut mesh = Mesh::new(3, &strict());
+        let key = mesh.key(0, 1);
+        let burst = usize::try_from(limit.burst()).expect("small");
+        mesh.passed(0, burst / 2, &[charge(key, &limit)]);
+        mesh.pass(100);
+        let now = mesh.now;
+        let Reset::Later(ticket) = mesh.nodes[1].reset(key, &limit, Duration::from_secs(1), now) else {
+            panic!("not its own")
+        };
+        // It comes to the owner, and no answer of the owner's comes back for a while.
+        mesh.collect();
+        for letter in std::mem::take(&mut mesh.mail) {
+            mesh.hand_over(&letter);
+        }
+        mesh.mail.clear();
+        assert!(mesh.reset.is_empty(), "{limit}");
+        let spent = mesh.ask(0, &[Charge { cost: Cost::new(3), ..charge(key, &limit) }]);
+        assert!(spent.is_ok_and(|verdicts| verdicts.committed), "{limit}");
+        mesh.pass(100);
+        assert_eq!(mesh.reset, [(1, ticket)], "{limit}: it is answered");
+        let left = mesh.look(0, (key, &limit)).verdict.remaining;
+        assert_eq!(left, u64::from(limit.burst()) - 3, "{limit}");
     }
 }

@@ -201,7 +201,7 @@ impl Search {
                     let to = (0..NODES).find(|index| named(*index) == to).unwrap_or(0);
                     sent.push(self.post(who, to, frame));
                 }
-                Output::Send { .. } | Output::Reset(_) | Output::GivenUp(_) => {}
+                Output::Send { .. } | Output::Looked(..) | Output::Reset(_) | Output::GivenUp(_) => {}
             }
         }
         let effect = Effect { node: self.number(node), admitted, sent };

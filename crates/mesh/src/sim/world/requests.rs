@@ -63,7 +63,7 @@ impl World {
         let local = seat.node.mesh_time(at(self.now, seat.skew));
         for output in outputs {
             match output {
-                Output::Reset(_) | Output::GivenUp(_) => {}
+                Output::Looked(..) | Output::Reset(_) | Output::GivenUp(_) => {}
                 Output::Decided(ticket, verdicts) => {
                     let open = self
                         .seats

@@ -1,6 +1,7 @@
 //! `hivemind ctl key`: one key, looked at and acted on.
 
-use super::table::{Table, each, limit, moment, span, text};
+mod told;
+
 use crate::cli::client::Question;
 use crate::cli::entries::entries;
 use crate::config::duration;
@@ -103,38 +104,11 @@ impl Key {
 
     pub(super) fn shown(&self, body: &Value) -> String {
         match &self.command {
-            Command::Get(_) => looked_up(body),
-            Command::Reset(_) => format!("forgotten: {} counters\n", text(body, "reset")),
-            Command::Grant { .. } => limits(body),
-            Command::Block { .. } => {
-                let scope = match text(body, "scope").as_str() {
-                    "node" => ", at this node only",
-                    "mesh" => ", at all nodes of the mesh",
-                    _ => "",
-                };
-                format!("blocked until {}{scope}\n", moment(body, "blocked_until_ms"))
-            }
-            Command::Unblock(_) if text(body, "was_blocked") == "true" => "not blocked any more\n".to_owned(),
-            Command::Unblock(_) => "it was not blocked\n".to_owned(),
+            Command::Get(_) => told::looked_up(body),
+            Command::Reset(_) => told::reset(body),
+            Command::Grant { .. } => told::granted(body),
+            Command::Block { .. } => told::blocked(body),
+            Command::Unblock(_) => told::unblocked(body),
         }
     }
-}
-
-fn looked_up(body: &Value) -> String {
-    let blocked = moment(body, "blocked_until_ms");
-    let blocked = if blocked.is_empty() { String::new() } else { format!("blocked until {blocked}\n") };
-    blocked + &limits(body)
-}
-
-fn limits(body: &Value) -> String {
-    let mut table =
-        Table::new(&["limit", "remaining#", "reset in", "given back#", "mode", "owner", "held here#"]);
-    for one in each(body, "limits") {
-        let reset = one.get("reset_ms").and_then(Value::as_f64).map(span).unwrap_or_default();
-        let mesh = one.get("mesh").cloned().unwrap_or_default();
-        let [remaining, granted, mode] = ["remaining", "granted", "mode"].map(|name| text(one, name));
-        let [owner, held] = ["owner", "held_here"].map(|name| text(&mesh, name));
-        table.row([limit(one), remaining, reset, granted, mode, owner, held]);
-    }
-    table.without_empty().or("no limit is asked for this key; see `hivemind ctl explain`")
 }

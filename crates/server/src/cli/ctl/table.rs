@@ -35,6 +35,10 @@ impl Table {
         self.rows.push(cells.map(|cell| harmless(&cell, WIDEST)).into());
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// All of it; or, without rows, what is told instead.
     pub(super) fn or(self, nothing: &str) -> String {
         if self.rows.is_empty() {

@@ -31,6 +31,11 @@ impl fmt::Display for Comparison {
             let Both { now, then } = tally.limited;
             writeln!(f, "{now:>10}{then:>10}{:>10}  {name}", tally.requests)?;
         }
+        if self.unnamed > 0 {
+            let text =
+                "of names past those that are counted one by one: who is limited most may be among them";
+            writeln!(f, "\n{:>10} requests {text}", self.unnamed)?;
+        }
         if self.requests == 0 {
             return Ok(());
         }

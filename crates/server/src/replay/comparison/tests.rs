@@ -65,3 +65,21 @@ fn equal_rules_come_to_the_same() {
     assert_eq!((comparison.newly_limited, comparison.newly_allowed), (0, 0));
     assert!(comparison.first(10).iter().all(|(_, tally)| tally.limited.now == tally.limited.then));
 }
+
+// Seen failing on: a table that is silent about them.
+#[test]
+fn names_past_those_that_are_counted_one_by_one_are_told_of() {
+    let limit = "{unit: hour, requests_per_unit: 2}";
+    let mut comparison = compare(limit, limit);
+    for number in 0..super::MOST_KEYS {
+        ask(&mut comparison, 0, &[&[("free", &number.to_string())]]);
+    }
+    assert!(!comparison.to_string().contains("of names"), "all of them are counted");
+    for _ in 0..7 {
+        ask(&mut comparison, 1, &[&[("free", "one-more")]]);
+    }
+    ask(&mut comparison, 2, &[&[("free", "0")]]);
+    assert_eq!(comparison.unnamed, 7);
+    let shown = comparison.to_string();
+    assert!(shown.contains("7 requests of names past those that are counted one by one"), "{shown}");
+}

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod compared;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -294,31 +296,4 @@ fn a_number_of_keys_that_cannot_be_held_is_refused() {
         let output = replay(&["--max-keys", count], "");
         assert_eq!(output.status.code(), Some(2), "{count}: {}", text(&output.stderr));
     }
-}
-
-#[test]
-fn two_sets_of_rules_are_compared_as_a_table_and_a_chart_of_each() {
-    let files = Files::new();
-    let old = files.write("old.yaml", TEN_A_SECOND);
-    let new = files.write("new.yaml", &TEN_A_SECOND.replace("burst: 2", "burst: 1"));
-    let input: String =
-        [(0, "a"), (0, "a"), (0, "b"), (5_000, "a")].map(|(t_ms, value)| request(t_ms, value)).concat();
-    let output = replay(&["--rules", path(&new), "--against", path(&old), "--summary"], &input);
-    let shown = text(&output.stdout);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    for part in [
-        "4 requests",
-        "4 (100.0 %)",
-        "3 (75.0 %)",
-        "1 newly limited",
-        "0 newly allowed",
-        "d k=a",
-        "Now: #",
-        "Then: #",
-    ] {
-        assert!(shown.contains(part), "no `{part}` in:\n{shown}");
-    }
-    assert!(!shown.contains("k=b"), "who passes under both is not told:\n{shown}");
-    let alone = replay(&["--rules", path(&new), "--against", path(&old)], &input);
-    assert!(!alone.status.success() && text(&alone.stderr).contains("--summary"));
 }

@@ -1,0 +1,49 @@
+//! What an operator's look costs on the wire, and what hostile answers to it come to.
+
+use super::*;
+use crate::frame::FRAME_BUDGET;
+use crate::shares::MOST_SHARES;
+
+/// A version before surveys reads one as the question what a look came to, and changes nothing for it.
+///
+/// Seen failing on: a kind of its own, which such a version refuses with all that stands behind it in the frame.
+#[test]
+fn a_survey_can_be_read_by_versions_that_do_not_know_of_it() {
+    let mut writer = Writer::default();
+    write_want(&mut writer, &Want::Survey);
+    assert_eq!(writer.0, [4, 2, 0], "tell, peek, nothing");
+    assert_eq!(read_want(&mut Reader(&[4, 2, 7])), Ok(Want::Survey), "whatever it is said to cost");
+}
+
+/// Seen failing on: lists that are as long as they say; names that are empty, too long or told twice.
+#[test]
+fn what_nodes_hold_is_read_within_its_bounds_or_refused() {
+    let held = |names: &[String]| {
+        let mut writer = Writer::default();
+        for number in [8, 5, 1, 1, 1, 1, 0, 0] {
+            writer.number(number);
+        }
+        writer.number(names.len() as u64);
+        for name in names {
+            writer.text(name);
+            writer.number(u64::MAX);
+        }
+        read_reply(&mut Reader(&writer.0))
+    };
+    let names = |count: usize| (0..count).map(|n| format!("{n:0128}")).collect::<Vec<_>>();
+    let Ok(Reply::Surveyed(_, shares)) = held(&names(MOST_SHARES)) else { panic!("as many as there may be") };
+    assert_eq!((shares.each.len(), shares.sum()), (MOST_SHARES, u64::MAX));
+    assert_eq!(held(&names(MOST_SHARES + 1)), Err(Unreadable));
+    for wrong in [vec![String::new()], vec!["x".repeat(129)], vec!["a".to_owned(), "a".to_owned()]] {
+        assert_eq!(held(&wrong), Err(Unreadable), "{wrong:?}");
+    }
+    assert_eq!(read_reply(&mut Reader(&[8, 5, 1, 1, 1, 1, 0, 0, 127])), Err(Unreadable), "and then nothing");
+    assert_eq!(read_reply(&mut Reader(&[8, 0])), Err(Unreadable), "no verdict");
+    // The longest fits into a frame beside what it may stand behind.
+    let mut writer = Writer::default();
+    let each = names(MOST_SHARES).into_iter().map(|name| (NodeId::new(name), u64::MAX)).collect();
+    let verdict =
+        Verdict { outcome: Outcome::Admitted, available: 0, remaining: 0, reset_after: Duration::ZERO };
+    write_reply(&mut writer, &Reply::Surveyed(verdict, Shares { each, ..Shares::default() }));
+    assert!(writer.0.len() + FRAME_BUDGET < LONGEST_FRAME, "{} bytes", writer.0.len());
+}

@@ -1,0 +1,130 @@
+//! An operator looks at one counter, at whichever node: its owner says what all may still spend and who holds how
+//! much of that, or nobody says anything. It spends nothing.
+
+use super::asks::{Ask, Kind};
+use super::decide::{Attempt, Try};
+use super::remote::{Stage, Unseen};
+use super::sight::{Holding, Sight};
+use super::{Decided, Node, Output, Ticket, Waiting};
+use crate::batch::Owed;
+use crate::frame::{Place, Reply, Report, Want};
+use crate::member::Member;
+use crate::options::Consistency;
+use crate::page::Side;
+use hivemind_core::Timestamp;
+use hivemind_core::store::{Charge, Context, LocalStore};
+use std::sync::Arc;
+
+impl Node {
+    /// Looks at one counter, as its owner has it; none where that cannot be asked. What is to come is a sight of it, or that
+    /// nobody has answered.
+    pub fn look(&mut self, charge: &Charge<'_>, context: Context) -> Option<Decided<Sight>> {
+        let batch = std::slice::from_ref(charge);
+        let context = self.by_mesh_clock(context);
+        if self.is_local(batch) {
+            let verdicts = self.local.0.decide_now(batch, context);
+            return verdicts.each().first().map(|verdict| Decided::Now(Sight::alone(*verdict)));
+        }
+        self.shelf.books.see(context.now);
+        let owed = Owed::list(batch, &self.options).into_vec();
+        let charge = *owed.first()?;
+        if !self.can_ask(&charge, context.now) {
+            return None;
+        }
+        if charge.consistency == Consistency::Eventual {
+            let attempt = self.attempt(Ticket(0), &owed, context, &Stage::Fresh, Try::Last);
+            let Attempt::Done(verdicts) = attempt else { return None };
+            return verdicts.each().first().map(|verdict| Decided::Now(Sight::alone(*verdict)));
+        }
+        let tag = self.shelf.tag(&self.council, &self.options, (charge.key, &charge.limit), context.now);
+        let counter = Unseen { key: charge.key, limit: charge.limit, tag };
+        if let Some(sight) = self.survey_here(&counter, context.now) {
+            return Some(Decided::Now(sight));
+        }
+        let ticket = Ticket(self.number());
+        self.ask(&counter, Kind::Survey, vec![ticket], Want::Survey, context.now)?;
+        let until = self.patience(context);
+        let waiting = Waiting { batch: owed, context, until, stage: Stage::Surveying, is_operators: true };
+        self.waiting.insert(ticket, waiting);
+        self.flush_urgent(context.now);
+        Some(Decided::Later(ticket))
+    }
+
+    /// A counter that this node keeps itself.
+    fn survey_here(&mut self, counter: &Unseen, now: Timestamp) -> Option<Sight> {
+        let me = &self.council.me.id;
+        let page = self.shelf.books.page(&counter.key, counter.tag)?;
+        let moment = page.moment_of(&counter.limit, &self.options, now);
+        let Side::Till(till) = &page.side else { return None };
+        let (verdict, shares) = till.survey(&counter.limit, me, moment);
+        Some(Sight { verdict, holding: Some(Holding::told(me.clone(), me, shares)) })
+    }
+
+    /// A peer's operator looks at a counter of this node's.
+    pub(super) fn on_survey(
+        &mut self,
+        now: Timestamp,
+        from: &Arc<Member>,
+        id: u64,
+        place: &Place,
+        report: &Report,
+    ) {
+        let reply = self.survey_for(now, from, place, report).unwrap_or(Reply::Elsewhere);
+        self.answer(now, from, id, place, reply);
+    }
+
+    fn survey_for(
+        &mut self,
+        now: Timestamp,
+        from: &Arc<Member>,
+        place: &Place,
+        report: &Report,
+    ) -> Option<Reply> {
+        let limit = self.open_by(now, from, place, true)?;
+        let mut page = self.shelf.books.page(&place.subject.key, place.tag)?;
+        let moment = page.moment_of(&limit, &self.options, now);
+        let decides = page.decides(&limit, &self.options);
+        let Side::Till(till) = &mut page.side else { return None };
+        // What the asker has spent until now is known from here on.
+        till.hear(&limit, from, report, (decides, moment));
+        let (verdict, shares) = till.survey(&limit, &self.council.me.id, moment);
+        page.follow_state(&limit, &self.options);
+        Some(Reply::Surveyed(verdict, shares))
+    }
+
+    /// The owner has answered. Who says that it is not the owner has nothing to tell.
+    pub(super) fn on_surveyed(&mut self, ask: &Ask, owner: &Member, reply: &Reply) {
+        let (verdict, holding) = match reply {
+            Reply::Surveyed(verdict, shares) => {
+                (*verdict, Holding::told(owner.id.clone(), &self.council.me.id, shares.clone()))
+            }
+            // One of an earlier version.
+            Reply::Done(verdict) => (*verdict, Holding::untold(owner.id.clone(), self.held_of(ask))),
+            _ => return self.end_surveys(ask),
+        };
+        for ticket in &ask.tickets {
+            if self.waiting.remove(ticket).is_some() {
+                let sight = Sight { verdict, holding: Some(holding.clone()) };
+                self.outputs.push(Output::Looked(*ticket, sight));
+            }
+        }
+    }
+
+    fn end_surveys(&mut self, ask: &Ask) {
+        for ticket in &ask.tickets {
+            if self.waiting.remove(ticket).is_some() {
+                self.outputs.push(Output::GivenUp(*ticket));
+            }
+        }
+    }
+
+    /// What this node may spend by itself of a counter that it asked about.
+    fn held_of(&mut self, ask: &Ask) -> u64 {
+        let Some(mut book) = self.shelf.books.get_mut(&ask.key) else { return 0 };
+        let limit = book.limit();
+        match book.page(ask.tag).map(|page| &page.side) {
+            Some(Side::Purse(purse)) => u64::try_from(purse.spendable(&limit)).unwrap_or(0),
+            _ => 0,
+        }
+    }
+}

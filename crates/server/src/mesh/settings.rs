@@ -1,0 +1,38 @@
+//! What a node of the mesh is told of the configuration.
+
+use crate::config::{Mesh as MeshConfiguration, MeshFiles, RateLimiting};
+use hivemind_mesh::net::{Discovery, MeshSettings, TlsFiles};
+use hivemind_mesh::{CouncilOptions, MeshOptions, NodeId};
+
+pub(super) fn settings(mesh: &MeshConfiguration, limiting: &RateLimiting, name: &str) -> MeshSettings {
+    let MeshFiles { ca, cert, key } = mesh.tls.clone();
+    let council = CouncilOptions {
+        staleness: limiting.staleness_threshold,
+        most_members: mesh.max_peers + 1,
+        ..CouncilOptions::default()
+    };
+    MeshSettings {
+        name: NodeId::new(name),
+        cluster: mesh.cluster_id.clone(),
+        bind: mesh.bind,
+        advertise: mesh.advertise.ip,
+        advertise_port: mesh.advertise.port,
+        discovery: Discovery {
+            peers: mesh.bootstrap_peers.clone(),
+            dns: mesh.dns.iter().cloned().collect(),
+            nameservers: Vec::new(),
+            mdns: mesh.mdns,
+        },
+        max_peers: mesh.max_peers,
+        tls: TlsFiles { ca, cert, key },
+        options: MeshOptions {
+            on_unreachable: mesh.on_unreachable,
+            sync_interval: mesh.sync_interval,
+            ask_timeout: mesh.ask_timeout,
+            max_keys: limiting.max_keys.get(),
+            bandwidth_limit: Some(mesh.bandwidth_limit),
+            council,
+            ..MeshOptions::default()
+        },
+    }
+}
