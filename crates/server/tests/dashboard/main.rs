@@ -35,3 +35,4 @@ mod pictures;
 mod questions;
 mod scene;
 mod traffic;
+mod waiting;
