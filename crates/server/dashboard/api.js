@@ -35,8 +35,9 @@ export async function ask(path, { method = "GET", body, signal: given, isEndless
   const headers = { Accept: "application/json" };
   if (token !== null) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
+  // What clients sent is not for the browser to keep on a disk.
   const sent = body === undefined ? undefined : JSON.stringify(body);
-  const answer = await fetch(`/api/v1${path}`, { method, headers, body: sent, signal, cache: "no-cache", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer" });
+  const answer = await fetch(`/api/v1${path}`, { method, headers, body: sent, signal, cache: "no-store", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer" });
   if (answer.ok) return answer;
   const refused = new Refused(answer.status, await problemOf(answer), answer.headers.get("Retry-After"));
   if (answer.status === 401) for (const watcher of watchers) watcher(refused);

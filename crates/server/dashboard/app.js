@@ -12,7 +12,7 @@ import { connect, live, on } from "./live.js";
 import { matters } from "./matters.js";
 import * as mesh from "./mesh.js";
 import * as rules from "./rules.js";
-import { tokenForm } from "./token.js";
+import { notAllowed, tokenForm } from "./token.js";
 import * as traffic from "./traffic.js";
 import * as whatif from "./whatif.js";
 
@@ -58,8 +58,8 @@ function tellLink() {
     leave?.();
     leave = null;
     current = null;
-    document.title = "Not authorised · Hivemind";
-    tokenForm(content);
+    document.title = `${live.link === "forbidden" ? "Not allowed" : "Not authorised"} · Hivemind`;
+    (live.link === "forbidden" ? notAllowed : tokenForm)(content);
   } else if (live.link === "live" && current === null) {
     route(true);
   }
@@ -82,7 +82,8 @@ function tellMatters() {
   }
 }
 
-const THEMES = [["", "Auto", "Theme: as the system has it"], ["light", "Light", "Theme: light"], ["dark", "Dark", "Theme: dark"]];
+// A name begins with what is seen: who speaks to their machine says that.
+const THEMES = [["", "Auto", "Auto: the theme is as the system has it"], ["light", "Light", "Light theme"], ["dark", "Dark", "Dark theme"]];
 
 function tellTheme() {
   const [, text, label] = THEMES.find(([name]) => name === (document.documentElement.dataset.theme ?? ""));
@@ -110,7 +111,7 @@ on("stats", keepTime);
 on("stats", record);
 on("link", tellLink);
 on("version", tellNode);
-for (const kind of ["config", "version", "peers"]) on(kind, tellMatters);
+for (const kind of ["stats", "config", "version", "peers"]) on(kind, tellMatters);
 addEventListener("hashchange", () => location.hash !== "#content" && route(true));
 document.getElementById("theme").addEventListener("click", nextTheme);
 document.getElementById("retry").addEventListener("click", connect);

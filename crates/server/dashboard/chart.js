@@ -14,13 +14,20 @@ export function chart({ title, series, format, ofAxis = format, isStacked = fals
   const tip = el("p", { class: "tip", hidden: true });
   const legend = el("ul", { class: "legend", "aria-hidden": "true" }, series.map(one => el("li", { class: one.kind }, one.name)));
   const rows = el("tbody");
-  const heads = [columns ?? "Time", ...series.map(one => one.name)].map(name => el("th", { scope: "col" }, name));
+  const heads = [columns ?? "Time", ...series.map(one => one.name)].map((name, at) => el("th", { scope: "col", class: at > 0 ? "number" : null }, name));
   const table = el("table", {}, el("caption", { class: "hidden" }, title), el("thead", {}, el("tr", {}, heads)), rows);
-  const details = el("details", { class: "as-table" }, el("summary", {}, "As a table"), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${title}, as a table` }, table));
+  const scroll = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${title}, as a table` }, table);
+  const details = el("details", { class: "as-table" }, el("summary", {}, "As a table"), scroll);
   const figure = el("figure", { class: "panel" }, el("figcaption", {}, el("h2", {}, title), legend), el("div", { class: "plot" }, drawing, tip), details);
-  const state = { points: [], from: 0, to: 1, top: 1, drawing, tip, series, format, ofAxis, isStacked, height, title, rows, details };
-  drawing.addEventListener("pointermove", event => point(state, event));
-  drawing.addEventListener("pointerleave", () => set(tip, "hidden", true));
+  const state = { points: [], from: 0, to: 1, top: 1, drawing, tip, series, format, ofAxis, isStacked, height, title, rows, details, scroll, pointedAt: null };
+  drawing.addEventListener("pointermove", event => {
+    state.pointedAt = event.clientX;
+    point(state);
+  });
+  drawing.addEventListener("pointerleave", () => {
+    state.pointedAt = null;
+    point(state);
+  });
   details.addEventListener("toggle", () => tabulate(state));
   new ResizeObserver(() => draw(state)).observe(drawing);
   return {
@@ -33,11 +40,11 @@ export function chart({ title, series, format, ofAxis = format, isStacked = fals
   };
 }
 
-/** The number above all of them that is round: 1, 2 or 5 and zeros. */
-function roundAbove(value) {
+/** The number above all of them of which the half is round as well, and not so far above that the drawing is half empty. */
+export function roundAbove(value) {
   if (!(value > 0)) return 1;
   const size = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].map(step => step * size).find(step => step >= value * 1.02) ?? 10 * size;
+  return [1, 2, 2.5, 3, 4, 5, 6, 8, 10].map(step => step * size).find(step => step >= value * 1.02) ?? 10 * size;
 }
 
 function heights(state, point) {
@@ -60,6 +67,8 @@ function draw(state) {
   const last = shown.filter(point => !point.isGap).at(-1);
   const now = last ? state.series.map(one => `${one.name} ${state.format(one.of(last))}`).join(", ") : "nothing yet";
   set(drawing, "aria-label", `${state.title}. Last: ${now}.`);
+  // The line below the pointer went with the old drawing.
+  if (state.pointedAt !== null) point(state);
 }
 
 function scaleOf(state, width) {
@@ -97,25 +106,36 @@ function layer(state, points, scale, one, index) {
   return svg("g", { class: one.kind }, state.isStacked && svg("path", { class: "area", d: area }), svg("path", { class: "line", d: line }));
 }
 
-function point(state, event) {
+/** What was where somebody points. */
+function point(state) {
   const box = state.drawing.getBoundingClientRect();
-  const moment = scaleOf(state, box.width).back(event.clientX - box.left);
-  const near = state.points.filter(one => !one.isGap).reduce((best, one) => (!best || Math.abs(one.t - moment) < Math.abs(best.t - moment) ? one : best), null);
-  if (!near) return;
-  const x = scaleOf(state, box.width).x(near.t);
+  const scale = scaleOf(state, box.width);
+  const moment = state.pointedAt === null ? null : scale.back(state.pointedAt - box.left);
+  const known = moment === null ? [] : state.points.filter(one => !one.isGap);
+  const near = known.reduce((best, one) => (!best || Math.abs(one.t - moment) < Math.abs(best.t - moment) ? one : best), null);
   const cross = state.drawing.querySelector(".cross");
+  if (!near || !cross) {
+    set(state.tip, "hidden", true);
+    if (cross) set(cross, "visibility", "hidden");
+    return;
+  }
+  const x = scale.x(near.t);
   for (const [name, value] of [["x1", x], ["x2", x], ["visibility", "visible"]]) set(cross, name, value);
   set(state.tip, "hidden", false);
   tell(state.tip, [clock(near.t), ...state.series.map(one => `${one.name} ${state.format(one.of(near))}`)].join(" · "));
 }
 
-/** Twenty of the points, for those who do not see the drawing. */
-function tabulate({ details, points, rows, series, format }) {
-  if (!details.open) return;
+/** Twenty of the points, for those who do not see the drawing. While somebody reads or marks them they stay as they are. */
+function tabulate({ details, scroll, points, rows, series, format }) {
+  const marked = document.getSelection();
+  const isRead = scroll.contains(document.activeElement) || (!marked.isCollapsed && scroll.contains(marked.anchorNode));
+  if (!details.open || (isRead && rows.firstChild)) return;
   const known = points.filter(one => !one.isGap);
   const step = Math.max(1, Math.ceil(known.length / 20));
   const told = known.filter((_, index) => (known.length - 1 - index) % step === 0);
-  show(rows, told.map(one => el("tr", {}, el("th", { scope: "row" }, clock(one.t)), series.map(each => el("td", { class: "number" }, format(each.of(one)))))));
+  while (rows.childElementCount > told.length) rows.lastChild.remove();
+  while (rows.childElementCount < told.length) rows.append(el("tr", {}, el("th", { scope: "row" }), series.map(() => el("td", { class: "number" }))));
+  told.forEach((one, index) => [clock(one.t), ...series.map(each => format(each.of(one)))].forEach((text, at) => tell(rows.children[index].children[at], text)));
 }
 
 /** A small line of one series without axes; the numbers are beside it. */

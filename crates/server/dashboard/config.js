@@ -1,7 +1,7 @@
 // How the node is set up: what is loaded, what is wrong with it, and how loud the log is.
 
 import { get, post, put, Refused, why } from "./api.js";
-import { button, choice, el, field, notify, set, show, tell } from "./dom.js";
+import { busy, button, choice, el, field, isBusy, keep, notify, show, tell } from "./dom.js";
 import { errorText, visibleText } from "./explain.js";
 import { exact, now, span, time, value, visible } from "./format.js";
 import { fresh, live, on } from "./live.js";
@@ -16,7 +16,7 @@ export function mount(place) {
   const about = el("dl", { class: "facts" });
   const components = el("ul", { class: "components" });
   const errors = el("div", { class: "errors" });
-  const result = el("div", { class: "errors", "aria-live": "polite" });
+  const result = el("div", { class: "errors" });
   const reload = button("Reload now", () => reloadNow(reload, result), { class: "main" });
   const log = logForm();
   show(place, el("h1", { tabindex: "-1" }, title), status, errors,
@@ -28,9 +28,12 @@ export function mount(place) {
     const { config, version } = live;
     if (!config) return;
     tell(status, config.is_ready ? "Ready: requests are decided." : "Not ready: see what has failed below.");
-    show(errors, mistakes("The rules have mistakes; those loaded before stay in force", config.rules), mistakes("The configuration has mistakes; the one loaded before stays in force", config.config));
-    show(components, Object.entries(config.components ?? {}).map(([name, one]) => el("li", {}, el("span", { class: `tag ${KINDS[one.state] ?? ""}` }, one.state), " ", el("strong", {}, visible(name)), one.reason ? el("p", { class: "quiet-text" }, visible(one.reason, 400)) : null)));
-    show(about, ...facts(config, version).flatMap(([name, content]) => [el("dt", {}, name), el("dd", {}, content)]));
+    // Told every few seconds, and mostly the same: what somebody reads or marks stays.
+    keep(errors, [config.rules, config.config], () => [mistakes("The rules have mistakes; those loaded before stay in force", config.rules), mistakes("The configuration has mistakes; the one loaded before stays in force", config.config)]);
+    keep(components, config.components, () => Object.entries(config.components ?? {}).map(([name, one]) => el("li", {}, el("span", { class: `tag ${KINDS[one.state] ?? ""}` }, one.state), " ", el("strong", {}, visible(name)), one.reason ? el("p", { class: "quiet-text" }, visible(one.reason, 400)) : null)));
+    keep(about, [config, version && { ...version, uptime_ms: 0 }], () => facts(config, version).flatMap(([name, content]) => [el("dt", {}, name), el("dd", {}, content)]));
+    const started = about.querySelector(".since");
+    if (started && version) tell(started, ` (${span(now() - version.started_ms)} ago)`);
   };
   update();
   fresh("config", "/config").catch(error => tell(status, why(error)));
@@ -48,7 +51,7 @@ function facts({ rules, config }, version) {
   if (version) {
     all.push(["Version", version.version], ["Storage", version.storage]);
     if (version.node) all.push(["Node", value(version.node, 60)]);
-    all.push(["Started", el("span", {}, time(version.started_ms), ` (${span(now() - version.started_ms)} ago)`)]);
+    all.push(["Started", el("span", {}, time(version.started_ms), el("span", { class: "since" }))]);
     if (config?.needs_restart?.length > 0) all.push(["Not before a restart", el("span", { class: "warn" }, visible([config.needs_restart].flat().join(", "), 400))]);
     all.push(["Limiting", version.enabled === false ? "off" : version.shadow_mode ? "shadow mode" : "on"]);
   }
@@ -62,7 +65,8 @@ function mistakes(heading, part) {
 }
 
 async function reloadNow(control, result) {
-  set(control, "disabled", true);
+  if (isBusy(control)) return;
+  busy(control, true);
   try {
     const answer = await post("/reload");
     const notes = Object.entries(answer).flatMap(([what, one]) => (one?.notes ?? []).map(note => `${what}: ${note}`));
@@ -73,7 +77,7 @@ async function reloadNow(control, result) {
     const parts = error instanceof Refused ? Object.entries(error.problem).filter(([, one]) => one?.errors) : [];
     show(result, parts.map(([what, one]) => [el("h3", { class: "bad" }, `Refused: ${what}`), errorText(one.errors)]).flat());
   } finally {
-    set(control, "disabled", null);
+    busy(control, false);
   }
   fresh("config", "/config").catch(() => {});
 }

@@ -8,12 +8,12 @@ export function confirmed({ title, text, act, isGrave = false, fields = [], read
     let answer = null;
     const submit = el("button", { type: "submit", class: isGrave ? "grave" : "main" }, act);
     const cancel = button("Cancel", () => dialog.close());
-    const form = el("form", { novalidate: false, on: { submit: event => {
+    const form = el("form", { on: { submit: event => {
       event.preventDefault();
       answer = read();
       dialog.close();
-    } } }, el("h2", { id: "question" }, title), el("p", {}, text), fields, el("div", { class: "actions" }, submit, cancel));
-    const dialog = el("dialog", { "aria-labelledby": "question", on: { close: () => {
+    } } }, el("h2", { id: "question" }, title), el("p", { id: "question-text" }, text), fields, el("div", { class: "actions" }, submit, cancel));
+    const dialog = el("dialog", { "aria-labelledby": "question", "aria-describedby": "question-text", on: { close: () => {
       dialog.remove();
       resolve(answer);
     } } }, form);

@@ -1,7 +1,7 @@
 // The last decisions, newest first, from a ring that the server keeps in memory.
 
 import { get, query, why } from "./api.js";
-import { button, choice, el, field, set, show, tell } from "./dom.js";
+import { announcer, button, choice, el, field, hide, set, show, tell } from "./dom.js";
 import { exact, time, value } from "./format.js";
 import { inspect, keyLink } from "./keys.js";
 import { live } from "./live.js";
@@ -20,7 +20,9 @@ export function mount(place, go) {
   const follow = el("input", { type: "checkbox", checked: true });
   const list = decisionsTable(go);
   const older = button("Older", () => read(true));
-  const state = el("p", { class: "quiet-text", role: "status" }, "Loading…");
+  const state = el("p", { class: "quiet-text", tabindex: "-1" }, "Loading…");
+  // Who follows is not told every two seconds how many there are.
+  const said = announcer();
   let items = [];
   let next = null;
   let asking = null;
@@ -41,11 +43,15 @@ export function mount(place, go) {
       const missed = page.missed > 0 ? `, and ${exact(page.missed)} were not kept, because others were written or read at that moment` : "";
       tell(state, items.length === 0 ? "" : `${exact(items.length)} shown${missed}`);
       list.tellEmpty(page.is_on === false ? "Decisions are not remembered here: that is switched off in the configuration." : "No decision fits. The server remembers the last ones only, and none from before it started.");
-      set(older, "hidden", next === null || items.length >= MOST);
+      if (!isFollowing) tell(said, state.textContent || "No decision fits.");
+      hide(older, next === null || items.length >= MOST, state);
       // Who reads older ones does not want them swept away.
       if (isMore) follow.checked = false;
     } catch (error) {
-      if (own === asking) tell(state, why(error));
+      if (own !== asking) return;
+      tell(state, why(error));
+      if (items.length === 0) list.tellEmpty("Not read.");
+      if (!isFollowing) tell(said, why(error));
     } finally {
       if (own === asking) asking = null;
     }
@@ -60,10 +66,8 @@ export function mount(place, go) {
     },
   } }, field("Outcome", filters.outcome), field("Domain", filters.domain), field("Key", filters.key), field("Value", filters.value),
     el("div", { class: "field check" }, el("label", {}, follow, " Follow")), button("Refresh", () => read(false)));
-  show(place, el("h1", { tabindex: "-1" }, title), form, el("section", { class: "panel" }, list.box, el("div", { class: "actions" }, older, state)));
+  show(place, el("h1", { tabindex: "-1" }, title), form, el("section", { class: "panel" }, list.box, el("div", { class: "actions" }, older, state), said));
   set(older, "hidden", true);
-  list.update([]);
-  list.tellEmpty("Loading…");
   read(false);
   const timer = setInterval(() => follow.checked && !document.hidden && live.link === "live" && read(false, true), AGAIN_MS);
   return () => {

@@ -30,20 +30,33 @@ export function descriptorFields() {
     for (const submit of submits) submit.disabled = isAnother;
   }
 
+  /** Each by where it is now, also where one before it went. */
+  function number() {
+    [...parts.children].forEach((row, index) => {
+      set(row, "aria-label", `Part ${index + 1}`);
+      const remove = row.querySelector("button");
+      if (remove) set(remove, "aria-label", `Remove part ${index + 1}`);
+    });
+  }
+
   function add(key, value) {
-    const number = parts.childElementCount + 1;
-    const keyField = el("input", { autocomplete: "off", spellcheck: "false", required: number === 1, "data-part": "key" });
+    const isFirst = parts.childElementCount === 0;
+    const keyField = el("input", { autocomplete: "off", spellcheck: "false", required: isFirst, "data-part": "key" });
     const valueField = el("input", { autocomplete: "off", spellcheck: "false", "data-part": "value" });
     put(keyField, key);
     put(valueField, value);
-    const row = el("div", { class: "part", role: "group", "aria-label": `Part ${number}` }, field("Key", keyField), field("Value", valueField),
-      number > 1 && button("Remove", () => {
+    // A value without its key is no part; left out without a word, another key would be looked up.
+    valueField.addEventListener("input", () => set(keyField, "required", isFirst || valueField.value !== ""));
+    const row = el("div", { class: "part", role: "group" }, field("Key", keyField), field("Value", valueField),
+      !isFirst && button("Remove", () => {
         row.remove();
+        number();
         judge();
         more.disabled = false;
         more.focus();
-      }, { class: "quiet", "aria-label": `Remove part ${number}` }));
+      }, { class: "quiet" }));
     parts.append(row);
+    number();
     more.disabled = parts.childElementCount >= MOST_PARTS;
     return row;
   }

@@ -2,8 +2,8 @@
 
 import { post, why } from "./api.js";
 import { descriptorFields } from "./descriptor.js";
-import { el, set, show } from "./dom.js";
-import { entries, value, visible } from "./format.js";
+import { announcer, el, set, show, tell } from "./dom.js";
+import { entries, line, value, visible } from "./format.js";
 import { limits, where } from "./rules.js";
 
 export const title = "Explain";
@@ -17,20 +17,27 @@ const ENDS = {
 
 export function mount(place) {
   const fields = descriptorFields();
-  const answer = el("section", { class: "panel", hidden: true, "aria-live": "polite", "aria-label": "The answer" });
+  const answer = el("section", { class: "panel", hidden: true, "aria-label": "The answer" });
+  // The answer has each step in it: what is read out is how it ends.
+  const said = announcer();
   const form = el("form", { class: "panel", "aria-label": "Which rule answers", on: { submit: async event => {
     event.preventDefault();
     set(answer, "hidden", false);
     try {
-      show(answer, ...told(await post("/explain", fields.read())));
+      const found = await post("/explain", fields.read());
+      show(answer, ...told(found));
+      tell(said, sentence(found.end));
     } catch (error) {
       show(answer, el("p", { class: "bad" }, why(error)));
+      tell(said, why(error));
     }
   } } }, el("p", { class: "quiet-text" }, "The parts of a descriptor, in their order. Asking spends nothing."), fields.box,
     el("div", { class: "actions" }, fields.submit("Explain")));
-  show(place, el("h1", { tabindex: "-1" }, title), el("div", { class: "columns" }, form, answer));
+  show(place, el("h1", { tabindex: "-1" }, title), el("div", { class: "columns" }, form, answer), said);
   return () => {};
 }
+
+const sentence = ({ kind, rule }) => (rule ? `${line(rule.path)}: ${limits(rule)}` : ENDS[kind] ?? visible(kind));
 
 function told(found) {
   const { end, steps } = found;

@@ -29,7 +29,7 @@ export function record(stats) {
   if (before && stats.is_counted !== false) {
     const seconds = (now.t_ms - before.t_ms) / 1_000;
     const each = field => (now.totals[field] - before.totals[field]) / seconds;
-    keep(points, { t: now.t_ms, ok: each("ok"), refused: each("over_limit"), errors: each("errors"), p50: latency(0.5), p99: latency(0.99) });
+    keep(points, { t: now.t_ms, ok: each("ok"), refused: each("over_limit"), errors: each("errors"), overflowed: now.keys_overflowed - before.keys_overflowed, p50: latency(0.5), p99: latency(0.99) });
     recordSeries(before, now, seconds);
   } else {
     keep(points, { t: now.t_ms, isGap: true });
@@ -107,6 +107,9 @@ export const slowestTold = () => snapshots.at(-1)?.latency_ms?.edges?.at(-1) ?? 
 
 /** The last five minutes, in seconds. */
 export const minutes = () => points;
+
+/** Requests of that time which shared a counter for want of room. */
+export const overflowed = () => points.reduce((sum, point) => sum + Math.max(0, point.overflowed || 0), 0);
 
 /** The refusals of one domain or rule in that time. */
 export const refusalsOf = name => series.get(name) ?? [];

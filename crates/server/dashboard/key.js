@@ -53,8 +53,14 @@ export function keyPanel(place, changed) {
   }
   return {
     async show(key) {
+      const isAnother = JSON.stringify(key) !== JSON.stringify(subject);
       subject = key;
       set(place, "hidden", false);
+      // The buttons of the one before are gone before somebody can take them for this one's.
+      if (isAnother) {
+        frame = null;
+        put([head(subject, {}), el("p", { class: "empty" }, "Loading…")]);
+      }
       set(place, "aria-busy", true);
       await look(false);
       set(place, "aria-busy", null);

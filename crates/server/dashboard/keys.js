@@ -2,7 +2,7 @@
 
 import { get, why } from "./api.js";
 import { descriptorFields } from "./descriptor.js";
-import { button, el, notify, set, show, tell } from "./dom.js";
+import { button, el, hide, notify, show, tell } from "./dom.js";
 import { entries, exact, line, relative, time, value } from "./format.js";
 import { keyPanel } from "./key.js";
 import { live, on } from "./live.js";
@@ -28,15 +28,20 @@ export function mount(place) {
   const blocksState = el("p", { class: "bad", role: "status" });
   const more = button("More", () => readBlocks(true), { hidden: true });
   let most = PAGE;
+  let asked = 0;
   const readBlocks = async (isMore = false) => {
     if (isMore) most = Math.min(most + PAGE, MOST_BLOCKS);
+    const own = (asked += 1);
     try {
       const { items, next } = await get(`/blocks?limit=${most}`);
+      // A slower answer to an older question must not win.
+      if (own !== asked) return;
       blocked.tellEmpty("Nobody is blocked.");
       blocked.update(items, isMore);
-      set(more, "hidden", next === null || most === MOST_BLOCKS);
+      hide(more, next === null || most === MOST_BLOCKS, blocked.box.querySelector("h2"));
       tell(blocksState, next !== null && most === MOST_BLOCKS ? "There are more; hivemind ctl blocks has all of them." : "");
     } catch (error) {
+      if (own !== asked) return;
       blocked.tellEmpty("Not read.");
       tell(blocksState, why(error));
     }
@@ -61,11 +66,10 @@ export function mount(place) {
     el("div", { class: "columns" }, el("section", { class: "panel" }, denied.box), el("section", { class: "panel" }, spent.box)));
 
   const ranks = () => {
-    denied.update(live.top?.denied?.keys ?? []);
-    spent.update(live.top?.spent?.keys ?? []);
+    denied.update(live.top?.denied?.keys);
+    spent.update(live.top?.spent?.keys);
   };
   ranks();
-  blocked.update([]);
   readBlocks();
   if (subject) look(subject, false).catch(error => notify(why(error), "bad"));
   const timer = setInterval(() => {

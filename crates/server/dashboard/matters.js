@@ -1,7 +1,7 @@
 // What needs somebody's attention, worst first. Nothing here is guessed: each line is something the server said.
 
 import { live } from "./live.js";
-import { rates } from "./history.js";
+import { overflowed, rates } from "./history.js";
 import { exact, visible } from "./format.js";
 
 /** `{ kind: "bad" | "warn", text, view }`. */
@@ -23,6 +23,9 @@ export function matters() {
   if (config?.config?.needs_restart?.length > 0) say("warn", "What was changed in the configuration is not all in force: some of it needs a restart.", "configuration");
   if (version?.enabled === false) say("bad", "Limiting is switched off: every request is allowed.", "configuration");
   if (version?.shadow_mode) say("warn", "Shadow mode: requests are counted, and none is refused.", "configuration");
-  if (stats?.max_keys > 0 && stats.keys_in_memory >= 0.9 * stats.max_keys) say("warn", `${exact(stats.keys_in_memory)} of ${exact(stats.max_keys)} keys are in memory: new ones will soon share a counter.`, "keys");
+  if (overflowed() > 0) say("bad", `${exact(overflowed())} requests of the last minutes shared a counter for want of room: clients are refused early. Raise rate_limiting.max_keys.`, "keys");
+  const isFull = stats?.max_keys > 0 && stats.keys_in_memory >= 0.9 * stats.max_keys;
+  const then = version?.storage === "mesh" ? "each node will soon count new ones for itself" : "new ones will soon share a counter";
+  if (isFull) say("warn", `${exact(stats.keys_in_memory)} of ${exact(stats.max_keys)} keys are in memory: ${then}.`, "keys");
   return all.sort((one, other) => (one.kind === other.kind ? 0 : one.kind === "bad" ? -1 : 1));
 }

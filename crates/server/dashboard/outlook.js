@@ -28,7 +28,8 @@ export function outlook(found) {
   return box;
 }
 
-function verdict({ newly_limited: more, newly_allowed: fewer, requests }) {
+/** How it ends, in one sentence. */
+export function verdict({ newly_limited: more, newly_allowed: fewer, requests }) {
   if (requests === 0) return "There was no traffic to decide.";
   if (more === 0 && fewer === 0) return "Nothing would have been different.";
   const parts = [];

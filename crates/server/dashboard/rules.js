@@ -1,7 +1,7 @@
 // The rules as they are loaded: which there are, what they allow, and where they are written.
 
 import { get, query, why } from "./api.js";
-import { button, el, field, set, show, tell } from "./dom.js";
+import { button, el, field, hide, set, show, tell } from "./dom.js";
 import { clock, count, entries, limit, now, value } from "./format.js";
 import { live, onRules } from "./live.js";
 import { once, table } from "./table.js";
@@ -18,7 +18,7 @@ export function mount(place) {
   const search = el("input", { type: "search", autocomplete: "off", spellcheck: "false" });
   const domain = el("input", { type: "search", autocomplete: "off", spellcheck: "false" });
   const list = rulesTable();
-  const state = el("p", { class: "quiet-text", role: "status" }, "Loading…");
+  const state = el("p", { class: "quiet-text", role: "status", tabindex: "-1" }, "Loading…");
   const more = button("More", () => read(true));
   let items = [];
   let next = null;
@@ -39,9 +39,11 @@ export function mount(place) {
       // So many are not read again and again.
       const counted = items.length > MOST_AT_ONCE ? `; counted at ${clock(now())}` : "";
       tell(state, (next ? `${items.length} shown, there are more` : `${items.length} ${items.length === 1 ? "rule" : "rules"}`) + counted);
-      set(more, "hidden", next === null || items.length >= MOST);
+      hide(more, next === null || items.length >= MOST, state);
     } catch (error) {
-      if (own === asked) tell(state, why(error));
+      if (own !== asked) return;
+      tell(state, why(error));
+      if (items.length === 0) list.tellEmpty("Not read.");
     } finally {
       waiting -= 1;
     }
@@ -56,8 +58,6 @@ export function mount(place) {
   } }, field("Search", search), field("Domain", domain), state);
   show(place, el("h1", { tabindex: "-1" }, title), form, el("section", { class: "panel" }, list.box, el("div", { class: "actions" }, more)));
   set(more, "hidden", true);
-  list.update([]);
-  list.tellEmpty("Loading…");
   read(false);
   // Loaded anew: shown anew.
   const end = onRules(() => read(false));

@@ -2,26 +2,31 @@
 
 import { el, set, show, tell } from "./dom.js";
 
+const LOADING = "Loading…";
+
 /**
  * `columns`: `{ head, class, cell(item, place) }`, where `cell` gives a text, or a node that it may have put there before.
- * `keyOf` says which row is whose. `update(items)` shows them; while somebody points at a row, or has the focus in it, rows
- * neither come nor go nor move, unless `isAsked` says that this somebody wants it so.
+ * `keyOf` says which row is whose. `update(items)` shows them, or that nothing is known yet where they are none; while somebody
+ * points at a row, or has the focus in it, rows neither come nor go nor move, unless `isAsked` says that this somebody wants it so.
  */
 export function table({ caption, columns, keyOf, empty, isCaptionHidden = false }) {
   // Roles are written down because some browsers take them from what is not laid out as a table.
   const body = el("tbody", { role: "rowgroup" });
   const head = el("tr", { role: "row" }, columns.map(column => el("th", { scope: "col", role: "columnheader", class: column.class }, column.head || el("span", { class: "hidden" }, column.name))));
-  const element = el("table", { role: "table" }, el("caption", { class: "hidden" }, caption), el("thead", { role: "rowgroup" }, head), body);
-  const none = el("p", { class: "empty" }, empty);
-  const scroll = el("div", { class: "scroll", role: "region", "aria-label": caption }, element);
+  const element = el("table", { class: "cards", role: "table" }, el("caption", { class: "hidden" }, caption), el("thead", { role: "rowgroup" }, head), body);
+  const none = el("p", { class: "empty" }, LOADING);
+  const scroll = el("div", { class: "scroll", hidden: true, role: "region", "aria-label": caption }, element);
   const waits = el("p", { class: "waits", hidden: true }, "Rows wait while you are at them");
   // The heading is there also when there is nothing below it.
-  const box = el("div", { class: "table" }, isCaptionHidden ? null : el("h2", {}, caption), scroll, waits, none);
+  const box = el("div", { class: "table" }, isCaptionHidden ? null : el("h2", { tabindex: "-1" }, caption), scroll, waits, none);
   const rows = new Map();
   /** What is to be shown when nobody is at a row any more. */
   let waiting = null;
 
-  function update(items, isAsked = false) {
+  function update(told, isAsked = false) {
+    // That there is nobody is said only where it is known.
+    tell(none, told ? empty : LOADING);
+    const items = told ?? [];
     const keys = items.map(keyOf);
     const isHeld = !isAsked && body.matches(":hover, :has(:focus-visible)");
     const isSame = keys.length === rows.size && keys.every((key, index) => body.children[index] === rows.get(key));
@@ -59,7 +64,11 @@ export function table({ caption, columns, keyOf, empty, isCaptionHidden = false 
   const watch = new ResizeObserver(() => set(scroll, "tabindex", scroll.scrollWidth > scroll.clientWidth ? "0" : null));
   watch.observe(scroll);
   watch.observe(element);
-  return { box, update, element, tellEmpty: text => tell(none, text) };
+  const tellEmpty = text => {
+    empty = text;
+    tell(none, text);
+  };
+  return { box, update, tellEmpty };
 }
 
 function emptyRow(columns) {

@@ -1,7 +1,7 @@
 // The overview: what is refused, whom it meets, and since when; then everything else.
 
 import { chart, spark } from "./chart.js";
-import { el, show, tell } from "./dom.js";
+import { el, keep, show, tell } from "./dom.js";
 import { clock, count, exact, millis, rate, share, value } from "./format.js";
 import { latency, minutes, nameOf, rates, refusalsOf, refusedSince, slowestTold } from "./history.js";
 import { inspect, keyLink } from "./keys.js";
@@ -54,9 +54,10 @@ export function mount(place, go) {
     domains.update(busiest(live.stats.domains, domain => nameOf(domain.domain)));
     rules.update(busiest(live.stats.rules, rule => nameOf(rule.domain, rule.key)));
     tellHeadline(headline);
+    tellMatters(attention);
   };
   const others = () => {
-    refused.update(live.top?.denied?.keys?.slice(0, 8) ?? []);
+    refused.update(live.top?.denied?.keys?.slice(0, 8));
     tellMatters(attention);
   };
   tick();
@@ -88,7 +89,7 @@ function tilesOf() {
       tell(all.p50.number, delay(latency(0.5)));
       tell(all.p99.number, delay(latency(0.99)));
       // Elsewhere they are counted where they are kept.
-      const isHere = stats.keys_in_memory > 0 || live.version?.storage === "memory";
+      const isHere = stats.keys_in_memory > 0 || ["memory", "mesh"].includes(live.version?.storage);
       tell(all.keys.number, isHere ? count(stats.keys_in_memory) : "–");
       tell(all.keys.note, isHere && stats.max_keys ? `of at most ${count(stats.max_keys)}` : "in this node");
       const isRefusing = now?.refused > 0;
@@ -137,11 +138,8 @@ function tellHeadline(headline) {
 
 function tellMatters(list) {
   const all = matters();
-  const text = JSON.stringify(all);
-  if (list.dataset.told === text) return;
-  list.dataset.told = text;
   list.hidden = all.length === 0;
-  show(list, all.map(one => el("li", { class: one.kind }, el("span", { class: "sign", "aria-hidden": "true" }, one.kind === "bad" ? "✕" : "!"), el("a", { href: `#/${one.view}` }, one.text))));
+  keep(list, all, () => all.map(one => el("li", { class: one.kind }, el("span", { class: "sign", "aria-hidden": "true" }, one.kind === "bad" ? "✕" : "!"), el("a", { href: `#/${one.view}` }, one.text))));
 }
 
 function refusedTable(go) {

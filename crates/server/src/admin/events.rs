@@ -38,6 +38,11 @@ async fn listen(
             push(&mut first, "version", &about::shown(&admin));
             push(&mut first, "config", &config::shown(&admin));
             push(&mut first, "stats", &stats::body(&admin));
+            // All of it: who is told only of a part cannot tell what is not there from what was not said yet.
+            push(&mut first, "top", &top::both(&admin.service.0.stats().top));
+            if let Some(peers) = peers::shown(&admin, false).await {
+                push(&mut first, "peers", &peers);
+            }
             let events = place.told(first.into());
             let headers = [
                 (header::CONTENT_TYPE, "text/event-stream"),

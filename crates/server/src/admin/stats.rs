@@ -45,6 +45,8 @@ pub(super) fn body(admin: &Admin) -> Value {
     let stats = service.stats();
     let connections = admin.room.connections.iter().map(|(of, open)| ((*of).to_owned(), json!(open())));
     let occupancy = service.storage().memory().occupancy();
+    // In a mesh, counters that are shared are in its own books, and only the others in memory.
+    let shared = admin.mesh.as_ref().map_or(0, |mesh| mesh.keys());
     let mut members = Map::new();
     let of_series = stats.series.overview().map(|(name, value)| (name.to_owned(), value));
     members.extend(of_series);
@@ -53,7 +55,7 @@ pub(super) fn body(admin: &Admin) -> Value {
         ("uptime_ms".to_owned(), json!(millis(now).saturating_sub(millis(stats.started)))),
         // Where nobody reads metrics, requests are not counted.
         ("is_counted".to_owned(), json!(service.counts())),
-        ("keys_in_memory".to_owned(), json!(occupancy.keys)),
+        ("keys_in_memory".to_owned(), json!(occupancy.keys + shared)),
         ("keys_evicted".to_owned(), json!(occupancy.evicted)),
         ("keys_overflowed".to_owned(), json!(occupancy.overflowed)),
         ("max_keys".to_owned(), json!(admin.room.max_keys)),

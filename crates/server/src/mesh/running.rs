@@ -235,6 +235,11 @@ impl RunningMesh {
         self.mesh.rounds()
     }
 
+    /// How many counters it keeps with its peers.
+    pub(crate) fn keys(&self) -> usize {
+        self.mesh.standing().keys
+    }
+
     /// What is counted.
     pub(crate) fn figures(&self) -> MeshFigures {
         let (standing, certificates) = (self.mesh.standing(), self.mesh.certificates());

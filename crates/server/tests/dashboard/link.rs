@@ -1,5 +1,6 @@
 //! A server that goes away while somebody looks, and comes back.
 
+use crate::axe;
 use crate::page::Dashboard;
 use crate::scene::{RULES, traffic};
 use crate::support::{Server, Setup};
@@ -18,6 +19,7 @@ async fn a_server_that_goes_is_told_as_gone_and_one_that_comes_back_is_followed(
     .await;
     let filter = page.value("getComputedStyle(document.querySelector('main')).filter").await;
     assert_eq!(filter, "grayscale(1)", "what is old is grey");
+    axe::finds_nothing(&mut page, "without a server").await;
     let since = page.value("document.getElementById('link-text').textContent").await;
     page.click("#retry", "Try now").await;
     page.until("!document.getElementById('retry').hidden").await;

@@ -36,3 +36,4 @@ mod policy;
 mod questions;
 mod scene;
 mod traffic;
+mod waiting;

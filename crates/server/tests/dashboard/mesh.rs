@@ -1,5 +1,6 @@
 //! A peer that dies, seen from another.
 
+use crate::axe;
 use crate::nodes::{Authority, Node, all_are_members};
 use crate::page::Dashboard;
 use crate::support::Setup;
@@ -19,6 +20,15 @@ async fn a_peer_that_dies_is_seen_on_the_map_in_the_table_and_in_the_overview() 
     page.view("mesh").await;
     page.says("All 2 peers are alive.").await;
     page.until("document.querySelectorAll('.map .peer.alive').length === 2").await;
+    // What a node holds of a counter that another keeps is told on the map and in the table.
+    for node in &nodes {
+        for number in 0..20 {
+            node.ask("d", &format!("day={number}")).await;
+        }
+    }
+    page.value("import('/assets/live.js').then(live => live.fresh('peers', '/peers'))").await;
+    page.until("[...document.querySelectorAll('.map .peer.alive .more')].some(one => /^[1-9]\\d* rights$/.test(one.textContent))").await;
+    page.until("[...document.querySelectorAll('.map .edge.alive text')].some(one => /\\d.(µs|ms)$/.test(one.textContent))").await;
     // Killed by its handle: nobody says goodbye.
     nodes.truncate(2);
     page.until("document.querySelectorAll('.map .peer.dead').length === 1").await;
@@ -29,7 +39,11 @@ async fn a_peer_that_dies_is_seen_on_the_map_in_the_table_and_in_the_overview() 
     ))
     .await;
     assert_eq!(page.value("document.querySelectorAll('.map .peer.alive').length").await, 1);
+    page.until("/^silent \\d/.test(document.querySelector('.map .edge.dead text').textContent) && document.querySelector('.map .edge.dead line.stale')").await;
+    axe::finds_nothing(&mut page, "a mesh with a dead peer").await;
     page.view("overview").await;
     page.says("The peer eve is dead.").await;
+    // Counters that are shared are in memory as well.
+    page.until("Number(document.querySelector('.tile:last-child dd').textContent) >= 20").await;
     page.is_clean().await;
 }

@@ -27,11 +27,17 @@ pub(crate) struct Dashboard {
 impl Dashboard {
     /// Opens it; whatever it is asked for.
     pub(crate) async fn at(admin: SocketAddr) -> Self {
+        Self::with(&admin.to_string(), "").await
+    }
+
+    /// Opens it by a name, with a script that runs before any of its own.
+    pub(crate) async fn with(host: &str, more: &str) -> Self {
         let mut browser = Browser::start().await;
         let script = "window.violations = []; addEventListener('securitypolicyviolation', event => \
                       window.violations.push(event.violatedDirective + ' ' + event.blockedURI));";
+        let script = format!("{script}\n{more}");
         browser.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": script})).await;
-        let origin = format!("http://{admin}");
+        let origin = format!("http://{host}");
         let url = format!("{origin}/");
         let mut page = Self { browser, origin };
         page.is_wide(1280, 900).await;
@@ -143,7 +149,12 @@ impl Dashboard {
 
     /// As a system with these colours shows it.
     pub(crate) async fn is_of(&mut self, scheme: &str) {
-        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        self.prefers("color-scheme", scheme).await;
+    }
+
+    /// As a system shows it whose owner wants this, and of all else nothing.
+    pub(crate) async fn prefers(&mut self, what: &str, how: &str) {
+        let features = json!([{"name": format!("prefers-{what}"), "value": how}]);
         self.browser.call("Emulation.setEmulatedMedia", json!({"features": features})).await;
     }
 

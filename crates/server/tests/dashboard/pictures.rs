@@ -93,11 +93,21 @@ fn node(authority: &Authority, name: &str, peers: &[std::net::SocketAddr]) -> Se
         .with("rate_limiting.staleness_threshold_ms", "2000")
 }
 
+/// As high as what there is to be seen, so that no table is cut off.
+async fn is_whole(page: &mut Dashboard) {
+    page.is_wide(1440, 1000).await;
+    let high = page.value("document.documentElement.scrollHeight").await.as_u64().unwrap();
+    page.is_wide(1440, u32::try_from(high).unwrap().clamp(1000, 2000)).await;
+}
+
 async fn picture(page: &mut Dashboard, folder: &Path, name: &str) {
     // What moves into its place has come there, and what was said is out of the picture.
     page.value("document.getElementById('alerts').replaceChildren()").await;
     page.value("document.activeElement.blur()").await;
     page.value("new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)))").await;
+    // A picture of a table that is cut off at its panel's edge shows nobody what is in it.
+    let cut = "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth).map(one => one.ariaLabel)";
+    assert_eq!(page.value(cut).await, json!([]), "{name}: wider than their panels");
     let taken = page.browser.call("Page.captureScreenshot", json!({"format": "png"})).await;
     let bytes = STANDARD.decode(taken["data"].as_str().unwrap()).unwrap();
     assert!(bytes.len() < 250 << 10, "{name} has {} bytes", bytes.len());
@@ -126,6 +136,14 @@ async fn pictures_for_the_guide_are_made_where_they_are_asked_for() {
         let line = "document.querySelector('.chart .allowed .line').getAttribute('d').match(/L/g).length";
         page.until(&format!("{line} >= {seconds}")).await;
     }
+    // On a machine that has no time for it the picture would be of that, and of nothing else.
+    let slow = "[...document.querySelectorAll('.tile dd, td')].filter(one => one.textContent.startsWith('≥')).length";
+    assert_eq!(
+        page.value(slow).await,
+        0,
+        "a latency is beyond the slowest that is told: the machine is too busy"
+    );
+    is_whole(&mut page).await;
     picture(&mut page, &folder, "overview-light").await;
     page.is_of("dark").await;
     picture(&mut page, &folder, "overview-dark").await;
@@ -137,8 +155,10 @@ async fn pictures_for_the_guide_are_made_where_they_are_asked_for() {
     page.click("dialog button", "Block").await;
     page.until("document.querySelector('.blocked')").await;
     page.click("button.as-link", "198.51.100.66").await;
-    page.until("!document.querySelector('.blocked')").await;
+    page.until("document.querySelector('.key-head h2').textContent.includes('198.51.100.66') && document.querySelector('.key .limit')").await;
+    is_whole(&mut page).await;
     picture(&mut page, &folder, "keys").await;
+    page.is_wide(1440, 1000).await;
     page.view("what-if").await;
     page.click("button", "Begin with the rules in force").await;
     page.until("document.querySelector('textarea').value.includes('domain')").await;

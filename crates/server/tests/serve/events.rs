@@ -98,6 +98,7 @@ async fn what_was_answered_is_told_by_domain_and_by_rule() {
     assert_eq!(told["is_counted"], true);
 }
 
+// Seen failing on: keys that are told of two seconds later.
 #[tokio::test]
 async fn a_listener_is_told_all_at_first_and_then_what_changes() {
     let server = Server::with_rules(RULES).await;
@@ -106,6 +107,9 @@ async fn a_listener_is_told_all_at_first_and_then_what_changes() {
     assert!(listener.next("version").await.unwrap()["version"].is_string());
     assert_eq!(listener.next("config").await.unwrap()["is_ready"], true);
     assert_eq!(listener.next("stats").await.unwrap()["totals"]["ok"], 0);
+    // At once, and not when those who are told already are told the next time.
+    assert_eq!(listener.line().await.as_deref(), Some(""));
+    assert_eq!(listener.line().await.as_deref(), Some("event: top"));
     for _ in 0..3 {
         server.ask("d", "k=v").await;
     }
