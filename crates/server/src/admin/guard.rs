@@ -66,7 +66,7 @@ async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> 
     let visitor = guard.visitor(&request);
     let figures = &guard.service.stats().access;
     let judged = visitor.judge(request.method(), request.uri().path());
-    if let Err(refusal) = judged.and_then(|()| guard.is_asked_for_by_name(&request)) {
+    if let Err(refusal) = guard.is_asked_for_by_name(&request).and(judged) {
         let counter = match refusal {
             Refusal::Unknown => &figures.unauthenticated,
             _ => &figures.denied,
@@ -115,14 +115,14 @@ impl Guard {
         // A page cannot send what it does not know, so with a token or a key it may be of any site.
         let is_another_page = is_open && is_of_another_page(request);
         let is_private = self.reach != Reach::Network && !is_another_page;
-        let sees_clients = is_operator && (is_private || !is_open);
+        // Health is asked for by any name, and then is one word.
+        let sees_clients = is_operator && (is_private || !is_open) && self.is_meant(request);
         Visitor {
             is_operator,
             // A token opens every domain.
             grant: grant.filter(|_| !has_token),
             who,
             sees_clients,
-            is_told_all: sees_clients && self.is_meant(request),
             is_another_page,
             generations,
         }

@@ -74,7 +74,8 @@ async fn where_a_wildcards_values_share_a_counter_an_explanation_and_a_look_up_a
 // Seen failing on: the credential itself in all of these.
 #[tokio::test]
 async fn a_credential_that_is_blocked_is_shown_as_a_hash_wherever_it_is_told() {
-    let rules = "domain: shop\ndescriptors:\n- {key: authorization, rate_limit: {unit: day, requests_per_unit: 6}}\n";
+    let rules =
+        "domain: shop\ndescriptors:\n- {key: authorization, rate_limit: {unit: day, requests_per_unit: 6}}\n";
     let server = Server::with_rules(rules).await;
     let (secret, own) = ("Bearer of-somebody", key("authorization", "Bearer of-somebody"));
     done(&server, "keys/block", &with(own.clone(), "for_ms", 60_000)).await;

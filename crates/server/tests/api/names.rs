@@ -159,6 +159,9 @@ async fn on_a_port_open_to_the_network_strangers_read_what_is_on_a_list_and_noth
     for told in [&explained.to_string(), &listed.body] {
         assert!(!told.contains(&folder), "{folder} is in {told}");
     }
-    assert_eq!((&explained["end"]["rule"]["file"], &listed.json()["items"][0]["file"]), (&"rules.yaml".into(), &"rules.yaml".into()));
+    assert_eq!(
+        (&explained["end"]["rule"]["file"], &listed.json()["items"][0]["file"]),
+        (&"rules.yaml".into(), &"rules.yaml".into())
+    );
     assert!(explained["text"].as_str().unwrap().contains("\nrules.yaml:5: "), "{explained}");
 }

@@ -100,8 +100,11 @@ async fn a_page_of_another_site_changes_nothing_by_the_browser_of_somebody_here(
         assert_eq!(code(&server, "GET", path, &["Origin: http://evil.example"]).await, 403, "{path}");
     }
     // A browser sends these for any page, without asking first: what they spend would be spent.
-    let others =
-        [&["Origin: http://evil.example"][..], &["Sec-Fetch-Site: cross-site"], &["Sec-Fetch-Site: same-site"]];
+    let others = [
+        &["Origin: http://evil.example"][..],
+        &["Sec-Fetch-Site: cross-site"],
+        &["Sec-Fetch-Site: same-site"],
+    ];
     for path in ["/json", "/api/v1/explain"] {
         for headers in others {
             let headers = [headers, &["Content-Type: text/plain"]].concat();

@@ -16,10 +16,8 @@ pub(in crate::admin) struct Visitor {
     /// What the key opens that came with it.
     pub(in crate::admin) grant: Option<Arc<Grant>>,
     pub(in crate::admin) who: Who,
-    /// Whether it may be told of clients, and of this machine's files.
+    /// Whether it may be told of clients, and of this machine's files: not by a name that is not this port's.
     pub(in crate::admin) sees_clients: bool,
-    /// Whether that is so, and it asks by a name that is this port's: health is asked for by any.
-    pub(in crate::admin) is_told_all: bool,
     /// Whether a browser asks for the page of another site, and nothing that only its people have came with it.
     pub(super) is_another_page: bool,
     /// The keys and tokens that it was known by, as numbers that change with them.
