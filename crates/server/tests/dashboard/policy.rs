@@ -11,18 +11,18 @@ const TRIED: &str = r"(() => {
     const added = (name, set) => { const one = document.createElement(name); set(one); document.body.append(one); return one; };
     const ways = [
         () => added('script', one => { one.textContent = 'window.ran = 1'; }),
-        () => added('script', one => { one.src = 'http://127.0.0.1:9/x.js'; }),
+        () => added('script', one => { one.src = 'http://foreign.invalid/x.js'; }),
         () => added('p', one => { one.setAttribute('onclick', 'window.ran = 1'); }).click(),
         () => { document.createElement('p').innerHTML = '<img src=x onerror=window.ran=1>'; },
         () => setTimeout('window.ran = 1'),
         () => added('style', one => { one.textContent = 'body { --foreign: 1 }'; }),
         () => added('link', one => { one.rel = 'stylesheet'; one.href = '/assets/icon.svg'; }),
         () => added('p', one => { one.setAttribute('style', '--foreign: 1'); }),
-        () => added('img', one => { one.src = 'http://127.0.0.1:9/x.png'; }),
+        () => added('img', one => { one.src = 'http://foreign.invalid/x.png'; }),
         () => added('iframe', one => { one.src = '/'; }),
-        () => added('base', one => { one.href = 'http://127.0.0.1:9/'; }),
+        () => added('base', one => { one.href = 'http://foreign.invalid/'; }),
         () => added('form', one => { one.action = '/json'; one.method = 'post'; }).submit(),
-        () => fetch('http://127.0.0.1:9/').catch(() => {}),
+        () => fetch('http://foreign.invalid/').catch(() => {}),
     ];
     window.stopped = 0;
     for (const way of ways) try { way(); } catch { window.stopped++; }
@@ -34,11 +34,11 @@ const REFUSED: [&str; 9] = [
     "style-src-elem inline",
     "style-src-elem http",
     "style-src-attr inline",
-    "img-src http://127.0.0.1:9/",
+    "img-src http://foreign.invalid/",
     "frame-src ",
-    "base-uri http://127.0.0.1:9/",
+    "base-uri http://foreign.invalid/",
     "form-action ",
-    "connect-src http://127.0.0.1:9/",
+    "connect-src http://foreign.invalid/",
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
