@@ -12,7 +12,7 @@ const CALLS: &str = "ratelimit_service_rate_limit_total_hits{domain=\"d\",key1=\
 
 fn folder(more: &str) -> Folder {
     let folder = Folder::with(&format!(
-        "server: {{grpc_port: off, admin_port: 0, metrics_port: 0}}\n\
+        "server: {{grpc_port: 0, admin_port: 0, metrics_port: 0}}\n\
          rate_limiting: {{config_path: '{{}}/rules.yaml'}}\n{more}"
     ));
     folder.write("rules.yaml", RULES);
