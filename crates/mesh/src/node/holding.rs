@@ -34,6 +34,15 @@ pub struct Holding {
 
 impl Node {
     /// Who has what of one counter; none where this node knows no view.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Period, Timestamp, store::Key};
+    /// # use hivemind_mesh::{MeshOptions, Node, NodeId};
+    /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
+    /// let mut node = Node::new(NodeId::parse("a")?, 1, MeshOptions::default(), now);
+    /// assert_eq!(node.holding(Key::from_bits(7, 11), &limit, now), None); // It looks for a mesh.
+    /// # Ok::<(), hivemind_mesh::UnusableName>(())
+    /// ```
     pub fn holding(&mut self, key: Key, limit: &Limit, now: Timestamp) -> Option<Holding> {
         let now = self.mesh_time(now);
         let Self { shelf, council, options, .. } = self;

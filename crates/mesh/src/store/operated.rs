@@ -12,6 +12,18 @@ impl<C: Carrier> MeshStore<C> {
     /// Looks at counters, or gives back to them, as their owners have them, each by itself. What nobody has said is an
     /// error: a look is repeated until the deadline, and a refund is told until it is heard.
     ///
+    /// ```
+    /// # use hivemind_core::store::{Charge, Context, Op, StoreError};
+    /// # use hivemind_mesh::{Carrier, MeshStore};
+    /// async fn give_back<C: Carrier>(
+    ///     store: &MeshStore<C>,
+    ///     charge: Charge<'_>,
+    ///     context: Context,
+    /// ) -> Result<bool, StoreError> {
+    ///     Ok(store.operate(&[Charge { op: Op::Refund, ..charge }], context).await?.committed)
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// If an owner cannot be asked, or has not answered.
     pub async fn operate(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
