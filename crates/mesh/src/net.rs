@@ -2,10 +2,10 @@
 //! every decision is the state machine's.
 //!
 //! ```
-//! use hivemind_core::{SystemClock, store::Store};
+//! use hivemind_core::{Limit, Period, SystemClock, store::Key};
 //! use hivemind_mesh::net::{Discovery, Mesh, MeshSettings, TlsFiles};
 //! use hivemind_mesh::{MeshOptions, NodeId};
-//! use std::sync::Arc;
+//! use std::{sync::Arc, time::Duration};
 //!
 //! # let folder = tempfile::tempdir()?;
 //! # let file = |name: &str| folder.path().join(name);
@@ -31,8 +31,16 @@
 //!     options: MeshOptions::default(),
 //! };
 //! let mesh = Mesh::start(settings, Arc::new(SystemClock)).await?;
-//! assert!(mesh.is_ready() && mesh.peers().is_empty());
-//! mesh.leave(std::time::Duration::ZERO).await;
+//! assert!(mesh.is_ready() && mesh.peers().is_empty() && mesh.contacts().is_empty());
+//! assert!(mesh.standing().is_member && !mesh.is_clock_off() && mesh.unmet().is_none());
+//! mesh.rules_loaded(7); // Equal rules have equal fingerprints on all nodes.
+//! assert!(mesh.board().is_shared() && mesh.address().port() != 0 && mesh.callers_refused() == 0);
+//! assert!(mesh.certificates().own_until > mesh.certificates().renew_from && !mesh.reload_identity()?);
+//! assert!(mesh.give_up(&NodeId::parse("b")?).is_err()); // Nobody has that name.
+//! let holding = mesh.holding(Key::from_bits(7, 11), &Limit::fixed_window(2, Period::MINUTE));
+//! assert!(holding.is_some_and(|of| of.is_owner) && mesh.rounds().sync.is_none()); // It has nobody to tell.
+//! mesh.withdraw(Duration::ZERO).await; // It serves on ...
+//! mesh.leave(Duration::ZERO).await; // ... and ends.
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -86,6 +86,16 @@ struct Waiting {
 /// assert!(!node.is_ready()); // It looks for a mesh.
 /// node.found(now);
 /// assert!(node.is_ready() && node.standing(now).is_member);
+///
+/// let peer = NodeId::parse("b")?;
+/// node.meet(peer.clone()); // Discovery named it ...
+/// node.discover([node.member().id.clone(), peer.clone()]); // ... and will say when it is gone.
+/// node.reload(7, now); // It goes by rules of this fingerprint.
+/// node.on_tick(now);
+/// let frames = node.outputs().count(); // To be carried to the peer.
+/// assert!(node.run_of(&peer).is_none() && !node.is_leaving(&peer)); // It has not spoken yet.
+/// assert!(!node.has_waiting() && node.view().is_some_and(|view| view.members().len() == 1));
+/// node.leave();
 /// # Ok::<(), hivemind_mesh::UnusableName>(())
 /// ```
 #[derive(Debug)]
@@ -167,6 +177,16 @@ impl Node {
 
     /// Looks for a mesh from this moment on, which may be ahead: one is founded so long after it as the options say,
     /// where none was found. For names that cannot be looked up yet.
+    ///
+    /// ```
+    /// # use hivemind_core::Timestamp;
+    /// # use hivemind_mesh::{MeshOptions, Node, NodeId};
+    /// # let now = Timestamp::from_millis(1_700_000_000_000);
+    /// let mut node = Node::new(NodeId::parse("a")?, 1, MeshOptions::default(), now);
+    /// node.seek_from(now);
+    /// assert!(!node.is_ready()); // Not before it has found one, or founded it.
+    /// # Ok::<(), hivemind_mesh::UnusableName>(())
+    /// ```
     pub fn seek_from(&mut self, moment: Timestamp) {
         self.council.seek_from(self.mesh_time(moment));
     }

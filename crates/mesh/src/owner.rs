@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// use hivemind_mesh::NodeId;
 ///
 /// let name = NodeId::parse("shop-1")?;
-/// assert_eq!(name.as_str(), name.to_string());
+/// assert_eq!((name.as_str(), &name), ("shop-1", &NodeId::new("shop-1")));
 /// # Ok::<(), hivemind_mesh::UnusableName>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

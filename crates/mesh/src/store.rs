@@ -89,6 +89,9 @@ impl Sent {
 /// let charge = Charge::spend(Key::from_bits(7, 11), ada, &limit);
 /// assert!(block_on(store.decide(&[charge], Context::at(now)))?.committed);
 /// assert!(!block_on(store.decide(&[charge], Context::at(now)))?.committed);
+/// store.on_tick(now); // Whoever drives it says what time it is, and brings what peers said.
+/// store.on_frame(now, &NodeId::parse("b")?, b"no frame at all");
+/// assert!(store.rights_held(now).is_empty()); // Nobody else has any.
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct MeshStore<C> {

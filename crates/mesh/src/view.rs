@@ -45,13 +45,14 @@ pub(crate) struct Base {
 /// ```
 /// use hivemind_core::Timestamp;
 /// use hivemind_core::store::Key;
-/// use hivemind_mesh::{MeshOptions, Node, NodeId};
+/// use hivemind_mesh::{MeshOptions, Node, NodeId, View};
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
 /// let mut node = Node::new(NodeId::parse("a")?, 1, MeshOptions::default(), now);
 /// node.found(now);
 /// let view = node.view().ok_or("no view")?;
-/// assert!(view.has(node.member()) && view.members().len() == 1);
+/// assert!(view.has(node.member()) && view.members().len() <= View::MOST_MEMBERS);
+/// println!("{:?} from {:?} on", view.id(), view.fence());
 /// assert_eq!(view.owner(Key::from_bits(7, 11)), Some(node.member()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -32,6 +32,9 @@ use tokio::sync::watch;
 /// let ada = Parts { domain: "shop", entries: &[("user", "ada")] };
 /// let charge = Charge::spend(Key::new(&seed, ada, &limit, 0), ada, &limit);
 /// let passes = store.decide(&[charge], Context::at(SystemClock.now())).await?.committed;
+/// if !store.is_available() {
+///     println!("{:?}, {:?}", *store.availability().borrow(), store.figures());
+/// }
 /// # Ok(())
 /// # }
 /// ```

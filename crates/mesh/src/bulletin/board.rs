@@ -26,13 +26,17 @@ type Watcher = Box<dyn Fn(&Bulletin) + Send + Sync>;
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::net::Board;
+/// use hivemind_mesh::net::{Board, NotesLost};
 ///
 /// let board = Board::new(None); // Of a node without peers.
 /// let (now, until) = (Timestamp::from_millis(1_000), Timestamp::from_millis(61_000));
 /// board.watch(|text| text.starts_with(b"block "), move |bulletin| println!("{}", bulletin.holding(now).count()));
 /// board.post(b"block ada", until, now)?;
+/// assert_eq!(board.show(|bulletin| bulletin.holding(now).count()), 1);
+/// assert!(!board.is_shared() && board.lost() == NotesLost::default());
+/// assert_eq!(board.time(now), now); // By its own clock, since there is no other.
 /// assert!(board.take_down(b"block ada", now) && !board.take_down(b"block ada", now));
+/// board.sweep(until); // Each second, where there are no peers.
 /// # Ok::<(), hivemind_mesh::net::NotPosted>(())
 /// ```
 pub struct Board {

@@ -36,6 +36,13 @@ pub struct PeerClock {
 
 impl Node {
     /// What the mesh clock shows when this node's own shows `local`: by it windows begin and end.
+    ///
+    /// ```
+    /// # use hivemind_core::Timestamp;
+    /// # use hivemind_mesh::{MeshOptions, sim::seated};
+    /// let now = Timestamp::from_millis(1_700_000_000_000);
+    /// assert_eq!(seated(1, &MeshOptions::default(), now)[0].mesh_time(now), now); // Alone it is right.
+    /// ```
     #[must_use]
     pub fn mesh_time(&self, local: Timestamp) -> Timestamp {
         self.clock.at(local)

@@ -70,6 +70,16 @@ impl Node {
 
     /// Decides them if that needs no waiting. If not, nothing was recorded and nobody asked. What a bounded limit
     /// lacks is asked for, for the next one: that is among the outputs.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Period, Timestamp, store::{Charge, Context, Key, Parts}};
+    /// # use hivemind_mesh::{MeshOptions, sim::seated};
+    /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
+    /// # let charge = Charge::spend(Key::from_bits(7, 11), Parts { domain: "", entries: &[] }, &limit);
+    /// let mut nodes = seated(2, &MeshOptions::default(), now);
+    /// let at_once = nodes.iter_mut().filter_map(|node| node.try_decide(&[charge], Context::at(now)));
+    /// assert_eq!(at_once.count(), 1); // Its owner's.
+    /// ```
     pub fn try_decide(&mut self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
         let local = context;
         let context = self.by_mesh_clock(context);

@@ -73,6 +73,15 @@ impl Node {
     /// are, as if discovery had withdrawn its name: the next view is without it. All members hear of that view, so one
     /// of them is told. Whoever speaks again is welcome, and not given up any more.
     ///
+    /// ```
+    /// # use hivemind_core::Timestamp;
+    /// # use hivemind_mesh::{MeshOptions, NotGivenUp, sim::seated};
+    /// # let now = Timestamp::from_millis(1_700_000_000_000);
+    /// let mut nodes = seated(3, &MeshOptions::default(), now);
+    /// let myself = nodes[0].member().id.clone();
+    /// assert_eq!(nodes[0].give_up_peer(&myself, now), Err(NotGivenUp::Myself));
+    /// ```
+    ///
     /// # Errors
     /// If it is this node, if it was heard lately, or if nobody has that name.
     pub fn give_up_peer(&mut self, peer: &NodeId, now: Timestamp) -> Result<GivenUp, NotGivenUp> {

@@ -15,6 +15,16 @@ use std::sync::Arc;
 
 impl Node {
     /// A frame came from a peer, whose name the transport vouches for.
+    ///
+    /// ```
+    /// # use hivemind_core::Timestamp;
+    /// # use hivemind_mesh::{MeshOptions, sim::seated};
+    /// # let now = Timestamp::from_millis(1_700_000_000_000);
+    /// let mut nodes = seated(2, &MeshOptions::default(), now);
+    /// let peer = nodes[1].member().id.clone();
+    /// nodes[0].on_frame(now, &peer, b"no frame at all"); // It is counted and dropped.
+    /// assert!(nodes[0].is_ready());
+    /// ```
     pub fn on_frame(&mut self, now: Timestamp, from: &NodeId, bytes: &[u8]) {
         let now = self.mesh_time(now);
         self.shelf.books.see(now);
@@ -123,6 +133,14 @@ impl Node {
 
     /// A run of this node's name was heard of beside its frames. Says whether peers listen to that one and not to
     /// this, which stays as it is.
+    ///
+    /// ```
+    /// # use hivemind_core::Timestamp;
+    /// # use hivemind_mesh::{Generation, MeshOptions, sim::seated};
+    /// # let now = Timestamp::from_millis(1_700_000_000_000);
+    /// let node = &mut seated(1, &MeshOptions::default(), now)[0];
+    /// assert!(!node.hear_of_run(now, Generation(0))); // One of before.
+    /// ```
     pub fn hear_of_run(&mut self, now: Timestamp, run: Generation) -> bool {
         let now = self.mesh_time(now);
         if run > self.council.me.generation {

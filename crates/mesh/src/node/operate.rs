@@ -17,6 +17,18 @@ impl Node {
     /// Gives back to one counter, as its owner has it; none where that cannot be asked. What is to come is a decision,
     /// or that nobody has answered: then a refund is told until it is heard, and what it comes to is not known.
     /// To look at one is for [`Node::look`].
+    ///
+    /// ```
+    /// # use hivemind_core::store::{Charge, Context, Op};
+    /// # use hivemind_mesh::{Decided, Node};
+    /// /// What is left once so much was given back, where this node knows at once.
+    /// fn given_back(node: &mut Node, charge: Charge<'_>, context: Context) -> Option<u64> {
+    ///     match node.operate(&Charge { op: Op::Refund, ..charge }, context)? {
+    ///         Decided::Now(verdicts) => verdicts.each().first().map(|verdict| verdict.remaining),
+    ///         Decided::Later(_) => None, // Its owner was asked.
+    ///     }
+    /// }
+    /// ```
     pub fn operate(&mut self, charge: &Charge<'_>, context: Context) -> Option<Decided> {
         let batch = std::slice::from_ref(charge);
         let context = self.by_mesh_clock(context);

@@ -64,6 +64,16 @@ impl Node {
     }
 
     /// What it could spend at once of one window, itself and by itself.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Period, Timestamp, store::Key};
+    /// # use hivemind_mesh::{MeshOptions, sim::seated};
+    /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
+    /// let nodes = seated(3, &MeshOptions::default(), now);
+    /// let window = now.as_nanos() / limit.period().nanos();
+    /// let all: u64 = nodes.iter().map(|node| node.spendable((Key::from_bits(7, 11), &limit, window), now)).sum();
+    /// assert!(all <= 2); // Together never more than the limit.
+    /// ```
     #[must_use]
     pub fn spendable(&self, (key, limit, tag): (Key, &Limit, u64), now: Timestamp) -> u64 {
         // On copies: to look at a window is to begin it.

@@ -69,6 +69,14 @@ enum Counter {
 
 impl Node {
     /// Forgets what was spent of one counter, here and at its owner, if that hears it.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Period, Timestamp, store::Key};
+    /// # use hivemind_mesh::{MeshOptions, sim::seated};
+    /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
+    /// let node = &mut seated(1, &MeshOptions::default(), now)[0];
+    /// node.forget(Key::from_bits(7, 11), &limit, now); // A connection was closed.
+    /// ```
     pub fn forget(&mut self, key: Key, limit: &Limit, now: Timestamp) {
         let now = self.mesh_time(now);
         if let Counter::There(counter) = self.forget_here(key, limit, now) {
@@ -78,6 +86,15 @@ impl Node {
     }
 
     /// The same, and the owner is asked until it has answered, or for so long.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, Period, Timestamp, store::Key};
+    /// # use hivemind_mesh::{MeshOptions, Reset, sim::seated};
+    /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
+    /// let node = &mut seated(1, &MeshOptions::default(), now)[0];
+    /// let second = std::time::Duration::from_secs(1);
+    /// assert_eq!(node.reset(Key::from_bits(7, 11), &limit, second, now), Reset::Done);
+    /// ```
     pub fn reset(&mut self, key: Key, limit: &Limit, within: Duration, now: Timestamp) -> Reset {
         let now = self.mesh_time(now);
         match self.forget_here(key, limit, now) {

@@ -220,6 +220,13 @@ impl Node {
     }
 
     /// Whether a node that leaves has nothing left to give back, and is out of the view.
+    ///
+    /// ```
+    /// # use hivemind_core::Timestamp;
+    /// # use hivemind_mesh::{MeshOptions, sim::seated};
+    /// # let now = Timestamp::from_millis(1_700_000_000_000);
+    /// assert!(!seated(1, &MeshOptions::default(), now)[0].has_left(now)); // It has not been told to leave.
+    /// ```
     #[must_use]
     pub fn has_left(&self, now: Timestamp) -> bool {
         let now = self.mesh_time(now);

@@ -38,6 +38,8 @@ enum Happening {
 ///
 /// let (draw, again) = (Draw::of(7), Draw::of(7)); // Drawn, and not played yet.
 /// assert_eq!((draw.nodes, draw.limit, draw.allowed()), (again.nodes, again.limit, again.allowed()));
+/// let mut coverage = std::collections::BTreeMap::new();
+/// draw.count(&mut coverage); // What was drawn, to see that all of it is, sooner or later.
 /// ```
 #[derive(Clone, Debug)]
 pub struct Draw {

@@ -56,6 +56,7 @@ impl Change {
 ///
 /// let searched = Model { most_states: 100, ..Model::quick()[0] }.search();
 /// assert_eq!(searched.broken, None); // In none of these states is more admitted than the limit.
+/// assert!(Model::deep().iter().all(|model| model.requests == 4)); // For the long tests.
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Model {

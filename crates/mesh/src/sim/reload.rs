@@ -28,10 +28,13 @@ enum Asked {
 /// A run in which nodes reload.
 ///
 /// ```
+/// use hivemind_core::{Limit, Period};
 /// use hivemind_mesh::sim::Reload;
 ///
 /// let run = Reload::of(1);
 /// assert!((2..=3).contains(&run.limits.len())); // One after the other, at other times on each node.
+/// let [from, to] = [5, 20].map(|requests| Limit::fixed_window(requests, Period::SECOND));
+/// assert_eq!(Reload::from_to(1, 3, from, to).limits, [from, to]);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Reload {

@@ -59,6 +59,13 @@ impl Scenario {
     }
 
     /// Plays it with this seed, on this limit, where this holds while an owner cannot be reached.
+    ///
+    /// ```
+    /// # use hivemind_core::{Limit, OnUnreachable, Period};
+    /// # use hivemind_mesh::sim::scenarios;
+    /// let limit = Limit::fixed_window(5, Period::SECOND);
+    /// assert!(scenarios()[0].play_under(OnUnreachable::Admit, 1, limit, 0.5).admitted > 0);
+    /// ```
     #[must_use]
     pub fn play_under(&self, on_unreachable: OnUnreachable, seed: u64, limit: Limit, load: f64) -> Played {
         let mut random = Random::new(seed ^ 0xa11);

@@ -19,6 +19,8 @@ use std::collections::BTreeMap;
 /// world.run_until(1_000_000);
 /// let tally = world.tally(counter).ok_or("no counter")?;
 /// assert_eq!((tally.admitted, tally.most_over()), (2, 0));
+/// assert!(tally.windows().values().all(|(offered, admitted)| (*offered, *admitted) == (9, 2)));
+/// assert_eq!(tally.under(0..u64::MAX), (0, 2)); // Nothing was missed of the two that could pass.
 /// # Ok::<(), &str>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -60,14 +60,27 @@ struct Seat {
 /// A mesh and all that happens to it.
 ///
 /// ```
+/// use hivemind_core::{Limit, Period, store::Key};
 /// use hivemind_mesh::{MeshOptions, sim::{Network, World}};
 ///
 /// let mut world = World::new(1, Network::bad(), MeshOptions::default(), 5_000);
+/// world.begin_at(1_000_000); // A second after midnight.
+/// world.tick_every(10_000, 50_000);
 /// world.start_together(3);
+/// world.step_clock(1, 200_000);
 /// world.crash(2);
+/// world.discover(&[0, 1]);
+/// let counter = world.add_limit(Key::from_bits(7, 11), Limit::fixed_window(5, Period::DAY));
+/// (0..9).for_each(|request| world.hit(request % 2, counter, 1));
 /// world.run_until(1_000_000); // A second later the others still are a mesh.
+/// assert!(world.tally(counter).is_some_and(|tally| tally.most_over() == 0));
 /// assert!(world.node(0).is_some_and(|node| node.is_ready()));
 /// assert_eq!(world.elapsed_us(), 1_000_000);
+/// world.start(2); // It comes back, another goes, and one has other rules.
+/// world.leave(1);
+/// world.reload(0, counter, Limit::fixed_window(7, Period::DAY));
+/// world.spread_over(2);
+/// assert!(world.node_mut(2).is_some_and(|node| !node.is_ready())); // It has to find the others first.
 /// ```
 pub struct World {
     /// The network, which may change while it runs.

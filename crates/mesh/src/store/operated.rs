@@ -51,6 +51,18 @@ impl<C: Carrier> MeshStore<C> {
     /// Gives back to counters as their owners have them, each by itself. What nobody has said is an error, though it may
     /// be done all the same: it is told until it is heard.
     ///
+    /// ```
+    /// # use hivemind_core::store::{Charge, Context, Op, StoreError};
+    /// # use hivemind_mesh::{Carrier, MeshStore};
+    /// async fn give_back<C: Carrier>(
+    ///     store: &MeshStore<C>,
+    ///     charge: Charge<'_>,
+    ///     context: Context,
+    /// ) -> Result<bool, StoreError> {
+    ///     Ok(store.operate(&[Charge { op: Op::Refund, ..charge }], context).await?.committed)
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// If an owner cannot be asked, or has not answered.
     pub async fn operate(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
