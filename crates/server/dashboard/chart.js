@@ -44,7 +44,7 @@ export function chart({ title, series, format, ofAxis = format, isStacked = fals
 export function roundAbove(value) {
   if (!(value > 0)) return 1;
   const size = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 2.5, 3, 4, 5, 6, 8, 10].map(step => step * size).find(step => step >= value * 1.02) ?? 10 * size;
+  return [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].map(step => step * size).find(step => step >= value * 1.02) ?? 10 * size;
 }
 
 function heights(state, point) {

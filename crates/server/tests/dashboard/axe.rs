@@ -5,24 +5,41 @@ use crate::scene::{RULES, ask, traffic};
 use crate::support::Server;
 use serde_json::json;
 
-/// The violations that keep somebody from something, in a few words each.
-const RUN: &str = "axe.run(document, {resultTypes: ['violations']}).then(found => found.violations\
-    .filter(one => ['serious', 'critical'].includes(one.impact))\
-    .map(one => [one.id, one.impact, ...one.nodes.slice(0, 3).map(node => node.html.slice(0, 200) + ' ' + node.failureSummary)]))";
+/// All that axe knows of, and what differs with the colours alone.
+const ALL: &str = "";
+const COLOURS: &str = ", runOnly: ['color-contrast']";
 
-/// That nothing of what is seen now keeps somebody from something, light or dark.
-pub(crate) async fn finds_nothing(page: &mut Dashboard, what: &str) {
+/// The violations that keep somebody from something, in a few words each.
+async fn is_clear(page: &mut Dashboard, rules: &str, what: &str) {
+    let run = format!(
+        "axe.run(document, {{resultTypes: ['violations']{rules}}}).then(found => found.violations\
+         .filter(one => ['serious', 'critical'].includes(one.impact))\
+         .map(one => [one.id, one.impact, ...one.nodes.slice(0, 3).map(node => node.html.slice(0, 200) + ' ' + node.failureSummary)]))"
+    );
+    assert_eq!(page.value(&run).await, json!([]), "{what}");
+}
+
+/// Puts it into the page; says whether it is there to be put.
+async fn is_there(page: &mut Dashboard) -> bool {
     let Some(axe) = std::env::var_os("HIVEMIND_AXE") else {
         assert!(std::env::var_os("CI").is_none(), "HIVEMIND_AXE is not set; `./test` installs axe");
-        return;
+        return false;
     };
     if page.value("typeof axe").await == "undefined" {
         page.value(&std::fs::read_to_string(axe).unwrap()).await;
     }
-    for scheme in ["dark", "light"] {
-        page.is_of(scheme).await;
-        assert_eq!(page.value(RUN).await, json!([]), "{what}, {scheme}");
+    true
+}
+
+/// That nothing of what is seen now keeps somebody from something, light or dark.
+pub(crate) async fn finds_nothing(page: &mut Dashboard, what: &str) {
+    if !is_there(page).await {
+        return;
     }
+    page.is_of("dark").await;
+    is_clear(page, COLOURS, &format!("{what}, dark")).await;
+    page.is_of("light").await;
+    is_clear(page, ALL, &format!("{what}, light")).await;
 }
 
 // Seen failing on: a view that never shows what it was asked for; text in a lighter grey.
@@ -65,9 +82,12 @@ async fn axe_finds_nothing_serious_in_any_view_light_or_dark() {
             _ => {}
         }
         finds_nothing(&mut page, view).await;
-        page.is_wide(360, 740).await;
-        finds_nothing(&mut page, &format!("{view}, narrow")).await;
-        page.is_wide(1280, 900).await;
+        // Of the views whose tables and forms are laid out otherwise where it is narrow; colours are the same there.
+        if ["overview", "keys", "what-if"].contains(&view) && is_there(&mut page).await {
+            page.is_wide(360, 740).await;
+            is_clear(&mut page, ALL, &format!("{view}, narrow")).await;
+            page.is_wide(1280, 900).await;
+        }
     }
     page.is_clean().await;
 }

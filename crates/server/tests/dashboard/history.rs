@@ -95,7 +95,7 @@ async fn numbers_are_written_as_people_read_them() {
         ["in 5 s", "5 s ago", "now"],
         ["100 per minute", "5 in any 30 s", "10 per second, 20 at once"],
         ["a⟨00⟩b", "xxx…", ""],
-        ["1", "1", "2", "30", "40", "100", "2000"],
+        ["1", "1", "1.5", "30", "40", "100", "1500"],
     ]);
     let written = page.value(WRITTEN).await;
     for (row, expected) in written.as_array().unwrap().iter().zip(expected.as_array().unwrap()) {

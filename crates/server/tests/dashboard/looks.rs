@@ -6,7 +6,7 @@ use crate::support::Server;
 
 const GROUND: &str = "getComputedStyle(document.documentElement).backgroundColor";
 
-// Seen failing on: colours without a dark twin; a choice that is not kept.
+// Seen failing on: colours without a dark twin; a choice that is not kept; a dot that moves for who wants no motion.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_is_light_or_dark_as_the_system_is_unless_somebody_chooses() {
     let server = Server::with_rules(RULES).await;

@@ -5,7 +5,8 @@ use crate::nodes::{Authority, Node, all_are_members};
 use crate::page::Dashboard;
 use crate::support::Setup;
 
-// Seen failing on: a view that does not hear of peers.
+// Seen failing on: a view that does not hear of peers; a line to the dead like those to the living; counters of a mesh that were
+// counted nowhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_dies_is_seen_on_the_map_in_the_table_and_in_the_overview() {
     let authority = Authority::new();

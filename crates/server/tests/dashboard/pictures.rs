@@ -169,6 +169,8 @@ async fn pictures_for_the_guide_are_made_where_they_are_asked_for() {
     picture(&mut page, &folder, "what-if").await;
     // Killed by its handle, for the map.
     nodes.truncate(6);
+    // The map grows with the window, and all peers are to be seen below it.
+    page.is_wide(1440, 1320).await;
     page.view("mesh").await;
     page.until("document.querySelectorAll('.map .peer.dead').length === 1").await;
     picture(&mut page, &folder, "mesh").await;

@@ -6,6 +6,7 @@ use crate::scene::{RULES, ask};
 use crate::support::{Server, Setup, hivemind};
 use serde_json::json;
 
+// Seen failing on: an answer that is not read out; a value without a key that is left out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_explains_which_rule_answers_and_finds_rules() {
     let server = Server::with_rules(RULES).await;

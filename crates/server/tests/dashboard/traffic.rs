@@ -47,7 +47,8 @@ async fn numbers_wait_for_readers(page: &mut Dashboard) {
     page.until(&format!("{last} !== {before}")).await;
 }
 
-// Seen failing on: a page that takes no counts; rates of which the counters were added up.
+// Seen failing on: a page that takes no counts; rates of which the counters were added up; a chart's table that goes on below
+// whoever reads it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numbers_move_with_traffic_and_come_to_rest_without() {
     let server = Server::with_rules(RULES).await;
@@ -87,7 +88,7 @@ async fn numbers_move_with_traffic_and_come_to_rest_without() {
     page.is_clean().await;
 }
 
-// Seen failing on: a number that is read out every two seconds.
+// Seen failing on: a number that is read out every two seconds; a button that goes and takes the focus with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn decisions_come_as_they_are_made_and_can_be_narrowed_down() {
     let server = Server::with_rules(RULES).await;
