@@ -1,6 +1,6 @@
 //! Bodies are gathered before anybody reads them: so many bytes each, and so many of all together.
 
-use super::bounds::NotTaken;
+use super::bounds::{NotTaken, PASSED_OVER};
 use super::reply::{no_question, not_now, too_large};
 use super::{Admin, simulate};
 use axum::body::Body;
@@ -18,7 +18,7 @@ pub(super) async fn gathered(State(admin): State<Admin>, request: Request, next:
         return next.run(request).await;
     }
     // Who says beforehand how much it is need not send it.
-    let is_too_large = request.body().size_hint().lower() > LARGEST as u64;
+    let is_too_large = request.body().size_hint().lower() > (LARGEST * PASSED_OVER) as u64;
     let (parts, body) = request.into_parts();
     let gathered =
         if is_too_large { Err(NotTaken::TooLarge) } else { admin.bounds.gather(body, LARGEST).await };

@@ -203,7 +203,7 @@ gateway:
     websocket: {paths: [/live]}
 ";
 
-// Seen failing on: `capped` described as a number; the event `top` described as the answer of `/api/v1/top`.
+// Seen failing on: `capped` described as a number.
 #[tokio::test]
 async fn what_is_answered_under_traffic_is_of_the_form_that_is_described() {
     let Some(program) = schemathesis() else { return };

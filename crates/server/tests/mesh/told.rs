@@ -31,7 +31,7 @@ async fn peers_that_come_and_go_are_in_the_log_by_their_names() {
     assert_eq!(get(nodes[0].admin, "/healthz").await.code, 200);
 }
 
-// Seen failing on: an outlier that nobody tells of; one that blocks and unblocks all the same.
+// Seen failing on: an outlier that nobody tells of.
 #[tokio::test]
 async fn a_node_whose_clock_is_off_says_so_of_its_clock_and_the_others_of_their_peer() {
     let authority = Authority::new();

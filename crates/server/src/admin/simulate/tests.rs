@@ -43,7 +43,7 @@ fn what_takes_too_long_ends_and_says_that_later_requests_are_left_out() {
     assert!(Patience::new(Duration::ZERO).is_over() && !Patience::new(WITHIN).is_over());
 }
 
-// Seen failing on: notes that leave out what was shared, or who was not named.
+// Seen failing on: no notes.
 #[test]
 fn what_there_was_no_room_for_is_told() {
     let mut small = comparison(100);
@@ -74,7 +74,7 @@ fn ring(decisions: &[(Door, bool, &str)]) -> DecisionRing {
     ring
 }
 
-// Seen failing on: requests to the gateway decided by rules that are not theirs; notes without their numbers.
+// Seen failing on: requests to the gateway decided by rules that are not theirs.
 #[test]
 fn what_the_rules_do_not_decide_is_left_out_and_told() {
     let long = "x".repeat(300);
