@@ -134,7 +134,7 @@ async fn readyz(
         return (code, told(health, &visitor)).into_response();
     }
     let mut body = serde_json::json!({"status": health.word()});
-    if let (true, Some(members)) = (visitor.is_operator, body.as_object_mut()) {
+    if let (true, Some(members)) = (visitor.sees_clients, body.as_object_mut()) {
         members.insert("components".to_owned(), Component::shown(&health.components()));
     }
     (code, [(header::CONTENT_TYPE, "application/json")], body.to_string() + "\n").into_response()
@@ -147,9 +147,9 @@ fn wants_json(uri: &Uri, headers: &HeaderMap) -> bool {
     uri.query().is_some_and(is_verbose) || accepted.is_some_and(|types| types.contains("application/json"))
 }
 
-/// To operators everything, to others one word.
+/// To those everything who may read `/api/v1/config`, to others one word.
 fn told(health: &Health, visitor: &Visitor) -> String {
-    if visitor.is_operator { health.details() } else { format!("{}\n", health.word()) }
+    if visitor.sees_clients { health.details() } else { format!("{}\n", health.word()) }
 }
 
 /// The reference's: 200 and `OK`, or 500.

@@ -3,7 +3,7 @@
 use crate::RULES;
 use crate::asked::ask;
 use crate::authority::put;
-use crate::support::{Setup, within};
+use crate::support::{Server, Setup, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
@@ -48,6 +48,39 @@ async fn where_no_token_is_set_a_name_that_leads_here_opens_nothing_on_loopback(
     let mut text = String::new();
     within("a page", connection.read_to_string(&mut text)).await.unwrap();
     assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+}
+
+// Seen failing on: components for everybody where no token is set.
+#[tokio::test]
+async fn how_each_part_of_it_is_is_told_to_those_who_may_read_the_configuration_and_to_no_others() {
+    let asked = [("/readyz?verbose", "components"), ("/readyz", "rules.yaml")];
+    let (own, mut open) = (
+        broken(Setup::rules(RULES)).await,
+        broken(Setup::rules(RULES).with("server.admin_host", "0.0.0.0")).await,
+    );
+    open.admin.set_ip([127, 0, 0, 1].into());
+    for (path, told) in asked {
+        let answer = ask(own.admin, "GET", path, &[], "").await;
+        assert!(answer.code == 200 && answer.body.contains(told), "{path}: {}", answer.body);
+        for (at, header) in [
+            (own.admin, "host: evil.example"),
+            (own.admin, "origin: http://evil.example"),
+            (own.admin, "sec-fetch-site: cross-site"),
+            (open.admin, "accept: */*"),
+        ] {
+            let answer = ask(at, "GET", path, &[header], "").await;
+            let is_word = ["ready\n", "{\"status\":\"ready\"}\n"].contains(&answer.body.as_str());
+            assert!(answer.code == 200 && is_word, "{path} {header}: {}", answer.body);
+        }
+    }
+}
+
+/// A service whose rules were sound when it started, and are not any more.
+async fn broken(setup: Setup) -> Server {
+    let mut server = setup.start().await;
+    put(&server.path().join("rules.yaml"), "nonsense: [");
+    server.log.next("the rules are refused").await;
+    server
 }
 
 // Seen failing on: a page that needs the token.
