@@ -11,7 +11,7 @@ pub(crate) use key_name::KeyName;
 use arc_swap::{ArcSwap, Guard};
 use hivemind_core::Timestamp;
 use hivemind_core::store::Parts;
-use hivemind_mesh::net::{Board, Bulletin, NotPosted};
+use hivemind_mesh::net::{Board, Bulletin, NotPosted, Note};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -141,16 +141,15 @@ impl Blocks {
         self.board.is_shared()
     }
 
-    /// So many of them after a text, in the order of their texts; and whether there are more.
-    pub(crate) fn list(&self, after: &[u8], most: usize, now: Timestamp) -> (Vec<Block>, bool) {
+    /// All of them, in the order of their texts; a board has a bound.
+    pub(crate) fn list(&self, now: Timestamp) -> Vec<Block> {
         let now = self.time(now);
         self.board.show(|bulletin| {
-            let mut named =
-                bulletin.holding(now).filter(|(text, _)| *text > after).filter_map(|(text, note)| {
-                    let by = note.by.as_ref().map(ToString::to_string);
-                    Some(Block { name: KeyName::read(text)?, until: note.until, by })
-                });
-            (named.by_ref().take(most).collect(), named.next().is_some())
+            let block = |(text, note): (&[u8], &Note)| {
+                let by = note.by.as_ref().map(ToString::to_string);
+                Some(Block { name: KeyName::read(text)?, until: note.until, by })
+            };
+            bulletin.holding(now).filter_map(block).collect()
         })
     }
 }
@@ -230,18 +229,14 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_listed_a_page_at_a_time() {
+    fn all_blocks_that_hold_are_listed_and_no_others() {
         let blocks = Blocks::default();
-        for value in ["c", "a", "b"] {
-            blocks.block(&name(value), later(10), NOW).unwrap();
+        for (value, seconds) in [("c", 10), ("a", 20), ("b", 10)] {
+            blocks.block(&name(value), later(seconds), NOW).unwrap();
         }
-        let (first, more) = blocks.list(b"", 2, NOW);
-        assert_eq!(
-            (first.iter().map(|block| block.name.clone()).collect::<Vec<_>>(), more),
-            (vec![name("a"), name("b")], true)
-        );
-        let (rest, more) = blocks.list(&first[1].name.text(), 2, NOW);
-        assert_eq!((rest.len(), &rest[0].name, more), (1, &name("c"), false));
-        assert!(blocks.list(b"", 2, later(10)).0.is_empty());
+        let names = |now| blocks.list(now).into_iter().map(|block| block.name).collect::<Vec<_>>();
+        assert_eq!(names(NOW), ["a", "b", "c"].map(name));
+        assert_eq!(names(later(10)), [name("a")]);
+        assert!(names(later(20)).is_empty());
     }
 }

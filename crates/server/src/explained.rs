@@ -5,10 +5,13 @@ use hivemind_core::rules::{Considered, Explanation, WayEnd};
 use hivemind_core::store::Mode;
 use hivemind_core::{Entry, Rule, Sharing};
 use std::fmt;
+use std::path::Path;
 
 /// A descriptor, and its way through the rules.
 pub(crate) struct Explained<'a> {
     ruleset: &'a Ruleset,
+    /// Below which files are named; none: whole.
+    root: Option<&'a Path>,
     domain: &'a str,
     pub(crate) entries: &'a [Entry<'a>],
     pub(crate) explanation: Explanation<'a>,
@@ -16,7 +19,12 @@ pub(crate) struct Explained<'a> {
 
 impl<'a> Explained<'a> {
     pub(crate) fn new(ruleset: &'a Ruleset, domain: &'a str, entries: &'a [Entry<'a>]) -> Self {
-        Self { ruleset, domain, entries, explanation: ruleset.rules.explain(domain, entries) }
+        Self { ruleset, root: None, domain, entries, explanation: ruleset.rules.explain(domain, entries) }
+    }
+
+    /// The same, with files named as they are called below a folder.
+    pub(crate) fn below(self, root: Option<&'a Path>) -> Self {
+        Self { root, ..self }
     }
 }
 
@@ -50,7 +58,8 @@ impl fmt::Display for Explained<'_> {
             WayEnd::Rule(number, rule) => {
                 let place = self.ruleset.extras.get(*number).map(|extras| &extras.place);
                 let place = place.cloned().unwrap_or_default();
-                writeln!(f, "{}:{}: {}", place.file, place.line, described(rule))
+                let file = self.root.map_or_else(|| place.file.to_string(), |root| place.file_below(root));
+                writeln!(f, "{file}:{}: {}", place.line, described(rule))
             }
         }
     }

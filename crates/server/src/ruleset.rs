@@ -4,6 +4,7 @@
 use crate::storage::OnError;
 use hivemind_core::{Entry, Rules};
 use serde_json::Value;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +33,17 @@ pub(crate) struct Extras {
 pub(crate) struct Place {
     pub(crate) file: Arc<str>,
     pub(crate) line: usize,
+}
+
+impl Place {
+    /// Its file for those who are not to know what folders this machine has: as it is called below `root`, from where
+    /// all rules come.
+    pub(crate) fn file_below(&self, root: &Path) -> String {
+        let file = Path::new(&*self.file);
+        let below = file.strip_prefix(root).ok().filter(|below| !below.as_os_str().is_empty());
+        let shown = below.or_else(|| file.file_name().map(Path::new)).unwrap_or(file);
+        shown.display().to_string()
+    }
 }
 
 /// What a rule adds to the answer.
@@ -87,4 +99,25 @@ impl StatPath {
 /// The name of an entry in statistics, where an empty value leaves no trace.
 pub(crate) fn joined((key, value): Entry<'_>) -> String {
     if value.is_empty() { key.to_owned() } else { format!("{key}_{value}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Path, Place};
+
+    // Seen failing on: the whole path.
+    #[test]
+    fn a_file_is_told_to_strangers_as_it_is_called_below_where_rules_come_from() {
+        for (file, root, told) in [
+            ("/etc/hivemind/rules/shop.yaml", "/etc/hivemind/rules", "shop.yaml"),
+            ("/etc/hivemind/rules/eu/shop.yaml", "/etc/hivemind/rules/", "eu/shop.yaml"),
+            ("/etc/hivemind/rules.yaml", "/etc/hivemind/rules.yaml", "rules.yaml"),
+            ("rules/shop.yaml", "rules", "shop.yaml"),
+            ("/moved/since/shop.yaml", "/etc/hivemind/rules", "shop.yaml"),
+            ("", "/etc", ""),
+        ] {
+            let place = Place { file: file.into(), line: 1 };
+            assert_eq!(place.file_below(Path::new(root)), told, "{file}");
+        }
+    }
 }

@@ -31,17 +31,19 @@ pub(super) struct Audited(Arc<Mutex<Subject>>);
 struct Subject {
     domain: Option<String>,
     keys: Option<String>,
+    key_id: Option<String>,
     rule: Option<u64>,
     change: Option<String>,
 }
 
 impl Audited {
-    /// The key that is meant, without the values of its entries, and the number of its rule.
-    pub(super) fn is_of(&self, name: &KeyName, rule: Option<usize>) {
+    /// The key that is meant, without the values of its entries but with a hash of all of it, and the number of its rule.
+    pub(super) fn is_of(&self, name: &KeyName, key_id: String, rule: Option<usize>) {
         let keys: Vec<&str> = name.entries().iter().map(|(key, _)| *key).collect();
         let mut subject = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         subject.domain = Some(harmless(name.domain(), LONGEST));
         subject.keys = Some(harmless(&keys.join(","), LONGEST));
+        subject.key_id = Some(key_id);
         subject.rule = rule.map(|number| number as u64);
     }
 
@@ -90,15 +92,26 @@ impl Drop for Line {
     fn drop(&mut self) {
         let Self { who, method, path, audited, status } = self;
         let subject = audited.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Subject { domain, keys, rule, change } = subject;
-        let (domain, keys, change) = (domain.as_deref(), keys.as_deref(), change.as_deref());
+        let Subject { domain, keys, key_id, rule, change } = subject;
+        let (domain, keys) = (domain.as_deref(), keys.as_deref());
+        let (key_id, change) = (key_id.as_deref(), change.as_deref());
         match status {
             // A method that there is none of is no write.
             Some(StatusCode::METHOD_NOT_ALLOWED) => {}
             Some(status) => {
                 let status = status.as_u16();
                 tracing::info!(
-                    target: AUDIT, who, method, path, domain, keys, rule, change, status, "a write by the admin API"
+                    target: AUDIT,
+                    who,
+                    method,
+                    path,
+                    domain,
+                    keys,
+                    key_id,
+                    rule,
+                    change,
+                    status,
+                    "a write by the admin API"
                 );
             }
             None => {
@@ -109,6 +122,7 @@ impl Drop for Line {
                     path,
                     domain,
                     keys,
+                    key_id,
                     rule,
                     change,
                     "a write by the admin API whose caller went before it was answered"

@@ -25,20 +25,22 @@ async fn list(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response
     let page = Query::read(query.as_deref(), &Page::NAMES).and_then(|query| {
         let page = Page::of(&query)?;
         let after: Option<Place> = page.after()?;
-        let (blocks, _) = admin.storage.blocks().list(&[], usize::MAX, SystemClock.now());
+        let blocks = admin.storage.blocks().list(SystemClock.now());
         let mut items: Vec<(Place, Block)> =
             blocks.into_iter().map(|block| (Place::of(&block), block)).collect();
         items.retain(|(place, _)| after.is_none_or(|after| *place > after));
         items.sort_unstable_by_key(|(place, _)| *place);
-        Ok(page.of_items(items.iter().map(|(place, block)| (*place, shown(block)))))
+        Ok(page.of_items(items.iter().map(|(place, block)| (*place, shown(&admin, block)))))
     });
     page.map_or_else(|detail| no_question(&detail), |page| ok(&page))
 }
 
-fn shown(block: &Block) -> Value {
+fn shown(admin: &Admin, block: &Block) -> Value {
     json!({
         "domain": block.name.domain(),
         "entries": block.name.shown_entries(),
+        "is_cut": block.name.is_hashed(),
+        "key_id": admin.service.0.id_of(&block.name),
         "until_ms": millis(block.until),
         "by": block.by,
     })

@@ -16,6 +16,7 @@ use axum::{Extension, Router};
 use hivemind_core::rules::{Considered, WayEnd};
 use hivemind_core::{Clock, SystemClock};
 use serde_json::{Value, json};
+use std::path::Path;
 
 pub(super) fn routes() -> Router<Admin> {
     Router::new().route("/api/v1/explain", post(explain))
@@ -28,14 +29,17 @@ async fn explain(
 ) -> Result<Response, Response> {
     let name = read::<RawKey>(&body)?.name()?;
     let entries = name.entries();
-    let blocked = name.with_parts(|parts| admin.storage.blocks().until(parts, SystemClock.now()));
+    // By the name that is charged, as a request is and a look-up: where a wildcard's values share a counter, it is another one.
+    let charged = admin.counters_of(&name).name;
+    let blocked = charged.with_parts(|parts| admin.storage.blocks().until(parts, SystemClock.now()));
     // The rules are for strangers, who is blocked is not.
     let blocked = blocked.filter(|_| visitor.sees_clients).map(millis);
+    let root = admin.root_for(&visitor);
     Ok(admin.service.0.with_ruleset(|ruleset, hits| {
-        let explained = Explained::new(ruleset, name.domain(), &entries);
+        let explained = Explained::new(ruleset, name.domain(), &entries).below(root);
         ok(&json!({
             "steps": steps(&explained),
-            "end": end(ruleset, hits, &explained.explanation.end, blocked),
+            "end": end((ruleset, root), hits, &explained.explanation.end, blocked),
             "text": explained.to_string(),
         }))
     }))
@@ -59,7 +63,7 @@ fn steps(explained: &Explained<'_>) -> Vec<Value> {
 }
 
 fn end(
-    ruleset: &Ruleset,
+    ruleset: (&Ruleset, Option<&Path>),
     hits: &dyn Fn(usize) -> (u64, u64),
     end: &WayEnd<'_>,
     blocked_until_ms: Option<u64>,

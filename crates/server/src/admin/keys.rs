@@ -53,6 +53,7 @@ async fn lookup(State(admin): State<Admin>, body: Bytes) -> Result<Response, Res
     Ok(ok(&json!({
         "domain": counters.name.domain(),
         "entries": counters.name.shown_entries(),
+        "key_id": admin.service.0.id_of(&counters.name),
         "rule": counters.rule,
         "blocked_until_ms": blocked.map(millis),
         "limits": limits.collect::<Vec<_>>(),
@@ -66,7 +67,7 @@ async fn reset(
     body: Bytes,
 ) -> Result<Response, Response> {
     let counters = admin.counters_of(&read::<RawKey>(&body)?.name()?);
-    audited.is_of(&counters.name, counters.rule);
+    admin.audits(&audited, &counters.name, counters.rule);
     let entries = counters.name.entries();
     let batch = counters.batch(&entries, Op::Spend, Cost::ONE);
     for charge in &batch {
@@ -84,7 +85,7 @@ async fn grant(
     let asked = read::<RawGrant>(&body)?;
     let extra = asked.extra()?;
     let counters = admin.counters_of(&asked.key.name()?);
-    audited.is_of(&counters.name, counters.rule);
+    admin.audits(&audited, &counters.name, counters.rule);
     audited.changes(&format!("extra={extra}"));
     let (now, entries) = (SystemClock.now(), counters.name.entries());
     let given = counters.batch(&entries, Op::Refund, Cost::new(extra));
@@ -112,7 +113,7 @@ async fn block(
     let until = asked.until(admin.storage.blocks().time(now))?;
     let name = asked.key.name()?;
     let counters = admin.counters_of(&name);
-    audited.is_of(&name, counters.rule);
+    admin.audits(&audited, &name, counters.rule);
     audited.changes(&format!("until_ms={}", millis(until)));
     if let Some(detail) = admin.unblockable(&name, &counters) {
         return Err(problem(StatusCode::CONFLICT, "Not blocked", &detail));
@@ -133,14 +134,19 @@ async fn unblock(
 ) -> Result<Response, Response> {
     // By the name that was blocked, whatever rules there are by now.
     let name = read::<RawKey>(&body)?.name()?;
-    audited.is_of(&name, None);
+    admin.audits(&audited, &name, None);
     admin.is_believed()?;
     Ok(ok(&json!({"was_blocked": admin.storage.blocks().unblock(&name, SystemClock.now())})))
 }
 
 impl Admin {
+    /// Says whose key a write is about.
+    fn audits(&self, audited: &Audited, name: &KeyName, rule: Option<usize>) {
+        audited.is_of(name, self.service.0.id_of(name), rule);
+    }
+
     /// The counters of a key: those of the rules, or of the gateway, whose names no file of rules has.
-    fn counters_of(&self, name: &KeyName) -> Counters {
+    pub(super) fn counters_of(&self, name: &KeyName) -> Counters {
         let of_rules = self.service.0.counters_of(name);
         let Some(gateway) = self.gateway.as_ref().filter(|_| of_rules.each.is_empty()) else {
             return of_rules;

@@ -1,5 +1,6 @@
 //! The readable name of a key, kept: memory has hashes only, so an operator names a key by its parts.
 
+use crate::telemetry::kept;
 use hivemind_core::Entry;
 use hivemind_core::store::Parts;
 use serde_json::{Value, json};
@@ -62,9 +63,14 @@ impl KeyName {
         (kind == KIND && name.text() == text).then_some(name)
     }
 
-    /// As the API shows entries.
+    /// As the API shows entries: of what opens something, a hash.
     pub(crate) fn shown_entries(&self) -> Value {
-        self.entries.iter().map(|(key, value)| json!({"key": key, "value": value})).collect()
+        self.entries.iter().map(|(key, value)| json!({"key": key, "value": kept(key, value).0})).collect()
+    }
+
+    /// Whether what is shown is not the key: nobody finds it by that.
+    pub(crate) fn is_hashed(&self) -> bool {
+        self.entries.iter().any(|(key, value)| kept(key, value).1)
     }
 }
 

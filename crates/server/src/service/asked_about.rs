@@ -3,13 +3,22 @@
 use super::Service;
 use crate::blocks::KeyName;
 use crate::counters::{Counter, Counters};
-use hivemind_core::Descriptor;
-use hivemind_core::store::Store;
+use hivemind_core::store::{Key, Store};
+use hivemind_core::{Descriptor, Limit, Period};
 
 impl<R: Store> Service<R> {
     /// Whether anything is limited at all.
     pub(crate) fn is_enabled(&self) -> bool {
         self.options.enabled
+    }
+
+    /// What a key is called where nobody is to read who it is: a hash under the seed that counters are hashed with, so that
+    /// whoever knows the key finds it in the log, and whoever has the log finds no key.
+    pub(crate) fn id_of(&self, name: &KeyName) -> String {
+        // Of no limit's counter, so that it stays when the limits change.
+        let limit = Limit::fixed_window(1, Period::SECOND);
+        let key = name.with_parts(|parts| Key::new(&self.seed, parts, &limit, u16::MAX));
+        format!("{:016x}", key.bits().1)
     }
 
     /// The counters that a descriptor of these entries is charged to, by the rules in force.

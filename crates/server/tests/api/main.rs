@@ -23,6 +23,8 @@ mod asked;
 mod audit;
 mod ctl;
 mod description;
+mod keys;
+mod limits;
 mod names;
 mod reference;
 

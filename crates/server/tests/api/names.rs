@@ -134,7 +134,7 @@ const FOR_STRANGERS: [&str; 8] = [
     "post /api/v1/explain",
 ];
 
-// Seen failing on: `/api/v1/config`, which was open because nobody had put it on a list.
+// Seen failing on: `/api/v1/config`, which was open because nobody had put it on a list; rules with the whole path of their file.
 #[tokio::test]
 async fn on_a_port_open_to_the_network_strangers_read_what_is_on_a_list_and_nothing_else() {
     let mut server = Setup::rules(RULES).with("server.admin_host", "0.0.0.0").start().await;
@@ -151,7 +151,17 @@ async fn on_a_port_open_to_the_network_strangers_read_what_is_on_a_list_and_noth
     for path in ["/api/v1/nothing", "/api/v1/"] {
         assert_eq!(ask(server.admin, "GET", path, &[], "").await.code, 403, "{path}");
     }
-    // Who is blocked is not told to them, though they may ask for the rule.
+    // What this machine's folders are called is not told to them, nor who is blocked, though they may ask for the rule.
     let explained = ask(server.admin, "POST", "/api/v1/explain", &[], body).await.json();
     assert_eq!(explained["end"]["blocked_until_ms"], serde_json::Value::Null);
+    let listed = ask(server.admin, "GET", "/api/v1/rules", &[], "").await;
+    let folder = server.path().to_str().unwrap().to_owned();
+    for told in [&explained.to_string(), &listed.body] {
+        assert!(!told.contains(&folder), "{folder} is in {told}");
+    }
+    assert_eq!(
+        (&explained["end"]["rule"]["file"], &listed.json()["items"][0]["file"]),
+        (&"rules.yaml".into(), &"rules.yaml".into())
+    );
+    assert!(explained["text"].as_str().unwrap().contains("\nrules.yaml:5: "), "{explained}");
 }

@@ -50,7 +50,13 @@ async fn a_blocked_key_is_refused_until_its_time_and_nothing_is_spent_beside_it(
     assert_eq!(post(server.admin, "/json", body).await.code, 429);
     assert_eq!(
         blocks(&server, "").await,
-        json!({"items": [{"domain": "d", "entries": [{"key": "user", "value": "ada"}], "until_ms": until, "by": null}], "next": null})
+        json!({
+            "items": [{
+                "domain": "d", "entries": [{"key": "user", "value": "ada"}], "is_cut": false,
+                "key_id": found["key_id"], "until_ms": until, "by": null,
+            }],
+            "next": null,
+        })
     );
     // It is among who is refused.
     assert!(get(server.admin, "/api/v1/top?by=denied").await.body.contains("ada"));
