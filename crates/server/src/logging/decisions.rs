@@ -6,6 +6,7 @@
 use super::per_second::PerSecond;
 use crate::config::{DecisionLines, Told};
 use crate::service::{Answer, Asked, Code};
+use crate::telemetry::kept;
 use arc_swap::ArcSwap;
 use hivemind_core::store::Op;
 use hivemind_core::{Clock, Descriptor, SystemClock};
@@ -186,7 +187,7 @@ fn shown(descriptors: &[Descriptor<'_>], lines: &DecisionLines) -> String {
             push_cut(&mut text, key);
             if lines.values.contains(*key) {
                 text.push('=');
-                push_cut(&mut text, value);
+                push_cut(&mut text, &kept(key, value).0);
             }
         }
     }

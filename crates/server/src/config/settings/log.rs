@@ -3,6 +3,7 @@
 use super::super::reader::{is_no, is_yes};
 use super::kind::{AMOUNT, Kind, RATIO};
 use super::reading::Section;
+use super::secret_name::is_secret;
 use super::shape::Form;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -147,29 +148,6 @@ const SHOWN_KEY: Kind<String> =
 pub(crate) fn module_name(text: &str) -> Option<&str> {
     let is_in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_:-.".contains(&byte);
     (!text.is_empty() && text.len() <= 128 && text.bytes().all(is_in_name)).then_some(text)
-}
-
-/// Whether what stands under such a key opens something to whoever reads it.
-pub(crate) fn is_secret(key: &str) -> bool {
-    // Asked for every entry of every decision that is kept: most letters begin none of these words.
-    let begins = |rest: &[u8]| {
-        let words: &[&str] = match rest.first().map(u8::to_ascii_lowercase) {
-            Some(b'a') => &["authorization", "api_key", "api-key", "apikey"],
-            Some(b'b') => &["bearer"],
-            Some(b'c') => &["cookie", "credential"],
-            Some(b'j') => &["jwt"],
-            Some(b'p') => &["passw"],
-            Some(b's') => &["secret", "session"],
-            Some(b't') => &["token"],
-            _ => &[],
-        };
-        let is_there = |word: &str| {
-            rest.get(..word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word.as_bytes()))
-        };
-        words.iter().any(|word| is_there(word))
-    };
-    let key = key.as_bytes();
-    (0..key.len()).any(|at| key.get(at..).is_some_and(begins))
 }
 
 pub(super) fn read(section: &mut Section<'_, '_>) -> Log {
