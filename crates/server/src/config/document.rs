@@ -66,8 +66,21 @@ impl Node {
     }
 }
 
-/// Reads one document, or says where it stops being YAML.
+const STACK: usize = 16 << 20;
+
+/// Reads one document, or says where it stops being YAML. The reader takes up to 30 KB of stack for each level that a file is
+/// nested, and the threads of the runtime have 2 MiB: so it has a thread of its own, with room for as deep as a file may be.
 pub(super) fn parse(source: &Arc<Source>) -> Result<Node, Problem> {
+    std::thread::scope(|scope| {
+        match std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || parsed(source)) {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            // Where there are no more threads: mostly there is room enough here.
+            Err(_) => parsed(source),
+        }
+    })
+}
+
+fn parsed(source: &Arc<Source>) -> Result<Node, Problem> {
     // As many values as the text has bytes: enough for any file, and too few for an alias bomb.
     let most = source.text.len().max(1_000);
     let budget = serde_saphyr::budget! {
