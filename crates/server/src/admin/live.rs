@@ -171,6 +171,10 @@ impl Drop for Over<'_> {
 impl Hall {
     fn tell(&mut self, round: &Bytes, in_force: Generations) {
         self.listeners.retain_mut(|listener| {
+            // First of all: what opened it may have been withdrawn since the round before.
+            if listener.opened_by != in_force {
+                return false;
+            }
             if !listener.has_begun.load(Ordering::Acquire) {
                 return !listener.rounds.is_closed();
             }
@@ -179,7 +183,7 @@ impl Hall {
                 Err(TrySendError::Full(_)) => listener.missed += 1,
                 Err(TrySendError::Closed(_)) => return false,
             }
-            listener.missed < MOST_MISSED && listener.opened_by == in_force
+            listener.missed < MOST_MISSED
         });
     }
 }

@@ -105,13 +105,15 @@ async fn only_so_many_listen_at_once() {
     assert!(running.listen(&stays).is_ok());
 }
 
+// Seen failing on: one more round for those whose keys were withdrawn.
 #[tokio::test(start_paused = true)]
 async fn it_ends_with_the_keys_that_opened_it_and_with_the_service() {
     let mut running = Running::start();
     let stays = Stays::default();
     let mut events = running.listen(&stays).unwrap();
     running.in_force.store(1, Ordering::Relaxed);
-    while next(&mut events).await.is_some() {}
+    assert_eq!(next(&mut events).await.as_deref(), Some("first"));
+    assert_eq!(next(&mut events).await, None, "it is told nothing any more");
     let mut events = running.live.listen([1, 0], &stays).unwrap().told(Bytes::from_static(b"first"));
     assert!(next(&mut events).await.is_some() && next(&mut events).await.is_some());
     running.close.send(true).unwrap();
