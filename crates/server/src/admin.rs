@@ -3,6 +3,8 @@
 mod about;
 mod audit;
 mod blocks;
+mod bodies;
+mod bounds;
 mod config;
 mod dashboard;
 mod decisions;
@@ -27,10 +29,13 @@ mod rlconfig;
 mod rules;
 mod simulate;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod time;
 mod top;
 
 pub(crate) use about::About;
+pub(crate) use bounds::Bounds;
 pub(crate) use events::tell as tell_events;
 pub(crate) use guard::{Guard, Reach, guarded};
 #[cfg(test)]
@@ -49,9 +54,9 @@ use crate::storage::Storage;
 use crate::telemetry::trace::{Check, Door};
 use audit::Audited;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
-use axum::middleware::from_fn;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router};
@@ -66,8 +71,8 @@ const API: &str = "/api/v1/";
 /// As much of a reason as a header has.
 const LONGEST_REASON: usize = 300;
 
-/// No request for a decision is longer.
-const LARGEST_BODY: usize = 1 << 20;
+/// For a request to come and to be answered.
+const LONGEST: Duration = Duration::from_secs(30);
 /// What a store that has to wait is granted.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
@@ -86,11 +91,12 @@ pub(crate) struct Admin {
     pub(crate) access: Access,
     pub(crate) room: Arc<Room>,
     pub(crate) live: Arc<Live>,
+    pub(crate) bounds: Arc<Bounds>,
 }
 
 /// Everything that the admin port serves.
 pub(crate) fn router(admin: Admin) -> Router {
-    Router::new()
+    let pages = Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(readyz))
         .route("/healthcheck", get(healthcheck))
@@ -115,11 +121,17 @@ pub(crate) fn router(admin: Admin) -> Router {
         .merge(decisions::routes())
         .merge(simulate::routes())
         .route_layer(from_fn(query::known))
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .layer(from_fn_with_state(admin.clone(), bodies::gathered));
+    surrounded(pages, LONGEST).with_state(admin)
+}
+
+/// Pages with a clock, words for whatever goes wrong, a line for each write and a tag for each answer.
+fn surrounded<S: Clone + Send + Sync + 'static>(pages: Router<S>, longest: Duration) -> Router<S> {
+    pages
+        .layer(from_fn_with_state(longest, reply::in_time))
         .layer(from_fn(reply::in_words))
         .layer(from_fn(audit::audited))
         .layer(from_fn(etag::tagged))
-        .with_state(admin)
 }
 
 async fn readyz(

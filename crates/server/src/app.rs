@@ -236,6 +236,7 @@ async fn serve(
         access: shared.doors.access.clone(),
         room,
         live: Arc::default(),
+        bounds: Arc::default(),
     };
     let mut pages = JoinSet::new();
     pages.spawn(admin::tell_events(admin.clone(), ending.of_pages().1));

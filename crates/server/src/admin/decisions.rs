@@ -6,7 +6,7 @@ use super::query::Query;
 use super::reply::{no_question, ok, problem};
 use super::time::millis;
 use crate::telemetry::ring::{Door, Mark, Remembered, cut};
-use crate::telemetry::shown_entries;
+use crate::telemetry::{hashed, shown_entries};
 use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
@@ -16,19 +16,31 @@ use hivemind_core::Timestamp;
 use serde_json::{Value, json};
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 const NAMES: [&str; 7] = {
     let [limit, cursor] = Page::NAMES;
     ["outcome", "domain", "key", "value", "since_ms", limit, cursor]
 };
 
+/// Who asks waits no longer for others to have read.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 pub(super) fn routes() -> Router<Admin> {
     Router::new().route("/api/v1/decisions", get(list))
 }
 
 async fn list(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
+    let place = match admin.bounds.copies.take(PATIENCE).await {
+        Ok(place) => place,
+        Err(not_now) => return not_now,
+    };
     // Thousands of records are copied and sorted: the thread has others to serve.
-    let answered = tokio::task::spawn_blocking(move || answer(&admin, query.as_deref())).await;
+    let answered = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        answer(&admin, query.as_deref())
+    });
+    let answered = answered.await;
     match answered {
         Ok(Ok(page)) => ok(&page),
         Ok(Err(detail)) => no_question(&detail),
@@ -85,8 +97,14 @@ struct Wanted {
     is_denied: Option<bool>,
     domain: Option<String>,
     key: Option<String>,
-    value: Option<String>,
+    value: Option<WantedValue>,
     since: Timestamp,
+}
+
+/// A value as it is kept: cut, or as a hash where it opens something.
+struct WantedValue {
+    text: String,
+    hashed: String,
 }
 
 impl Wanted {
@@ -104,14 +122,19 @@ impl Wanted {
         };
         // As it was kept: a longer one would be found nowhere.
         let text = |name| query.get(name).map(|text| cut(text).to_owned());
-        Ok(Self { is_denied, domain: text("domain"), key: text("key"), value: text("value"), since })
+        let value = query.get("value");
+        let value = value.map(|value| WantedValue { text: cut(value).to_owned(), hashed: hashed(value) });
+        Ok(Self { is_denied, domain: text("domain"), key: text("key"), value, since })
     }
 
     fn has(&self, decision: &Remembered<'_>) -> bool {
         let is = |wanted: &Option<String>, text: &str| wanted.as_ref().is_none_or(|wanted| wanted == text);
         let has_entry = || {
             let mut entries = decision.parts.iter().flat_map(|part| &part.entries);
-            entries.any(|(key, value)| is(&self.key, key) && is(&self.value, value))
+            let is_value = |value: &str| {
+                self.value.as_ref().is_none_or(|wanted| wanted.text == value || wanted.hashed == value)
+            };
+            entries.any(|(key, value)| is(&self.key, key) && is_value(value))
         };
         decision.at >= self.since
             && self.is_denied.is_none_or(|wanted| wanted == decision.is_denied)

@@ -1,12 +1,14 @@
 //! What the API answers: JSON, and problem details (RFC 9457) for what cannot be answered.
 
 use super::API;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use std::time::Duration;
+use tokio::time::timeout;
 
 const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 
@@ -52,9 +54,27 @@ pub(super) fn no_question(detail: &str) -> Response {
     problem(StatusCode::BAD_REQUEST, "Not a question", detail)
 }
 
+/// 503, and when to come again.
+pub(super) fn not_now(detail: &str) -> Response {
+    let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, "Not now", detail);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+    response
+}
+
+/// 413, and how much there may be.
+pub(super) fn too_large(detail: &str) -> Response {
+    problem(StatusCode::PAYLOAD_TOO_LARGE, "Too large", detail)
+}
+
 /// What makes no sense.
 pub(super) fn senseless(detail: &str) -> Response {
     problem(StatusCode::UNPROCESSABLE_ENTITY, "That makes no sense", detail)
+}
+
+/// Ends what takes longer than this. Within all that tells of an answer, so that it is told like any other.
+pub(super) async fn in_time(State(longest): State<Duration>, request: Request, next: Next) -> Response {
+    let answered = timeout(longest, next.run(request)).await;
+    answered.unwrap_or_else(|_| StatusCode::REQUEST_TIMEOUT.into_response())
 }
 
 /// Whatever cannot be answered is a problem with a text, also where no handler saw it. Outside of the API, whoever has said
@@ -78,7 +98,9 @@ pub(super) async fn in_words(request: Request, next: Next) -> Response {
         }
         StatusCode::PAYLOAD_TOO_LARGE => ("Too large", "Send less at once."),
         StatusCode::UNSUPPORTED_MEDIA_TYPE => ("Not in this form", "Send JSON, as `application/json`."),
-        StatusCode::REQUEST_TIMEOUT => ("Too slow", "Ask again."),
+        StatusCode::REQUEST_TIMEOUT => {
+            ("Too slow", "It may be done all the same: look before you ask for a change again.")
+        }
         _ if status.is_server_error() => ("Something is wrong here", "The log of the service may say what."),
         _ => ("Not a question", "See `/api/v1/openapi.json` for what can be asked."),
     };

@@ -1,26 +1,41 @@
 //! `POST /api/v1/simulate`: the last decisions, or a log, decided under the rules in force and under others, side by side.
 //! Both sides begin with empty counters, so that what differs is the rules' doing and nothing else's.
 
+mod patience;
+#[cfg(test)]
+mod tests;
 mod traffic;
 
 use super::Admin;
-use super::reply::{ok, problem, problem_with, read, senseless};
+use super::bounds::Held;
+use super::reply::{not_now, ok, problem, problem_with, read, senseless, too_large};
 use crate::config::RuleTexts;
 use crate::replay::{Both, Comparison, Total};
 use crate::telemetry::shown_entries;
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
 use hivemind_core::Rules;
 use http_body::Body;
+use patience::Patience;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
 use traffic::{RawSource, Source};
 
+pub(super) const PATH: &str = "/api/v1/simulate";
+
+/// Reading the rules and deciding under them take no longer, together.
+const WITHIN: Duration = Duration::from_secs(10);
+/// Who asks waits no longer for another's to end.
+const WAITS: Duration = Duration::from_secs(12);
+/// Whoever decides goes first. Not as polite as can be: on a busy machine it would never come to its end.
+const NICE: i32 = 5;
 /// No body is longer.
 const LARGEST: usize = 8 << 20;
 /// More files are no rules that people wrote.
@@ -50,26 +65,23 @@ enum Refused {
     /// Everything that is wrong with the rules, as the command line prints it.
     Rules(String),
     Senseless(String),
+    /// The rules alone took all of the time.
+    TooSlow,
     /// The thread that did it is gone.
     Lost,
 }
 
 pub(super) fn routes() -> Router<Admin> {
-    Router::new().route("/api/v1/simulate", post(simulate))
+    Router::new().route("/api/v1/simulate", post(simulate)) // As `PATH` has it: routes stand where they are made.
 }
 
 async fn simulate(State(admin): State<Admin>, request: Request) -> Response {
     // Before the body, which is held as long as it takes.
     let Ok(place) = Arc::clone(&admin.room.simulations).try_acquire_owned() else {
-        let detail = "Other simulations run; ask again in a moment.";
-        let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, "Not now", detail);
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
-        return response;
+        return not_now("One simulation runs and another waits for it; ask again in a moment.");
     };
-    let too_large = || {
-        let detail = format!("A simulation has at most {LARGEST} bytes; send a part of the log.");
-        problem(StatusCode::PAYLOAD_TOO_LARGE, "Too large", &detail)
-    };
+    let too_large =
+        || too_large(&format!("A simulation has at most {LARGEST} bytes; send a part of the log."));
     // Who says beforehand how much it is need not send it.
     if request.body().size_hint().lower() > LARGEST as u64 {
         return too_large();
@@ -80,16 +92,33 @@ async fn simulate(State(admin): State<Admin>, request: Request) -> Response {
         Err(answer) => return answer,
     };
     drop(body);
-    // It keeps its place to its end, also where nobody waits for it any more.
-    let simulated = tokio::task::spawn_blocking(move || {
-        let _place = place;
-        simulated(&admin, raw)
-    });
-    let simulated = simulated.await;
+    let turn = match admin.bounds.simulation.take(WAITS).await {
+        Ok(turn) => turn,
+        Err(not_now) => return not_now,
+    };
+    let simulated = apart((place, turn), move || simulated(&admin, raw)).await;
     match simulated.unwrap_or(Err(Refused::Lost)) {
         Ok(body) => ok(&body),
         Err(refused) => refused.answer(),
     }
+}
+
+/// Does something on a thread of its own that lets others go first, and ends with it. It keeps its places to its end, also where
+/// nobody waits for it any more.
+async fn apart<T: Send + 'static>(
+    places: (Held, Held),
+    what: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (tell, told) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("simulation".to_owned()).spawn(move || {
+        // Where it cannot be, it is as any other.
+        let _ = rustix::process::nice(NICE);
+        let _ = tell.send(what()); // Whoever asked may have gone.
+        drop(places);
+    });
+    // Without a thread, whoever would tell is gone as well.
+    drop(thread);
+    told.await.ok()
 }
 
 impl Refused {
@@ -102,6 +131,10 @@ impl Refused {
                 problem_with(status, "These are no rules", detail, members)
             }
             Self::Senseless(detail) => senseless(&detail),
+            Self::TooSlow => senseless(&format!(
+                "Reading these rules took all of the {} s that a simulation has; send fewer of them.",
+                WITHIN.as_secs()
+            )),
             Self::Lost => problem(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "Not simulated",
@@ -113,7 +146,11 @@ impl Refused {
 
 fn simulated(admin: &Admin, raw: RawSimulation) -> Result<Value, Refused> {
     let service = &admin.service.0;
+    let patience = Patience::new(WITHIN);
     let then = rules(raw.rules, admin.room.merge_domains)?;
+    if patience.is_over() {
+        return Err(Refused::TooSlow);
+    }
     let source = Source::new(raw.source, &then).map_err(Refused::Senseless)?;
     let rules = Both { now: service.with_rules(Rules::clone), then };
     let mut comparison = Comparison::new(rules, MOST_COUNTERS, service.on_refusal());
@@ -124,23 +161,24 @@ fn simulated(admin: &Admin, raw: RawSimulation) -> Result<Value, Refused> {
                 let detail = "No decisions are kept: `observability.decision_ring` is 0. Send a log.";
                 return Err(Refused::Senseless(detail.to_owned()));
             }
-            traffic::recent(&ring.copied(), &mut comparison)
+            traffic::recent(&ring.copied(), &mut comparison, patience)
         }
-        Source::Log(log) => log.decide(&mut comparison).map_err(Refused::Senseless)?,
+        Source::Log(log) => log.decide(&mut comparison, patience).map_err(Refused::Senseless)?,
     };
-    let shared = comparison.overflowed();
-    if shared > 0 {
-        notes.push(format!(
-            "{shared} decisions shared a counter for want of room for more than {MOST_COUNTERS}."
-        ));
-    }
-    if comparison.unnamed > 0 {
-        notes.push(format!(
-            "{} requests are of names past those that are told one by one.",
-            comparison.unnamed
-        ));
-    }
+    notes.extend(past_bounds(&comparison, MOST_COUNTERS));
     Ok(shown(&comparison, &notes))
+}
+
+/// What there was too much of.
+fn past_bounds(comparison: &Comparison, most_counters: usize) -> Vec<String> {
+    let counted = [
+        (
+            comparison.overflowed(),
+            format!("decisions shared a counter for want of room for more than {most_counters}."),
+        ),
+        (comparison.unnamed, "requests are of names past those that are told one by one.".to_owned()),
+    ];
+    counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()
 }
 
 fn rules(files: Vec<RawFile>, merge_domains: bool) -> Result<Rules, Refused> {

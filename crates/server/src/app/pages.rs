@@ -29,11 +29,15 @@ use tower_service::Service;
 const FIRST: Duration = Duration::from_secs(10);
 /// Who has asked for nothing for so long, and at most for twice that, goes. Scrapes are a minute apart.
 const IDLE: Duration = Duration::from_secs(90);
-/// For a request to come and to be answered.
-const LONGEST: Duration = Duration::from_secs(30);
+/// For a request to come and to be answered by pages that have no clock of their own; the others' is shorter.
+const LONGEST: Duration = Duration::from_secs(40);
 /// For an answer to be taken by whoever is shown out.
 const LINGER: Duration = Duration::from_secs(5);
-const MOST_STREAMS: u32 = 100;
+/// A browser asks for a few things at once, a scrape for one.
+const MOST_STREAMS: u32 = 16;
+/// What may be on its way before anybody reads it, of one request and of a connection.
+const STREAM_WINDOW: u32 = 64 << 10;
+const CONNECTION_WINDOW: u32 = 256 << 10;
 const LARGEST_HEADERS: u32 = 16 << 10;
 const PING: Duration = Duration::from_secs(30);
 
@@ -167,6 +171,8 @@ fn settings() -> auto::Builder<TokioExecutor> {
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(MOST_STREAMS)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(LARGEST_HEADERS)
         .keep_alive_interval(PING);
     builder

@@ -44,7 +44,7 @@ impl AccessLog {
             match FIELDS.iter().find(|(known, _)| known == name) {
                 Some(field) => chosen.push(*field),
                 None => bail!(
-                    "an access log has no `{name}`; --entries takes {}",
+                    "an access log has no `{name}`; a request is named by some of {}",
                     FIELDS.map(|(name, _)| name).join(", ")
                 ),
             }

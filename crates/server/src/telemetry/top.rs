@@ -77,7 +77,13 @@ impl Top {
         all.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.parts.cmp(&other.parts)));
         all.truncate(limit.min(MOST_SHOWN));
         let since = generation.saturating_sub(1) * REMEMBERED.as_secs();
-        json!({"by": by.name(), "since": since, "keys": all.iter().map(sketch::Counted::shown).collect::<Vec<_>>()})
+        json!({
+            "by": by.name(),
+            // In seconds, as it always was; every other time of the API is in milliseconds.
+            "since": since,
+            "since_ms": since * 1_000,
+            "keys": all.iter().map(sketch::Counted::shown).collect::<Vec<_>>(),
+        })
     }
 
     const fn of(&self, by: By) -> &Ranking {

@@ -94,7 +94,7 @@ async fn what_cannot_be_simulated_is_refused_with_its_place() {
         (
             json!({"rules": rules, "source": {"log": "", "format": "combined", "domain": "d", "entries": ["x"]}}),
             422,
-            "remote_address",
+            "`entries`: an access log has no `x`; a request is named by some of remote_address",
         ),
         (json!({"rules": [], "source": {"recent": true}}), 422, "files"),
         (json!({"rules": [{"name": "", "text": RULES}], "source": {"recent": true}}), 422, "name"),
@@ -121,10 +121,10 @@ async fn a_body_has_a_bound_of_its_own() {
     let server = Server::with_rules(RULES).await;
     let line = "{\"t_ms\": 0, \"domain\": \"d\", \"entries\": [[\"k\", \"v\"]]}\n";
     let body = |lines: usize| json!({"rules": [{"name": "r", "text": RULES}], "source": {"log": line.repeat(lines), "format": "jsonl"}});
-    let large = ask(&server, &body(60_000)).await;
+    let large = ask(&server, &body(25_000)).await;
     assert_eq!(large.code, 200, "{large:?}");
     let told: Value = serde_json::from_str(&large.body).unwrap();
-    assert_eq!((&told["requests"], &told["now"]["limited"]), (&60_000.into(), &59_998.into()));
+    assert_eq!((&told["requests"], &told["now"]["limited"]), (&25_000.into(), &24_998.into()));
     assert!(large.body.len() < 20_000);
     // It is refused by what it says of its length, before any of it is sent.
     let mut connection = BufReader::new(TcpStream::connect(server.admin).await.unwrap());
@@ -142,4 +142,32 @@ async fn without_a_ring_recent_traffic_is_nowhere_to_be_had() {
         ask(&server, &json!({"rules": [{"name": "r", "text": RULES}], "source": {"recent": true}})).await;
     assert_eq!(page.code, 422);
     assert!(page.body.contains("observability.decision_ring"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn one_too_many_at_once_is_told_to_come_later_and_a_place_is_free_again() {
+    let server = Server::with_rules(RULES).await;
+    let body = json!({"rules": [{"name": "r", "text": RULES}], "source": {"recent": true}});
+    // Who has begun to send has a place.
+    let mut sending = Vec::new();
+    for _ in 0..2 {
+        let mut connection = TcpStream::connect(server.admin).await.unwrap();
+        let head = "POST /api/v1/simulate HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{";
+        connection.write_all(head.as_bytes()).await.unwrap();
+        sending.push(connection);
+    }
+    let full = async {
+        loop {
+            let page = ask(&server, &body).await;
+            if page.code != 200 {
+                return page;
+            }
+        }
+    };
+    let full = within("both places taken", full).await;
+    assert_eq!((full.code, full.header("retry-after")), (503, Some("5")), "{full:?}");
+    assert_eq!(full.header("content-type"), Some("application/problem+json"));
+    drop(sending);
+    let free = async { while ask(&server, &body).await.code != 200 {} };
+    within("a place", free).await;
 }

@@ -1,16 +1,12 @@
 //! What a simulation decides: what is remembered, or a log that came with it.
 
+use super::patience::Patience;
 use crate::replay::{AccessLog, Comparison, Lines, Malformed, Recorded};
 use crate::telemetry::ring::{Door, Mark, Remembered, Snapshot};
 use hivemind_core::store::Op;
-use hivemind_core::{Clock, Cost, Descriptor, MonotonicClock, Rules, Timestamp};
+use hivemind_core::{Cost, Descriptor, Rules};
 use serde::Deserialize;
-use std::time::Duration;
 
-/// Who asks waits no longer.
-const WITHIN: Duration = Duration::from_secs(10);
-/// So many requests between two looks at the clock.
-const LOOK_EVERY: u64 = 256;
 /// A line of a log as a place names it.
 const LOG: &str = "log";
 
@@ -56,7 +52,8 @@ impl Source {
             (None, Some(text), Some(Format::Combined)) => {
                 let entries = entries.unwrap_or_else(|| vec!["remote_address".to_owned()]);
                 let domain = domain.map_or_else(|| only_domain(rules), Ok)?;
-                let access_log = AccessLog::new(domain, &entries).map_err(|error| format!("{error}."))?;
+                let access_log =
+                    AccessLog::new(domain, &entries).map_err(|error| format!("`entries`: {error}."))?;
                 Ok(Self::Log(Log { text, access_log: Some(access_log) }))
             }
             (None, Some(_), None) => Err("`format` of a log is `combined` or `jsonl`.".to_owned()),
@@ -76,40 +73,22 @@ fn only_domain(rules: &Rules) -> Result<String, String> {
     }
 }
 
-/// Ends what takes too long.
-struct Patience {
-    ends: Timestamp,
-    seen: u64,
-}
-
-impl Patience {
-    fn new() -> Self {
-        Self { ends: MonotonicClock.now().saturating_add(WITHIN), seen: 0 }
-    }
-
-    fn is_over(&mut self) -> bool {
-        self.seen += 1;
-        self.seen.is_multiple_of(LOOK_EVERY) && MonotonicClock.now() >= self.ends
-    }
-
-    fn told() -> String {
-        format!("Ended after {} s: later requests are left out.", WITHIN.as_secs())
-    }
-}
-
 impl Log {
     /// Decides all of it; says what is left out of it. A line that cannot be read is refused with its place.
-    pub(super) fn decide(&self, comparison: &mut Comparison) -> Result<Vec<String>, String> {
+    pub(super) fn decide(
+        &self,
+        comparison: &mut Comparison,
+        mut patience: Patience,
+    ) -> Result<Vec<String>, String> {
         let mut lines = Lines::new(self.text.as_bytes());
-        let mut patience = Patience::new();
         while let Some(line) = lines.next().map_err(|error| format!("{LOG}: {error}."))? {
             let number = line.number;
             let recorded = line.text.and_then(|text| self.read(text));
             let recorded = recorded.map_err(|malformed| refused(number, &malformed))?;
             let entries = recorded.entries();
             comparison.decide(recorded.t_ms, &recorded.domain, &[recorded.descriptor(&entries)]);
-            if patience.is_over() {
-                return Ok(vec![Patience::told()]);
+            if patience.is_over_after_one_more() {
+                return Ok(vec![patience.told()]);
             }
         }
         Ok(Vec::new())
@@ -129,9 +108,8 @@ fn refused(line: u64, malformed: &Malformed) -> String {
 }
 
 /// Decides what is remembered, the oldest first; says what is left out of it.
-pub(super) fn recent(ring: &Snapshot, comparison: &mut Comparison) -> Vec<String> {
+pub(super) fn recent(ring: &Snapshot, comparison: &mut Comparison, mut patience: Patience) -> Vec<String> {
     let (mut of_gateway, mut with_limits, mut cut) = (0_u64, 0_u64, 0_u64);
-    let mut patience = Patience::new();
     let mut notes = Vec::new();
     let since = ring.whole_since();
     let all = ring.newest_first();
@@ -146,8 +124,8 @@ pub(super) fn recent(ring: &Snapshot, comparison: &mut Comparison) -> Vec<String
         }
         cut += u64::from(decision.is_cut);
         decide(&decision, comparison);
-        if patience.is_over() {
-            notes.push(Patience::told());
+        if patience.is_over_after_one_more() {
+            notes.push(patience.told());
             break;
         }
     }
