@@ -1,6 +1,7 @@
 //! What whoever comes to a port has to pass: TLS, keys, a token. All of it is loaded before anything is served.
 
-use super::listeners::Listeners;
+use super::bounded::Bounded;
+use super::listeners::{Listeners, Tcp};
 use crate::access::Access;
 use crate::admin::Reach;
 use crate::config::{Security, Settings};
@@ -65,7 +66,7 @@ impl Doors {
 
     /// Tells of doors that stand open to the network.
     pub(super) fn warn_of_open_ones(&self, listeners: &Listeners) {
-        let at = |listener: &Option<super::Bounded<super::Tcp>>| listener.as_ref()?.local_addr().ok();
+        let at = |listener: &Option<Bounded<Tcp>>| listener.as_ref()?.local_addr().ok();
         let outside = |at: &SocketAddr| !at.ip().is_loopback();
         if let Some(at) = at(&listeners.admin).filter(|at| self.reach_of_admin(*at) == Reach::Network) {
             if !self.access.is_asked_for() {

@@ -8,6 +8,7 @@ use crate::reload::{
     ConfigurationFile, Follower, KeyFiles, LOOKS_EVERY, PutInForce, Reloads, Request, RuleFiles, TlsFiles,
 };
 use crate::tls::{Certificates, Trust};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -28,54 +29,57 @@ pub(super) fn follow(
     if shared.doors.access.is_asked_for() {
         follow_keys(shared, reloads.add("keys"));
     }
-    let limiting = &settings.rate_limiting;
-    let (service, health) = (&shared.service, &shared.health);
-    if let Some(path) = limiting.config_path.clone() {
-        let followed = RuleFiles {
-            path,
-            merge_domains: limiting.merge_domains,
-            mesh: shared.mesh.clone(),
-            service: Arc::clone(service),
-            health: Arc::clone(health),
-        };
-        let following = Follower {
-            followed,
-            loaded: shared.rules,
-            interval: limiting.config_reload_interval,
-            requests: reloads.add("rules"),
-        };
-        tokio::spawn(following.run());
+    if let Some(path) = settings.rate_limiting.config_path.clone() {
+        follow_rules(settings, shared, path, reloads.add("rules"));
     }
     if origin.configuration.path.is_some() {
-        let mesh = shared.mesh.clone();
-        let put_in_force = |gateway: Arc<Gateway>| -> PutInForce {
-            Box::new(move |routing| {
-                gateway.put_in_force(routing)?;
-                if let Some(mesh) = &mesh {
-                    mesh.gateway_is(routing);
-                }
-                Ok(())
-            })
-        };
-        let loaded = Some(origin.loaded.fingerprint);
-        let followed = ConfigurationFile {
-            configuration: origin.configuration,
-            seen: origin.loaded.leaves.clone(),
-            started: origin.loaded,
-            log: Arc::clone(&shared.log),
-            gateway: gateway.map(put_in_force),
-            service: Arc::clone(service),
-            health: Arc::clone(health),
-        };
-        let following = Follower {
-            followed,
-            loaded,
-            interval: limiting.config_reload_interval,
-            requests: reloads.add("configuration"),
-        };
-        tokio::spawn(following.run());
+        follow_configuration(settings, origin, shared, gateway, reloads.add("configuration"));
     }
     reloads
+}
+
+fn follow_rules(settings: &Settings, shared: &Shared, path: PathBuf, requests: mpsc::Receiver<Request>) {
+    let limiting = &settings.rate_limiting;
+    let followed = RuleFiles {
+        path,
+        merge_domains: limiting.merge_domains,
+        mesh: shared.mesh.clone(),
+        service: Arc::clone(&shared.service),
+        health: Arc::clone(&shared.health),
+    };
+    let (loaded, interval) = (shared.rules, limiting.config_reload_interval);
+    tokio::spawn(Follower { followed, loaded, interval, requests }.run());
+}
+
+fn follow_configuration(
+    settings: &Settings,
+    origin: Origin,
+    shared: &Shared,
+    gateway: Option<Arc<Gateway>>,
+    requests: mpsc::Receiver<Request>,
+) {
+    let mesh = shared.mesh.clone();
+    let put_in_force = |gateway: Arc<Gateway>| -> PutInForce {
+        Box::new(move |routing| {
+            gateway.put_in_force(routing)?;
+            if let Some(mesh) = &mesh {
+                mesh.gateway_is(routing);
+            }
+            Ok(())
+        })
+    };
+    let loaded = Some(origin.loaded.fingerprint);
+    let followed = ConfigurationFile {
+        configuration: origin.configuration,
+        seen: origin.loaded.leaves.clone(),
+        started: origin.loaded,
+        log: Arc::clone(&shared.log),
+        gateway: gateway.map(put_in_force),
+        service: Arc::clone(&shared.service),
+        health: Arc::clone(&shared.health),
+    };
+    let interval = settings.rate_limiting.config_reload_interval;
+    tokio::spawn(Follower { followed, loaded, interval, requests }.run());
 }
 
 /// Certificates, and the CAs of upstreams: also where there are none yet, since a reload may name some.

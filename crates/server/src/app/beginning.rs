@@ -1,0 +1,48 @@
+//! What a service begins with: how it decides, and its first rules.
+
+use crate::config::{RuleTexts, Settings, demo_rules};
+use crate::health::Health;
+use crate::reload::{accepted, refused};
+use crate::service::{HeaderNames, Options, Service};
+
+pub(super) fn options(settings: &Settings) -> Options {
+    let limiting = &settings.rate_limiting;
+    let names = limiting.response_headers.as_ref().map(|names| HeaderNames {
+        limit: names.limit.as_str().to_owned(),
+        remaining: names.remaining.as_str().to_owned(),
+        reset: names.reset.as_str().to_owned(),
+    });
+    #[expect(clippy::cast_possible_truncation, reason = "the reference reckons in single precision")]
+    let near_limit_ratio = limiting.near_limit_ratio as f32;
+    Options {
+        enabled: limiting.enabled,
+        on_refusal: limiting.on_refusal,
+        shadow_mode: limiting.shadow_mode,
+        quota_mode: limiting.quota_mode,
+        near_limit_ratio,
+        response_headers: names,
+        dynamic_metadata: limiting.dynamic_metadata,
+        counts: settings.observability.are_metrics_read(),
+    }
+}
+
+/// The rules to begin with, and the fingerprint of their files. Wrong ones end the start, unless it was forced.
+pub(super) fn load_first(
+    settings: &Settings,
+    service: &Service,
+    health: &Health,
+) -> anyhow::Result<Option<u64>> {
+    let limiting = &settings.rate_limiting;
+    let Some(path) = &limiting.config_path else {
+        accepted(service, health, demo_rules()?);
+        return Ok(None);
+    };
+    let texts = RuleTexts::read(path);
+    let fingerprint = texts.as_ref().ok().map(RuleTexts::fingerprint);
+    match texts.and_then(|texts| texts.parse(limiting.merge_domains)) {
+        Ok(loaded) => accepted(service, health, loaded),
+        Err(problems) if limiting.force_start_without_initial_config => refused(service, health, &problems),
+        Err(problems) => return Err(problems.into()),
+    }
+    Ok(fingerprint)
+}
