@@ -1,7 +1,7 @@
 //! What a node tells of its peers and of its clock.
 
 use crate::nodes::{Authority, Node, all_are_members, until};
-use crate::support::get;
+use crate::support::{get, post};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -60,4 +60,14 @@ async fn a_node_whose_clock_is_off_says_so_of_its_clock_and_the_others_of_their_
     };
     until("the peer's clock", of_peer).await;
     assert_eq!(component(&nodes[0], "clock").await["state"], "ok");
+    // What it dates its peers might not believe: it is said elsewhere.
+    let key = r#""domain": "d", "entries": [{"key": "k", "value": "v"}]"#;
+    for (path, body) in [
+        ("/api/v1/keys/block", format!(r#"{{{key}, "for_ms": 60000}}"#)),
+        ("/api/v1/keys/unblock", format!("{{{key}}}")),
+    ] {
+        let page = post(nodes[2].admin, path, &body).await;
+        assert!(page.code == 503 && page.body.contains("set it, or ask another node"), "{path}: {page:?}");
+        assert_eq!(post(nodes[0].admin, path, &body).await.code, 200, "{path}");
+    }
 }

@@ -1,40 +1,75 @@
 """Asks a service, and holds each answer to its description.
 
 usage: validate.py DESCRIPTION URL TOKEN < lines of METHOD PATH TEMPLATE BODY, apart by tabs
+Of a stream of events, BODY has the names of those that are waited for, apart by commas.
 Prints a line for each answer that its schema refuses, and fails if there is any.
 """
 import json
 import sys
+import time
 import urllib.error
 import urllib.request
 
 import jsonschema_rs
 
+# A round has all events every 15 seconds at the latest.
+LONGEST = 40
+
 description = json.load(open(sys.argv[1]))
 wrong = 0
+
+
+def complain(text):
+    global wrong
+    print(text)
+    wrong += 1
+
+
+def hold(what, schema, value):
+    schema = {**schema, "components": description["components"]}
+    for error in jsonschema_rs.validator_for(schema).iter_errors(value):
+        complain(f"{what}: {list(error.instance_path)}: {error.message[:300]}")
+
+
+def listen(what, answer, schemas, wanted):
+    """Holds each event to its schema until all that are waited for have come."""
+    missing, name, ends = set(wanted), None, time.monotonic() + LONGEST
+    for line in answer:
+        line = line.decode().rstrip("\n")
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: ") and name not in schemas:
+            complain(f"{what}: the event {name} is not described")
+        elif line.startswith("data: "):
+            hold(f"{what}: {name}", schemas[name], json.loads(line.removeprefix("data: ")))
+            missing.discard(name)
+        if not missing or wrong or time.monotonic() > ends:
+            break
+    if missing:
+        complain(f"{what}: never came: {sorted(missing)}")
+
+
 for line in sys.stdin:
     method, path, template, body = line.rstrip("\n").split("\t")
-    request = urllib.request.Request(sys.argv[2] + path, method=method, data=body.encode() or None)
+    is_stream = template.endswith("/events")
+    request = urllib.request.Request(sys.argv[2] + path, method=method, data=(not is_stream and body.encode()) or None)
     request.add_header("Authorization", "Bearer " + sys.argv[3])
     try:
         answer = urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10)
     except urllib.error.HTTPError as error:
         answer = error
-    text = answer.read()
     response = description["paths"][template][method.lower()]["responses"].get(str(answer.status))
     if response is None:
-        print(f"{method} {path}: {answer.status} is not described")
-        wrong += 1
+        complain(f"{method} {path}: {answer.status} is not described")
         continue
     if "$ref" in response:
         response = description["components"]["responses"][response["$ref"].rsplit("/", 1)[1]]
     content = response["content"].get(answer.headers["content-type"])
     if content is None:
-        print(f"{method} {path}: {answer.headers['content-type']} is not described")
-        wrong += 1
-        continue
-    schema = {**content["schema"], "components": description["components"]}
-    for error in jsonschema_rs.validator_for(schema).iter_errors(json.loads(text)):
-        print(f"{method} {path}: {answer.status}: {list(error.instance_path)}: {error.message[:300]}")
-        wrong += 1
+        complain(f"{method} {path}: {answer.headers['content-type']} is not described")
+    elif "x-events" in content:
+        listen(f"{method} {path}", answer, content["x-events"], body.split(","))
+    else:
+        hold(f"{method} {path}: {answer.status}", content["schema"], json.loads(answer.read()))
+    answer.close()
 sys.exit(wrong > 0)
