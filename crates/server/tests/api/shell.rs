@@ -19,7 +19,6 @@ fn offered(script: &std::path::Path, words: &[String]) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-// Seen failing on: a script without the commands below `ctl key`, whose words stand elsewhere in it.
 #[test]
 fn bash_reads_its_completions_and_offers_each_command_behind_those_before_it() {
     let (code, text) = hivemind(&["completions", "bash"]);
@@ -59,7 +58,6 @@ fn has_path(shell: &str, text: &str, words: &[String]) -> bool {
     text.lines().any(|line| line.contains(&place) && line.contains(&offers))
 }
 
-// Seen failing on: a command without a page; a word that stands anywhere taken for the command.
 #[test]
 fn other_shells_and_the_manual_have_a_place_for_each_command() {
     let commands = commands();
@@ -79,8 +77,10 @@ fn other_shells_and_the_manual_have_a_place_for_each_command() {
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         is_a_page(&name, &page);
         // What the command says of itself first is what the page says behind its name.
-        let about = help.lines().next().expect("a line").trim_end_matches('.');
-        assert!(page.replace('\\', "").contains(&about.replace('\\', "")), "{name}: {about}");
+        // A quote is written in another way there.
+        let about = help.lines().next().and_then(|line| line.split('\'').next()).expect("a line");
+        let plain = page.replace('\\', "");
+        assert!(plain.contains(about.trim_end_matches('.')), "{name}: {about}");
     }
     let (code, page) = hivemind(&["man"]);
     assert_eq!(code, Some(0));

@@ -29,7 +29,7 @@ fn two_sets_of_rules_are_compared_as_a_table_and_a_chart_of_each() {
     assert!(!alone.status.success() && text(&alone.stderr).contains("--summary"));
 }
 
-// Seen failing on: the default whatever the service does.
+// Seen failing on: the default for all, and no option.
 #[test]
 fn what_a_refusal_leaves_behind_is_as_the_service_has_it() {
     let files = Files::new();

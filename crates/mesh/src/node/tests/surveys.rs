@@ -20,7 +20,7 @@ fn held(sight: &Sight) -> (&Holding, u64) {
     (holding, each.values().sum())
 }
 
-/// Seen failing on: the owner's own part told as what is left (200 of 600); what each holds told at the owner only.
+/// Seen failing on: the owner's own part told as what is left (200 of 600).
 #[test]
 fn every_node_tells_what_all_may_still_admit_and_who_holds_it() {
     for limit in windows_and_buckets() {
@@ -72,7 +72,7 @@ fn what_a_member_gave_back_is_among_what_it_holds() {
     }
 }
 
-/// Seen failing on: what a look-up asks counted as a request, or a look that opens nothing and says nothing.
+/// Seen failing on: a look that is counted as a request.
 #[test]
 fn a_counter_that_nobody_has_used_is_whole_and_a_look_spends_nothing() {
     for limit in windows_and_buckets() {
@@ -107,7 +107,7 @@ fn an_owner_of_an_earlier_version_says_what_is_left_at_it_and_nobody_breaks() {
     assert_eq!((sight.verdict.remaining, holding.each, holding.here), (200, None, 200));
 }
 
-/// Seen failing on: an account for each name that asks, and a list of all of them.
+/// Seen failing on: a list of all that have an account.
 #[test]
 fn a_survey_names_no_more_nodes_than_there_may_be() {
     let limit = bucket(1, 6_000);

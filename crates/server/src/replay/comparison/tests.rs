@@ -66,7 +66,6 @@ fn equal_rules_come_to_the_same() {
     assert!(comparison.first(10).iter().all(|(_, tally)| tally.limited.now == tally.limited.then));
 }
 
-// Seen failing on: a table that is silent about them.
 #[test]
 fn names_past_those_that_are_counted_one_by_one_are_told_of() {
     let limit = "{unit: hour, requests_per_unit: 2}";

@@ -27,7 +27,7 @@ async fn answer(server: &Server, arguments: &[&str]) -> Value {
     json(&said.out)
 }
 
-// Seen failing on: the path of another endpoint behind a command; columns in another order than their headings.
+// Seen failing on: a grant that does not say why less came back than was asked for.
 #[tokio::test]
 async fn a_key_is_looked_up_given_back_to_and_reset_as_a_table_and_as_json() {
     let server = Server::with_rules(RULES).await;
@@ -65,7 +65,6 @@ async fn a_key_is_looked_up_given_back_to_and_reset_as_a_table_and_as_json() {
     assert!(nothing.out.starts_with("no limit is asked for this key"), "{}", nothing.out);
 }
 
-// Seen failing on: `unblock` that asks for `block`; blocks without their domain.
 #[tokio::test]
 async fn a_key_is_blocked_listed_and_unblocked_and_what_was_refused_is_among_the_decisions() {
     let server = Server::with_rules(RULES).await;
@@ -97,8 +96,10 @@ async fn a_key_is_blocked_listed_and_unblocked_and_what_was_refused_is_among_the
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "not blocked any more\n"));
     assert_eq!(overall(&server.ask("shop", "user=ada").await), "OK");
     assert_eq!(ctl(&server, &["key", "unblock", "shop", "user=ada"]).await.out, "it was not blocked\n");
-    let again = ["key", "block", "shop", "user=ada", "--until-ms", "4000000000000"];
-    assert_eq!(answer(&server, &again).await["blocked_until_ms"], 4_000_000_000_000_u64);
+    let hour = answer(&server, &["key", "block", "shop", "user=ada", "--for", "1h"]).await;
+    let later = hour["blocked_until_ms"].as_u64().unwrap() + 1_000;
+    let again = ["key", "block", "shop", "user=ada", "--until-ms", &later.to_string()];
+    assert_eq!(answer(&server, &again).await["blocked_until_ms"], later);
     assert_eq!(answer(&server, &["key", "unblock", "shop", "user=ada"]).await, json!({"was_blocked": true}));
 }
 
@@ -140,7 +141,7 @@ async fn what_shares_a_counter_for_want_of_room_is_told_and_not_called_reset_or_
     );
 }
 
-// Seen failing on: the last --url alone asked; exit status 0 though one of them was not reached.
+// Seen failing on: one --url at most.
 #[tokio::test]
 async fn several_services_are_asked_one_after_the_other_and_one_that_fails_is_told_of() {
     let servers = [Server::with_rules(RULES).await, Server::with_rules(RULES).await];
