@@ -26,7 +26,7 @@ with tempfile.TemporaryDirectory() as folder:
         begun = time.monotonic()
         process = subprocess.Popen([stripped, "serve"], env={**os.environ, **ports}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
-            admin = next(found[0] for line in process.stdout if (found := re.search(r"http://\S+(?=  \(/healthz)", line)))
+            admin = next(found[1] for line in process.stdout if (found := re.search(r"admin +(http://\S+)", line)))
             while urllib.request.urlopen(f"{admin}/readyz").status != 200:
                 pass
             walls.append(time.monotonic() - begun)

@@ -2,7 +2,7 @@
 //! every decision is the state machine's.
 //!
 //! ```
-//! use hivemind_core::{Limit, Period, SystemClock, store::Key};
+//! use hivemind_core::SystemClock;
 //! use hivemind_mesh::net::{Discovery, Mesh, MeshSettings, TlsFiles};
 //! use hivemind_mesh::{MeshOptions, NodeId};
 //! use std::{sync::Arc, time::Duration};
@@ -37,8 +37,7 @@
 //! assert!(mesh.board().is_shared() && mesh.address().port() != 0 && mesh.callers_refused() == 0);
 //! assert!(mesh.certificates().own_until > mesh.certificates().renew_from && !mesh.reload_identity()?);
 //! assert!(mesh.give_up(&NodeId::parse("b")?).is_err()); // Nobody has that name.
-//! let holding = mesh.holding(Key::from_bits(7, 11), &Limit::fixed_window(2, Period::MINUTE));
-//! assert!(holding.is_some_and(|of| of.is_owner) && mesh.rounds().sync.is_none()); // It has nobody to tell.
+//! assert!(mesh.rounds().sync.is_none()); // It has nobody to tell.
 //! mesh.withdraw(Duration::ZERO).await; // It serves on ...
 //! mesh.leave(Duration::ZERO).await; // ... and ends.
 //! # Ok::<(), Box<dyn std::error::Error>>(())

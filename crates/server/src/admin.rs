@@ -249,7 +249,7 @@ async fn change_log(
     body: Bytes,
 ) -> Result<Response, Response> {
     let change = log::asked(&body)?;
-    audited.changes(&format!("{change:?}"));
+    audited.changes(&change.to_string());
     admin.log.change(change);
     Ok(log::shown(&admin.log))
 }

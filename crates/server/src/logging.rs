@@ -87,6 +87,23 @@ pub(crate) struct LogChange {
     pub(crate) per_second: Option<std::num::NonZeroU32>,
 }
 
+/// As the audit's line has it.
+impl std::fmt::Display for LogChange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let modules = self.modules.iter().flatten();
+        let modules: Vec<String> =
+            modules.map(|(module, level)| format!("{module}:{}", level.as_str())).collect();
+        let members = [
+            self.level.map(|level| format!("level={}", level.as_str())),
+            self.modules.as_ref().map(|_| format!("levels={}", modules.join(","))),
+            self.told.map(|told| format!("decisions={}", told.as_str())),
+            self.sample_rate.map(|rate| format!("sample_rate={rate}")),
+            self.per_second.map(|most| format!("per_second={most}")),
+        ];
+        f.write_str(&members.into_iter().flatten().collect::<Vec<_>>().join(" "))
+    }
+}
+
 impl RunningLog {
     /// What is in force.
     pub(crate) fn now(&self) -> (LogLevels, DecisionLines) {

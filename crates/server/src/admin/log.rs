@@ -114,7 +114,12 @@ mod tests {
         assert_eq!((whole.level, whole.told), (Some(LogLevel::Debug), Some(Told::Denied)));
         assert_eq!((whole.sample_rate, whole.per_second), (Some(0.5), NonZeroU32::new(7)));
         assert_eq!(whole.modules, Some([("h2".to_owned(), LogLevel::Off)].into()));
+        assert_eq!(
+            whole.to_string(),
+            "level=debug levels=h2:off decisions=denied sample_rate=0.5 per_second=7"
+        );
         let some = asked(br#"{"decisions": {"log": true}}"#).unwrap();
+        assert_eq!(some.to_string(), "decisions=true");
         assert_eq!(some, LogChange { told: Some(Told::All), ..LogChange::default() });
         // Seen failing on: 422 for what is no JSON.
         for (wrong, code) in [

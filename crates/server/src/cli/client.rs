@@ -150,6 +150,9 @@ impl Client {
 /// `Bearer` and the first line of a file.
 fn bearer(file: &Path) -> anyhow::Result<HeaderValue> {
     let shown = file.display();
+    let text = crate::config::read_bounded(file, LARGEST_TOKEN_FILE);
+    let text = text.with_context(|| format!("--token-file {shown} cannot be read"))?;
+    // Only of a file with something in it: nobody should change who may open a device or a folder.
     if tls::is_exposed(file) {
         // With nobody left to read it, there is nobody to warn.
         let _ = writeln!(
@@ -157,8 +160,6 @@ fn bearer(file: &Path) -> anyhow::Result<HeaderValue> {
             "hivemind: --token-file: everybody on this machine can read {shown}; `chmod 600 {shown}` ends that"
         );
     }
-    let text = crate::config::read_bounded(file, LARGEST_TOKEN_FILE);
-    let text = text.with_context(|| format!("--token-file {shown} cannot be read"))?;
     let Some(token) = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'))
     else {
         bail!("--token-file {shown} has no token in it; write it on the first line");

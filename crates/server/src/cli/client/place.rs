@@ -33,6 +33,8 @@ impl Place {
             ensure!(!path.is_empty(), "`{url}` names no socket; {FORM}");
             return Ok(Self::Socket(PathBuf::from(path)));
         }
+        // It may be a password, and what is wrong is on a screen.
+        ensure!(!url.contains('@'), "a URL here has no name and no password in it (it has an `@`); {FORM}");
         let uri: Uri = url.parse().with_context(|| format!("`{url}` is no URL; {FORM}"))?;
         let is_tls = match uri.scheme_str() {
             Some("http") => false,
@@ -41,10 +43,7 @@ impl Place {
         };
         let is_bare = matches!(uri.path(), "" | "/") && uri.query().is_none();
         let authority = uri.authority().with_context(|| format!("`{url}` names no host; {FORM}"))?;
-        ensure!(
-            is_bare && !authority.as_str().contains('@'),
-            "`{url}` has more than a host and a port; {FORM}"
-        );
+        ensure!(is_bare, "`{url}` has more than a host and a port; {FORM}");
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         Ok(Self::Tcp { host, port, is_tls })
@@ -93,6 +92,7 @@ mod tests {
         ] {
             let error = Place::parse(wrong).unwrap_err().to_string();
             assert!(error.contains("unix:PATH"), "{wrong}: {error}");
+            assert!(!error.contains("u:p"), "a password is shown: {error}");
         }
     }
 }

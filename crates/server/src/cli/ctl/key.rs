@@ -65,7 +65,7 @@ struct Who {
 
 fn span_of(text: &str) -> Result<Duration, String> {
     let span = duration(text).filter(|span| !span.is_zero());
-    span.ok_or_else(|| "write it as 30s, 10m, 2h or 1d".to_owned())
+    span.ok_or_else(|| "write it as 30s, 10m, 2h or 1d: more than nothing, and 366d at most".to_owned())
 }
 
 /// What a descriptor is in a body.
