@@ -66,7 +66,10 @@ async fn no_level_silences_the_line_and_it_says_what_was_done_to_whose_key() {
     let off = r#"{"level": "off", "levels": {"hivemind::audit": "off"}}"#;
     assert_eq!(ask(server.admin, "PUT", "/api/v1/log", &[], off).await.code, 200);
     let line = server.log.next(r#""target":"hivemind::audit""#).await;
-    assert!(line.contains("Off") && line.contains(r#""status":200"#), "{line}");
+    assert!(
+        line.contains("level=off levels=hivemind::audit:off") && line.contains(r#""status":200"#),
+        "{line}"
+    );
     let entries = r#""domain": "shop", "entries": [{"key": "user", "value": "ada"}]"#;
     for (what, more, told) in [
         ("block", r#""until_ms": 4000000000000"#, r#""change":"until_ms=4000000000000""#),
