@@ -13,22 +13,24 @@ impl Account {
         self.granted.saturating_add(if self.has_share { share } else { 0 })
     }
 
-    /// What it may still spend, at most.
-    pub(super) fn held(&self, share: u64) -> u64 {
-        let gone = self.by_rights.saturating_add(self.spent);
-        self.rights(share).saturating_sub(gone).saturating_add(self.aside.get().stale)
+    /// What it spent and gave back, as far as it says to have spent it: that may be spent there again.
+    fn again(&self) -> u64 {
+        self.aside.get().refunded.min(self.spent)
     }
 
-    /// What it may spend now, as far as it has said: what was given back there can be spent there again.
-    fn spendable(&self, share: u64) -> u64 {
-        let rights = self.rights(share).saturating_sub(self.by_rights);
-        rights.saturating_sub(self.net_spent(share)).saturating_add(self.aside.get().stale)
+    /// All that it could ever spend of them: what it returned is gone.
+    fn most_spent(&self, share: u64) -> u64 {
+        self.rights(share).saturating_add(self.again()).saturating_sub(self.by_rights)
+    }
+
+    /// What it may still spend, at most, as far as it has said.
+    pub(super) fn held(&self, share: u64) -> u64 {
+        self.most_spent(share).saturating_sub(self.spent).saturating_add(self.aside.get().stale)
     }
 
     /// What it spent and did not give back, as far as it had rights to spend.
     fn net_spent(&self, share: u64) -> u64 {
-        let most = self.rights(share).saturating_sub(self.by_rights);
-        self.spent.min(most).saturating_sub(self.aside.get().refunded)
+        self.spent.min(self.most_spent(share)).saturating_sub(self.again())
     }
 }
 
@@ -41,7 +43,7 @@ impl Till {
     /// What each member holds, as far as is known: those that never spoke have their share.
     pub(crate) fn lent(&self, owner: &NodeId, mut tell: impl FnMut(&NodeId, u64)) {
         for account in &self.accounts {
-            tell(&account.member.id, account.spendable(self.share));
+            tell(&account.member.id, account.held(self.share));
         }
         if let Some(view) = self.began.as_ref().filter(|_| self.share > 0) {
             let silent = view.members().iter().filter(|member| member.id != *owner && !self.knows(member));

@@ -111,6 +111,32 @@ fn a_refund_of_what_was_spent_before_a_reset_is_worth_nothing() {
     }
 }
 
+/// What was given back before a reset lies with who gave it back, and counts as a part of the limit after it.
+///
+/// Seen failing on: an owner that takes a member which has spent all of its rights for one that holds none.
+#[test]
+fn a_refund_before_a_reset_is_not_spent_beside_a_whole_new_limit() {
+    for limit in windows_and_buckets() {
+        for who in 0..3 {
+            let mut mesh = Mesh::new(3, &strict());
+            let key = mesh.key(0, 1);
+            let burst = usize::try_from(limit.burst()).expect("small");
+            mesh.passed(who, burst, &[charge(key, &limit)]);
+            let cost = Cost::new(u64::from(limit.burst()) / 2);
+            mesh.passes(who, &[Charge { op: Op::Refund, cost, ..charge(key, &limit) }]);
+            mesh.pass(200);
+            let now = mesh.now;
+            mesh.nodes[0].forget(key, &limit, now);
+            mesh.pass(200);
+            let after = (0..4 * burst).filter(|n| mesh.passes(n % 3, &[charge(key, &limit)])).count();
+            let waited = usize::try_from(mesh.now.since(now).as_secs()).expect("small");
+            let earned = if matches!(limit, Limit::TokenBucket(_)) { waited + 1 } else { 0 };
+            assert!(after <= burst + earned, "{after} of {limit}, given back by {who}");
+            assert!(after + 1 >= burst, "only {after} of {limit}, given back by {who}");
+        }
+    }
+}
+
 /// What was spent between a reset and its repetition stays spent.
 ///
 /// Seen failing on: each repetition under a number of its own, and done as often as it comes.

@@ -72,6 +72,27 @@ fn what_a_member_gave_back_is_among_what_it_holds() {
     }
 }
 
+/// Seen failing on: what came back of it taken off what the member can have spent (one right too many at it).
+#[test]
+fn what_a_member_gave_back_and_returned_is_held_by_nobody() {
+    for limit in windows_and_buckets().into_iter().take(3) {
+        for given in [1, 3, 5] {
+            let mut mesh = Mesh::new(3, &strict());
+            let key = mesh.key(0, 1);
+            mesh.passed(1, 5, &[charge(key, &limit)]);
+            mesh.passes(1, &[Charge { op: Op::Refund, cost: Cost::new(given), ..charge(key, &limit) }]);
+            mesh.pass(100);
+            let all = 2 * usize::try_from(limit.burst()).expect("small");
+            mesh.passed(2, all, &[charge(key, &limit)]); // What the first has is called back for it.
+            mesh.pass(100);
+            for node in 0..3 {
+                let sight = mesh.look(node, (key, &limit));
+                assert_eq!((sight.verdict.remaining, held(&sight).1), (0, 0), "{given} of {limit} at {node}");
+            }
+        }
+    }
+}
+
 /// Seen failing on: a look that is counted as a request.
 #[test]
 fn a_counter_that_nobody_has_used_is_whole_and_a_look_spends_nothing() {
