@@ -43,19 +43,19 @@ macro_rules! assets {
 const STYLE: &str =
     concat!(include_str!("../../dashboard/style.css"), include_str!("../../dashboard/parts.css"));
 /// What has to run before it is.
-const THEME: &str = include_str!("../../dashboard/theme.js");
+const FIRST_SCRIPT: &str = include_str!("../../dashboard/first.js");
 /// Where both belong: the comment in the page that says so.
-const FIRST: &str = "<!-- style.css, parts.css and theme.js: in the page itself, so that it is painted with its first answer. -->";
+const PLACE: &str = "<!-- style.css, parts.css and first.js: in the page itself, so that it is painted with its first answer. -->";
 const BARE_PAGE: &str = include_str!("../../dashboard/index.html");
 static PAGE: LazyLock<String> = LazyLock::new(|| {
-    BARE_PAGE.replacen(FIRST, &format!("<style>{STYLE}</style>\n<script>{THEME}</script>"), 1)
+    BARE_PAGE.replacen(PLACE, &format!("<style>{STYLE}</style>\n<script>{FIRST_SCRIPT}</script>"), 1)
 });
 
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let policy = format!(
         "default-src 'none'; script-src 'self' {}; style-src {}; connect-src 'self'; img-src 'self'; base-uri 'none'; \
          form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
-        digest(THEME),
+        digest(FIRST_SCRIPT),
         digest(STYLE)
     );
     // A page without its policy would be worse than none.

@@ -1,0 +1,11 @@
+// What comes before the rest, in the page itself: light or dark before anything is painted, and all other scripts once
+// something is. They would be there so soon that a browser ran them first and showed nothing meanwhile.
+"use strict";
+try {
+  // The choice is no secret, so the browser may keep it.
+  const chosen = localStorage.getItem("theme");
+  if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
+} catch {
+  // A browser that keeps nothing shows what its system has.
+}
+requestAnimationFrame(() => setTimeout(() => import("/assets/app.js")));
