@@ -158,6 +158,14 @@ impl MemoryStore {
 
     /// Whether a key has to share its counter with strangers, because the table was full of limited ones when it came.
     /// Then nothing of it is forgotten or given back: that would be for all of them.
+    ///
+    /// ```
+    /// # use hivemind_core::store::{Key, MemoryStore, StoreOptions};
+    /// # use hivemind_core::{Limit, Period, Timestamp};
+    /// let store = MemoryStore::new(StoreOptions::default());
+    /// let limit = Limit::fixed_window(2, Period::MINUTE);
+    /// assert!(!store.is_crowded(Key::from_bits(7, 11), &limit, Timestamp::EPOCH)); // There is room.
+    /// ```
     #[must_use]
     pub fn is_crowded(&self, key: Key, limit: &Limit, now: Timestamp) -> bool {
         let mut shard = self.shard(self.shard_of(key));

@@ -272,6 +272,16 @@ impl std::fmt::Debug for PeerStore {
 impl PeerStore {
     /// Looks at counters as their owners have them: what all nodes may still admit, and who holds how much of that.
     ///
+    /// ```
+    /// # use hivemind_core::store::{Charge, Context, StoreError};
+    /// # use hivemind_mesh::net::PeerStore;
+    /// /// What is left of one counter, at all nodes together.
+    /// async fn left(store: &PeerStore, charge: Charge<'_>, context: Context) -> Result<Option<u64>, StoreError> {
+    ///     let sights = store.look(&[charge], context).await?;
+    ///     Ok(sights.first().map(|sight| sight.verdict.remaining))
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// If an owner cannot be asked, or has not answered: nobody knows then.
     pub async fn look(&self, batch: &[Charge<'_>], context: Context) -> Result<Vec<Sight>, StoreError> {

@@ -2,6 +2,7 @@
 //! hashes only; the rules in force, or the gateway's limits, say which counters it has.
 
 mod asked;
+mod reset;
 
 use super::audit::Audited;
 use super::descriptor::RawKey;
@@ -19,13 +20,15 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
 use axum::{Extension, Router};
-use hivemind_core::store::{Mode, Op, Sharing, Store, StoreError};
+use hivemind_core::store::{Mode, Op, Sharing, StoreError};
 use hivemind_core::{Clock, Cost, Limit, SystemClock};
 use hivemind_mesh::net::NotPosted;
 use serde_json::{Map, Value, json};
 
 /// Why nothing is forgotten or given back where keys found no room of their own.
 const CROWDED: &str = "This key shares its counter with others for want of room, and what all of them spent stays: raise `rate_limiting.max_keys`, or wait until it is over.";
+/// Why not all of it is there again where nodes came or went.
+const IN_DOUBT: &str = "Nodes came or went since this window began, and some may hold a part of it that its owner does not know of: that part is theirs until the window ends.";
 
 /// The gateway's domain of guards.
 const IP_GUARD: &str = ":ip_guard";
@@ -33,7 +36,7 @@ const IP_GUARD: &str = ":ip_guard";
 pub(super) fn routes() -> Router<Admin> {
     Router::new()
         .route("/api/v1/keys/lookup", post(lookup))
-        .route("/api/v1/keys/reset", post(reset))
+        .route("/api/v1/keys/reset", post(reset::reset))
         .route("/api/v1/keys/grant", post(grant))
         .route("/api/v1/keys/block", post(block))
         .route("/api/v1/keys/unblock", post(unblock))
@@ -60,28 +63,6 @@ async fn lookup(State(admin): State<Admin>, body: Bytes) -> Result<Response, Res
         "blocked_until_ms": blocked.map(millis),
         "limits": limits.collect::<Vec<_>>(),
     })))
-}
-
-/// Forgets what was spent of each limit of a key.
-async fn reset(
-    State(admin): State<Admin>,
-    Extension(audited): Extension<Audited>,
-    body: Bytes,
-) -> Result<Response, Response> {
-    let counters = admin.counters_of(&read::<RawKey>(&body)?.name()?);
-    admin.audits(&audited, &counters.name, counters.rule);
-    let entries = counters.name.entries();
-    let batch = counters.batch(&entries, Op::Spend, Cost::ONE);
-    for charge in &batch {
-        admin.storage.forget(charge).await.map_err(|error| away(&error))?;
-    }
-    // What is counted with strangers' keys is not forgotten for one of them.
-    let now = SystemClock.now();
-    let crowded = batch.iter().filter(|charge| admin.storage.is_crowded(charge, now)).count();
-    if crowded > 0 {
-        return Ok(ok(&json!({"reset": batch.len() - crowded, "crowded": crowded, "why": CROWDED})));
-    }
-    Ok(ok(&json!({"reset": batch.len()})))
 }
 
 /// Gives back what was spent, up to so much of each limit of a key.
@@ -238,11 +219,18 @@ fn most_granted(limit: &Limit, before: &Seen, after: &Seen) -> u64 {
     }
 }
 
+/// Whether nodes may hold a part of it that its owner does not know of.
+fn is_in_doubt(seen: &Seen) -> bool {
+    seen.holding.as_ref().is_some_and(|holding| holding.unaccounted > 0)
+}
+
 fn why_less(limit: &Limit, seen: &Seen) -> &'static str {
     if seen.is_crowded {
         CROWDED
     } else if seen.verdict.remaining >= u64::from(limit.burst()) {
         "No more is given back than was spent: all of it is there."
+    } else if is_in_doubt(seen) {
+        IN_DOUBT
     } else {
         "What was counted beyond the limit is made good first; a reset forgets all of it."
     }
@@ -273,7 +261,7 @@ fn away(error: &StoreError) -> Response {
     problem(
         StatusCode::SERVICE_UNAVAILABLE,
         "The counters cannot be reached",
-        &format!("{error}; try again."),
+        &format!("{error}; try again. In a mesh, `/api/v1/peers` says who is silent."),
     )
 }
 

@@ -166,3 +166,31 @@ async fn a_look_up_at_any_node_tells_what_is_left_of_all_and_what_each_node_hold
     assert_eq!(done(&nodes[other], "reset", &key("day", "x")).await, json!({"reset": 1}));
     until("it to be forgotten", async || all_say(&nodes, "x", 600).await).await;
 }
+
+// What was lent before somebody came is with whoever has it, and a reset at the key's owner does not reach it.
+#[tokio::test]
+async fn a_reset_that_does_not_reach_all_of_a_key_says_so() {
+    let authority = Authority::new();
+    let mut nodes = authority.nodes(1).await;
+    let values: Vec<String> = (0..16).map(|number| number.to_string()).collect();
+    for value in &values {
+        nodes[0].ask("d", &format!("day={value}")).await;
+    }
+    nodes.push(Node::start(authority.node("node-1", &[nodes[0].mesh])).await);
+    all_are_members(&nodes).await;
+    let mut in_doubt = 0;
+    for value in &values {
+        let before = done(&nodes[0], "lookup", &key("day", value)).await;
+        let reset = done(&nodes[0], "reset", &key("day", value)).await;
+        if before["limits"][0]["mesh"]["unaccounted"] == 0 {
+            assert_eq!(reset, json!({"reset": 1}));
+            let after = done(&nodes[1], "lookup", &key("day", value)).await;
+            assert_eq!(after["limits"][0]["remaining"], 600, "{after}");
+        } else {
+            assert_eq!((&reset["reset"], &reset["in_doubt"]), (&json!(0), &json!(1)), "{reset}");
+            assert!(reset["why"].as_str().unwrap().contains("until the window ends"), "{reset}");
+            in_doubt += 1;
+        }
+    }
+    assert!(in_doubt > 0, "of sixteen keys none has another owner now");
+}

@@ -13,10 +13,12 @@ pub(super) fn looked_up(body: &Value) -> String {
 
 pub(super) fn reset(body: &Value) -> String {
     let done = format!("forgotten: {} counters\n", text(body, "reset"));
-    match text(body, "crowded").as_str() {
-        "" => done,
-        crowded => format!("{done}not forgotten: {crowded} counters\n{}", why(body)),
-    }
+    let rest = [("crowded", "not forgotten"), ("in_doubt", "forgotten in part only")];
+    let rest = rest.map(|(name, said)| match text(body, name).as_str() {
+        "" => String::new(),
+        number => format!("{said}: {number} counters\n"),
+    });
+    done + &rest.concat() + &why(body)
 }
 
 /// What was given back, and why it is less than was asked for.

@@ -1,0 +1,44 @@
+//! `POST /api/v1/keys/reset`: a key begins anew, and what does not is said.
+
+use super::{CROWDED, IN_DOUBT, away, is_in_doubt};
+use crate::admin::Admin;
+use crate::admin::audit::Audited;
+use crate::admin::descriptor::RawKey;
+use crate::admin::reply::{ok, read};
+use crate::counters::Counters;
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::response::Response;
+use hivemind_core::store::{Op, Store};
+use hivemind_core::{Clock, Cost, SystemClock};
+use serde_json::json;
+
+/// Forgets what was spent of each limit of a key.
+pub(super) async fn reset(
+    State(admin): State<Admin>,
+    Extension(audited): Extension<Audited>,
+    body: Bytes,
+) -> Result<Response, Response> {
+    let counters = admin.counters_of(&read::<RawKey>(&body)?.name()?);
+    admin.audits(&audited, &counters.name, counters.rule);
+    let entries = counters.name.entries();
+    let batch = counters.batch(&entries, Op::Spend, Cost::ONE);
+    for charge in &batch {
+        admin.storage.forget(charge).await.map_err(|error| away(&error))?;
+    }
+    let now = SystemClock.now();
+    // What is counted with strangers' keys is not forgotten for one of them.
+    let crowded = batch.iter().filter(|charge| admin.storage.is_crowded(charge, now)).count();
+    if crowded > 0 {
+        return Ok(ok(&json!({"reset": batch.len() - crowded, "crowded": crowded, "why": CROWDED})));
+    }
+    // It is done, whether or not somebody answers to say what it came to.
+    let looked_at = counters.batch(&entries, Op::Peek, Cost::ZERO);
+    let seen = admin.storage.look(&looked_at, Counters::context(now)).await.unwrap_or_default();
+    let in_doubt = seen.iter().filter(|seen| is_in_doubt(seen)).count();
+    if in_doubt > 0 {
+        return Ok(ok(&json!({"reset": batch.len() - in_doubt, "in_doubt": in_doubt, "why": IN_DOUBT})));
+    }
+    Ok(ok(&json!({"reset": batch.len()})))
+}
