@@ -1,5 +1,5 @@
 // What comes before the rest, in the page itself: light or dark before anything is painted, and all other scripts once
-// something is. They would be there so soon that a browser ran them first and showed nothing meanwhile.
+// something is. Asked for earlier, they take the browser's time before it has shown anything.
 "use strict";
 try {
   // The choice is no secret, so the browser may keep it.
@@ -8,4 +8,7 @@ try {
 } catch {
   // A browser that keeps nothing shows what its system has.
 }
-requestAnimationFrame(() => setTimeout(() => import("/assets/app.js")));
+requestAnimationFrame(() => setTimeout(() => {
+  document.head.append(document.getElementById("modules").content);
+  import("/assets/app.js");
+}));

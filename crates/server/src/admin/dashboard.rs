@@ -44,11 +44,15 @@ const STYLE: &str =
     concat!(include_str!("../../dashboard/style.css"), include_str!("../../dashboard/parts.css"));
 /// What has to run before it is.
 const FIRST_SCRIPT: &str = include_str!("../../dashboard/first.js");
-/// Where both belong: the comment in the page that says so.
+const ICON: &str = include_str!("../../dashboard/icon.svg");
+/// Where they belong: the comments in the page that say so.
 const PLACE: &str = "<!-- style.css, parts.css and first.js: in the page itself, so that it is painted with its first answer. -->";
+const ICON_PLACE: &str = "<!-- icon.svg -->";
 const BARE_PAGE: &str = include_str!("../../dashboard/index.html");
 static PAGE: LazyLock<String> = LazyLock::new(|| {
-    BARE_PAGE.replacen(PLACE, &format!("<style>{STYLE}</style>\n<script>{FIRST_SCRIPT}</script>"), 1)
+    let page =
+        BARE_PAGE.replacen(PLACE, &format!("<style>{STYLE}</style>\n<script>{FIRST_SCRIPT}</script>"), 1);
+    page.replacen(ICON_PLACE, ICON.trim_end(), 1)
 });
 
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {

@@ -37,8 +37,8 @@ const USUAL_URL: &str = "http://127.0.0.1:8080";
   hivemind ctl --url https://limits.example:8080 --ca ca.pem --token-file token decisions --denied
 
 HIVEMIND_URL and HIVEMIND_TOKEN_FILE stand in for --url and --token-file. The exit status is 0 if the service did what
-was asked, and 1 if not. With several --url each service is asked, one after the other, whatever became of the one
-before; the exit status is 1 if any did not, and --json prints one line for each.")]
+was asked, 1 if not, and 2 if the command line is not understood. With several --url each service is asked, one after
+the other, whatever became of the one before; the exit status is 1 if any did not, and --json prints one line for each.")]
 pub(super) struct Ctl {
     /// Where the admin port is: `http://HOST:PORT`, `https://HOST:PORT` or `unix:PATH`; several times to ask several
     /// services, as for a block where nodes share a Redis [default: `http://127.0.0.1:8080`]

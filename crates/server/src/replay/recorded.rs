@@ -37,7 +37,7 @@ pub(crate) enum Malformed {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)] // A misspelt `hit` must not become "one hit".
+#[serde(deny_unknown_fields, expecting = "an object of t_ms, domain and entries")] // A misspelt `hit` must not become "one hit".
 struct RawRecorded<'a> {
     t_ms: u64,
     #[serde(borrow)]
