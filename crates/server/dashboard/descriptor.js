@@ -15,8 +15,10 @@ export function descriptorFields() {
   const parts = el("div", { class: "parts" });
   const more = button("Add a part", () => add("", "").querySelector("input").focus(), { class: "quiet" });
 
-  const another = el("p", { class: "warn", role: "status", hidden: true }, "A field cannot hold this key: there is a line break in it. What is shown of it is right; to look another one up, change the fields that are marked.");
+  const another = el("p", { class: "warn", role: "status", hidden: true }, "The fields cannot hold this key: there is a line break in it, a part without a name, or more than 16 parts. What is shown of it is right; to look another one up, change the fields.");
   const submits = [];
+  /** Whether parts of what was written are in no field. */
+  let isMore = false;
 
   /** A field leaves out line breaks, and what is left would be another key. */
   function put(control, text) {
@@ -25,7 +27,7 @@ export function descriptorFields() {
   }
 
   function judge() {
-    const isAnother = box.querySelector("[aria-invalid]") !== null;
+    const isAnother = isMore || box.querySelector("[aria-invalid]") !== null;
     set(another, "hidden", !isAnother);
     for (const submit of submits) submit.disabled = isAnother;
   }
@@ -50,6 +52,7 @@ export function descriptorFields() {
     const row = el("div", { class: "part", role: "group" }, field("Key", keyField), field("Value", valueField),
       !isFirst && button("Remove", () => {
         row.remove();
+        isMore = false;
         number();
         judge();
         more.disabled = false;
@@ -66,6 +69,7 @@ export function descriptorFields() {
   // Whoever changes a field says what is meant.
   box.addEventListener("input", event => {
     set(event.target, "aria-invalid", null);
+    isMore = false;
     judge();
   });
 
@@ -82,6 +86,7 @@ export function descriptorFields() {
     }),
     write(newDomain, entries) {
       put(domain, newDomain);
+      isMore = entries.length > MOST_PARTS || entries.some(entry => entry.key === "");
       parts.replaceChildren();
       for (const entry of entries.slice(0, MOST_PARTS)) add(entry.key, entry.value ?? "");
       if (entries.length === 0) add("", "");

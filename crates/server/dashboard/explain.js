@@ -3,7 +3,7 @@
 import { post, why } from "./api.js";
 import { descriptorFields } from "./descriptor.js";
 import { announcer, el, set, show, tell } from "./dom.js";
-import { entries, line, value, visible } from "./format.js";
+import { entries, line, relative, time, value, visible } from "./format.js";
 import { limits, where } from "./rules.js";
 
 export const title = "Explain";
@@ -37,7 +37,8 @@ export function mount(place) {
   return () => {};
 }
 
-const sentence = ({ kind, rule }) => (rule ? `${line(rule.path)}: ${limits(rule)}` : ENDS[kind] ?? visible(kind));
+const sentence = ({ kind, rule, blocked_until_ms: until }) =>
+  (until ? `Blocked; it ends ${relative(until)}. ` : "") + (rule ? `${line(rule.path)}: ${limits(rule)}` : ENDS[kind] ?? visible(kind));
 
 function told(found) {
   const { end, steps } = found;
@@ -46,7 +47,9 @@ function told(found) {
     : [el("h2", {}, ENDS[end.kind] ?? visible(end.kind))];
   const step = one => el("li", {}, entries([one.entry]), el("ul", {}, one.considered.slice(0, 100).map(rule =>
     el("li", { class: rule.outcome }, value(rule.rule, 120), ` — ${OUTCOMES[rule.outcome] ?? visible(rule.outcome)}`))));
-  return [...head, el("h3", {}, "Step by step"), el("ol", { class: "steps" }, steps.map(step)), el("h3", {}, "As hivemind explain prints it"),
+  const until = end.blocked_until_ms;
+  const block = until ? [el("p", { class: "blocked" }, el("strong", {}, "Blocked"), " until ", time(until), ` (${relative(until)}), whatever the rule says`)] : [];
+  return [...head, ...block, el("h3", {}, "Step by step"), el("ol", { class: "steps" }, steps.map(step)), el("h3", {}, "As hivemind explain prints it"),
     el("pre", { tabindex: "0" }, visibleText(found.text))];
 }
 

@@ -8,7 +8,13 @@ try {
 } catch {
   // A browser that keeps nothing shows what its system has.
 }
-requestAnimationFrame(() => setTimeout(() => {
+let isBegun = false;
+const begin = () => {
+  if (isBegun) return;
+  isBegun = true;
   document.head.append(document.getElementById("modules").content);
   import("/assets/app.js");
-}));
+};
+requestAnimationFrame(() => setTimeout(begin));
+// A page that nobody sees is not painted.
+setTimeout(begin, 500);

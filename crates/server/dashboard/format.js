@@ -147,7 +147,9 @@ export function entries(list, most = 60) {
 
 /** A descriptor as one line of text, for names of buttons and questions. */
 export function line(list, most = 40) {
-  return (list ?? []).slice(0, 6).map(entry => `${visible(entry.key, most)}=${visible(entry.value ?? "*", most)}`).join(", ");
+  const all = list ?? [];
+  const named = all.slice(0, 6).map(entry => `${visible(entry.key, most)}=${visible(entry.value ?? "*", most)}`).join(", ");
+  return all.length > 6 ? `${named} and ${all.length - 6} more` : named;
 }
 
 const PERIODS = [[SECOND, "second"], [MINUTE, "minute"], [HOUR, "hour"], [DAY, "day"], [7 * DAY, "week"], [30 * DAY, "month"], [365 * DAY, "year"]];

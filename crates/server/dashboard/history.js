@@ -59,8 +59,16 @@ function forgetAfter(moment) {
 function byName(stats) {
   const all = new Map();
   for (const domain of stats.domains ?? []) all.set(nameOf(domain.domain), domain);
-  for (const rule of stats.rules ?? []) all.set(nameOf(rule.domain, rule.key), rule);
+  for (const rule of rulesOf(stats)) all.set(rule.name, rule);
   return all;
+}
+
+/** Each rule by itself, with its name; where the server knows no rules of a domain, as for a gateway's limits, each of its keys. */
+export function rulesOf(stats) {
+  const each = (stats.each_rule ?? []).map(rule => ({ ...rule, name: nameOf(rule.domain, JSON.stringify(rule.path)) }));
+  const domains = new Set(each.map(rule => rule.domain));
+  const keys = (stats.rules ?? []).filter(rule => !domains.has(rule.domain));
+  return [...each, ...keys.map(rule => ({ ...rule, name: nameOf(rule.domain, rule.key) }))];
 }
 
 function recordSeries(before, now, seconds) {

@@ -98,15 +98,21 @@ function one(found) {
 function meshShare(mesh) {
   const owner = el("p", { class: "quiet-text" }, "Counted by ", value(mesh.owner), mesh.is_owner ? " (this node)" : "", `; held here: ${exact(mesh.held_here)}`);
   const held = Object.entries(mesh.held ?? {}).slice(0, 64);
-  if (held.length === 0) return owner;
-  return el("div", {}, owner, el("ul", { class: "held" }, held.map(([node, rights]) => el("li", {}, value(node), ` ${exact(rights)}`))));
+  const notes = [
+    mesh.held === null ? "Its owner is of an earlier version and tells its own part: others may hold more." : null,
+    mesh.held_by_others > 0 ? `Nodes that are not named hold ${exact(mesh.held_by_others)}.` : null,
+    mesh.unaccounted > 0 ? `Nodes came or went: up to ${exact(mesh.unaccounted)} more may be held since before that, which only who has it knows.` : null,
+  ].filter(Boolean);
+  return el("div", {}, owner, held.length > 0 ? el("ul", { class: "held" }, held.map(([node, rights]) => el("li", {}, value(node), ` ${exact(rights)}`))) : null,
+    notes.map(note => el("p", { class: "warn" }, note)));
 }
 
 function actions(subject, found, again) {
   const name = `${line(subject.entries)} in ${visible(subject.domain, 60)}`;
   const change = async (path, more, told) => {
     try {
-      notify(told(await post(path, { ...subjectOf(subject), ...more })));
+      const [text, kind] = [told(await post(path, { ...subjectOf(subject), ...more }))].flat();
+      notify(text, kind);
       await again();
     } catch (error) {
       notify(why(error), "bad");
@@ -115,8 +121,8 @@ function actions(subject, found, again) {
   const block = async () => {
     const span = choice(SPANS, "900000");
     const chosen = await confirmed({ title: "Block this key?", isGrave: true, act: "Block", fields: [field("For", span)], read: () => Number(span.value),
-      text: `Every request of ${name} is refused until the time is over, ${reach(live.version?.storage)}.` });
-    if (chosen !== null) await change("/keys/block", { for_ms: chosen }, answer => `Blocked; it ends ${relative(answer.blocked_until_ms)}, ${reach(answer.scope)}.`);
+      text: [`Every request of ${name} is refused until the time is over, ${reach(live.version?.storage)}.`, found.limits.length > 0 ? "" : UNMET, live.version?.shadow_mode ? SHADOW : ""].filter(Boolean).join(" ") });
+    if (chosen !== null) await change("/keys/block", { for_ms: chosen }, blocked);
   };
   const unblock = async () => {
     if (await confirmed({ title: "Unblock this key?", act: "Unblock", text: `${name} is limited by its rules again, and by nothing else.` })) {
@@ -125,7 +131,7 @@ function actions(subject, found, again) {
   };
   const reset = async () => {
     if (await confirmed({ title: "Reset this key?", act: "Reset", text: `What ${name} has spent is forgotten: it may spend its whole limits again.` })) {
-      await change("/keys/reset", {}, answer => `Reset: ${exact(answer.reset)} ${answer.reset === 1 ? "counter" : "counters"}.`);
+      await change("/keys/reset", {}, resetTold);
     }
   };
   const grant = async () => {
@@ -143,8 +149,26 @@ function actions(subject, found, again) {
 /** Where a block holds: storage that is shared otherwise than by a mesh shares counters alone. */
 const reach = scope => (scope === "mesh" ? "on all nodes of the mesh" : "on this node only");
 
+const UNMET = "No rule limits it, so only requests that bring a limit of their own are met by this.";
+const SHADOW = "Shadow mode is on: until it is off, requests are counted and none is refused.";
+
+/** Until when and where it holds, and whether it meets anybody. */
+function blocked({ blocked_until_ms: until, scope, limits }) {
+  const text = `Blocked; it ends ${relative(until)}, ${reach(scope)}.`;
+  return limits === 0 ? [`${text} ${UNMET}`, "bad"] : text;
+}
+
+/** How many counters, and why not all of them. */
+function resetTold({ reset, crowded, in_doubt: inDoubt, why: reason }) {
+  const counters = number => `${exact(number)} ${number === 1 ? "counter" : "counters"}`;
+  const rest = [crowded ? `not ${counters(crowded)}` : null, inDoubt ? `in part only ${counters(inDoubt)}` : null].filter(Boolean);
+  if (rest.length === 0) return `Reset: ${counters(reset)}.`;
+  return [`Reset: ${counters(reset)}; ${rest.join("; ")}. ${visible(reason ?? "", 300)}`, "bad"];
+}
+
 /** How much of each limit, and why it was not all of it. */
 function givenBack({ limits }) {
   const whys = new Set(limits.map(each => each.why).filter(Boolean));
-  return [`Given back: ${limits.map(each => exact(each.granted)).join(", ")}.`, ...whys].join(" ");
+  const text = [`Given back: ${limits.map(each => exact(each.granted)).join(", ")}.`, ...whys].join(" ");
+  return limits.every(each => each.granted === 0) ? [text, "bad"] : text;
 }

@@ -2,8 +2,8 @@
 
 import { chart, spark } from "./chart.js";
 import { el, keep, show, tell } from "./dom.js";
-import { clock, count, exact, millis, rate, share, value } from "./format.js";
-import { latency, minutes, nameOf, rates, refusalsOf, refusedSince, slowestTold } from "./history.js";
+import { clock, count, entries, exact, millis, rate, share, value } from "./format.js";
+import { latency, minutes, nameOf, rates, refusalsOf, refusedSince, rulesOf, slowestTold } from "./history.js";
 import { inspect, keyLink } from "./keys.js";
 import { rateOf, reasonOf } from "./refusals.js";
 import { live, on } from "./live.js";
@@ -35,8 +35,8 @@ export function mount(place, go) {
     { head: "p50", class: "number", cell: domain => delay(latency(0.5, nameOf(domain.domain))) },
     { head: "p99", class: "number", cell: domain => delay(latency(0.99, nameOf(domain.domain))) },
   ], false);
-  const rules = seriesTable("Rules", "No rule has met a request yet.", rule => nameOf(rule.domain, rule.key), [
-    { head: "Rule", cell: once(rule => value(rule.key, 60)) },
+  const rules = seriesTable("Rules", "No rule has met a request yet.", rule => rule.name, [
+    { head: "Rule", cell: once(rule => (rule.path ? entries(rule.path) : value(rule.key, 60))) },
     { head: "Domain", cell: once(rule => value(rule.domain, 40)) },
   ], [], true);
   show(place, el("h1", { tabindex: "-1" }, title), headline, attention, tiles.box,
@@ -52,7 +52,7 @@ export function mount(place, go) {
     traffic.draw(minutes(), from, to);
     delays.draw(minutes(), from, to);
     domains.update(busiest(live.stats.domains, domain => nameOf(domain.domain)));
-    rules.update(busiest(live.stats.rules, rule => nameOf(rule.domain, rule.key)));
+    rules.update(busiest(rulesOf(live.stats), rule => rule.name));
     tellHeadline(headline);
     tellMatters(attention);
   };

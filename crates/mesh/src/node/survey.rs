@@ -12,7 +12,7 @@ use crate::member::Member;
 use crate::options::Consistency;
 use crate::page::Side;
 use hivemind_core::Timestamp;
-use hivemind_core::store::{Charge, Context, LocalStore};
+use hivemind_core::store::{Charge, Context, Key, LocalStore};
 use std::sync::Arc;
 
 impl Node {
@@ -57,7 +57,21 @@ impl Node {
         let moment = page.moment_of(&counter.limit, &self.options, now);
         let Side::Till(till) = &page.side else { return None };
         let (verdict, shares) = till.survey(&counter.limit, me, moment);
-        Some(Sight { verdict, holding: Some(Holding::told(me.clone(), me, shares)) })
+        let sight = Sight { verdict, holding: Some(Holding::told(me.clone(), me, shares)) };
+        drop(page);
+        self.gather(counter.key, counter.tag, now);
+        Some(sight)
+    }
+
+    /// After a change of the view, only who has a part of a window knows of it. At the first look all of it is asked back, so
+    /// that the next one knows; once it was, whatever still is not accounted for was spent, or is out of reach.
+    fn gather(&mut self, key: Key, tag: u64, now: Timestamp) {
+        let is_due = self.shelf.books.page(&key, tag).is_some_and(
+            |page| matches!(&page.side, Side::Till(till) if till.is_inherited() && till.recalled().is_none()),
+        );
+        if is_due {
+            self.recall(key, tag, 1, now);
+        }
     }
 
     /// A peer's operator looks at a counter of this node's.
@@ -89,6 +103,8 @@ impl Node {
         till.hear(&limit, from, report, (decides, moment));
         let (verdict, shares) = till.survey(&limit, &self.council.me.id, moment);
         page.follow_state(&limit, &self.options);
+        drop(page);
+        self.gather(place.subject.key, place.tag, now);
         Some(Reply::Surveyed(verdict, shares))
     }
 

@@ -9,8 +9,12 @@ use axum::response::Response;
 use axum::routing::get;
 use hivemind_core::{Clock, SystemClock};
 use serde_json::{Map, Value, json};
+use std::cmp::Reverse;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
+
+/// So many rules are told one by one, those that met the most: whoever looks on is told all of it each second.
+const MOST_RULES: usize = 200;
 
 /// How many there are of something, whenever it is asked.
 pub(crate) type Gauge = Box<dyn Fn() -> usize + Send + Sync>;
@@ -53,6 +57,7 @@ pub(super) fn body(admin: &Admin) -> Value {
     members.extend([
         ("t_ms".to_owned(), json!(millis(now))),
         ("uptime_ms".to_owned(), json!(millis(now).saturating_sub(millis(stats.started)))),
+        ("each_rule".to_owned(), each_rule(admin).into()),
         // Where nobody reads metrics, requests are not counted.
         ("is_counted".to_owned(), json!(service.counts())),
         ("keys_in_memory".to_owned(), json!(occupancy.keys + shared)),
@@ -62,4 +67,22 @@ pub(super) fn body(admin: &Admin) -> Value {
         ("connections".to_owned(), Value::Object(connections.collect())),
     ]);
     Value::Object(members)
+}
+
+/// What each rule let pass and refused: two rules of one key are one series, and two rules here.
+fn each_rule(admin: &Admin) -> Vec<Value> {
+    admin.service.0.with_ruleset(|ruleset, hits| {
+        let limiting = ruleset.rules.declarations().enumerate().filter(|(_, (.., rule))| rule.is_some());
+        let met = limiting.map(|(number, _)| (number, hits(number)));
+        let mut met: Vec<(usize, (u64, u64))> = met.filter(|(_, hits)| *hits != (0, 0)).collect();
+        met.sort_unstable_by_key(|(number, (ok, over))| (Reverse(ok.saturating_add(*over)), *number));
+        let most = met.into_iter().take(MOST_RULES);
+        let shown = |(number, (ok, over_limit)): (usize, (u64, u64))| {
+            let (domain, path, _) = ruleset.rules.declaration(number)?;
+            let path: Vec<Value> =
+                path.iter().map(|matcher| json!({"key": matcher.key(), "value": matcher.value()})).collect();
+            Some(json!({"id": number, "domain": domain, "path": path, "ok": ok, "over_limit": over_limit}))
+        };
+        most.filter_map(shown).collect()
+    })
 }

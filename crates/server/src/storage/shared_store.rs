@@ -5,6 +5,10 @@ use hivemind_core::store::{Charge, Context, Store, StoreError, Verdict, Verdicts
 use hivemind_mesh::Sight;
 use hivemind_mesh::net::PeerStore;
 use hivemind_redis::RedisStore;
+use std::time::Duration;
+
+/// What nodes are asked back for is there by then, a few round trips later.
+const ASKED_BACK: Duration = Duration::from_millis(100);
 
 /// A store that nodes share.
 pub(crate) enum SharedStore {
@@ -22,7 +26,14 @@ impl SharedStore {
                 Ok(verdicts.each().iter().map(seen).collect())
             }
             Self::Mesh(store) => {
-                let sights = store.look(batch, context).await?.into_iter();
+                let mut sights = store.look(batch, context).await?;
+                // The first look has what is not accounted for asked back, and the next one knows of it.
+                if sights.iter().any(is_unsettled) {
+                    tokio::time::sleep(ASKED_BACK).await;
+                    let later = Context { now: context.now.saturating_add(ASKED_BACK), ..context };
+                    sights = store.look(batch, later).await.unwrap_or(sights);
+                }
+                let sights = sights.into_iter();
                 let seen = |Sight { verdict, holding, .. }| Seen { verdict, holding, is_crowded: false };
                 Ok(sights.map(seen).collect())
             }
@@ -40,6 +51,11 @@ impl SharedStore {
             Self::Mesh(store) => store.operate(batch, context).await,
         }
     }
+}
+
+/// Whether nodes may hold a part that the counter's owner does not know of.
+fn is_unsettled(sight: &Sight) -> bool {
+    sight.holding.as_ref().is_some_and(|holding| holding.unaccounted > 0)
 }
 
 impl Store for SharedStore {

@@ -26,6 +26,7 @@ mod access;
 mod axe;
 mod history;
 mod hostile;
+mod key;
 mod keyboard;
 mod link;
 mod looks;

@@ -1,7 +1,7 @@
 //! What is seen of traffic.
 
 use crate::page::Dashboard;
-use crate::scene::{RULES, traffic};
+use crate::scene::{RULES, ask, traffic};
 use crate::support::Server;
 
 /// The number in a tile, which people may read as 1.2k.
@@ -117,5 +117,25 @@ async fn decisions_come_as_they_are_made_and_can_be_narrowed_down() {
     page.value("window.fetch = window.asks").await;
     page.fill("Value", 0, "nobody").await;
     page.says("No decision fits").await;
+    page.is_clean().await;
+}
+
+// Seen failing on: one row for both, since they have one key.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_rules_of_one_key_have_a_row_each() {
+    let rules = "
+domain: shop
+descriptors:
+- {key: path, value: /search, rate_limit: {unit: hour, requests_per_unit: 1}}
+- {key: path, value: /login, rate_limit: {unit: hour, requests_per_unit: 1000}}
+";
+    let server = Server::with_rules(rules).await;
+    for path in ["/search", "/search", "/search", "/login"] {
+        ask(server.admin, "shop", &[("path", path)]).await;
+    }
+    let mut page = Dashboard::live(server.admin).await;
+    for (rule, refused) in [("path=/search", 2), ("path=/login", 0)] {
+        page.until(&format!("[...{}].at(-1) === '{refused}'", cells("Rules", rule))).await;
+    }
     page.is_clean().await;
 }

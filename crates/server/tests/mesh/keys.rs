@@ -178,6 +178,20 @@ async fn a_reset_that_does_not_reach_all_of_a_key_says_so() {
     }
     nodes.push(Node::start(authority.node("node-1", &[nodes[0].mesh])).await);
     all_are_members(&nodes).await;
+    // Who is a member owns nothing before its fence.
+    let is_moved = async |value: &String| {
+        let found = done(&nodes[0], "lookup", &key("day", value)).await;
+        found["limits"][0]["mesh"]["is_owner"] == false
+    };
+    until("a key to be the other's", async || {
+        for value in &values {
+            if is_moved(value).await {
+                return true;
+            }
+        }
+        false
+    })
+    .await;
     let mut in_doubt = 0;
     for value in &values {
         let before = done(&nodes[0], "lookup", &key("day", value)).await;
@@ -187,6 +201,8 @@ async fn a_reset_that_does_not_reach_all_of_a_key_says_so() {
             let after = done(&nodes[1], "lookup", &key("day", value)).await;
             assert_eq!(after["limits"][0]["remaining"], 600, "{after}");
         } else {
+            // What its last owner had left is asked back for whoever looks.
+            assert_eq!(before["limits"][0]["remaining"], 599, "{before}");
             assert_eq!((&reset["reset"], &reset["in_doubt"]), (&json!(0), &json!(1)), "{reset}");
             assert!(reset["why"].as_str().unwrap().contains("until the window ends"), "{reset}");
             in_doubt += 1;
