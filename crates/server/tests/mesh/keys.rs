@@ -206,7 +206,7 @@ fn most_left(limit: &Value) -> u64 {
     limit["remaining"].as_u64().unwrap() + limit["mesh"]["unaccounted"].as_u64().unwrap()
 }
 
-// Seen failing on: what is in doubt taken for spent, so that a node that does not own the key granted 1 again and again.
+// Guards against: what is in doubt taken for spent, so that a node that does not own the key granted 1 again and again.
 #[tokio::test]
 async fn a_grant_at_any_node_tells_no_more_than_came_back() {
     let authority = Authority::new();

@@ -176,7 +176,7 @@ mod tests {
         }
         let bucket = json!({"algorithm": "token_bucket", "requests": 20, "period_ms": 1_000, "burst": 40});
         assert_eq!(limit(&bucket), "20 per 1s burst 40");
-        // Seen failing on: a mark that was cut off with the key.
+        // Guards against: a mark that was cut off with the key.
         let long = json!({"e": [{"key": "path", "value": "x".repeat(100)}]});
         assert!(marked(&long, "e", true, " (a)").ends_with("x… (cut) (a)"));
         assert!(marked(&long, "e", false, "").ends_with("xx…"));

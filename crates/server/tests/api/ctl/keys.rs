@@ -181,7 +181,7 @@ async fn several_services_are_asked_one_after_the_other_and_one_that_fails_is_to
     }
 }
 
-// Seen failing on: exit status 0 of a reset that reached nothing, and of a grant that gave nothing.
+// Guards against: exit status 0 of a reset that reached nothing, and of a grant that gave nothing.
 #[tokio::test]
 async fn what_was_not_done_fails_and_what_is_so_already_does_not() {
     let server = Server::with_rules(RULES).await;
@@ -207,7 +207,7 @@ async fn what_was_not_done_fails_and_what_is_so_already_does_not() {
     assert_eq!((unblocked.code, unblocked.out.as_str()), (Some(0), "it was not blocked\n"));
 }
 
-// Seen failing on: hashes and the beginnings of values that were shown as if they were the key.
+// Guards against: hashes and the beginnings of values that were shown as if they were the key.
 #[tokio::test]
 async fn what_is_not_the_key_itself_is_marked_and_a_hash_that_is_given_for_it_is_told_of() {
     let rules = "domain: d\ndescriptors:\n- {key: authorization, rate_limit: {unit: day, requests_per_unit: 1}}\n- {key: path, rate_limit: {unit: day, requests_per_unit: 1}}\n";
@@ -244,7 +244,7 @@ async fn what_is_not_the_key_itself_is_marked_and_a_hash_that_is_given_for_it_is
     assert_eq!(plain.error, "");
 }
 
-// Seen failing on: an explanation that says nothing of it.
+// Guards against: an explanation that says nothing of it.
 #[tokio::test]
 async fn an_explanation_says_that_a_key_is_blocked() {
     let server = Server::with_rules(RULES).await;
