@@ -193,7 +193,9 @@ impl Seen {
                 Read::Named(hash, name) => {
                     table.named.entry(*hash).or_default().push((Arc::clone(name), note.until));
                 }
-                Read::Hidden(name) => drop(table.hidden.insert(Arc::clone(name), note.until)),
+                Read::Hidden(name) => {
+                    table.hidden.insert(Arc::clone(name), note.until);
+                }
             }
             table.texts.insert(text.into(), read);
         }

@@ -82,7 +82,7 @@ impl Posted {
 
     /// Its parts with hashes where the values are not known: to name it, and not to find what it counts.
     pub(crate) fn with_told_parts<T>(&self, with: impl FnOnce(Parts<'_>) -> T) -> T {
-        let one = |(key, told): &'_ (String, Told)| match told {
+        let one = |(key, told): &(String, Told)| match told {
             Told::Plain(text) | Told::Hashed(text) => (key.clone(), text.clone()),
         };
         KeyName::new(self.domain.as_str(), self.entries.iter().map(one)).with_parts(with)

@@ -199,7 +199,40 @@ const FEW: &str = "
 domain: d
 descriptors:
 - {key: few, rate_limit: {unit: day, requests_per_unit: 10}}
+- {key: authorization, rate_limit: {unit: day, requests_per_unit: 10}}
 ";
+
+/// So many nodes in one view, with those rules.
+async fn with_few(authority: &Authority, count: usize) -> Vec<Node> {
+    let mut nodes: Vec<Node> = Vec::new();
+    for index in 0..count {
+        let first: Vec<_> = nodes.first().map(|node| node.mesh).into_iter().collect();
+        let files = authority.certified(&format!("node-{index}"), &[]);
+        nodes.push(Node::start(with_files(Setup::rules(FEW), &files, &first)).await);
+    }
+    all_are_members(&nodes).await;
+    nodes
+}
+
+// Guards against: a hash that one node tells and another does not find, or finds for somebody else.
+#[tokio::test]
+async fn a_credential_that_is_blocked_at_one_node_is_refused_and_unblocked_at_another_by_its_hash() {
+    let authority = Authority::new();
+    let nodes = with_few(&authority, 2).await;
+    let mut body = key("authorization", "of-somebody");
+    body["for_ms"] = 3_600_000.into();
+    done(&nodes[0], "block", &body).await;
+    until("the block", async || !blocked(&nodes[1]).await.is_empty()).await;
+    let shown = blocked(&nodes[1]).await;
+    assert_eq!(shown, blocked(&nodes[0]).await);
+    assert!(shown[0].0.starts_with("sha256:") && shown[0].0.len() == 23, "{shown:?}");
+    assert_eq!(overall(&nodes[1].ask("d", "authorization=of-somebody").await), "OVER");
+    assert_eq!(overall(&nodes[1].ask("d", "authorization=of-nobody").await), "OK");
+    let unblocked = done(&nodes[1], "unblock", &key("authorization", "of-somebody")).await;
+    assert_eq!(unblocked, json!({"was_blocked": true}));
+    until_blocked(&nodes[0], &[]).await;
+    assert_eq!(overall(&nodes[0].ask("d", "authorization=of-somebody").await), "OK");
+}
 
 /// What may be left of a key as its owner has it, with what is in doubt.
 fn most_left(limit: &Value) -> u64 {
@@ -210,13 +243,7 @@ fn most_left(limit: &Value) -> u64 {
 #[tokio::test]
 async fn a_grant_at_any_node_tells_no_more_than_came_back() {
     let authority = Authority::new();
-    let mut nodes: Vec<Node> = Vec::new();
-    for name in ["node-0", "node-1", "node-2"] {
-        let first: Vec<_> = nodes.first().map(|node| node.mesh).into_iter().collect();
-        let setup = with_files(Setup::rules(FEW), &authority.certified(name, &[]), &first);
-        nodes.push(Node::start(setup).await);
-    }
-    all_are_members(&nodes).await;
+    let nodes = with_few(&authority, 3).await;
     let mut in_doubt = 0;
     for value in 0..12 {
         let (body, text) = (key("few", &value.to_string()), format!("few={value}"));

@@ -94,12 +94,12 @@ pub(super) fn entries(of: &Value, name: &str) -> String {
 /// opens something, or cut since it is long.
 pub(super) fn marked(of: &Value, name: &str, is_cut: bool, note: &str) -> String {
     let is_hashed = || each(of, name).any(|entry| is_display_hash(&text(entry, "value")));
-    let mark = if !is_cut {
-        ""
-    } else if is_hashed() {
+    let mark = if is_cut && is_hashed() {
         " (hashed)"
-    } else {
+    } else if is_cut {
         " (cut)"
+    } else {
+        ""
     };
     // Mark and note are seen however long the key is.
     let rest = [mark, note].concat();
