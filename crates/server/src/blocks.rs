@@ -82,10 +82,8 @@ impl Looked<'_> {
 
     /// Until when a key is blocked by the hash of a value.
     fn hidden(&self, parts: Parts<'_>) -> Option<Timestamp> {
-        if self.table.hidden.is_empty() {
-            return None;
-        }
-        self.table.hidden.get(&Posted::of(parts)).copied().filter(|until| self.now < *until)
+        let hidden = Some(&self.table.hidden).filter(|hidden| !hidden.is_empty())?;
+        hidden.get(&Posted::of(parts)).copied().filter(|until| self.now < *until)
     }
 }
 
