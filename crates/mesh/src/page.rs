@@ -253,8 +253,13 @@ impl Page {
             Side::Purse(purse) => purse.spent(),
         };
         self.past.change(|past| past.before = past.before.saturating_add(spent));
+        // Who kept the counter until now knows what it lent; who did not knows nothing.
+        let lent = match &self.side {
+            Side::Till(till) => till.outstanding(),
+            Side::Purse(_) => u64::MAX,
+        };
         self.side = if owner == Some(me) {
-            Side::Till(Box::new(Till::inherited(limit, held, moment)))
+            Side::Till(Box::new(Till::inherited(limit, held, lent, moment)))
         } else {
             Side::Purse(Purse::new(held))
         };

@@ -99,14 +99,14 @@ impl Till {
         till
     }
 
-    /// The counter of a page that began in an earlier view: this node brings `held` along, and the rest is
-    /// with those that held it, or lost.
-    pub(crate) fn inherited(limit: &Limit, held: u64, now: Timestamp) -> Self {
+    /// The counter of a page that began in an earlier view: this node brings `held` along, and the rest is spent, lost, or with
+    /// those that held it, who have no more than `most` of it.
+    pub(crate) fn inherited(limit: &Limit, held: u64, most: u64, now: Timestamp) -> Self {
         let mut till = Self { inherited: true, ..Self::default() };
-        let missing = u64::from(limit.burst()).saturating_sub(held);
-        till.aside.change(|aside| aside.missing = missing);
+        let rest = u64::from(limit.burst()).saturating_sub(held);
+        till.aside.change(|aside| aside.missing = rest.min(most));
         till.may_reach(limit);
-        till.apply(limit, Action::Debit, missing, now);
+        till.apply(limit, Action::Debit, rest, now);
         till
     }
 
@@ -246,12 +246,17 @@ impl Till {
         if report.serial != account.serial() {
             return; // Of an account that is over.
         }
+        let again = account.again();
         let News { returned, owed, refused, over } = account.hear(report);
+        let given_back = account.again().saturating_sub(again);
         self.aside.change(|aside| aside.given_done = aside.given_done.saturating_sub(over));
         // Nobody returns more than it ever had, whatever it says.
         let back = self.take_back(member, returned);
         if back > 0 {
             self.apply(limit, Action::Refund, back, now);
+        }
+        if self.inherited {
+            self.account_for(member, given_back);
         }
         if owed > 0 {
             self.apply(limit, Action::Debit, whole(owed), now);

@@ -40,6 +40,8 @@ pub(super) struct Aside {
     /// What came back of what it brought along from an earlier view, and what it said to return and never had.
     pub(super) brought: u64,
     pub(super) made_up: u64,
+    /// What it spent of what it brought along, and did not give back: more than it had rights to spend.
+    pub(super) brought_spent: u64,
     /// As it said, and which purse that was.
     pub(super) birth: u64,
     pub(super) refused: u64,
@@ -111,8 +113,8 @@ impl Account {
         let mut now = Aside { stale: 0, ..known };
         if report.birth != 0 && report.birth != known.birth {
             // Another purse: what it says is not compared with what the last one said.
-            let Aside { serial, brought, made_up, .. } = known;
-            now = Aside { serial, brought, made_up, birth: report.birth, ..Aside::default() };
+            let Aside { serial, brought, made_up, brought_spent, .. } = known;
+            now = Aside { serial, brought, made_up, brought_spent, birth: report.birth, ..Aside::default() };
         }
         let is_another = now.birth != known.birth;
         let over = if is_another { known.given } else { 0 };

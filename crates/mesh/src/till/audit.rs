@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn what_all_say_to_have_admitted_above_the_limit_is_told_and_nothing_else() {
-        let mut till = Till::inherited(&ten(), 10, NOW);
+        let mut till = Till::inherited(&ten(), 10, u64::MAX, NOW);
         assert!(till.spend(&ten(), 6, NOW).is_some());
         assert_eq!(till.admitted_beyond(), 0);
         hear(&mut till, "b", Report { spent: 4, ..Report::default() });

@@ -19,7 +19,7 @@ impl Till {
     /// The counter begins anew, but for what members hold.
     pub(crate) fn reset(&mut self, limit: &Limit, now: Timestamp) {
         self.state = None;
-        let held = self.held().saturating_add(self.aside.get().missing);
+        let held = self.outstanding();
         // A bucket's tokens that are held take up room in it.
         if held > 0 && !matches!(limit, Limit::TokenBucket(_)) {
             self.apply(limit, Action::Debit, held, now);

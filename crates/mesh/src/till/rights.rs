@@ -14,7 +14,7 @@ impl Account {
     }
 
     /// What it spent and gave back, as far as it says to have spent it: that may be spent there again.
-    fn again(&self) -> u64 {
+    pub(super) fn again(&self) -> u64 {
         self.aside.get().refunded.min(self.spent)
     }
 
@@ -69,6 +69,28 @@ impl Till {
         });
         self.aside.change(|aside| aside.missing = missing - brought);
         by_rights.saturating_add(brought)
+    }
+
+    /// What a member spent beyond its rights was of what it brought along: it is accounted for, and does not come back, but for
+    /// the part that it says to have `given_back` since.
+    pub(super) fn account_for(&mut self, member: &Member, given_back: u64) {
+        let (share, missing) = (self.share, self.aside.get().missing);
+        let Some(account) = self.accounts.iter_mut().find(|account| account.is_of(member)) else { return };
+        let known = account.aside.get().brought_spent;
+        let beyond = account.spent.saturating_sub(account.most_spent(share));
+        if missing == 0 && known == 0 || beyond <= known && given_back == 0 {
+            return;
+        }
+        let still = known.saturating_sub(given_back);
+        let missing = missing.saturating_add(known - still);
+        let more = beyond.saturating_sub(still).min(missing);
+        account.aside.change(|aside| aside.brought_spent = still.saturating_add(more));
+        self.aside.change(|aside| aside.missing = missing - more);
+    }
+
+    /// What others may have of this counter that would come back, at most.
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.held().saturating_add(self.aside.get().missing)
     }
 
     /// Whether members may hold something that would come back. Where the owner decides everything they hold nothing of

@@ -40,7 +40,7 @@ fn shown(admin: &Admin, block: &Block) -> Value {
         "domain": block.name.domain(),
         "entries": block.name.shown_entries(),
         "is_cut": block.name.is_hashed(),
-        "key_id": admin.service.0.id_of(&block.name),
+        "key_id": admin.service.0.id_of_posted(&block.name),
         "until_ms": millis(block.until),
         "by": block.by,
     })
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn a_place_is_read_as_it_is_written_and_has_no_name_in_it() {
         let block = |user: &str, ms| Block {
-            name: KeyName::new("shop", [("user", user)]),
+            name: KeyName::new("shop", [("user", user)]).posted(),
             until: Timestamp::from_millis(ms),
             by: None,
         };

@@ -91,7 +91,7 @@ async fn grant(
         let mut shown = of_limit(counter, after);
         shown.insert("granted".to_owned(), json!(granted));
         if granted < extra {
-            shown.insert("why".to_owned(), json!(why_less(&counter.limit, after)));
+            shown.insert("why".to_owned(), json!(why_less(&counter.limit, before, after)));
         }
         Value::Object(shown)
     });
@@ -211,12 +211,24 @@ fn of_limit(counter: &Counter, seen: &Seen) -> Map<String, Value> {
 
 /// What can have been given back at most, whatever the node that was asked reckons.
 fn most_granted(limit: &Limit, before: &Seen, after: &Seen) -> u64 {
-    match (&before.holding, after.is_crowded) {
-        (_, true) => 0,
-        // A node that holds rights knows what it spent itself; only the owner knows what all did.
-        (Some(_), _) => u64::from(limit.burst()).saturating_sub(before.verdict.remaining),
-        (None, _) => u64::MAX,
+    let burst = u64::from(limit.burst());
+    match &before.holding {
+        _ if after.is_crowded => 0,
+        None => u64::MAX,
+        Some(holding) if holding.is_owner => burst.saturating_sub(before.verdict.remaining),
+        // A node that holds rights knows what it spent itself; only the owner knows what all did, and what is in doubt
+        // counts as unspent: it is nothing that the owner gives back. Requests meanwhile hide what came back of the rest.
+        Some(_) => {
+            let (first, last) = (most_left(before), most_left(after));
+            burst.saturating_sub(first).max(last.saturating_sub(first))
+        }
     }
+}
+
+/// What may be left of it, with what is in doubt. What a node returns of that is left as much as before.
+fn most_left(seen: &Seen) -> u64 {
+    let in_doubt = seen.holding.as_ref().map_or(0, |holding| holding.unaccounted);
+    seen.verdict.remaining.saturating_add(in_doubt)
 }
 
 /// Whether nodes may hold a part of it that its owner does not know of.
@@ -224,12 +236,12 @@ fn is_in_doubt(seen: &Seen) -> bool {
     seen.holding.as_ref().is_some_and(|holding| holding.unaccounted > 0)
 }
 
-fn why_less(limit: &Limit, seen: &Seen) -> &'static str {
-    if seen.is_crowded {
+fn why_less(limit: &Limit, before: &Seen, after: &Seen) -> &'static str {
+    if after.is_crowded {
         CROWDED
-    } else if seen.verdict.remaining >= u64::from(limit.burst()) {
+    } else if after.verdict.remaining >= u64::from(limit.burst()) {
         "No more is given back than was spent: all of it is there."
-    } else if is_in_doubt(seen) {
+    } else if is_in_doubt(before) || is_in_doubt(after) {
         IN_DOUBT
     } else {
         "What was counted beyond the limit is made good first; a reset forgets all of it."

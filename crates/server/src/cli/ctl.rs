@@ -37,8 +37,10 @@ const USUAL_URL: &str = "http://127.0.0.1:8080";
   hivemind ctl --url https://limits.example:8080 --ca ca.pem --token-file token decisions --denied
 
 HIVEMIND_URL and HIVEMIND_TOKEN_FILE stand in for --url and --token-file. The exit status is 0 if the service did what
-was asked, 1 if not, and 2 if the command line is not understood. With several --url each service is asked, one after
-the other, whatever became of the one before; the exit status is 1 if any did not, and --json prints one line for each.")]
+was asked, 1 if not, and 2 if the command line is not understood. A reset that reached no counter, or not all of it, and a
+grant that gave nothing back were not done; to unblock who is not blocked, or to forget a peer that is no member, is. With
+several --url each service is asked, one after the other, whatever became of the one before; the exit status is 1 if any
+did not, and --json prints one line for each.")]
 pub(super) struct Ctl {
     /// Where the admin port is: `http://HOST:PORT`, `https://HOST:PORT` or `unix:PATH`; several times to ask several
     /// services, as for a block where nodes share a Redis [default: `http://127.0.0.1:8080`]
@@ -97,6 +99,14 @@ impl Command {
         }
     }
 
+    /// Whether a good answer says that what was asked for is done.
+    fn is_done(&self, body: &Value) -> bool {
+        match self {
+            Self::Key(key) => key.is_done(body),
+            _ => true,
+        }
+    }
+
     fn shown(&self, body: &Value) -> String {
         match self {
             Self::Keys(_) => keys::shown(body),
@@ -134,7 +144,7 @@ impl Ctl {
             let answer = runtime.block_on(client.ask(&question));
             is_good &= self.print_one_of_several(client.url(), answer)?;
         }
-        Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(status(is_good))
     }
 
     fn print(&self, answer: &Answer) -> anyhow::Result<ExitCode> {
@@ -146,19 +156,20 @@ impl Ctl {
             }
             out.write_all(answer.text.as_bytes())?;
             out.flush()?;
-            return Ok(if answer.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+            let is_done = answer.is_good() && self.command.is_done(&answer.body()?);
+            return Ok(status(is_done));
         }
         let body = answer.body()?;
         out.write_all(self.command.shown(&body).as_bytes())?;
         out.flush()?;
-        Ok(ExitCode::SUCCESS)
+        Ok(status(self.command.is_done(&body)))
     }
 
     /// What one of several services did, under its name. Says whether it did what was asked; if not, the next one is asked
     /// all the same.
     fn print_one_of_several(&self, url: &str, answer: anyhow::Result<Answer>) -> anyhow::Result<bool> {
         let body = answer.and_then(|answer| answer.body());
-        let is_good = body.is_ok();
+        let is_done = body.as_ref().is_ok_and(|body| self.command.is_done(body));
         let told = match (&body, self.json) {
             (Ok(body), true) => json!({"url": url, "answer": body}).to_string() + "\n",
             (Err(error), true) => json!({"url": url, "error": format!("{error:#}")}).to_string() + "\n",
@@ -168,6 +179,10 @@ impl Ctl {
         let mut out = std::io::stdout().lock();
         out.write_all(told.as_bytes())?;
         out.flush()?;
-        Ok(is_good)
+        Ok(is_done)
     }
+}
+
+fn status(is_done: bool) -> ExitCode {
+    if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,7 +1,7 @@
 //! What an operator asks about a key: which counters it has. Nothing is decided, and nothing of it is counted or told.
 
 use super::Service;
-use crate::blocks::KeyName;
+use crate::blocks::{KeyName, Posted};
 use crate::counters::{Counter, Counters};
 use hivemind_core::store::{Key, Store};
 use hivemind_core::{Descriptor, Limit, Period};
@@ -15,9 +15,14 @@ impl<R: Store> Service<R> {
     /// What a key is called where nobody is to read who it is: a hash under the seed that counters are hashed with, so that
     /// whoever knows the key finds it in the log, and whoever has the log finds no key.
     pub(crate) fn id_of(&self, name: &KeyName) -> String {
+        self.id_of_posted(&name.posted())
+    }
+
+    /// The same of a key as the board has it.
+    pub(crate) fn id_of_posted(&self, name: &Posted) -> String {
         // Of no limit's counter, so that it stays when the limits change.
         let limit = Limit::fixed_window(1, Period::SECOND);
-        let key = name.with_parts(|parts| Key::new(&self.seed, parts, &limit, u16::MAX));
+        let key = name.with_told_parts(|parts| Key::new(&self.seed, parts, &limit, u16::MAX));
         format!("{:016x}", key.bits().1)
     }
 

@@ -89,9 +89,25 @@ async fn a_credential_that_is_blocked_is_shown_as_a_hash_wherever_it_is_told() {
     assert!(shown.starts_with("sha256:") && shown.len() == 23, "{shown}");
     assert_eq!((&block["entries"], &block["is_cut"]), (&looked_up["entries"], &json!(true)));
     assert!(looked_up["blocked_until_ms"].is_u64());
+    // The node knows no more of it than a hash, and that is enough to find it and to call it what the log does.
+    assert_eq!(block["key_id"], looked_up["key_id"]);
+    assert_eq!(answered(&server, secret).await, 429);
+    assert_eq!(answered(&server, "Bearer of-nobody").await, 200);
     // By the credential it is found and ended, by its hash nobody is.
     assert_eq!(done(&server, "keys/unblock", &key("authorization", shown)).await["was_blocked"], false);
     assert_eq!(done(&server, "keys/unblock", &key("authorization", secret)).await["was_blocked"], true);
+    assert_eq!(answered(&server, secret).await, 200);
+    // Of a long one the board needs no more room than of a short one.
+    let long = "x".repeat(4_000);
+    done(&server, "keys/block", &with(key("authorization", &long), "for_ms", 60_000)).await;
+    assert_eq!((answered(&server, &long).await, answered(&server, secret).await), (429, 200));
+}
+
+/// What `/json` answers to whoever comes with this credential.
+async fn answered(server: &Server, credential: &str) -> u16 {
+    let entries = json!([{"key": "authorization", "value": credential}]);
+    let body = json!({"domain": "shop", "descriptors": [{"entries": entries}]});
+    ask(server.admin, "POST", "/json", &[], &body.to_string()).await.code
 }
 
 // Seen failing on: lines that are the same for every client.

@@ -28,6 +28,7 @@ mod limits;
 mod names;
 mod reference;
 mod shell;
+mod validator;
 
 /// What most services here limit.
 const RULES: &str = "

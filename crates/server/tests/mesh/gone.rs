@@ -15,7 +15,7 @@ async fn members(node: &Node) -> u64 {
     node.metrics().await.metric("hivemind_mesh_members").unwrap()
 }
 
-async fn until_dead(node: &Node, name: &str) {
+pub(crate) async fn until_dead(node: &Node, name: &str) {
     until("a peer to be dead", async || {
         peers(node).await.iter().any(|peer| peer["name"] == name && peer["state"] == "dead")
     })

@@ -1,7 +1,7 @@
 //! What an operator does to a key at one node of a mesh, at all of them.
 
-use crate::nodes::{Authority, Node, all_are_members, peers, until};
-use crate::support::{get, hivemind, overall, post};
+use crate::nodes::{Authority, Node, all_are_members, peers, until, with_files};
+use crate::support::{Setup, get, hivemind, overall, post};
 use serde_json::{Value, json};
 
 fn key(name: &str, value: &str) -> Value {
@@ -209,4 +209,81 @@ async fn a_reset_that_does_not_reach_all_of_a_key_says_so() {
         }
     }
     assert!(in_doubt > 0, "of sixteen keys none has another owner now");
+}
+
+const FEW: &str = "
+domain: d
+descriptors:
+- {key: few, rate_limit: {unit: day, requests_per_unit: 10}}
+- {key: authorization, rate_limit: {unit: day, requests_per_unit: 10}}
+";
+
+/// So many nodes in one view, with those rules.
+async fn with_few(authority: &Authority, count: usize) -> Vec<Node> {
+    let mut nodes: Vec<Node> = Vec::new();
+    for index in 0..count {
+        let first: Vec<_> = nodes.first().map(|node| node.mesh).into_iter().collect();
+        let files = authority.certified(&format!("node-{index}"), &[]);
+        nodes.push(Node::start(with_files(Setup::rules(FEW), &files, &first)).await);
+    }
+    all_are_members(&nodes).await;
+    nodes
+}
+
+// Guards against: a hash that one node tells and another does not find, or finds for somebody else.
+#[tokio::test]
+async fn a_credential_that_is_blocked_at_one_node_is_refused_and_unblocked_at_another_by_its_hash() {
+    let authority = Authority::new();
+    let nodes = with_few(&authority, 2).await;
+    let mut body = key("authorization", "of-somebody");
+    body["for_ms"] = 3_600_000.into();
+    done(&nodes[0], "block", &body).await;
+    until("the block", async || !blocked(&nodes[1]).await.is_empty()).await;
+    let shown = blocked(&nodes[1]).await;
+    assert_eq!(shown, blocked(&nodes[0]).await);
+    assert!(shown[0].0.starts_with("sha256:") && shown[0].0.len() == 23, "{shown:?}");
+    assert_eq!(overall(&nodes[1].ask("d", "authorization=of-somebody").await), "OVER");
+    assert_eq!(overall(&nodes[1].ask("d", "authorization=of-nobody").await), "OK");
+    let unblocked = done(&nodes[1], "unblock", &key("authorization", "of-somebody")).await;
+    assert_eq!(unblocked, json!({"was_blocked": true}));
+    until_blocked(&nodes[0], &[]).await;
+    assert_eq!(overall(&nodes[0].ask("d", "authorization=of-somebody").await), "OK");
+}
+
+/// What may be left of a key as its owner has it, with what is in doubt.
+fn most_left(limit: &Value) -> u64 {
+    limit["remaining"].as_u64().unwrap() + limit["mesh"]["unaccounted"].as_u64().unwrap()
+}
+
+// Guards against: what is in doubt taken for spent, so that a node that does not own the key granted 1 again and again.
+#[tokio::test]
+async fn a_grant_at_any_node_tells_no_more_than_came_back() {
+    let authority = Authority::new();
+    let nodes = with_few(&authority, 3).await;
+    let mut in_doubt = 0;
+    for value in 0..12 {
+        let (body, text) = (key("few", &value.to_string()), format!("few={value}"));
+        for node in &nodes {
+            node.ask("d", &text).await;
+        }
+        let found = done(&nodes[0], "lookup", &body).await;
+        let owner = found["limits"][0]["mesh"]["owner"].as_str().unwrap().to_owned();
+        in_doubt += u64::from(done(&nodes[0], "reset", &body).await["in_doubt"] == 1);
+        let before = done(&nodes[0], "lookup", &body).await["limits"][0].clone();
+        let (mut grant, mut granted) = (body.clone(), 0);
+        grant["extra"] = 1.into();
+        let others = nodes.iter().enumerate().filter(|(index, _)| owner != format!("node-{index}"));
+        for (_, node) in others {
+            for _ in 0..5 {
+                let given = done(node, "grant", &grant).await["limits"][0].clone();
+                granted += given["granted"].as_u64().unwrap();
+                assert_eq!(given["granted"] == 0, given["why"].is_string(), "{given}");
+            }
+        }
+        let after = done(&nodes[0], "lookup", &body).await["limits"][0].clone();
+        let rose = most_left(&after).saturating_sub(most_left(&before));
+        // What the other two spent may have been told after the reset, and was then given back unseen.
+        assert!(granted <= rose + 2, "{granted} of {value}: {before} {after}");
+    }
+    assert!(in_doubt > 0, "of twelve keys none has another owner than who began its window");
 }

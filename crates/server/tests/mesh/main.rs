@@ -20,6 +20,7 @@ mod support;
 mod app;
 mod certs;
 mod demo;
+mod description;
 mod gateway;
 mod gone;
 mod keys;
@@ -28,3 +29,5 @@ mod rolling;
 mod sharing;
 mod start;
 mod told;
+#[path = "../api/validator.rs"]
+mod validator;

@@ -1,7 +1,7 @@
 //! `hivemind ctl blocks`: the keys that are blocked.
 
 use super::paged::{Paged, with_next};
-use super::table::{Table, each, entries, moment, text};
+use super::table::{Table, each, marked, moment, text};
 use crate::cli::client::Question;
 use clap::Args;
 use serde_json::Value;
@@ -25,7 +25,7 @@ pub(super) fn shown(body: &Value) -> String {
         table.row([
             moment(block, "until_ms"),
             text(block, "domain"),
-            entries(block, "entries"),
+            marked(block, "entries", text(block, "is_cut") == "true", ""),
             text(block, "by"),
         ]);
     }

@@ -1,7 +1,7 @@
 //! `hivemind ctl decisions`: what was decided lately.
 
 use super::paged::{Paged, with_next};
-use super::table::{Table, each, entries, moment, text};
+use super::table::{Table, each, marked, moment, text};
 use crate::cli::client::Question;
 use clap::Args;
 use serde_json::Value;
@@ -46,11 +46,13 @@ pub(super) fn shown(body: &Value) -> String {
     let mut table = Table::new(&["time", "by", "outcome", "domain", "descriptor", "hits#", "left#", "rule#"]);
     for decision in each(body, "items") {
         let [door, outcome, domain] = ["door", "outcome", "domain"].map(|name| text(decision, name));
+        // Of which of its descriptors that is, is not told: all of them are marked.
+        let is_cut = text(decision, "is_cut") == "true";
         for one in each(decision, "descriptors") {
             let [hits, left, rule] = ["hits", "remaining", "rule"].map(|name| text(one, name));
             let head = [moment(decision, "t_ms"), door.clone(), outcome.clone(), domain.clone()];
             let [time, door, outcome, domain] = head;
-            table.row([time, door, outcome, domain, entries(one, "entries"), hits, left, rule]);
+            table.row([time, door, outcome, domain, marked(one, "entries", is_cut, ""), hits, left, rule]);
         }
     }
     with_next(table.or("nothing was decided that is remembered"), body)

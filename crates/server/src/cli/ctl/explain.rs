@@ -1,7 +1,7 @@
 //! `hivemind ctl explain`: which of the rules in force answers a descriptor, and why.
 
 use super::key::descriptor;
-use super::table::text;
+use super::table::{moment, text};
 use crate::cli::client::Question;
 use crate::harmless::harmless_lines;
 use clap::Args;
@@ -27,5 +27,8 @@ impl Explain {
 }
 
 pub(super) fn shown(body: &Value) -> String {
-    harmless_lines(&text(body, "text"))
+    // The text is of the rules alone.
+    let blocked = body.get("end").map(|end| moment(end, "blocked_until_ms")).unwrap_or_default();
+    let blocked = if blocked.is_empty() { blocked } else { format!("blocked until {blocked}\n") };
+    blocked + &harmless_lines(&text(body, "text"))
 }

@@ -3,10 +3,13 @@
 mod told;
 
 use crate::cli::client::Question;
+use crate::cli::ctl::table::{each, is_display_hash};
 use crate::cli::entries::entries;
 use crate::config::duration;
+use crate::harmless::harmless;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
+use std::io::{self, Write};
 use std::time::Duration;
 
 /// One key: look it up, give it back what it spent, block it
@@ -17,7 +20,9 @@ use std::time::Duration;
   hivemind ctl key block shop user=ada --for 10m
   hivemind ctl key unblock shop user=ada
 
-A key is a domain and the entries of a descriptor, in their order; an entry is key=value.")]
+A key is a domain and the entries of a descriptor, in their order; an entry is key=value. The exit status is 1 if a
+reset reached no counter, or not all of it, and if a grant gave nothing back; it is 0 if a key is unblocked that was not
+blocked.")]
 pub(super) struct Key {
     #[command(subcommand)]
     command: Command,
@@ -77,6 +82,21 @@ pub(super) fn descriptor(domain: &str, written: &[String]) -> anyhow::Result<Map
     Ok(members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
 }
 
+/// What is shown of a value that opens something is not that value. Any name may have one, so whatever looks like it is told.
+fn warn_of_hashes(written: &[String]) -> io::Result<()> {
+    for (key, value) in written.iter().filter_map(|entry| entry.split_once('=')) {
+        if is_display_hash(value) {
+            let key = harmless(key, 60);
+            writeln!(
+                io::stderr(),
+                "warning: `{key}={value}` is the hash that is shown instead of a value, and not the value: give what the \
+                 client sends, or nobody is found"
+            )?;
+        }
+    }
+    Ok(())
+}
+
 impl Key {
     pub(super) fn question(&self) -> anyhow::Result<Question> {
         let (what, who) = match &self.command {
@@ -87,6 +107,7 @@ impl Key {
             Command::Unblock(who) => ("unblock", who),
         };
         let mut body = descriptor(&who.domain, &who.entries)?;
+        warn_of_hashes(&who.entries)?;
         match &self.command {
             Command::Grant { extra, .. } => {
                 body.insert("extra".to_owned(), json!(extra));
@@ -100,6 +121,19 @@ impl Key {
             _ => {}
         }
         Ok(Question::post(&format!("/api/v1/keys/{what}"), Some(Value::Object(body))))
+    }
+
+    /// Whether an answer says that it was done. What is as it was asked for needs nothing done: who was not blocked is
+    /// unblocked.
+    pub(super) fn is_done(&self, body: &Value) -> bool {
+        let number = |of: &Value, name: &str| of.get(name).and_then(Value::as_u64).unwrap_or(0);
+        match &self.command {
+            Command::Reset(_) => {
+                number(body, "reset") > 0 && number(body, "crowded") == 0 && number(body, "in_doubt") == 0
+            }
+            Command::Grant { .. } => each(body, "limits").any(|limit| number(limit, "granted") > 0),
+            Command::Get(_) | Command::Block { .. } | Command::Unblock(_) => true,
+        }
     }
 
     pub(super) fn shown(&self, body: &Value) -> String {

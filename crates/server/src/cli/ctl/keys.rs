@@ -1,6 +1,6 @@
 //! `hivemind ctl keys top`: who is refused most, and who spends most.
 
-use super::table::{Table, each, entries, text};
+use super::table::{Table, each, marked, text};
 use crate::cli::client::Question;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
@@ -52,7 +52,8 @@ pub(super) fn shown(body: &Value) -> String {
         // What may be others' is told, so that nobody is blamed for it.
         let doubt = key.get("error").and_then(Value::as_u64).filter(|error| *error > 0);
         let doubt = doubt.map(|error| format!(" (at most {error} too many)")).unwrap_or_default();
-        table.row([text(key, "count"), text(key, "domain"), entries(key, "entries") + &doubt]);
+        let named = marked(key, "entries", text(key, "is_cut") == "true", &doubt);
+        table.row([text(key, "count"), text(key, "domain"), named]);
     }
     table.or("nobody in the last minutes")
 }

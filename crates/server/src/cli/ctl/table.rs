@@ -90,6 +90,28 @@ pub(super) fn entries(of: &Value, name: &str) -> String {
     each(of, name).map(one).collect::<Vec<_>>().join(" ")
 }
 
+/// The same with a note, and a mark where it is not the key itself, so that nobody acts on another one: a value was hashed since it
+/// opens something, or cut since it is long.
+pub(super) fn marked(of: &Value, name: &str, is_cut: bool, note: &str) -> String {
+    let is_hashed = || each(of, name).any(|entry| is_display_hash(&text(entry, "value")));
+    let mark = if is_cut && is_hashed() {
+        " (hashed)"
+    } else if is_cut {
+        " (cut)"
+    } else {
+        ""
+    };
+    // Mark and note are seen however long the key is.
+    let rest = [mark, note].concat();
+    harmless(&entries(of, name), WIDEST.saturating_sub(rest.len())) + &rest
+}
+
+/// Whether a value looks like what is shown of one that opens something: `sha256:` and 16 digits.
+pub(super) fn is_display_hash(value: &str) -> bool {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    value.strip_prefix("sha256:").is_some_and(|digits| digits.len() == 16 && digits.bytes().all(is_digit))
+}
+
 /// A limit as people say it: `50 per 1m`, `20 per 1s burst 40`.
 pub(super) fn limit(of: &Value) -> String {
     let (requests, burst) = (text(of, "requests"), text(of, "burst"));
@@ -154,6 +176,12 @@ mod tests {
         }
         let bucket = json!({"algorithm": "token_bucket", "requests": 20, "period_ms": 1_000, "burst": 40});
         assert_eq!(limit(&bucket), "20 per 1s burst 40");
+        // Guards against: a mark that was cut off with the key.
+        let long = json!({"e": [{"key": "path", "value": "x".repeat(100)}]});
+        assert!(marked(&long, "e", true, " (a)").ends_with("x… (cut) (a)"));
+        assert!(marked(&long, "e", false, "").ends_with("xx…"));
+        assert!(is_display_hash("sha256:0123456789abcdef") && !is_display_hash("sha256:0123456789abcdeF"));
+        assert!(!is_display_hash("sha256:0123456789abcde") && !is_display_hash("0123456789abcdef"));
         assert_eq!(
             entries(&json!({"e": [{"key": "a", "value": "b=c"}, {"key": "d", "value": null}]}), "e"),
             "a=b=c d"

@@ -22,8 +22,17 @@ fn filled(words: Vec<String>) -> Vec<String> {
 }
 
 async fn answer(server: &Server, arguments: &[&str]) -> Value {
+    answer_with(0, server, arguments).await
+}
+
+/// An answer that says that nothing was done.
+async fn undone(server: &Server, arguments: &[&str]) -> Value {
+    answer_with(1, server, arguments).await
+}
+
+async fn answer_with(code: i32, server: &Server, arguments: &[&str]) -> Value {
     let said = ctl(server, &[&["--json"], arguments].concat()).await;
-    assert_eq!(said.code, Some(0), "{arguments:?}: {}{}", said.out, said.error);
+    assert_eq!(said.code, Some(code), "{arguments:?}: {}{}", said.out, said.error);
     json(&said.out)
 }
 
@@ -61,6 +70,7 @@ async fn a_key_is_looked_up_given_back_to_and_reset_as_a_table_and_as_json() {
     assert_eq!(ctl(&server, &on("reset", &[])).await.out, "forgotten: 1 counters\n");
     assert_eq!(answer(&server, &on("get", &[])).await["limits"][0]["remaining"], 50);
     assert_eq!(answer(&server, &on("reset", &[])).await, json!({"reset": 1}));
+    assert_eq!(given.code, Some(0), "some of it was given back");
     let nothing = ctl(&server, &["key", "get", "shop", "nobody=x"]).await;
     assert!(nothing.out.starts_with("no limit is asked for this key"), "{}", nothing.out);
 }
@@ -128,9 +138,10 @@ async fn what_shares_a_counter_for_want_of_room_is_told_and_not_called_reset_or_
     let reset = ctl(&server, &own).await;
     assert!(reset.out.starts_with("forgotten: 0 counters\nnot forgotten: 1 counters\n"), "{}", reset.out);
     assert!(reset.out.contains("rate_limiting.max_keys"), "{}", reset.out);
-    let reset = answer(&server, &own).await;
+    assert_eq!(reset.code, Some(1), "it was not done");
+    let reset = undone(&server, &own).await;
     assert_eq!((&reset["reset"], &reset["crowded"]), (&json!(0), &json!(1)), "{reset}");
-    let given = answer(&server, &["key", "grant", "shop", "user=second", "--extra", "1"]).await;
+    let given = undone(&server, &["key", "grant", "shop", "user=second", "--extra", "1"]).await;
     let limit = &given["limits"][0];
     assert_eq!((&limit["granted"], &limit["remaining"]), (&json!(0), &json!(left)), "{given}");
     assert!(limit["why"].as_str().is_some_and(|why| why.contains("for want of room")), "{given}");
@@ -168,4 +179,80 @@ async fn several_services_are_asked_one_after_the_other_and_one_that_fails_is_to
         assert_eq!(line["answer"]["scope"] == "node", *url != nobody, "{line}");
         assert_eq!(line["error"].is_string(), *url == nobody, "{line}");
     }
+}
+
+// Guards against: exit status 0 of a reset that reached nothing, and of a grant that gave nothing.
+#[tokio::test]
+async fn what_was_not_done_fails_and_what_is_so_already_does_not() {
+    let server = Server::with_rules(RULES).await;
+    let no_rule = ["key", "reset", "shop", "nobody=x"];
+    let said = ctl(&server, &no_rule).await;
+    assert_eq!((said.code, said.out.as_str()), (Some(1), "forgotten: 0 counters\n"), "{}", said.error);
+    assert_eq!(undone(&server, &no_rule).await, json!({"reset": 0}));
+    let unspent = ["key", "grant", "shop", "user=ada", "--extra", "1"];
+    let said = ctl(&server, &unspent).await;
+    assert!(said.code == Some(1) && said.out.contains("all of it is there"), "{}{}", said.out, said.error);
+    assert_eq!(undone(&server, &unspent).await["limits"][0]["granted"], 0);
+    assert_eq!(
+        undone(&server, &["key", "grant", "shop", "nobody=x", "--extra", "1"]).await,
+        json!({"limits": []})
+    );
+    // Of several, one that did nothing is enough.
+    let other = Server::with_rules(RULES).await;
+    other.ask("shop", "user=ada").await;
+    let urls = [&server, &other].map(|server| format!("http://{}", server.admin));
+    let both = ["--url", &urls[0], "--url", &urls[1]];
+    assert_eq!(run(&[&both[..], &unspent].concat(), &[]).await.code, Some(1));
+    let unblocked = ctl(&server, &["key", "unblock", "shop", "user=ada"]).await;
+    assert_eq!((unblocked.code, unblocked.out.as_str()), (Some(0), "it was not blocked\n"));
+}
+
+// Guards against: hashes and the beginnings of values that were shown as if they were the key.
+#[tokio::test]
+async fn what_is_not_the_key_itself_is_marked_and_a_hash_that_is_given_for_it_is_told_of() {
+    let rules = "domain: d\ndescriptors:\n- {key: authorization, rate_limit: {unit: day, requests_per_unit: 1}}\n- {key: path, rate_limit: {unit: day, requests_per_unit: 1}}\n";
+    let server = Server::with_rules(rules).await;
+    let long = format!("/{}", "x".repeat(2_000));
+    for _ in 0..2 {
+        server.ask("d", "authorization=secret-of-somebody").await;
+        server.ask("d", &format!("path={long}")).await;
+        server.ask("d", "path=/").await;
+    }
+    let block = ["key", "block", "d", "authorization=secret-of-somebody", "--for", "1h"];
+    let blocked = ctl(&server, &block).await;
+    assert_eq!((blocked.code, blocked.error.as_str()), (Some(0), ""), "{}", blocked.out);
+    let line =
+        |out: &str, part: &str| out.lines().find(|line| line.contains(part)).unwrap_or_default().to_owned();
+    for listed in [&["keys", "top"][..], &["decisions", "--denied"], &["blocks"]] {
+        let out = ctl(&server, listed).await.out;
+        assert!(line(&out, "sha256:").contains(" (hashed)"), "{listed:?}: {out}");
+        if listed[0] != "blocks" {
+            assert!(line(&out, "path=/x").contains("… (cut)"), "{listed:?}: {out}");
+            assert!(out.lines().any(|line| line.contains("path=/ ") || line.ends_with("path=/")), "{out}");
+        }
+    }
+    // Whoever takes the hash for the value is told that it is none.
+    let top = ctl(&server, &["blocks"]).await.out;
+    let shown = line(&top, "sha256:");
+    let shown = shown.split_whitespace().find(|word| word.starts_with("authorization=")).unwrap();
+    for what in ["get", "reset", "unblock"] {
+        let said = ctl(&server, &["key", what, "d", shown]).await;
+        assert!(said.error.contains("not the value"), "{what}: {}", said.error);
+        assert!(!said.out.contains("not the value"), "{what}: {}", said.out);
+    }
+    let plain = ctl(&server, &["key", "get", "d", "path=/"]).await;
+    assert_eq!(plain.error, "");
+}
+
+// Guards against: an explanation that says nothing of it.
+#[tokio::test]
+async fn an_explanation_says_that_a_key_is_blocked() {
+    let server = Server::with_rules(RULES).await;
+    let explain = ["explain", "shop", "user=ada"];
+    assert!(!ctl(&server, &explain).await.out.contains("blocked"));
+    ctl(&server, &["key", "block", "shop", "user=ada", "--for", "1h"]).await;
+    let told = ctl(&server, &explain).await.out;
+    let got = ctl(&server, &["key", "get", "shop", "user=ada"]).await.out;
+    assert!(told.starts_with("blocked until 2") && told.contains("\nuser=ada\n"), "{told}");
+    assert_eq!(told.lines().next(), got.lines().next());
 }

@@ -1,6 +1,6 @@
 """Asks a service, and holds each answer to its description.
 
-usage: validate.py DESCRIPTION URL TOKEN < lines of METHOD PATH TEMPLATE BODY, apart by tabs
+usage: validate.py DESCRIPTION URL TOKEN < lines of METHOD PATH TEMPLATE BODY [STATUS], apart by tabs
 Of a stream of events, BODY has the names of those that are waited for, apart by commas.
 Prints a line for each answer that its schema refuses, and fails if there is any.
 """
@@ -50,7 +50,7 @@ def listen(what, answer, schemas, wanted):
 
 
 for line in sys.stdin:
-    method, path, template, body = line.rstrip("\n").split("\t")
+    method, path, template, body, *expected = line.rstrip("\n").split("\t")
     is_stream = template.endswith("/events")
     request = urllib.request.Request(sys.argv[2] + path, method=method, data=(not is_stream and body.encode()) or None)
     request.add_header("Authorization", "Bearer " + sys.argv[3])
@@ -58,6 +58,9 @@ for line in sys.stdin:
         answer = urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10)
     except urllib.error.HTTPError as error:
         answer = error
+    if expected and expected != [str(answer.status)]:
+        complain(f"{method} {path}: {answer.status} and not {expected[0]}: {answer.read()[:300]}")
+        continue
     response = description["paths"][template][method.lower()]["responses"].get(str(answer.status))
     if response is None:
         complain(f"{method} {path}: {answer.status} is not described")
