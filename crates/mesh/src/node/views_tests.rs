@@ -9,6 +9,7 @@ use crate::frame::Header;
 use crate::view::Round;
 use std::time::Duration;
 
+mod brought;
 mod long_names;
 
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
