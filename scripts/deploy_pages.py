@@ -1,0 +1,29 @@
+"""What `scripts/deploy-checks` reads in pages: commands that run the image, and pods whose settings are variables."""
+
+import re, shlex
+
+
+def unasked_gateways(text):
+    """Commands that run the one-line gateway in a container without an admin port, which the image's health check asks."""
+    commands = re.findall(r"^ *docker run (?:.*\\\n)*.*$", text, re.M)
+    words = [shlex.split(command.replace("\\\n", " "), comments=True) for command in commands]
+    return [shlex.join(each) for each in words if "gateway" in each and not has_admin(each, {})]
+
+
+def has_admin(command, settings):
+    """Whether `gateway` of this command opens its admin port: a configuration has one unless it is off, the command line none unless it is named."""
+    return "--admin" in command or "--config" in command and settings.get("server", {}).get("admin_port") not in (False, "off", "no", "false")
+
+
+def settings_of(pod):
+    """The configuration that the variables of a pod's Hivemind make."""
+    settings = {}
+    containers = pod["containers"] + pod.get("initContainers", [])
+    for variable in next(each for each in containers if each["name"] == "hivemind").get("env", []):
+        if variable["name"].startswith("HIVEMIND_") and "value" in variable:
+            *sections, key = variable["name"].removeprefix("HIVEMIND_").lower().split("__")
+            place = settings
+            for section in sections:
+                place = place.setdefault(section, {})
+            place[key] = variable["value"]
+    return settings
