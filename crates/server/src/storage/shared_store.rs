@@ -7,8 +7,9 @@ use hivemind_mesh::net::PeerStore;
 use hivemind_redis::RedisStore;
 use std::time::Duration;
 
-/// What nodes are asked back for is there by then, a few round trips later.
-const ASKED_BACK: Duration = Duration::from_millis(100);
+/// What nodes are asked back for is there a round trip later, and else it was spent or is out of reach.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+const MOST_LOOKS: u32 = 5;
 
 /// A store that nodes share.
 pub(crate) enum SharedStore {
@@ -27,11 +28,16 @@ impl SharedStore {
             }
             Self::Mesh(store) => {
                 let mut sights = store.look(batch, context).await?;
-                // The first look has what is not accounted for asked back, and the next one knows of it.
-                if sights.iter().any(is_unsettled) {
-                    tokio::time::sleep(ASKED_BACK).await;
-                    let later = Context { now: context.now.saturating_add(ASKED_BACK), ..context };
-                    sights = store.look(batch, later).await.unwrap_or(sights);
+                // The first look has what is not accounted for asked back, and the next ones know of it.
+                let mut ticks = tokio::time::interval(BETWEEN_LOOKS);
+                ticks.tick().await; // The first is now.
+                for number in 1..=MOST_LOOKS {
+                    if !sights.iter().any(is_unsettled) {
+                        break;
+                    }
+                    ticks.tick().await;
+                    let later = context.now.saturating_add(BETWEEN_LOOKS * number);
+                    sights = store.look(batch, Context { now: later, ..context }).await.unwrap_or(sights);
                 }
                 let sights = sights.into_iter();
                 let seen = |Sight { verdict, holding, .. }| Seen { verdict, holding, is_crowded: false };

@@ -167,6 +167,20 @@ async fn a_look_up_at_any_node_tells_what_is_left_of_all_and_what_each_node_hold
     until("it to be forgotten", async || all_say(&nodes, "x", 600).await).await;
 }
 
+/// Who is a member owns nothing before its fence.
+async fn until_one_is_moved(node: &Node, name: &str, values: &[String]) {
+    until("a key to be another's", async || {
+        for value in values {
+            let found = done(node, "lookup", &key(name, value)).await;
+            if found["limits"][0]["mesh"]["is_owner"] == false {
+                return true;
+            }
+        }
+        false
+    })
+    .await;
+}
+
 // What was lent before somebody came is with whoever has it, and a reset at the key's owner does not reach it.
 #[tokio::test]
 async fn a_reset_that_does_not_reach_all_of_a_key_says_so() {
@@ -178,20 +192,7 @@ async fn a_reset_that_does_not_reach_all_of_a_key_says_so() {
     }
     nodes.push(Node::start(authority.node("node-1", &[nodes[0].mesh])).await);
     all_are_members(&nodes).await;
-    // Who is a member owns nothing before its fence.
-    let is_moved = async |value: &String| {
-        let found = done(&nodes[0], "lookup", &key("day", value)).await;
-        found["limits"][0]["mesh"]["is_owner"] == false
-    };
-    until("a key to be the other's", async || {
-        for value in &values {
-            if is_moved(value).await {
-                return true;
-            }
-        }
-        false
-    })
-    .await;
+    until_one_is_moved(&nodes[0], "day", &values).await;
     let mut in_doubt = 0;
     for value in &values {
         let before = done(&nodes[0], "lookup", &key("day", value)).await;
@@ -218,10 +219,9 @@ descriptors:
 - {key: authorization, rate_limit: {unit: day, requests_per_unit: 10}}
 ";
 
-/// So many nodes in one view, with those rules.
-async fn with_few(authority: &Authority, count: usize) -> Vec<Node> {
-    let mut nodes: Vec<Node> = Vec::new();
-    for index in 0..count {
+/// So many nodes more, in one view with those that are there, with those rules.
+async fn more_with_few(authority: &Authority, mut nodes: Vec<Node>, count: usize) -> Vec<Node> {
+    for index in nodes.len()..nodes.len() + count {
         let first: Vec<_> = nodes.first().map(|node| node.mesh).into_iter().collect();
         let files = authority.certified(&format!("node-{index}"), &[]);
         nodes.push(Node::start(with_files(Setup::rules(FEW), &files, &first)).await);
@@ -234,7 +234,7 @@ async fn with_few(authority: &Authority, count: usize) -> Vec<Node> {
 #[tokio::test]
 async fn a_credential_that_is_blocked_at_one_node_is_refused_and_unblocked_at_another_by_its_hash() {
     let authority = Authority::new();
-    let nodes = with_few(&authority, 2).await;
+    let nodes = more_with_few(&authority, Vec::new(), 2).await;
     let mut body = key("authorization", "of-somebody");
     body["for_ms"] = 3_600_000.into();
     done(&nodes[0], "block", &body).await;
@@ -259,10 +259,16 @@ fn most_left(limit: &Value) -> u64 {
 #[tokio::test]
 async fn a_grant_at_any_node_tells_no_more_than_came_back() {
     let authority = Authority::new();
-    let nodes = with_few(&authority, 3).await;
+    let nodes = more_with_few(&authority, Vec::new(), 1).await;
+    let values: Vec<String> = (0..12).map(|number| number.to_string()).collect();
+    for value in &values {
+        nodes[0].ask("d", &format!("few={value}")).await;
+    }
+    let nodes = more_with_few(&authority, nodes, 2).await;
+    until_one_is_moved(&nodes[0], "few", &values).await;
     let mut in_doubt = 0;
-    for value in 0..12 {
-        let (body, text) = (key("few", &value.to_string()), format!("few={value}"));
+    for value in &values {
+        let (body, text) = (key("few", value), format!("few={value}"));
         for node in &nodes {
             node.ask("d", &text).await;
         }
