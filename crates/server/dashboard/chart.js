@@ -86,9 +86,11 @@ function grid(state, scale, width) {
     const y = scale.y(part * state.top);
     return [svg("line", { class: part === 0 ? "axis" : "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y, y2: y }), svg("text", { class: "tick", x: MARGIN.left - 8, y: y + 4, "text-anchor": "end" }, state.ofAxis(part * state.top))];
   });
-  const steps = width < 420 ? 2 : 4;
-  const moments = Array.from({ length: steps + 1 }, (_, index) => state.from + ((state.to - state.from) * index) / steps);
-  const times = moments.map((moment, index) => svg("text", { class: "tick", x: scale.x(moment), y: state.height - 6, "text-anchor": index === 0 ? "start" : index === steps ? "end" : "middle" }, clock(moment)));
+  const momentsOf = steps => Array.from({ length: steps + 1 }, (_, index) => state.from + ((state.to - state.from) * index) / steps);
+  // As many as have room beside each other: those of another day have its date before them.
+  const room = width - MARGIN.left - MARGIN.right;
+  const steps = [4, 2].find(number => momentsOf(number).reduce((sum, moment) => sum + 7 * clock(moment).length + 12, 0) < room) ?? 1;
+  const times = momentsOf(steps).map((moment, index) => svg("text", { class: "tick", x: scale.x(moment), y: state.height - 6, "text-anchor": index === 0 ? "start" : index === steps ? "end" : "middle" }, clock(moment)));
   return [lines, times].flat(3);
 }
 

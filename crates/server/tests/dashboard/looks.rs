@@ -89,3 +89,30 @@ async fn no_view_is_wider_than_its_screen() {
     page.until("document.querySelector('h1').textContent === 'Rules' && !document.querySelector('nav').checkVisibility()").await;
     page.is_clean().await;
 }
+
+// Seen failing on: five times of another day, of which each has a date before it, on top of each other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn times_below_a_chart_never_lie_on_each_other() {
+    let server = Server::with_rules(RULES).await;
+    let mut page = Dashboard::live(server.admin).await;
+    for width in [360, 800, 1440] {
+        page.is_wide(width, 900).await;
+        for (from, to) in [(90_000, 0), (400_000_000, 300_000_000)] {
+            let gaps = page
+                .value(&format!(
+                    "import('/assets/chart.js').then(async ({{chart}}) => {{ \
+                     const one = chart({{title: 'A chart', format: String, series: []}}); \
+                     document.querySelector('main').replaceChildren(one.figure); \
+                     one.draw([], Date.now() - {from}, Date.now() - {to}); \
+                     const boxes = [...one.figure.querySelectorAll('text.tick')].slice(3).map(text => text.getBoundingClientRect()); \
+                     return boxes.slice(1).map((box, index) => box.left - boxes[index].right); }})"
+                ))
+                .await;
+            let gaps = gaps.as_array().unwrap();
+            assert!(
+                !gaps.is_empty() && gaps.iter().all(|gap| gap.as_f64() > Some(0.0)),
+                "{width} {from}: {gaps:?}"
+            );
+        }
+    }
+}
