@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What each preset of the chart carries: its CPU by a control group, its memory with as many counters as it may have.
 
-    benches/presets.py [--hivemind BINARY] [--only cpu|memory]
+    benches/presets.py [--hivemind BINARY] [--only cpu|memory] [--preset NAME]
 
 For each of small, recommended and high: `hivemind serve` with the preset's `workers` and `max_keys`, in a control group of its own with the
 preset's CPU request as quota (as root, cgroup v1 or v2), and calls of Envoy's protocol from outside of it: one by one, and 128 under way at
@@ -143,11 +143,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hivemind", default=ROOT / "target/release/hivemind")
     parser.add_argument("--only", choices=("cpu", "memory"))
+    parser.add_argument("--preset", choices=tuple(presets()), help="this one alone")
     parser.add_argument("--seconds", type=int, default=10)
     options = parser.parse_args()
     options.hivemind = pathlib.Path(options.hivemind).resolve()
     subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=HERE / "rls", check=True)
-    found = presets()
+    found = {name: one for name, one in presets().items() if options.preset in (None, name)}
     if options.only != "memory":
         cpu_table(options, found)
     return 0 if options.only == "cpu" or memory_table(options, found) else 1

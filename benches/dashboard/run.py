@@ -42,7 +42,7 @@ from bench_mesh.loads import loads  # noqa: E402
 from chromium import Chromium  # noqa: E402
 
 ROOT = HERE.parent.parent
-PEERS, KEYS, RATE = 10, 100_000, 2_000
+PEERS, KEYS, RATE = 10, 100_000, 500
 PAINT_MS, CORE_SHARE, P99_RATIO = 200, 0.01, 1.1
 
 PAINTED = """new Promise(done => { const look = () => {
@@ -181,7 +181,7 @@ def main():
         run.node = fleet.nodes[0]
         run.browser = stack.enter_context(Chromium(pathlib.Path(folder) / "profile"))
         # The window of a key is a day, so that it stays in memory.
-        loads([run.node], rate=RATE * 10, n=KEYS * 3, seconds=60, key="seen", keys=KEYS)
+        loads([run.node], rate=20_000, n=KEYS * 3, seconds=60, key="seen", keys=KEYS)
         kept = json.loads(fleet.get(run.node.admin, "GET", "/api/v1/stats")[1])["keys_in_memory"]
         print(f"{kept:,} keys in memory", file=sys.stderr, flush=True)
         if kept < KEYS:

@@ -1,6 +1,8 @@
 //! The pictures of the guide, of a real mesh under traffic. They are made anew when `HIVEMIND_PICTURES` names the folder:
 //!
-//!     HIVEMIND_PICTURES=docs/pictures cargo nextest run --test dashboard -E 'test(pictures)' --no-capture
+//!     HIVEMIND_PICTURES=docs/pictures cargo nextest run --release -p hivemind --test dashboard -E 'test(pictures)' --no-capture
+//!
+//! Seven nodes and a browser: without `--release` two cores are too slow for it, and it says so.
 
 use crate::nodes::{Authority, Node, all_are_members, with_files};
 use crate::page::Dashboard;

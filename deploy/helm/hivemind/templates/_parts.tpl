@@ -26,8 +26,8 @@ hivemind-mesh: {{ .Values.mesh.clusterId | quote }}
 
 {{- define "hivemind.preset" -}}
 {{- $presets := dict
-  "small" (dict "cpu" "100m" "request" "128Mi" "memory" "128Mi" "workers" 1 "keys" 100000)
-  "recommended" (dict "cpu" "250m" "request" "256Mi" "memory" "512Mi" "workers" 1 "keys" 500000)
+  "small" (dict "cpu" "100m" "request" "128Mi" "memory" "128Mi" "workers" 1 "keys" 60000)
+  "recommended" (dict "cpu" "250m" "request" "256Mi" "memory" "512Mi" "workers" 1 "keys" 300000)
   "high" (dict "cpu" "1000m" "request" "1Gi" "memory" "2Gi" "workers" 2 "keys" 2000000) -}}
 {{- get $presets .Values.preset | toYaml -}}
 {{- end -}}
