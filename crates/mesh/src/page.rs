@@ -209,11 +209,12 @@ impl Page {
             Side::Purse(purse) => purse.spent(),
             Side::Till(_) => return 0,
         };
-        let began_with = usize::from(self.began_with);
-        if began_with == 0 || Regime::of(limit, began_with, options).share() > 0 {
+        // Who was alone when it began has shared it since, with all of the view.
+        let members = usize::from(self.began_with).max(self.view.members().len());
+        if self.began_with == 0 || Regime::of(limit, members, options).share() > 0 {
             return 0;
         }
-        let even = u64::from(limit.burst()).div_ceil(began_with as u64);
+        let even = u64::from(limit.burst()).div_ceil(members as u64);
         signed(even.saturating_sub(self.past.get().before.saturating_add(spent)))
     }
 

@@ -258,6 +258,9 @@ impl Till {
         if self.inherited {
             self.account_for(member, given_back);
         }
+        if given_back > 0 && !decides && !matches!(limit, Limit::TokenBucket(_)) {
+            self.take_off_refunds(limit, now);
+        }
         if owed > 0 {
             self.apply(limit, Action::Debit, whole(owed), now);
             self.note_debited(owed);

@@ -5,6 +5,7 @@ use super::{Account, MOST_ACCOUNTS, Till};
 use crate::member::Member;
 use crate::owner::NodeId;
 use crate::view::View;
+use hivemind_core::algorithm::Action;
 use hivemind_core::{Limit, Timestamp};
 
 impl Account {
@@ -108,8 +109,23 @@ impl Till {
         if decides || matches!(limit, Limit::TokenBucket(_)) {
             return u64::MAX;
         }
+        self.all_net_spent().saturating_sub(self.aside.get().refunded)
+    }
+
+    /// What was spent here and what members spent and did not give back themselves.
+    fn all_net_spent(&self) -> u64 {
         let there = self.accounts.iter().map(|account| account.net_spent(self.share));
-        there.fold(self.spent, u64::saturating_add).saturating_sub(self.aside.get().refunded)
+        there.fold(self.spent, u64::saturating_add)
+    }
+
+    /// A member gave back to itself what was given back here for it: of what is spent once, that would be twice. What is too
+    /// much is taken off here again.
+    pub(super) fn take_off_refunds(&mut self, limit: &Limit, now: Timestamp) {
+        let twice = self.aside.get().refunded.saturating_sub(self.all_net_spent());
+        if twice > 0 {
+            self.aside.change(|aside| aside.refunded -= twice);
+            self.apply(limit, Action::Debit, twice, now);
+        }
     }
 
     /// Whether there is an account for a member, or room for one. A bucket's account of which nothing is held may go:
