@@ -137,6 +137,28 @@ fn a_refund_before_a_reset_is_not_spent_beside_a_whole_new_limit() {
     }
 }
 
+/// Somebody gives back to itself while a reset is on its way to it.
+///
+/// Seen failing on: what it gave back is spent beside the whole new limit (as it was before what is given back twice was taken off).
+#[test]
+fn a_refund_that_crosses_a_reset_is_not_spent_beside_a_whole_new_limit() {
+    for limit in windows_and_buckets().into_iter().take(3) {
+        let mut mesh = Mesh::new(3, &strict());
+        let key = mesh.key(0, 1);
+        let burst = usize::try_from(limit.burst()).expect("small");
+        mesh.passed(1, burst, &[charge(key, &limit)]);
+        mesh.pass(200);
+        let cost = Cost::new(u64::from(limit.burst()) / 2);
+        let refund = mesh.ask(1, &[Charge { op: Op::Refund, cost, ..charge(key, &limit) }]);
+        assert!(refund.is_ok(), "{limit}: it does that itself");
+        let now = mesh.now;
+        mesh.nodes[0].forget(key, &limit, now);
+        mesh.pass(200);
+        let after = (0..4 * burst).filter(|n| mesh.passes(n % 3, &[charge(key, &limit)])).count();
+        assert!(after <= burst, "{after} of {limit}");
+    }
+}
+
 /// What was spent once is given back once, however many say so: its owner, and who spent it.
 ///
 /// Seen failing on: a member that gives back to itself what its owner has given back for it (37 of 30).
