@@ -2,6 +2,7 @@
 //! node's answers do not have.
 
 use crate::gone::until_dead;
+use crate::keys::until_one_is_moved;
 use crate::nodes::{Authority, Node, all_are_members};
 use crate::validator::{not_as_described, schemathesis};
 use serde_json::json;
@@ -49,6 +50,8 @@ async fn what_a_node_of_a_mesh_answers_is_of_the_form_that_is_described() {
         nodes.push(Node::start(authority.node(name, &first)).await);
     }
     all_are_members(&nodes).await;
+    let values: Vec<String> = (0..8).map(|value: usize| value.to_string()).collect();
+    until_one_is_moved(&nodes[0], "day", &values).await;
     let pages = ["peers", "stats", "config", "version", "top", "decisions"];
     let pages = pages.map(|path| line("GET", path, path, "")).concat();
     // All events that there are.

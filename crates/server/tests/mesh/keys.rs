@@ -168,7 +168,7 @@ async fn a_look_up_at_any_node_tells_what_is_left_of_all_and_what_each_node_hold
 }
 
 /// Who is a member owns nothing before its fence.
-async fn until_one_is_moved(node: &Node, name: &str, values: &[String]) {
+pub(crate) async fn until_one_is_moved(node: &Node, name: &str, values: &[String]) {
     until("a key to be another's", async || {
         for value in values {
             let found = done(node, "lookup", &key(name, value)).await;

