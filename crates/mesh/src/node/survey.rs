@@ -18,6 +18,17 @@ use std::sync::Arc;
 impl Node {
     /// Looks at one counter, as its owner has it; none where that cannot be asked. What is to come is a sight of it, or that
     /// nobody has answered.
+    ///
+    /// ```
+    /// # use hivemind_core::store::{Charge, Context, Key, Parts};
+    /// # use hivemind_core::{Limit, Period, Timestamp};
+    /// # use hivemind_mesh::{Decided, MeshOptions, sim::seated};
+    /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
+    /// let charge = Charge::spend(Key::from_bits(7, 11), Parts { domain: "", entries: &[] }, &limit);
+    /// let node = &mut seated(1, &MeshOptions::default(), now)[0];
+    /// let looked = node.look(&charge, Context::at(now)); // It owns everything.
+    /// assert!(matches!(looked, Some(Decided::Now(sight)) if sight.verdict.remaining == 2));
+    /// ```
     pub fn look(&mut self, charge: &Charge<'_>, context: Context) -> Option<Decided<Sight>> {
         let batch = std::slice::from_ref(charge);
         let context = self.by_mesh_clock(context);

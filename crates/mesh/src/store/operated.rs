@@ -12,6 +12,20 @@ impl<C: Carrier> MeshStore<C> {
     /// Looks at counters as their owners have them, each by itself: what all nodes may still admit, and who holds how much
     /// of that. It spends nothing. Who does not answer is asked again until the deadline.
     ///
+    /// ```
+    /// # use hivemind_core::store::{Charge, Context, StoreError};
+    /// # use hivemind_mesh::{Carrier, MeshStore};
+    /// /// What is left of one counter, at all nodes together.
+    /// async fn left<C: Carrier>(
+    ///     store: &MeshStore<C>,
+    ///     charge: Charge<'_>,
+    ///     context: Context,
+    /// ) -> Result<Option<u64>, StoreError> {
+    ///     let sights = store.look(&[charge], context).await?;
+    ///     Ok(sights.first().map(|sight| sight.verdict.remaining))
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// If an owner cannot be asked, or has not answered.
     pub async fn look(&self, batch: &[Charge<'_>], context: Context) -> Result<Vec<Sight>, StoreError> {
