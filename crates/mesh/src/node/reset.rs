@@ -212,8 +212,9 @@ impl Node {
 
     fn forget_for(&mut self, now: Timestamp, from: &Arc<Member>, place: &Place) -> Option<Reply> {
         let key = place.subject.key;
-        if !self.shelf.books.contains_key(&key) {
-            // One that this node does not have needs no reset, if it would have it.
+        let is_bucket = matches!(place.subject.limit, Limit::TokenBucket(_));
+        if !self.shelf.books.contains_key(&key) && !is_bucket {
+            // One that this node does not have needs no reset, if it would have it. A bucket may begin empty here.
             let view = self.council.current(now).filter(|view| view.id() == place.view)?;
             return (*view.owner(key)? == self.council.me).then_some(Reply::Seen(None));
         }
