@@ -14,7 +14,7 @@ async fn looks_up(page: &mut Dashboard, key: &str, value: &str) {
     page.click("button", "Look up").await;
 }
 
-// Seen failing on: the page as it was, which said that every request is refused and that it is blocked, and no more.
+// Guards against: the page as it was, which said that every request is refused and that it is blocked, and no more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_block_that_meets_nobody_says_so_before_and_after() {
     let server = Server::with_rules(RULES).await;
@@ -36,7 +36,7 @@ async fn a_block_that_meets_nobody_says_so_before_and_after() {
     page.is_clean().await;
 }
 
-// Seen failing on: the page as it was: "Reset: 0 counters.", in green.
+// Guards against: the page as it was: "Reset: 0 counters.", in green.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reset_that_reaches_nothing_says_why() {
     let server = Setup::rules(RULES).with("rate_limiting.max_keys", "1").start().await;
@@ -52,7 +52,7 @@ async fn a_reset_that_reaches_nothing_says_why() {
     page.is_clean().await;
 }
 
-// Seen failing on: the first sixteen parts in the fields, which are another key; a part without a name that is left out.
+// Guards against: the first sixteen parts in the fields, which are another key; a part without a name that is left out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_the_fields_cannot_hold_is_not_looked_up_as_another() {
     let server = Server::with_rules(RULES).await;

@@ -90,7 +90,7 @@ async fn no_view_is_wider_than_its_screen() {
     page.is_clean().await;
 }
 
-// Seen failing on: five times of another day, of which each has a date before it, on top of each other.
+// Guards against: five times of another day, of which each has a date before it, on top of each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn times_below_a_chart_never_lie_on_each_other() {
     let server = Server::with_rules(RULES).await;

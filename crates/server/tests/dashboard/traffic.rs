@@ -120,7 +120,7 @@ async fn decisions_come_as_they_are_made_and_can_be_narrowed_down() {
     page.is_clean().await;
 }
 
-// Seen failing on: one row for both, since they have one key.
+// Guards against: one row for both, since they have one key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_rules_of_one_key_have_a_row_each() {
     let rules = "
