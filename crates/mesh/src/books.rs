@@ -4,7 +4,7 @@
 use crate::book::Book;
 use crate::limits::Limits;
 use crate::page::Page;
-use crate::parts::{Part, Parts};
+use crate::parts::{PARTS, Part, Parts};
 use crate::slip::Slip;
 use crate::sync::MutexGuard;
 use hivemind_core::store::Key;
@@ -18,7 +18,7 @@ pub(crate) struct Books {
     parts: Arc<Parts>,
     /// Only the node adds and removes.
     count: usize,
-    /// Those that a peer had opened, at most: which of them were asked for here since is counted now and then.
+    /// Those that a peer had opened, at most, of all parts.
     told: usize,
     /// The present, as the node last heard of it: what is found spent on a slip was spent by then.
     now: Timestamp,
@@ -59,6 +59,7 @@ impl Books {
     pub(crate) fn note_told(&mut self, key: &Key) {
         let Some(mut book) = self.get_mut(key) else { return };
         book.told = true;
+        book.part.told += 1;
         drop(book);
         self.told += 1;
     }
@@ -111,22 +112,32 @@ impl Books {
         for mut part in self.parts.each() {
             part.slips.clear();
             part.listed.clear();
+            part.told = 0;
         }
         (self.count, self.told) = (0, 0);
     }
 
     /// Keeps only those books that `keeps` says are to stay.
     pub(crate) fn retain(&mut self, mut keeps: impl FnMut(&mut Slip) -> bool) {
-        let (mut count, mut told) = (0, 0);
-        for mut part in self.parts.each() {
-            part.slips.retain(|slip| {
-                slip.write_up(self.now);
-                keeps(slip)
-            });
-            count += part.slips.len();
-            told += part.slips.iter().filter(|slip| slip.book.told).count();
+        for index in 0..PARTS {
+            self.retain_in(index, &mut keeps);
         }
-        (self.count, self.told) = (count, told);
+    }
+
+    /// The same of one part.
+    pub(crate) fn retain_in(&mut self, index: usize, mut keeps: impl FnMut(&mut Slip) -> bool) {
+        let Some(mut part) = self.parts.nth(index) else { return };
+        let (count, told) = (part.slips.len(), part.told);
+        let mut still_told = 0;
+        part.slips.retain(|slip| {
+            slip.write_up(self.now);
+            let stays = keeps(slip);
+            still_told += usize::from(stays && slip.book.told);
+            stays
+        });
+        part.told = still_told;
+        self.count = self.count.saturating_sub(count - part.slips.len());
+        self.told = self.told.saturating_sub(told) + still_told;
     }
 
     /// All pages: whose, by which limit, and of which window.

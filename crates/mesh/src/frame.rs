@@ -111,7 +111,7 @@ pub(crate) struct Word {
     pub(crate) others: u64,
     /// The owner has nothing left and others ask: return what you hold.
     pub(crate) recall: bool,
-    /// How often the counter was reset.
+    /// How often members were to reckon anew: the counter was reset, or something was given back.
     pub(crate) resets: u64,
 }
 

@@ -16,9 +16,9 @@ use std::collections::BTreeMap;
 
 /// How many parts: for a hundred thousand counters, tables that are three quarters full.
 #[cfg(not(loom))]
-const PARTS: usize = 64;
+pub(crate) const PARTS: usize = 64;
 #[cfg(loom)]
-const PARTS: usize = 2;
+pub(crate) const PARTS: usize = 2;
 
 /// All slips of one node, shared by it and by whoever decides beside it.
 #[derive(Debug)]
@@ -43,6 +43,8 @@ pub(crate) struct Part {
     pub(crate) slips: HashTable<Slip>,
     /// Counters that have something to tell. There is room for all of the part: a decision does not allocate.
     pub(crate) listed: Vec<Key>,
+    /// Those that a peer had opened, at most: which of them were asked for here since is counted when it is swept.
+    pub(crate) told: usize,
 }
 
 impl Parts {
@@ -92,6 +94,11 @@ impl Parts {
         // Other bits of the hash than those that find the place in a part's table.
         let bits = usize::try_from(key.bits().1 >> 32 & 0xffff).unwrap_or(0);
         lock(&self.all[bits % PARTS].0)
+    }
+
+    /// One of them by its number.
+    pub(crate) fn nth(&self, index: usize) -> Option<MutexGuard<'_, Part>> {
+        self.all.get(index).map(|Aligned(part)| lock(part))
     }
 
     pub(crate) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, Part>> {

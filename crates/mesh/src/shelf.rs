@@ -6,8 +6,7 @@ use crate::books::{Books, OpenBook};
 use crate::council::Council;
 use crate::limits::Limits;
 use crate::options::MeshOptions;
-use crate::page::{Page, Regime, Side};
-use crate::slip::Slip;
+use crate::page::{Page, Regime};
 use crate::window::tag_at;
 use hivemind_core::algorithm::STEP_BACK;
 use hivemind_core::store::Key;
@@ -15,14 +14,13 @@ use hivemind_core::{Limit, Timestamp};
 use opening::{begin, keep_up, start_of};
 
 mod opening;
+mod sweeping;
 
 pub(crate) use opening::go_on;
+use sweeping::Sweeping;
 
 /// How long what says nothing any more is kept, as the memory store does: a clock may step back several times.
 pub(crate) const IDLE: std::time::Duration = std::time::Duration::from_secs(300);
-
-/// How far sweeping goes on at once, at first: they are a second apart.
-const STRIDE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// All books of this node.
 #[derive(Clone, Debug)]
@@ -32,10 +30,7 @@ pub(crate) struct Shelf {
     /// The latest moment that was seen. A window that is over by it is not opened again, since its page
     /// may be gone: a clock that steps back finds no second limit there.
     latest: Timestamp,
-    /// By when windows are swept, and how far that goes on at once. A clock that leaps for a moment must not take the
-    /// pages of windows along that go on when it is back.
-    calm: Timestamp,
-    stride: std::time::Duration,
+    sweeping: Sweeping,
     /// Decisions on counters past the cap.
     pub(crate) unshared: u64,
     /// What was admitted above limits, of windows that are over and were this node's.
@@ -57,8 +52,7 @@ impl Shelf {
             books: Books::new(),
             limits: Limits::default(),
             latest: Timestamp::EPOCH,
-            calm: Timestamp::EPOCH,
-            stride: STRIDE,
+            sweeping: Sweeping::default(),
             unshared: 0,
             overadmission: 0,
         }
@@ -159,61 +153,4 @@ impl Shelf {
     pub(crate) fn views_changed(&mut self) {
         self.books.parts().views_changed();
     }
-
-    /// The moment that windows are swept by: the latest, after a leap as soon as it has lasted for some sweeps.
-    fn go_on_calmly(&mut self) -> Timestamp {
-        let next = self.calm.saturating_add(self.stride);
-        let lags = self.calm > Timestamp::EPOCH && next < self.latest;
-        self.stride = if lags { self.stride.saturating_mul(2) } else { STRIDE };
-        self.calm = if lags { next } else { self.latest };
-        self.calm
-    }
-
-    /// Drops windows that are over, and buckets that nobody used until they were full again.
-    /// Says which buckets nobody uses although their tokens are lent: they should come back.
-    pub(crate) fn sweep(&mut self, options: &MeshOptions, now: Timestamp) -> Vec<Key> {
-        self.see(now);
-        let latest = self.go_on_calmly();
-        let mut lent = Vec::new();
-        let mut beyond = 0_u64;
-        self.books.retain(|slip| {
-            let Slip { key, book, listed, .. } = slip;
-            let limit = book.limit();
-            if matches!(limit, Limit::TokenBucket(_)) {
-                let is_purse = book.pages.iter().all(Page::is_purse);
-                let idle = latest.since(book.used) > outlives(&limit, is_purse);
-                let is_lent = book.pages.iter().any(Page::is_lent);
-                // By then purses that nobody used are gone.
-                let is_quiet = latest.since(book.used) > outlives(&limit, true).saturating_add(IDLE / 10);
-                if is_quiet && is_lent {
-                    lent.push(*key);
-                }
-                return !idle || !is_purse && (*listed || is_lent);
-            }
-            // The last window is kept: slow clocks still ask for it, and a sliding one weighs it.
-            let present = tag_at(&limit, latest);
-            book.pages.retain(|page| {
-                let start = start_of(&limit, page.tag);
-                let stays = page.decides(&limit, options);
-                let until = start.saturating_add(outlives(&limit, page.is_purse()));
-                let is_kept = page.tag.saturating_add(2) > present || stays && until > latest;
-                if let Side::Till(till) = &page.side
-                    && !is_kept
-                    && !stays
-                {
-                    beyond = beyond.saturating_add(till.admitted_beyond());
-                }
-                is_kept
-            });
-            !book.pages.is_empty() || book.was_alone_lately(present)
-        });
-        self.overadmission = self.overadmission.saturating_add(beyond);
-        lent
-    }
-}
-
-/// How long a page that has no end is kept. A purse goes first: one that outlived its till would tell the next
-/// one all that it told the last.
-fn outlives(limit: &Limit, is_purse: bool) -> std::time::Duration {
-    limit.longest_memory().saturating_add(if is_purse { IDLE } else { 2 * IDLE })
 }

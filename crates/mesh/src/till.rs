@@ -76,7 +76,7 @@ struct Aside {
     given_done: u64,
     /// How much may still come back at most of what was held under an earlier view.
     missing: u64,
-    /// How often the counter was reset.
+    /// How often members were told to reckon anew: the counter was reset, or something was given back that they may spend.
     resets: u64,
     /// The last number of an account.
     serials: u64,
@@ -218,6 +218,7 @@ impl Till {
         if due > 0 {
             self.note_refunded(due);
             self.apply(limit, Action::Refund, whole(due), now);
+            self.pass_on(limit, due, decides, now);
         }
     }
 

@@ -134,7 +134,8 @@ impl Store for Three {
     }
 }
 
-// Seen failing on: a reset by the time of the store's last decision, which may be long ago.
+// Seen failing on: a reset by the time of the store's last decision, which may be long ago; counters that
+// are swept by the time before a clock was set back.
 #[test]
 fn three_nodes_whose_owner_decides_everything_decide_like_the_model() {
     // The suite steps its clock back, which the mesh clock is there not to follow.

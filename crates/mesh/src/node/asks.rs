@@ -15,6 +15,7 @@ use crate::window::tag_at;
 use hivemind_core::algorithm::Action;
 use hivemind_core::store::{Context, Key, Op};
 use hivemind_core::{Limit, Timestamp};
+use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -46,7 +47,9 @@ pub(super) struct Ask {
     /// Who was asked, and may answer.
     to: Member,
     pub(super) sent: Timestamp,
-    pub(super) tickets: Vec<Ticket>,
+    /// Each once: a request of many counters joins all of their asks again whenever one of them is answered, and twice in each would be
+    /// twice as often with every answer.
+    pub(super) tickets: BTreeSet<Ticket>,
 }
 
 impl Node {
@@ -92,6 +95,7 @@ impl Node {
         };
         self.urge(&to.id, item);
         let (key, tag) = (counter.key, counter.tag);
+        let tickets = tickets.into_iter().collect();
         let ask = Ask { id, key, tag, kind, least, spends, serial, to, sent: now, tickets };
         self.asks.insert(id, ask);
         self.asked = self.asked.saturating_add(1);

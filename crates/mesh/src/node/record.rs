@@ -42,6 +42,7 @@ impl Node {
         }
         let Some(page) = book.page(tag) else { return 0 };
         let decides = page.decides(&charge.limit, &self.options);
+        let moment = page.moment_of(&charge.limit, &self.options, now);
         let rest = match (&mut page.side, after) {
             (_, Known::Alone { .. }) => 0,
             (_, Known::Part { state, .. }) => {
@@ -57,12 +58,17 @@ impl Node {
                     Action::Spend { .. } if spends => till.note_spent(charge.cost),
                     Action::Debit => till.note_debited(charge.cost),
                     Action::Refund => {
-                        till.note_refunded(charge.cost.min(till.refundable(&charge.limit, decides)));
+                        let given = charge.cost.min(till.refundable(&charge.limit, decides));
+                        till.note_refunded(given);
+                        till.pass_on(&charge.limit, given, decides, moment);
                     }
                     Action::Count if !decides => till.note_refused(charge.cost),
                     _ => {}
                 }
                 page.follow_state(&charge.limit, &self.options);
+                if action == Action::Refund {
+                    book.set_listed(true);
+                }
                 return 0;
             }
             // Where nothing is ever lent one page goes through all windows, and a total that is told again after its till is

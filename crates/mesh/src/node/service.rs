@@ -63,6 +63,9 @@ impl Node {
         let Some(mut page) = self.shelf.books.page(&key, place.tag) else { return Some(Reply::Elsewhere) };
         let moment = page.moment_of(limit, &self.options, now);
         let decides = page.decides(limit, &self.options);
+        if report.given > 0 || matches!(want, Want::Do { action: Action::Refund, .. }) {
+            page.list(); // What is given back may be for others to spend.
+        }
         let Side::Till(till) = &mut page.side else { return Some(Reply::Elsewhere) };
         if !till.has_room_for(limit, from, moment) {
             return Some(Reply::Exhausted);
@@ -99,7 +102,9 @@ impl Node {
                     Action::Refund => {
                         let known = cost.min(till.refundable(limit, decides));
                         till.note_refunded(known);
-                        till.apply(limit, action, known, moment).verdict
+                        let verdict = till.apply(limit, action, known, moment).verdict;
+                        till.pass_on(limit, known, decides, moment);
+                        verdict
                     }
                     _ => till.apply(limit, action, cost, moment).verdict,
                 };

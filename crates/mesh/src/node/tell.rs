@@ -26,10 +26,11 @@ impl Node {
         // Before anything is told: a purse that is over has nothing to say.
         if now.since(self.swept) >= Duration::from_secs(1) {
             self.swept = now;
-            for key in self.shelf.sweep(&self.options, now) {
-                self.recall_idle(key, now);
-            }
+            self.shelf.go_on_calmly(now);
             self.forget_peers(now);
+        }
+        for key in self.shelf.sweep(&self.options, now) {
+            self.recall_idle(key, now);
         }
         if self.council.on_tick(now, &self.peers) {
             self.tell_views(now);

@@ -11,6 +11,7 @@ mod operated;
 mod resets;
 mod shares;
 mod surveys;
+mod sweeps;
 mod times;
 mod tokens;
 

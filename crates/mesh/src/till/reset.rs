@@ -1,5 +1,6 @@
 //! An operator reset a counter, or its connection was closed: what is known to be spent is spent no more. What members
-//! hold stays with them and stays counted, and all totals go on, so nobody has to agree on anything.
+//! hold stays with them and stays counted, and all totals go on, so nobody has to agree on anything. What was given back is
+//! passed on by the same word: a member that had its whole limit would not spend it otherwise.
 
 use super::Till;
 use crate::lately::Lately;
@@ -34,5 +35,24 @@ impl Till {
             aside.given_done = given;
         });
         self.spread_news();
+    }
+
+    /// So much was given back, by whoever it was. No node admits more than the limit by itself, whatever it is granted: one that
+    /// may have had that much already is told to reckon anew, as after a reset. What it holds stays as it is, so nothing more
+    /// than what was given back can be spent.
+    pub(crate) fn pass_on(&mut self, limit: &Limit, given: u64, decides: bool, now: Timestamp) {
+        if decides || given == 0 {
+            return; // Who has nothing of its own reckons nothing.
+        }
+        let left = self.left(limit, now);
+        let is_kept_from_it = match limit {
+            // What a member believes of a bucket is not known here. Where as much was there before, nobody was refused for it.
+            Limit::TokenBucket(_) => left < given.saturating_mul(2),
+            _ => self.most_by_one(left) > u64::from(limit.burst()),
+        };
+        if is_kept_from_it {
+            self.aside.change(|aside| aside.resets = aside.resets.saturating_add(1));
+            self.spread_news();
+        }
     }
 }

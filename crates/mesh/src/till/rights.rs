@@ -118,6 +118,15 @@ impl Till {
         there.fold(self.spent, u64::saturating_add)
     }
 
+    /// What one member has spent and could spend yet, at most, if it got all that is `left`.
+    pub(super) fn most_by_one(&self, left: u64) -> u64 {
+        let by_one = |account: &Account| {
+            let spent = account.spent.saturating_sub(account.again());
+            spent.saturating_add(account.held(self.share)).saturating_add(left)
+        };
+        self.accounts.iter().map(by_one).max().unwrap_or(0)
+    }
+
     /// A member gave back to itself what was given back here for it: of what is spent once, that would be twice. What is too
     /// much is taken off here again.
     pub(super) fn take_off_refunds(&mut self, limit: &Limit, now: Timestamp) {

@@ -174,3 +174,28 @@ fn what_is_undone_after_its_window_lowers_no_other_count() {
     passed += mesh.passed(0, 9, &[charge(key, &limit)]);
     assert_eq!(passed, 5);
 }
+
+// Seen failing on: a request that joins an ask again and again, so that with sixty counters a node was busy for ever.
+#[test]
+fn a_request_of_many_counters_waits_once_for_each() {
+    let limit = Limit::fixed_window(600, Period::HOUR);
+    let mut mesh = Mesh::new(3, &strict());
+    let keys: Vec<Key> =
+        (0..14_u64).map(|number| mesh.key(if number % 2 == 0 { 0 } else { 2 }, number)).collect();
+    // Nothing of them is left at this node.
+    for key in &keys {
+        while mesh.passes_now(1, &[charge(*key, &limit)]) {}
+    }
+    mesh.mail.clear();
+    mesh.pass(2_000);
+    let batch: Vec<Charge<'_>> = keys.iter().map(|key| charge(*key, &limit)).collect();
+    let ticket = mesh.ask(1, &batch).expect_err("owners are asked");
+    let mut most = 0;
+    while !mesh.mail.is_empty() {
+        most = mesh.nodes[1].asks.values().map(|ask| ask.tickets.len()).max().unwrap_or(0).max(most);
+        let letter = mesh.mail.remove(0);
+        mesh.hand_over(&letter);
+    }
+    assert_eq!(most, 1);
+    assert!(mesh.decided.contains_key(&(1, ticket)));
+}

@@ -117,3 +117,31 @@ fn a_refund_that_is_not_answered_is_done_all_the_same_and_nobody_says_what_it_ca
     // One was earned meanwhile.
     assert_eq!(mesh.passed(0, 9, &[charge(key, &limit)]), 3);
 }
+
+// Seen failing on: a grant that reaches the owner's counter, and a member that stops at the limit it has had.
+#[test]
+fn what_is_given_back_at_any_node_can_be_spent_where_it_was_spent_and_no_more_of_it() {
+    let sliding = Limit::sliding_window(600, Period::HOUR);
+    for (limit, giver, given) in limits()
+        .into_iter()
+        .chain([sliding])
+        .flat_map(|limit| (0..3).flat_map(move |giver| [1, 3, 600].map(move |given| (limit, giver, given))))
+    {
+        let mut mesh = Mesh::new(3, &strict());
+        let (key, start) = (mesh.key(0, 1), mesh.now);
+        let burst = u64::from(limit.burst());
+        let mut passed = mesh.passed(1, 700, &[charge(key, &limit)]);
+        assert!(passed as u64 >= burst, "{limit}: {passed}");
+        mesh.pass(200);
+        operate(&mut mesh, giver, Op::Refund, (key, &limit), given);
+        mesh.pass(300);
+        let again = mesh.passed(1, 700, &[charge(key, &limit)]);
+        passed += again;
+        let of_all =
+            passed + mesh.passed(0, 20, &[charge(key, &limit)]) + mesh.passed(2, 20, &[charge(key, &limit)]);
+        let earned = if matches!(limit, Limit::TokenBucket(_)) { mesh.now.since(start).as_secs() } else { 0 };
+        let given = given.min(burst);
+        assert!(again as u64 >= given, "{limit}: {again} of {given} given back at node {giver}");
+        assert!(of_all as u64 <= burst + given + earned, "{limit}: {of_all} after {given} at node {giver}");
+    }
+}

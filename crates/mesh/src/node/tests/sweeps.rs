@@ -1,0 +1,24 @@
+//! What is over goes, a part of the counters at a time.
+
+use super::*;
+
+// Seen failing on: all parts swept at once; a part that is never swept.
+#[test]
+fn no_tick_sweeps_more_than_a_few_of_a_thousand_counters_and_all_go_within_their_second() {
+    let limit = Limit::fixed_window(600, Period::SECOND);
+    let mut mesh = Mesh::new(3, &strict());
+    for number in 0..1_000 {
+        assert!(mesh.passes(0, &[charge(mesh.key(0, number), &limit)]));
+    }
+    let kept = |mesh: &Mesh| mesh.nodes[0].shelf.books.len();
+    assert_eq!(kept(&mesh), 1_000);
+    let (mut before, mut most) = (1_000, 0);
+    // Two windows that are kept, and a second for all parts.
+    for _ in 0..3_100 / 20 {
+        mesh.tick(20);
+        most = most.max(before - kept(&mesh));
+        before = kept(&mesh);
+    }
+    assert_eq!(before, 0);
+    assert!(most <= 100, "{most} at once");
+}
