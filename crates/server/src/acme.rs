@@ -7,6 +7,8 @@
 mod cache;
 mod http;
 mod order;
+#[cfg(test)]
+mod tests;
 
 use crate::config::gateway::Acme;
 use crate::harmless::harmless;
@@ -152,18 +154,4 @@ fn renewed_from(validity: Validity) -> Timestamp {
 
 async fn wait(span: Duration) {
     let _ = tokio::time::timeout(span, pending::<()>()).await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_certificate_is_renewed_when_a_third_of_its_time_is_left() {
-        let day = |day: u64| Timestamp::from_millis(day * 86_400_000);
-        for (from, until, renewed) in [(0, 90, 60), (10, 100, 70), (0, 6, 4)] {
-            let validity = Validity { not_before: day(from), not_after: day(until) };
-            assert_eq!(renewed_from(validity), day(renewed));
-        }
-    }
 }

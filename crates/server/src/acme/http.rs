@@ -17,10 +17,10 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 /// No answer of a CA is larger: a chain has some ten thousand bytes.
-const LARGEST: usize = 1 << 20;
+pub(super) const LARGEST: usize = 1 << 20;
 /// As long as a CA may have somebody wait, in seconds.
-const LONGEST_WAIT: u64 = 86_400;
-const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
+pub(super) const LONGEST_WAIT: u64 = 86_400;
+pub(super) const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 type Asked = Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>>;

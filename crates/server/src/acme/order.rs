@@ -26,6 +26,8 @@ const DIGEST: usize = 32;
 pub(super) enum AcmeError {
     #[error("it cannot be asked: {0}")]
     Away(Error),
+    #[error("it did not finish the order that was begun: {0}")]
+    Unfinished(Error),
     #[error("it refuses: {0}")]
     Refused(String),
     #[error(
@@ -54,6 +56,14 @@ impl From<Error> for AcmeError {
 }
 
 impl AcmeError {
+    /// The same, once an order is begun: a CA counts it, also if it is away now.
+    fn after_it_began(self) -> Self {
+        match self {
+            Self::Away(error) => Self::Unfinished(error),
+            other => other,
+        }
+    }
+
     /// Whether asking again soon would only be counted: a CA counts orders, whatever becomes of what it gives.
     pub(super) const fn is_refusal(&self) -> bool {
         !matches!(self, Self::Away(_) | Self::Forgotten)
@@ -91,9 +101,13 @@ impl Orders {
             }
             order => order?,
         };
-        self.authorize(&mut order).await?;
+        self.finish(&mut order).await.map_err(AcmeError::after_it_began)
+    }
+
+    async fn finish(&self, order: &mut Order) -> Result<String, AcmeError> {
+        self.authorize(order).await?;
         if order.poll_ready(&LOOKS).await? != OrderStatus::Ready {
-            return Err(self.refusal(&mut order).await);
+            return Err(self.refusal(order).await);
         }
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(self.domains.clone())?;
