@@ -13,9 +13,11 @@ dashboard in a headless Chromium. Everything is ended by its process id.
 Sections:
   paint   from the navigation to the first paint, to the first figures, and what was fetched; each time in a new page, in turn
           with a page of one word, which says what the browser takes by itself
-  cpu     CPU of the node at rest: alone, with one page open, and with one that reads the last decisions
-  calls   p99 of the RPC, open loop: alone, with somebody who reads the events as a page does, and with a page open in a
-          Chromium on the same cores
+  cpu     CPU of the node at rest and while clients are refused: alone, with one page open, with one that reads the last
+          decisions, and with one that shows a key that is refused
+  calls   p99 of the RPC, open loop, in many short turns: alone, alone once more, which says how far two such figures differ by
+          themselves, with somebody who reads the events as a page does, with what-if of the last decisions over and over, and with
+          a page open in a Chromium on the same cores
 
 CPU is user + system of /proc/PID/stat. Only figures of one run compare: clients, nodes and browser share the cores.
 Ends with 0 if all targets are met, 1 if one is missed, 2 if something did not work."""
@@ -37,13 +39,17 @@ RLS = HERE.parent / "rls"
 sys.path[:0] = [str(HERE), str(HERE.parent / "mesh-net"), str(RLS)]
 from bench.process import Broken  # noqa: E402  (the paths have to come first)
 from bench.report import Report  # noqa: E402
-from bench_mesh.fleet import Fleet  # noqa: E402
+from bench_mesh.fleet import RULES, Fleet  # noqa: E402
 from bench_mesh.loads import loads  # noqa: E402
 from chromium import Chromium  # noqa: E402
 
 ROOT = HERE.parent.parent
 PEERS, KEYS, RATE = 10, 100_000, 500
+# Clients that are refused meanwhile.
+REFUSED = 20
 PAINT_MS, CORE_SHARE, P99_RATIO = 200, 0.01, 1.1
+# How many seconds calls are measured at a time.
+TURN = 4
 
 PAINTED = """new Promise(done => { const look = () => {
     const paint = performance.getEntriesByName('first-contentful-paint')[0];
@@ -78,10 +84,25 @@ def paint(run):
     run.report.target("hivemind", "first paint on loopback", f"< {PAINT_MS} ms", f"{middle:.0f} ms", middle < PAINT_MS)
 
 
-def at_rest(run):
+def share(run):
+    """Of a core, that the node takes."""
     before, begun = run.node.cpu(), time.monotonic()
     time.sleep(run.seconds)
     return (run.node.cpu() - before) / (time.monotonic() - begun)
+
+
+@contextlib.contextmanager
+def refused(run):
+    """Clients that ask more often than they may, and so are on the page."""
+    command = [str(RLS / "target" / "release" / "load"), "grpc", "--addr", run.node.addr, "--rate", str(RATE), "--n", "1000000000",
+               "--seconds", "3600", "--key", "few", "--keys", str(REFUSED)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as load:
+        try:
+            # Until the first of them are told.
+            time.sleep(3)
+            yield
+        finally:
+            load.terminate()
 
 
 @contextlib.contextmanager
@@ -94,48 +115,92 @@ def opened(run, view="overview"):
 
 
 @contextlib.contextmanager
-def listened(run):
-    """Somebody who is told what a page is told, and does nothing with it."""
-    with subprocess.Popen(["curl", "-sN", f"http://{run.node.admin}/api/v1/events"], stdout=subprocess.DEVNULL) as curl:
+def shown(run):
+    """A page that shows a key which is refused, as somebody who clicked on it sees it."""
+    with opened(run, "keys") as page:
+        page.value("""new Promise(done => { const look = () => {
+            const key = document.querySelector('button.as-link');
+            if (!key) return requestAnimationFrame(look);
+            key.click(); done(true); }; look(); })""")
+        yield page
+
+
+@contextlib.contextmanager
+def repeated(command):
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as process:
         try:
             yield
+            if process.poll() is not None:
+                raise Broken(f"{command[0]} ended with {process.returncode} before it was told to")
         finally:
-            curl.terminate()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+
+
+def listened(run):
+    """Somebody who is told what a page is told, and does nothing with it."""
+    return repeated(["curl", "-sN", f"http://{run.node.admin}/api/v1/events"])
+
+
+def simulated(run):
+    """What-if of the last decisions, one after the other, a second apart."""
+    (run.folder / "what-if.json").write_text(json.dumps({"rules": [{"name": "rules.yaml", "text": json.dumps(RULES)}],
+                                                           "source": {"recent": True}}))
+    ask = f"curl -sf -o /dev/null --data @{run.folder}/what-if.json http://{run.node.admin}/api/v1/simulate"
+    return repeated(["sh", "-c", f"while {ask}; do sleep 1; done"])
 
 
 def cpu(run):
-    rows = []
-    for number in range(run.rounds):
-        alone = at_rest(run)
-        with opened(run):
-            shown = at_rest(run)
-        with opened(run, "decisions"):
-            decisions = at_rest(run)
-        rows.append((number + 1, alone, shown, shown - alone, decisions, decisions - alone))
-    run.report.table("The node at rest", ("round", "alone", "with a page", "the page", "with one that reads decisions", "that page"),
-                     [(row[0], *(f"{100 * share:.2f} %" for share in row[1:])) for row in rows],
-                     f"Of one core, over {run.seconds} s each, in ticks of {100 / (run.seconds * os.sysconf('SC_CLK_TCK')):.2f} %; "
-                     f"the mesh of {PEERS + 1} nodes goes on meanwhile.")
-    for name, at in (("one page open", 3), ("one page that reads decisions", 5)):
-        middle = statistics.median(row[at] for row in rows)
-        run.report.target("hivemind", name, f"< {CORE_SHARE:.0%} of a core", f"{100 * middle:.2f} %", middle < CORE_SHARE)
+    turns = {"alone": contextlib.nullcontext, "one page open": lambda: opened(run),
+             "one page that reads decisions": lambda: opened(run, "decisions"), "one page that shows a key": lambda: shown(run)}
+    for name, during, turns in (("at rest", contextlib.nullcontext, list(turns.items())[:3]),
+                                (f"with {REFUSED} clients refused", lambda: refused(run), list(turns.items()))):
+        found = {turn: [] for turn, _ in turns}
+        with during():
+            for _ in range(run.rounds):
+                for turn, open_one in turns:
+                    with open_one():
+                        found[turn].append(share(run))
+        more = {turn: statistics.median(each - alone for each, alone in zip(shares, found["alone"]))
+                for turn, shares in found.items()}
+        run.report.table(f"The node {name}", ("", "of a core", "more than alone"),
+                         [(turn, " ".join(f"{100 * one:.2f} %" for one in shares), f"{100 * more[turn]:.2f} %")
+                          for turn, shares in found.items()],
+                         f"Over {run.seconds} s each, in turns, in ticks of {100 / (run.seconds * os.sysconf('SC_CLK_TCK')):.2f} %; "
+                         f"the mesh of {PEERS + 1} nodes goes on meanwhile. More is the median of the turns' differences.")
+        for turn in list(found)[1:]:
+            run.report.target("hivemind", f"{turn}, {name}", f"< {CORE_SHARE:.0%} of a core", f"{100 * more[turn]:.2f} %",
+                              more[turn] < CORE_SHARE)
 
 
 def calls(run):
-    turns = {"alone": contextlib.nullcontext, "events read": lambda: listened(run), "page open": lambda: opened(run)}
+    turns = {"alone": contextlib.nullcontext, "alone again": contextlib.nullcontext, "events read": lambda: listened(run),
+             "what-if": lambda: simulated(run), "page open": lambda: opened(run)}
     found = {name: [] for name in turns}
-    for _ in range(run.rounds):
-        for name, during in turns.items():
+    order = list(turns.items())
+    for number in range(run.turns):
+        # Whoever comes first in each turn would have what the machine does at that time.
+        for name, during in order[number % len(order):] + order[:number % len(order)]:
             with during():
-                found[name].append(loads([run.node], rate=RATE, n=RATE * run.seconds, seconds=run.seconds, key="hot", keys=KEYS)[0])
+                found[name].append(loads([run.node], rate=RATE, n=RATE * TURN, seconds=TURN, key="hot", keys=KEYS)[0])
     middle = {name: {field: statistics.median(one[field] for one in all_of) / 1e3 for field in ("p50", "p95", "p99")}
               for name, all_of in found.items()}
-    run.report.table("Calls meanwhile", ("", "p50 ms", "p95 ms", "p99 ms"),
-                     [(name, *(f"{value:.3f}" for value in fields.values())) for name, fields in middle.items()],
-                     f"{RATE:,} requests/s, open loop, medians of {run.rounds} rounds of {run.seconds} s. An open page is also a Chromium "
+    spread = {name: quartiles([one["p99"] / 1e3 for one in all_of]) for name, all_of in found.items()}
+    run.report.table("Calls meanwhile", ("", "p50 ms", "p95 ms", "p99 ms", "p99, quartiles of the turns"),
+                     [(name, *(f"{value:.3f}" for value in fields.values()), f"{spread[name][0]:.2f} to {spread[name][1]:.2f}")
+                      for name, fields in middle.items()],
+                     f"{RATE:,} requests/s, open loop, medians of {run.turns} turns of {TURN} s each. An open page is also a Chromium "
                      "that draws on these cores.")
-    ratio = middle["events read"]["p99"] / middle["alone"]["p99"]
-    run.report.target("hivemind", "p99 of the RPC while events are read", f"<= {P99_RATIO} of that alone", f"{ratio:.2f}", ratio <= P99_RATIO)
+    ratio = {name: each["p99"] / middle["alone"]["p99"] for name, each in middle.items()}
+    run.report.target("hivemind", "p99 of the RPC while events are read, of that alone", f"<= {P99_RATIO}", f"{ratio['events read']:.2f}",
+                      ratio["events read"] <= P99_RATIO)
+    for name in ("alone again", "what-if", "page open"):
+        run.report.target("for comparison", f"the same, {name}", "-", f"{ratio[name]:.2f}", True)
+
+
+def quartiles(values):
+    first, _, third = statistics.quantiles(values, n=4)
+    return first, third
 
 
 SECTIONS = {"paint": paint, "cpu": cpu, "calls": calls}
@@ -150,6 +215,7 @@ class Run:
         self.pages = 5 if options.quick else 15
         self.seconds = 6 if options.quick else 30
         self.rounds = 2 if options.quick else 4
+        self.turns = 8 if options.quick else 24
 
 
 def arguments():
