@@ -26,10 +26,15 @@ hivemind-mesh: {{ .Values.mesh.clusterId | quote }}
 
 {{- define "hivemind.preset" -}}
 {{- $presets := dict
-  "small" (dict "cpu" "100m" "request" "128Mi" "memory" "128Mi" "workers" 1 "keys" 60000)
+  "small" (dict "cpu" "100m" "request" "128Mi" "memory" "128Mi" "workers" 1 "keys" 40000)
   "recommended" (dict "cpu" "250m" "request" "256Mi" "memory" "512Mi" "workers" 1 "keys" 300000)
   "high" (dict "cpu" "1000m" "request" "1Gi" "memory" "2Gi" "workers" 2 "keys" 1400000) -}}
 {{- get $presets .Values.preset | toYaml -}}
+{{- end -}}
+
+{{/* Something, unless `config` turns metrics off: as a word, or as the flag that Helm makes of it. */}}
+{{- define "hivemind.metrics" -}}
+{{- if not (has (toString (get (.Values.config.server | default dict) "metrics_port")) (list "false" "off" "no")) -}}on{{- end -}}
 {{- end -}}
 
 {{/* The configuration: what the chart needs, and over it what `config` says. */}}
@@ -42,6 +47,13 @@ hivemind-mesh: {{ .Values.mesh.clusterId | quote }}
 {{- if .Values.mesh.enabled -}}
 {{- $tls := dict "ca" "/etc/hivemind/mesh/ca.crt" "cert" "/etc/hivemind/mesh/node.crt" "key" "/etc/hivemind/mesh/node.key" -}}
 {{- $_ := set $config "mesh" (dict "cluster_id" .Values.mesh.clusterId "dns" (printf "%s-mesh" (include "hivemind.name" .)) "tls" $tls) -}}
+{{- end -}}
+{{- if .Values.config.gateway -}}
+{{- $gateway := dict "listen" "0.0.0.0:10080" -}}
+{{- if .Values.secrets.gatewayTls -}}
+{{- $_ := set $gateway "tls" (dict "cert" "/etc/hivemind/gateway/tls.crt" "key" "/etc/hivemind/gateway/tls.key") -}}
+{{- end -}}
+{{- $_ := set $config "gateway" $gateway -}}
 {{- end -}}
 {{- $security := dict -}}
 {{- if .Values.secrets.adminToken -}}

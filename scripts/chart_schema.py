@@ -1,0 +1,89 @@
+"""The parts of the chart's values.schema.json that are made of the schemas of configuration and rules.
+
+`config` of the values is laid over what the chart writes, so it is a part of a configuration: nothing has to be in it because something else is
+(a mesh's TLS comes from the chart, the URL of a Redis may come from `env`), and what the chart itself says is not in it. Defaults go, since the
+chart has its own. A file of rules is a whole one. `scripts/schema-checks` compares, and writes with `--write`.
+"""
+
+import copy, json
+
+PATH = "deploy/helm/hivemind/values.schema.json"
+WIDTH = 150
+# What the chart's templates, services, probes and volumes say; another word in `config` would only contradict them.
+OWNED = """
+server.grpc_host server.admin_host server.metrics_host server.grpc_port server.admin_port rate_limiting.config_path
+mesh.cluster_id mesh.dns mesh.tls gateway.tls.cert gateway.tls.key gateway.tls.certificates gateway.tls.acme gateway.tls.redirect_from
+security.admin security.api_keys_file security.grpc_tls observability.prometheus.port
+""".split()
+# What can be said there of a key that the chart has a part in: all addresses of one kind or the other, and its own port.
+NARROWED = {
+    "server.host": {"enum": ["0.0.0.0", "::"]},
+    "server.metrics_port": {"enum": ["off", "no", False], "description": "Off, or 9090: the chart's own"},
+    "mesh.bind": {"type": "string", "pattern": "^(0\\.0\\.0\\.0|\\[::\\]):7946$"},
+    "gateway.listen": {"type": "string", "pattern": "^(0\\.0\\.0\\.0|\\[::\\]):10080$"},
+}
+
+
+def bare(schema):
+    """Without defaults and examples; a key that is called so is left alone."""
+    if isinstance(schema, list):
+        return [bare(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    keys = {"properties", "definitions", "dependencies"}
+    return {name: {key: bare(below) for key, below in value.items()} if name in keys else bare(value)
+            for name, value in schema.items() if name not in ("default", "examples")}
+
+
+def place(schema, path):
+    """The properties that a key is one of, and its own name there."""
+    *sections, key = path.split(".")
+    for section in sections:
+        schema = schema["properties"][section]
+    return schema, key
+
+
+def of_config(schema):
+    schema = bare({name: value for name, value in schema.items() if name not in ("$schema", "title", "allOf")})
+    # An empty section would take the place of the chart's.
+    for section in schema["properties"].values():
+        section["type"] = "object"
+    for path in OWNED:
+        section, key = place(schema, path)
+        del section["properties"][key]
+        # A key that is not there cannot ask for another.
+        section["dependencies"] = {one: others for one, others in section.get("dependencies", {}).items() if one in section["properties"]}
+        if not section["dependencies"]:
+            del section["dependencies"]
+    for path, narrower in NARROWED.items():
+        section, key = place(schema, path)
+        section["properties"][key] = {"description": section["properties"][key]["description"], **narrower}
+    return schema
+
+
+def generated(config, rules):
+    """Definitions by name. Those of the rules refer to each other from the top, so they are at the top."""
+    file = bare({name: value for name, value in rules.items() if name not in ("$schema", "title", "definitions")})
+    return {"config": of_config(config), "rules": file, **bare({"definitions": rules["definitions"]})["definitions"]}
+
+
+def written(node, indent=""):
+    """JSON in lines that can be read and compared: what fits into one stays in one."""
+    line = json.dumps(node, ensure_ascii=False)
+    if len(indent) + len(line) <= WIDTH or not isinstance(node, (dict, list)) or not node:
+        return line
+    deeper = indent + "  "
+    if isinstance(node, dict):
+        parts = [f"{deeper}{json.dumps(name)}: {written(value, deeper)}" for name, value in node.items()]
+    else:
+        parts = [deeper + written(value, deeper) for value in node]
+    start, end = "{}" if isinstance(node, dict) else "[]"
+    return start + "\n" + ",\n".join(parts) + f"\n{indent}{end}"
+
+
+def completed(text, schemas):
+    """The whole file: what is written by hand as it is, and of the generated definitions exactly those of today."""
+    values = copy.deepcopy(json.loads(text))
+    by_hand = {name: value for name, value in values["definitions"].items() if name in ("name", "sources")}
+    values["definitions"] = {**by_hand, **generated(schemas["config"], schemas["rules"])}
+    return written(values) + "\n"

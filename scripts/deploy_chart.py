@@ -1,0 +1,169 @@
+"""What `scripts/deploy-checks` asks of the chart: what it refuses, what it renders, and whether that fits."""
+
+import json, re, shutil
+from pathlib import Path
+
+import jsonschema, yaml
+from gotpl.exts.helm import HelmTemplateEngine
+
+GATEWAY = {"services": [{"id": "app", "upstream": "http://app:3000"}]}
+RULE = {"key": "k", "rate_limit": {"unit": "second", "requests_per_unit": 1}}
+# Values that the schema refuses, each in the place of the chart's own: misspelt, out of range, or the chart's own to say.
+BAD = (
+    {"replica": 3}, {"replicas": 0}, {"preset": "tiny"}, {"image": {"repository": ""}},
+    {"config": {"servers": {}}}, {"config": {"server": {"hots": "::"}}}, {"config": {"server": None}}, {"config": {"gateway": {"services": []}}}, {"config": {"storage": {"kind": "disk"}}},
+    {"config": {"observability": {"log_level": False}}}, {"config": {"gateway": {**GATEWAY, "headers": False}}},
+    {"config": {"server": {"grpc_port": 9000}}}, {"config": {"server": {"admin_port": False}}}, {"config": {"server": {"metrics_port": 9100}}},
+    {"config": {"server": {"host": "127.0.0.1"}}}, {"config": {"server": {"admin_host": "127.0.0.1"}}}, {"config": {"rate_limiting": {"config_path": "/rules"}}},
+    {"config": {"mesh": {"cluster_id": "other"}}}, {"config": {"mesh": {"dns": "peers"}}}, {"config": {"mesh": {"bind": "0.0.0.0:7947"}}}, {"config": {"mesh": {"tls": {"ca": "a"}}}},
+    {"config": {"gateway": {**GATEWAY, "listen": "0.0.0.0:80"}}}, {"config": {"gateway": {**GATEWAY, "tls": {"cert": "a", "key": "b"}}}},
+    {"config": {"security": {"grpc_tls": {"cert": "a", "key": "b"}}}}, {"config": {"security": {"admin": {"token_file": "a"}}}}, {"config": {"security": {"api_keys_file": "a"}}},
+    {"config": {"observability": {"prometheus": {"port": 9100}}}}, {"config": {"storage": {"kind": "mesh"}}, "mesh": {"enabled": False}},
+    {"rules": {}}, {"rules": {"a.txt": {"domain": "a"}}}, {"rules": {"a.yaml": {}}},
+    {"rules": {"a.yaml": {"domain": "a", "descriptors": [{**RULE, "rate_limit": {"unit": "fortnight", "requests_per_unit": 1}}]}}},
+    {"rules": {"a.yaml": {"domain": "a", "descriptors": [{"key": "k", "descriptors": [{**RULE, "shadow": True}]}]}}},
+    {"mesh": {"enabled": "yes"}}, {"mesh": {"enabled": True, "secret": ""}}, {"mesh": {"enabled": True}},
+    {"secrets": {"grpcClientCa": "a"}}, {"secrets": {"grpcTls": "", "grpcClientCa": "a"}}, {"secrets": {"gatewayTls": "a"}},
+    {"gateway": {"port": 0}}, {"gateway": {"port": 80, "type": "ExternalName"}},
+)
+
+# As a user writes them, and as Helm reads them: `off` is a flag unless it has quotes.
+QUIET = yaml.safe_load("""
+config:
+  server: {metrics_port: off}
+  observability: {log_level: "off", log_decisions: off}
+  gateway: {access_log: off, max_body: off, headers: "off", forwarded: "off", services: [{id: app, upstream: "http://app:3000", timeouts: {total: off}}]}
+""")
+
+
+def of_preset(documents):
+    """What belongs together in one size, of a set of manifests."""
+    settings = next(yaml.safe_load(d["data"]["hivemind.yaml"]) for d in documents if "hivemind.yaml" in d.get("data", {}))
+    pod = next(d["spec"]["template"]["spec"] for d in documents if d["kind"] in ("StatefulSet", "Deployment"))
+    resources = next(each["resources"] for each in pod["containers"] + pod.get("initContainers", []) if each["name"] == "hivemind")
+    return {"cpu": resources["requests"]["cpu"], "memory": [resources["requests"]["memory"], resources["limits"]["memory"]],
+            "workers": settings["server"]["workers"], "max_keys": settings["rate_limiting"]["max_keys"]}
+
+
+class Chart:
+    """The part of the checks that is about deploy/helm."""
+
+    def chart(self):
+        chart = self.root / "deploy/helm/hivemind"
+        about = yaml.safe_load((chart / "Chart.yaml").read_text())
+        values = yaml.safe_load((chart / "values.yaml").read_text())
+        schema = json.loads((chart / "values.schema.json").read_text())
+        jsonschema.Draft7Validator.check_schema(schema)
+        refuses = jsonschema.Draft7Validator(schema)
+        for error in refuses.iter_errors(values):
+            self.wrong("values.yaml", f"{'.'.join(map(str, error.path))}: {error.message}")
+        page = (self.root / "deploy/kubernetes/README.md").read_text()
+        for block in re.findall(r"^```yaml fragment\n((?:(?!```).*\n)*)", page, re.M):
+            for error in refuses.iter_errors({**values, **yaml.safe_load(block)}):
+                self.wrong("deploy/kubernetes/README.md", f"values that the chart refuses: {error.message}")
+        presets = {}
+        for bad in BAD:
+            if refuses.is_valid({**values, **bad}):
+                self.wrong("values.schema.json", f"lets pass: {bad}")
+            self.counted("values that are refused")
+        for name, change in {
+            "by default": {}, "small": {"preset": "small"}, "high": {"preset": "high"},
+            "alone": {"mesh": {**values["mesh"], "enabled": False}, "secrets": {"adminToken": "", "apiKeys": "", "grpcTls": ""}},
+            "with Redis": {"mesh": {**values["mesh"], "enabled": False}, "config": {"storage": {"kind": "redis", "redis": {"url": "redis://redis:6379"}}}},
+            "changed": {"config": {"server": {"workers": 3}, "observability": {"log_level": "warn"}}, "replicas": 5,
+                        "resources": {"limits": {"memory": "1Gi"}}, "podAnnotations": {"a": "b"}, "nodeSelector": {"c": "d"}},
+            "of another name": {"secrets": {"adminToken": "", "grpcTls": "hivemind-mesh"}},
+            "closed": {"secrets": {**values["secrets"], "apiKeys": "hivemind-admin", "grpcTls": "hivemind-mesh", "grpcClientCa": "hivemind-mesh"}},
+            "with a gateway": {"config": {"gateway": GATEWAY}},
+            "with a gateway for everybody": {"config": {"gateway": {**GATEWAY, "listen": "[::]:10080"}, "server": {"host": "::"}, "mesh": {"bind": "[::]:7946"}},
+                                             "gateway": {"type": "LoadBalancer", "port": 443}, "secrets": {**values["secrets"], "gatewayTls": "hivemind-admin"}},
+            "quiet": QUIET,
+        }.items():
+            for error in refuses.iter_errors({**values, **change}):
+                self.wrong("values.schema.json", f"refuses the values {name}: {error.message}")
+            rendered = self.render(chart, about, {**values, **change}, "shop" if "name" in name else "hivemind")
+            if rendered is None:
+                return
+            self.manifests(f"chart, {name}", rendered)
+            settings = next(yaml.safe_load(d["data"]["hivemind.yaml"]) for d in rendered if "hivemind.yaml" in d.get("data", {}))
+            if name == "changed" and settings["server"] != {"host": "0.0.0.0", "workers": 3}:
+                self.wrong("chart", f"`config` is not laid over what the chart writes: {settings}")
+            if ("client_ca" in settings.get("security", {}).get("grpc_tls", {})) != (name == "closed"):
+                self.wrong("chart", f"callers' certificates are checked where secrets.grpcClientCa says so, and not elsewhere: {name}")
+            if name in ("by default", "small", "high"):
+                presets["recommended" if name == "by default" else name] = of_preset(rendered)
+            self.opened(f"chart, {name}", rendered, settings)
+            self.asked_by_test(name, rendered)
+            self.counted("renderings of the chart")
+        self.presets(presets)
+        if shutil.which("helm"):
+            self.run("chart", "helm", "lint", "--strict", chart)
+            self.run("chart", "helm", "template", "hivemind", chart)
+        else:
+            self.left_out.append("helm lint and helm template, since there is no helm here: the chart was rendered by gotpl, another "
+                                 "reader of Go's templates. No cluster took it, and no hook ran")
+
+    def presets(self, presets):
+        """What the chart has of each size is what the manifests have, and what the README tells."""
+        for folder, name in (("service", "recommended"), ("sidecar", "small")):
+            files = sorted((self.root / "deploy/kubernetes" / folder).glob("*.yaml"))
+            found = of_preset([document for file in files for document in yaml.safe_load_all(file.read_text())])
+            if found != presets[name]:
+                self.wrong(f"deploy/kubernetes/{folder}", f"it has {found}, and the chart's preset {name} is {presets[name]}")
+        rows = re.findall(r"^\| `(\w+)`[^|]*\| ([\d.]+) cores?, (\d+) cores? \| (\d+ .iB), (\d+ .iB) \| (\d+) \| ([\d,]+) \|", (self.root / "deploy/kubernetes/README.md").read_text(), re.M)
+        told = {name: {"cpu": f"{round(float(cpu) * 1000)}m", "memory": [asked.replace(" ", "")[:-1], most.replace(" ", "")[:-1]], "workers": int(workers), "max_keys": int(keys.replace(",", ""))}
+                for name, cpu, cores, asked, most, workers, keys in rows if cores == workers}
+        if told != presets:
+            self.wrong("deploy/kubernetes/README.md", f"it tells of {told}, and the chart's presets are {presets}; of CPU it can have at most a core for each of its `workers`")
+        self.counted("presets", len(presets))
+
+    def opened(self, place, rendered, settings):
+        """Where the configuration listens, the pod has a port, a service leads and the policy lets in; and nowhere else."""
+        pod = next(d for d in rendered if d["kind"] == "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
+        numbers = {port["name"]: port["containerPort"] for port in pod["ports"]}
+        wanted = {"grpc": 8081, "metrics": settings["server"].get("metrics_port", 9090), "gateway": settings.get("gateway", {}).get("listen", ":0").rpartition(":")[2]}
+        wanted = {name: int(number) for name, number in wanted.items() if int(number)}
+        services = [d for d in rendered if d["kind"] == "Service" and not d["spec"].get("publishNotReadyAddresses")]
+        led_to = {(port["name"], numbers.get(port["targetPort"])) for d in services for port in d["spec"]["ports"]}
+        let_in = {port["port"] for d in rendered if d["kind"] == "NetworkPolicy" for rule in d["spec"]["ingress"] for port in rule["ports"]} - {7946, 8080}
+        if {name: number for name, number in numbers.items() if "mesh" not in name} != {**wanted, "admin": 8080}:
+            self.wrong(place, f"it listens on {wanted}, and the pod's ports are {numbers}")
+        if led_to != set(wanted.items()):
+            self.wrong(place, f"it listens on {wanted}, and services lead to {led_to}")
+        if let_in != set(wanted.values()):
+            self.wrong(place, f"it listens on {wanted}, and the policy lets {let_in} in")
+        for service in services:
+            if service["spec"].get("type", "ClusterIP") != "ClusterIP" and service["spec"].get("externalTrafficPolicy") != "Local":
+                self.wrong(place, f"behind {service['metadata']['name']} clients lose their addresses")
+
+    def asked_by_test(self, name, rendered):
+        """The pod of `helm test` asks a service and a port that are there, and may."""
+        pod = next(d for d in rendered if d["kind"] == "Pod")
+        host, port = re.search(r"http://([^:]+):(\d+)/", " ".join(pod["spec"]["containers"][0]["command"])).groups()
+        services = {d["metadata"]["name"]: d["spec"] for d in rendered if d["kind"] == "Service"}
+        labels = next(d for d in rendered if d["kind"] == "StatefulSet")["spec"]["template"]["metadata"]["labels"]
+        if host not in services or services[host].get("publishNotReadyAddresses") or not services[host]["selector"].items() <= labels.items():
+            self.wrong(f"chart, {name}", f"the test asks {host}, and the services are {sorted(services)}")
+        if any(service["selector"].items() <= pod["metadata"]["labels"].items() for service in services.values()):
+            self.wrong(f"chart, {name}", "a service stands for the pod of the test")
+        rules = [rule for d in rendered if d["kind"] == "NetworkPolicy" for rule in d["spec"]["ingress"]]
+        let_in = [rule for rule in rules if any(source.get("podSelector", {}).get("matchLabels", {"": 1}).items() <= pod["metadata"]["labels"].items() for source in rule["from"])]
+        if [p["port"] for rule in let_in for p in rule["ports"]] != [int(port)]:
+            self.wrong(f"chart, {name}", f"the test asks port {port}, and the policy lets it reach {let_in}")
+
+    def render(self, chart, about, values, release):
+        sources = {str(file.relative_to(chart)): file.read_text() for file in (chart / "templates").rglob("*.*")}
+        context = {
+            "Values": values,
+            "Chart": {"Name": about["name"], "Version": about["version"], "AppVersion": about["appVersion"]},
+            "Release": {"Name": release, "Namespace": "shop", "Service": "Helm"},
+            "Capabilities": {"KubeVersion": {"Version": "v1.30.0"}},
+        }
+        try:
+            engine = HelmTemplateEngine.from_sources(sources)
+            pages = engine.render({name: context for name in sources if not Path(name).name.startswith("_")})
+            texts = [text for name, text in sorted(pages.items()) if name.endswith(".yaml")]
+            return [document for text in texts for document in yaml.safe_load_all(text) if document]
+        except Exception as error:  # Whatever a template can do wrong.
+            self.wrong("chart", f"cannot be rendered: {error}")
+            return None
