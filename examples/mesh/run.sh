@@ -17,7 +17,7 @@ for i in 0 1 2; do
         HIVEMIND_MESH__TLS__CA=$home/ca.crt HIVEMIND_MESH__TLS__CERT=$home/node.crt HIVEMIND_MESH__TLS__KEY=$home/node.key \
         "$HIVEMIND" serve --rules rules.yaml >"$home/log" 2>&1 &
 done
-until curl -sf "http://127.0.0.1:{${admin[0]},${admin[1]},${admin[2]}}/readyz" >/dev/null; do
+until curl -sf --fail-early "http://127.0.0.1:{${admin[0]},${admin[1]},${admin[2]}}/readyz" >/dev/null; do
     [ "$(jobs -rp | wc -l)" -eq 3 ] || { cat "$scratch"/node-*/log >&2 && exit 1; }
     sleep 0.2
 done
