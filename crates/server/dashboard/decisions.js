@@ -5,6 +5,7 @@ import { announcer, button, choice, el, field, hide, set, show, tell } from "./d
 import { exact, time, value } from "./format.js";
 import { inspect, keyLink } from "./keys.js";
 import { live } from "./live.js";
+import { hashed } from "./sha256.js";
 import { once, table } from "./table.js";
 
 export const title = "Decisions";
@@ -34,7 +35,7 @@ export function mount(place, go) {
     asking?.abort();
     const own = (asking = new AbortController());
     try {
-      const page = await get(`/decisions${query({ ...Object.fromEntries(Object.entries(filters).map(([name, control]) => [name, control.value])), limit: PAGE, cursor: isMore ? next : null })}`, { signal: own.signal });
+      const page = await get(`/decisions${query({ ...Object.fromEntries(Object.entries(filters).map(([name, control]) => [name, control.value])), value: hashed(filters.value.value), limit: PAGE, cursor: isMore ? next : null })}`, { signal: own.signal });
       // A slower answer to an older question must not win.
       if (own !== asking) return;
       items = isMore ? [...items, ...page.items].slice(0, MOST) : page.items;
@@ -64,7 +65,7 @@ export function mount(place, go) {
       clearTimeout(pause);
       pause = setTimeout(() => read(false), PAUSE_MS);
     },
-  } }, field("Outcome", filters.outcome), field("Domain", filters.domain), field("Key", filters.key), field("Value", filters.value),
+  } }, field("Outcome", filters.outcome), field("Domain", filters.domain), field("Key", filters.key), field("Value", filters.value, "Only its hash is sent"),
     el("div", { class: "field check" }, el("label", {}, follow, " Follow")), button("Refresh", () => read(false)));
   show(place, el("h1", { tabindex: "-1" }, title), form, el("section", { class: "panel" }, list.box, el("div", { class: "actions" }, older, state), said));
   set(older, "hidden", true);

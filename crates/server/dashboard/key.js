@@ -146,8 +146,8 @@ function actions(subject, found, again) {
     button("Look again", again, { class: "quiet" }));
 }
 
-/** Where a block holds: storage that is shared otherwise than by a mesh shares counters alone. */
-const reach = scope => (scope === "mesh" ? "on all nodes of the mesh" : "on this node only");
+/** Where a block holds: storage that is shared otherwise than by a mesh shares counters alone. Peers remember it, a node alone does not. */
+const reach = scope => (scope === "mesh" ? "on all nodes of the mesh" : "on this node only, unless it restarts before");
 
 const UNMET = "No rule limits it, so only requests that bring a limit of their own are met by this.";
 const SHADOW = "Shadow mode is on: until it is off, requests are counted and none is refused.";

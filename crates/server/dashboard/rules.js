@@ -3,6 +3,7 @@
 import { get, query, why } from "./api.js";
 import { button, el, field, hide, set, show, tell } from "./dom.js";
 import { clock, count, entries, limit, now, value } from "./format.js";
+import { limitsPanel } from "./limits.js";
 import { live, onRules } from "./live.js";
 import { once, table } from "./table.js";
 
@@ -20,6 +21,7 @@ export function mount(place) {
   const list = rulesTable();
   const state = el("p", { class: "quiet-text", role: "status", tabindex: "-1" }, "Loading…");
   const more = button("More", () => read(true));
+  const ofGateway = limitsPanel(() => search.value);
   let items = [];
   let next = null;
   let asked = 0;
@@ -48,17 +50,21 @@ export function mount(place) {
       waiting -= 1;
     }
   }
+  const all = () => {
+    read(false);
+    ofGateway.read();
+  };
   let pause = null;
   const form = el("form", { class: "panel filters", role: "search", "aria-label": "Rules", on: {
     submit: event => event.preventDefault(),
     input: () => {
       clearTimeout(pause);
-      pause = setTimeout(() => read(false), 150);
+      pause = setTimeout(all, 150);
     },
   } }, field("Search", search), field("Domain", domain), state);
-  show(place, el("h1", { tabindex: "-1" }, title), form, el("section", { class: "panel" }, list.box, el("div", { class: "actions" }, more)));
+  show(place, el("h1", { tabindex: "-1" }, title), form, el("section", { class: "panel" }, list.box, el("div", { class: "actions" }, more)), ofGateway.box);
   set(more, "hidden", true);
-  read(false);
+  all();
   // Loaded anew: shown anew.
   const end = onRules(() => read(false));
   const timer = setInterval(() => {
@@ -69,6 +75,7 @@ export function mount(place) {
     clearTimeout(pause);
     clearInterval(timer);
     end();
+    ofGateway.end();
   };
 }
 

@@ -1,7 +1,7 @@
 // The overview: what is refused, whom it meets, and since when; then everything else.
 
 import { chart, spark } from "./chart.js";
-import { el, keep, show, tell } from "./dom.js";
+import { el, keep, set, show, tell } from "./dom.js";
 import { clock, count, entries, exact, millis, rate, share, value } from "./format.js";
 import { latency, minutes, nameOf, rates, refusalsOf, refusedSince, rulesOf, slowestTold } from "./history.js";
 import { inspect, keyLink } from "./keys.js";
@@ -39,10 +39,11 @@ export function mount(place, go) {
     { head: "Rule", cell: once(rule => (rule.path ? entries(rule.path) : value(rule.key, 60))) },
     { head: "Domain", cell: once(rule => value(rule.domain, 40)) },
   ], [], true);
+  const moreRules = el("p", { class: "note", hidden: true });
   show(place, el("h1", { tabindex: "-1" }, title), headline, attention, tiles.box,
     el("div", { class: "columns wide-first" }, traffic.figure, delays.figure),
     el("section", { class: "panel" }, refused.box),
-    el("div", { class: "columns" }, el("section", { class: "panel" }, domains.box), el("section", { class: "panel" }, rules.box)));
+    el("div", { class: "columns" }, el("section", { class: "panel" }, domains.box), el("section", { class: "panel" }, rules.box, moreRules)));
 
   const tick = () => {
     if (document.hidden || !live.stats) return;
@@ -51,8 +52,10 @@ export function mount(place, go) {
     const from = shownFrom();
     traffic.draw(minutes(), from, to);
     delays.draw(minutes(), from, to);
-    domains.update(busiest(live.stats.domains, domain => nameOf(domain.domain)));
-    rules.update(busiest(rulesOf(live.stats), rule => rule.name));
+    domains.update(busiest(live.stats.domains, domain => nameOf(domain.domain)).slice(0, MOST_ROWS));
+    const met = busiest(rulesOf(live.stats), rule => rule.name);
+    rules.update(met.slice(0, MOST_ROWS));
+    tellMore(moreRules, Math.max(0, met.length - MOST_ROWS) + (live.stats.rules_left_out ?? 0));
     tellHeadline(headline);
     tellMatters(attention);
   };
@@ -165,7 +168,13 @@ function busiest(list, name) {
   // What nobody ever asked for is left out.
   const rated = (list ?? []).filter(one => one.ok + one.over_limit > 0).map(one => ({ ...one, now: rates(name(one)) }));
   rated.sort((one, other) => (other.now?.refused ?? 0) - (one.now?.refused ?? 0) || (other.now?.requests ?? 0) - (one.now?.requests ?? 0) || other.over_limit - one.over_limit);
-  return rated.slice(0, MOST_ROWS);
+  return rated;
+}
+
+/** How many rules met requests and have no row here. */
+function tellMore(note, more) {
+  set(note, "hidden", more === 0);
+  tell(note, more === 0 ? "" : `${exact(more)} more ${more === 1 ? "rule" : "rules"} met requests`);
 }
 
 function seriesTable(caption, empty, name, first, last, hasSums) {

@@ -12,7 +12,8 @@ export const title = "What if";
 
 /** The page refuses what the server would refuse anyway: a part of the rules would answer another question. */
 const MOST_FILES = 256;
-const LARGEST_LOG = 7 << 20;
+const LARGEST = 8 << 20;
+const TOO_LARGE = "That log is too long, with the rules: 8 MB are taken. Send a part of it, or try it with hivemind replay.";
 /** More are not read into a page. */
 const MOST_RULES = 20_000;
 const CAVEAT = "Written from what is in force: keys, values, limits and modes. Whatever else your files say is left out.";
@@ -148,7 +149,7 @@ function sourceFields() {
       if (recent.checked) return { recent: true };
       const chosen = file.files[0];
       if (!chosen) throw new Error("Choose an access log first.");
-      if (chosen.size > LARGEST_LOG) throw new Error("That log is longer than 7 MB: send a part of it, or try it with hivemind replay.");
+      if (chosen.size > LARGEST) throw new Error(TOO_LARGE);
       const log = { log: await chosen.text(), format: format.value };
       if (format.value !== "combined") return log;
       const entries = names.value.split(",").map(name => name.trim()).filter(Boolean);
@@ -160,7 +161,10 @@ function sourceFields() {
 /** Shows what came out; the answer is the sentence that it comes to. */
 async function simulate(files, source, result) {
   try {
-    const found = await post("/simulate", { rules: read(files), source: await source.read() });
+    const asked = { rules: read(files), source: await source.read() };
+    // As it is sent: a quote takes two bytes there.
+    if (new Blob([JSON.stringify(asked)]).size > LARGEST) throw new Error(TOO_LARGE);
+    const found = await post("/simulate", asked);
     show(result, outlook(found));
     return verdict(found);
   } catch (error) {

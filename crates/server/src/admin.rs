@@ -33,6 +33,7 @@ mod stats;
 mod tests;
 mod time;
 mod top;
+mod twice;
 
 pub(crate) use about::About;
 pub(crate) use bounds::Bounds;
@@ -254,6 +255,7 @@ async fn change_log(
     Ok(log::shown(&admin.log))
 }
 
-async fn rlconfig(State(admin): State<Admin>) -> String {
-    admin.service.0.with_rules(rlconfig::dump)
+async fn rlconfig(State(admin): State<Admin>, Extension(visitor): Extension<Visitor>) -> String {
+    let sight = admin.sight_of(&visitor);
+    admin.service.0.with_rules(|rules| rlconfig::dump(rules, sight))
 }

@@ -26,5 +26,5 @@ pub(crate) use settings::{
     DecisionLines, Destination, LARGEST_CONFIGURATION, Leaves, Loaded, Log, LogFormat, LogLevel, LogLevels,
     Mesh, MeshFiles, NamedService, OtlpProtocol, RateLimiting, Redis, SECTIONS, Security, Settings,
     SettingsText, Told, Topology, Tracing, configuration as configuration_schema, duration, environment,
-    is_secret, load_settings, module_name,
+    is_secret, is_short_secret, load_settings, module_name,
 };

@@ -19,7 +19,9 @@ fn program() -> String {
 /// The Valkey that `./test` installs. Where there is none a test has nothing to run on, which CI does not accept.
 pub(crate) fn valkey() -> Option<String> {
     let program = std::env::var("HIVEMIND_VALKEY").ok();
-    assert!(program.is_some() || std::env::var_os("CI").is_none(), "HIVEMIND_VALKEY is not set; run ./test");
+    // As all tests here have it.
+    let may_be_missing = std::env::var_os("CI").is_none_or(|ci| ci != "true");
+    assert!(program.is_some() || may_be_missing, "HIVEMIND_VALKEY is not set; run ./test");
     program
 }
 

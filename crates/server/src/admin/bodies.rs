@@ -1,7 +1,6 @@
 //! Bodies are gathered before anybody reads them: so many bytes each, and so many of all together.
 
 use super::bounds::{NotTaken, PASSED_OVER};
-use super::reply::{no_question, not_now, too_large};
 use super::{Admin, simulate};
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -28,10 +27,6 @@ pub(super) async fn gathered(State(admin): State<Admin>, request: Request, next:
             drop(place);
             response
         }
-        Err(NotTaken::TooLarge) => {
-            too_large(&format!("A body has at most {LARGEST} bytes; send less at once."))
-        }
-        Err(NotTaken::NoRoom) => not_now("Others send so much that there is no room; ask again in a moment."),
-        Err(NotTaken::Broken) => no_question("The body: it breaks off before its end."),
+        Err(why) => why.answer(&format!("A body has at most {LARGEST} bytes; send less at once.")),
     }
 }

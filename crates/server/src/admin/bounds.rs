@@ -1,7 +1,7 @@
 //! How much of what is costly goes on at once, whoever asks for it: bytes of bodies that are held, copies of the ring of
 //! decisions, simulations. So the most that all askers together can take is known, and small beside what decides.
 
-use super::reply::not_now;
+use super::reply::{self, no_question, not_now};
 use axum::body::{Body, Bytes};
 use axum::response::Response;
 use bytes::BytesMut;
@@ -66,6 +66,17 @@ pub(super) enum NotTaken {
     NoRoom,
     /// Whoever sent it has gone.
     Broken,
+}
+
+impl NotTaken {
+    /// What whoever sent it is told; `too_large` says how much may be sent.
+    pub(super) fn answer(self, too_large: &str) -> Response {
+        match self {
+            Self::TooLarge => reply::too_large(too_large),
+            Self::NoRoom => not_now("Others send so much that there is no room; ask again in a moment."),
+            Self::Broken => no_question("The body: it breaks off before its end."),
+        }
+    }
 }
 
 impl Bounds {

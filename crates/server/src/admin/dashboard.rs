@@ -69,8 +69,8 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 const ASSETS: &[File] = assets! {
     DRAWING: "icon.svg";
     SCRIPT: "api.js" "app.js" "chart.js" "config.js" "confirm.js" "decisions.js" "descriptor.js" "dom.js" "explain.js"
-        "format.js" "history.js" "key.js" "keys.js" "live.js" "map.js" "matters.js" "mesh.js" "outlook.js" "refusals.js" "rules.js"
-        "table.js" "token.js" "traffic.js" "whatif.js" "yaml.js";
+        "format.js" "history.js" "key.js" "keys.js" "limits.js" "live.js" "map.js" "matters.js" "mesh.js" "outlook.js" "refusals.js" "rules.js"
+        "sha256.js" "table.js" "token.js" "traffic.js" "whatif.js" "yaml.js";
 };
 
 pub(super) fn routes() -> Router<Admin> {

@@ -6,7 +6,7 @@ use super::query::Query;
 use super::reply::{no_question, ok, problem};
 use super::time::millis;
 use crate::telemetry::ring::{Door, Mark, Remembered, cut};
-use crate::telemetry::{hashed, shown_entries};
+use crate::telemetry::{hashed, salted, shown_entries};
 use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
@@ -101,10 +101,25 @@ struct Wanted {
     since: Timestamp,
 }
 
-/// A value as it is kept: cut, or as a hash where it opens something.
+/// A value as it is kept: cut, or as a hash where it opens something. Who asks for the hash of a value finds also those that
+/// are kept as they are: nobody needs to put one into an address, which is what proxies write down.
 struct WantedValue {
     text: String,
-    hashed: String,
+    hashed: [String; 3],
+}
+
+impl WantedValue {
+    fn of(value: &str) -> Self {
+        // Under which key it stands is not known, and so neither is which of them was kept: with salt, or without. The last is for
+        // who sends the hash of a PIN.
+        let hash = hashed(value);
+        Self { text: cut(value).to_owned(), hashed: [salted(&hash), hash, salted(value)] }
+    }
+
+    fn is(&self, kept: &str) -> bool {
+        let is_of_hash = || self.text.starts_with("sha256:") && self.text == hashed(kept);
+        self.text == kept || self.hashed.iter().any(|hashed| hashed == kept) || is_of_hash()
+    }
 }
 
 impl Wanted {
@@ -122,8 +137,7 @@ impl Wanted {
         };
         // As it was kept: a longer one would be found nowhere.
         let text = |name| query.get(name).map(|text| cut(text).to_owned());
-        let value = query.get("value");
-        let value = value.map(|value| WantedValue { text: cut(value).to_owned(), hashed: hashed(value) });
+        let value = query.get("value").map(WantedValue::of);
         Ok(Self { is_denied, domain: text("domain"), key: text("key"), value, since })
     }
 
@@ -131,9 +145,7 @@ impl Wanted {
         let is = |wanted: &Option<String>, text: &str| wanted.as_ref().is_none_or(|wanted| wanted == text);
         let has_entry = || {
             let mut entries = decision.parts.iter().flat_map(|part| &part.entries);
-            let is_value = |value: &str| {
-                self.value.as_ref().is_none_or(|wanted| wanted.text == value || wanted.hashed == value)
-            };
+            let is_value = |value: &str| self.value.as_ref().is_none_or(|wanted| wanted.is(value));
             entries.any(|(key, value)| is(&self.key, key) && is_value(value))
         };
         decision.at >= self.since

@@ -4,10 +4,11 @@ use super::Admin;
 use super::descriptor::RawKey;
 use super::guard::Visitor;
 use super::reply::{ok, read};
-use super::rules;
+use super::rules::{self, Sight};
 use super::time::millis;
 use crate::explained::Explained;
 use crate::ruleset::Ruleset;
+use crate::telemetry::kept;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
@@ -16,7 +17,6 @@ use axum::{Extension, Router};
 use hivemind_core::rules::{Considered, WayEnd};
 use hivemind_core::{Clock, SystemClock};
 use serde_json::{Value, json};
-use std::path::Path;
 
 pub(super) fn routes() -> Router<Admin> {
     Router::new().route("/api/v1/explain", post(explain))
@@ -34,15 +34,30 @@ async fn explain(
     let blocked = charged.with_parts(|parts| admin.storage.blocks().until(parts, SystemClock.now()));
     // The rules are for strangers, who is blocked is not.
     let blocked = blocked.filter(|_| visitor.sees_clients).map(millis);
-    let root = admin.root_for(&visitor);
+    let sight = admin.sight_of(&visitor);
     Ok(admin.service.0.with_ruleset(|ruleset, hits| {
-        let explained = Explained::new(ruleset, name.domain(), &entries).below(root);
+        let mut explained = Explained::new(ruleset, name.domain(), &entries).below(sight.root);
+        if sight.hides {
+            hide(&mut explained);
+        }
         ok(&json!({
             "steps": steps(&explained),
-            "end": end((ruleset, root), hits, &explained.explanation.end, blocked),
+            "end": end((ruleset, sight), hits, &explained.explanation.end, blocked),
             "text": explained.to_string(),
         }))
     }))
+}
+
+/// Leaves hashes of what rules ask for that opens something. What was asked about is whoever asks' own.
+fn hide(explained: &mut Explained<'_>) {
+    for ((key, _), step) in explained.entries.iter().zip(&mut explained.explanation.steps) {
+        for (rule, _) in &mut step.considered {
+            let value = rule.strip_prefix(key).and_then(|rest| rest.strip_prefix('='));
+            if let Some((hidden, true)) = value.map(|value| kept(key, value)) {
+                *rule = format!("{key}={hidden}");
+            }
+        }
+    }
 }
 
 fn steps(explained: &Explained<'_>) -> Vec<Value> {
@@ -63,7 +78,7 @@ fn steps(explained: &Explained<'_>) -> Vec<Value> {
 }
 
 fn end(
-    ruleset: (&Ruleset, Option<&Path>),
+    ruleset: (&Ruleset, Sight<'_>),
     hits: &dyn Fn(usize) -> (u64, u64),
     end: &WayEnd<'_>,
     blocked_until_ms: Option<u64>,

@@ -1,6 +1,7 @@
 //! The messages in proto3's JSON form: either spelling of a name is read, and what
 //! is not set is left out of what is written.
 
+use super::twice::{as_in_messages, none_twice};
 use crate::proto::DESCRIPTORS;
 use prost::Message;
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, Value};
@@ -24,6 +25,8 @@ pub(crate) fn request(body: &[u8]) -> Result<Vec<u8>, String> {
     let read = DynamicMessage::deserialize_with_options(message("RateLimitRequest")?, &mut json, &options);
     let read = read.map_err(|error| error.to_string())?;
     json.end().map_err(|error| error.to_string())?;
+    // The last would count here, and in the reference it is refused.
+    none_twice(body, as_in_messages).map_err(|error| error.to_string())?;
     Ok(read.encode_to_vec())
 }
 

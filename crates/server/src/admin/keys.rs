@@ -220,7 +220,9 @@ fn most_granted(limit: &Limit, before: &Seen, after: &Seen) -> u64 {
         // counts as unspent: it is nothing that the owner gives back. Requests meanwhile hide what came back of the rest.
         Some(_) => {
             let (first, last) = (most_left(before), most_left(after));
-            burst.saturating_sub(first).max(last.saturating_sub(first))
+            let risen = last.saturating_sub(first);
+            // Where nothing is left after it, it made good what nodes admitted beyond their rights, or was spent meanwhile.
+            if after.verdict.remaining == 0 { risen } else { burst.saturating_sub(first).max(risen) }
         }
     }
 }

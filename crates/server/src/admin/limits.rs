@@ -18,10 +18,12 @@ pub(super) fn routes() -> Router<Admin> {
 
 async fn list(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
     let limits = admin.gateway.map(|gateway| gateway.effective_limits()).unwrap_or_default();
-    let page = Query::read(query.as_deref(), &Page::NAMES).and_then(|query| {
+    let page = Query::read(query.as_deref(), &["q", Page::NAMES[0], Page::NAMES[1]]).and_then(|query| {
         let page = Page::of(&query)?;
         let list = list_of(&limits);
+        let sought = query.get("q").unwrap_or_default().to_lowercase();
         let from = limits.iter().enumerate().skip(page.first_of(list)?);
+        let from = from.filter(|(_, limit)| has(&sought, limit));
         Ok(page.of_items(from.map(|(number, limit)| (Numbered { list, number }, shown(limit)))))
     });
     page.map_or_else(|detail| no_question(&detail), |page| ok(&page))
@@ -34,6 +36,14 @@ fn list_of(limits: &[EffectiveLimit]) -> u64 {
         (&effective.service, &effective.endpoint, effective.kind.name()).hash(&mut hasher);
     }
     hasher.finish()
+}
+
+/// Whether a text, in small letters, is in what a limit is called.
+fn has(sought: &str, effective: &EffectiveLimit) -> bool {
+    let names =
+        [effective.service.as_deref().unwrap_or_default(), &effective.endpoint, effective.kind.name()];
+    let mut names = names.into_iter().chain(effective.patterns.iter().map(String::as_str));
+    names.any(|name| name.to_lowercase().contains(sought))
 }
 
 fn shown(effective: &EffectiveLimit) -> Value {

@@ -22,8 +22,8 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 const ROUND: Duration = Duration::from_secs(1);
-/// No round takes longer.
-const LONGEST_MADE: Duration = Duration::from_secs(5);
+/// No round takes longer. The page takes six silent seconds for a dead link: one round that hangs must not be that long.
+const LONGEST_MADE: Duration = Duration::from_secs(3);
 /// What waits for one that reads slowly.
 const MOST_ROUNDS: usize = 4;
 /// Who has missed so many in a row does not read.

@@ -1,6 +1,7 @@
 //! What the API answers: JSON, and problem details (RFC 9457) for what cannot be answered.
 
 use super::API;
+use super::twice::{as_written, none_twice};
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
@@ -42,7 +43,8 @@ pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Response> {
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err(no_question("The body: an object is asked for, as `/api/v1/openapi.json` has it."));
     }
-    serde_json::from_slice(body).map_err(|error| {
+    let read = serde_json::from_slice(body);
+    read.and_then(|read| none_twice(body, as_written).map(|()| read)).map_err(|error| {
         // What the parser says may have in it what the body had, at any length.
         let detail: String = error.to_string().chars().take(300).collect();
         no_question(&format!("The body: {detail}."))

@@ -1,21 +1,22 @@
 //! The rules in force, one line each, in the reference's words.
 
+use super::rules::Sight;
 use hivemind_core::{Matcher, Rule, Rules};
 
 use hivemind_core::store::Mode;
 use std::fmt::Write;
 
-pub(super) fn dump(rules: &Rules) -> String {
+pub(super) fn dump(rules: &Rules, sight: Sight<'_>) -> String {
     let mut text = String::new();
     for (domain, path, rule) in rules.declarations() {
         let Some(rule) = rule else { continue };
-        let _ = writeln!(text, "{}: {}", name(domain, path), described(rule)); // A string takes all that is written.
+        let _ = writeln!(text, "{}: {}", name(domain, path, sight), described(rule)); // A string takes all that is written.
     }
     text
 }
 
-fn name(domain: &str, path: &[Matcher]) -> String {
-    let parts = path.iter().map(|matcher| match matcher.value() {
+fn name(domain: &str, path: &[Matcher], sight: Sight<'_>) -> String {
+    let parts = path.iter().map(|matcher| match sight.value(matcher) {
         Some(value) => format!(".{}_{value}", matcher.key()),
         None => format!(".{}", matcher.key()),
     });

@@ -7,6 +7,7 @@ use super::reply::{no_question, ok};
 use super::{Admin, limit};
 use crate::ruleset::{Extras, Ruleset};
 use crate::storage::OnError;
+use crate::telemetry::kept;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use axum::routing::get;
@@ -14,6 +15,7 @@ use axum::{Extension, Router};
 use hivemind_core::rules::Budget;
 use hivemind_core::{Matcher, Rule};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
@@ -22,9 +24,30 @@ pub(super) fn routes() -> Router<Admin> {
 }
 
 impl Admin {
-    /// Below what files are named to somebody; none: to those whole who may know what this machine's folders are called.
-    pub(super) fn root_for(&self, visitor: &Visitor) -> Option<&Path> {
-        self.about.rules.as_deref().filter(|_| !visitor.sees_clients)
+    pub(super) fn sight_of(&self, visitor: &Visitor) -> Sight<'_> {
+        let hides = !visitor.sees_clients;
+        Sight { root: self.about.rules.as_deref().filter(|_| hides), hides }
+    }
+}
+
+/// How much of a rule somebody is told.
+#[derive(Clone, Copy)]
+pub(super) struct Sight<'a> {
+    /// Below what files are named; none: whole, to those who may know what this machine's folders are called.
+    pub(super) root: Option<&'a Path>,
+    /// Whether it is told credentials as hashes: a rule may be for one client's.
+    pub(super) hides: bool,
+}
+
+impl Sight<'_> {
+    /// What a rule asks for at one place.
+    pub(super) fn value<'m>(&self, matcher: &'m Matcher) -> Option<Cow<'m, str>> {
+        let value = matcher.value()?;
+        Some(if self.hides { kept(matcher.key(), value).0 } else { value.into() })
+    }
+
+    pub(super) fn path(&self, path: &[Matcher]) -> Vec<Value> {
+        path.iter().map(|matcher| json!({"key": matcher.key(), "value": self.value(matcher)})).collect()
     }
 }
 
@@ -33,13 +56,13 @@ async fn list(
     Extension(visitor): Extension<Visitor>,
     RawQuery(query): RawQuery,
 ) -> Response {
-    let root = admin.root_for(&visitor);
+    let sight = admin.sight_of(&visitor);
     let asked = Query::read(query.as_deref(), &["domain", "q", Page::NAMES[0], Page::NAMES[1]]);
     let page = asked.and_then(|query| {
         let page = Page::of(&query)?;
         admin.service.0.with_ruleset(|ruleset, hits| {
             let (domain, sought) = (query.get("domain"), query.get("q"));
-            let found = Rules { ruleset, hits, root, domain, sought };
+            let found = Rules { ruleset, hits, sight, domain, sought };
             let list = found.list();
             let first = page.first_of(list)?;
             Ok(page.of_items(found.from(first).map(|(number, rule)| (Numbered { list, number }, rule))))
@@ -52,7 +75,7 @@ async fn list(
 struct Rules<'a> {
     ruleset: &'a Ruleset,
     hits: &'a dyn Fn(usize) -> (u64, u64),
-    root: Option<&'a Path>,
+    sight: Sight<'a>,
     domain: Option<&'a str>,
     sought: Option<&'a str>,
 }
@@ -74,40 +97,39 @@ impl Rules<'_> {
         let sought = self.sought.unwrap_or_default().to_lowercase();
         let declared = self.ruleset.rules.declarations().enumerate().skip(first);
         let asked_for = declared.filter(move |(_, (domain, path, rule))| {
-            self.domain.is_none_or(|only| only == *domain) && has(&sought, domain, path, *rule)
+            self.domain.is_none_or(|only| only == *domain) && self.has(&sought, domain, path, *rule)
         });
-        asked_for.map(|(number, _)| (number, shown((self.ruleset, self.root), self.hits, number)))
+        asked_for.map(|(number, _)| (number, shown((self.ruleset, self.sight), self.hits, number)))
+    }
+
+    /// Whether what is told of a rule has this text anywhere, in whichever case: who is told a hash does not find letter by
+    /// letter what it is of.
+    fn has(&self, sought: &str, domain: &str, path: &[Matcher], rule: Option<&Rule>) -> bool {
+        let of_path = path.iter().flat_map(|matcher| [Some(matcher.key().into()), self.sight.value(matcher)]);
+        let name = rule.and_then(|rule| rule.name.as_deref()).map(Cow::from);
+        let mut texts = [Some(domain.into()), name].into_iter().chain(of_path).flatten();
+        sought.is_empty() || texts.any(|text: Cow<'_, str>| text.to_lowercase().contains(sought))
     }
 }
 
-/// Whether a rule has this text anywhere, in whichever case.
-fn has(sought: &str, domain: &str, path: &[Matcher], rule: Option<&Rule>) -> bool {
-    let of_path = path.iter().flat_map(|matcher| [Some(matcher.key()), matcher.value()]);
-    let name = rule.and_then(|rule| rule.name.as_deref());
-    let mut texts = [Some(domain), name].into_iter().chain(of_path).flatten();
-    sought.is_empty() || texts.any(|text| text.to_lowercase().contains(sought))
-}
-
-/// A rule, by its number, with its file named below `root`.
+/// A rule, by its number.
 pub(super) fn shown(
-    (ruleset, root): (&Ruleset, Option<&Path>),
+    (ruleset, sight): (&Ruleset, Sight<'_>),
     hits: &dyn Fn(usize) -> (u64, u64),
     number: usize,
 ) -> Value {
     let Some((domain, path, rule)) = ruleset.rules.declaration(number) else { return Value::Null };
-    let path: Vec<Value> =
-        path.iter().map(|matcher| json!({"key": matcher.key(), "value": matcher.value()})).collect();
     let limits: Vec<Value> =
         rule.and_then(Rule::limits).unwrap_or_default().iter().map(limit::shown).collect();
     let nothing = Extras::default();
     let extras = ruleset.extras.get(number).unwrap_or(&nothing);
-    let file = root.map_or_else(|| extras.place.file.to_string(), |root| extras.place.file_below(root));
+    let file = sight.root.map_or_else(|| extras.place.file.to_string(), |root| extras.place.file_below(root));
     // What only lets pass is counted by nobody.
     let (ok, over_limit) = if rule.is_some() { hits(number) } else { (0, 0) };
     json!({
         "id": number,
         "domain": domain,
-        "path": path,
+        "path": sight.path(path),
         "limits": limits,
         "unlimited": rule.is_some_and(|rule| rule.budget == Budget::Unlimited),
         "mode": limit::mode(rule.map(|rule| rule.mode).unwrap_or_default()),

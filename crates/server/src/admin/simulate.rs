@@ -7,13 +7,12 @@ mod tests;
 mod traffic;
 
 use super::Admin;
-use super::bounds::Held;
-use super::reply::{not_now, ok, problem, problem_with, read, senseless, too_large};
+use super::bounds::{Held, NotTaken, PASSED_OVER};
+use super::reply::{not_now, ok, problem, problem_with, read, senseless};
 use crate::config::RuleTexts;
 use crate::replay::{Both, Comparison, Total};
 use crate::telemetry::shown_entries;
 use axum::Router;
-use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -76,22 +75,28 @@ pub(super) fn routes() -> Router<Admin> {
 }
 
 async fn simulate(State(admin): State<Admin>, request: Request) -> Response {
-    // Before the body, which is held as long as it takes.
+    // Who says beforehand how much it is need not send it.
+    let is_too_large = request.body().size_hint().lower() > (LARGEST * PASSED_OVER) as u64;
+    let gathered = if is_too_large {
+        Err(NotTaken::TooLarge)
+    } else {
+        admin.bounds.gather(request.into_body(), LARGEST).await
+    };
+    let (body, held) = match gathered {
+        Ok(gathered) => gathered,
+        Err(why) => {
+            return why.answer(&format!("A simulation has at most {LARGEST} bytes; send a part of the log."));
+        }
+    };
+    // After the body: who sends slowly keeps nobody else from a place.
     let Ok(place) = Arc::clone(&admin.room.simulations).try_acquire_owned() else {
         return not_now("One simulation runs and another waits for it; ask again in a moment.");
     };
-    let too_large =
-        || too_large(&format!("A simulation has at most {LARGEST} bytes; send a part of the log."));
-    // Who says beforehand how much it is need not send it.
-    if request.body().size_hint().lower() > LARGEST as u64 {
-        return too_large();
-    }
-    let Ok(body) = to_bytes(request.into_body(), LARGEST).await else { return too_large() };
     let raw: RawSimulation = match read(&body) {
         Ok(raw) => raw,
         Err(answer) => return answer,
     };
-    drop(body);
+    drop((body, held));
     let turn = match admin.bounds.simulation.take(WAITS).await {
         Ok(turn) => turn,
         Err(not_now) => return not_now,
@@ -177,6 +182,10 @@ fn past_bounds(comparison: &Comparison, most_counters: usize) -> Vec<String> {
             format!("decisions shared a counter for want of room for more than {most_counters}."),
         ),
         (comparison.unnamed, "requests are of names past those that are told one by one.".to_owned()),
+        (
+            comparison.cut,
+            "requests have texts that are cut off: those that begin alike are one here.".to_owned(),
+        ),
     ];
     counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()
 }

@@ -2,6 +2,7 @@
 
 use super::Admin;
 use super::reply::ok;
+use super::rules::Sight;
 use super::time::millis;
 use axum::Router;
 use axum::extract::State;
@@ -13,8 +14,11 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// So many rules are told one by one, those that met the most: whoever looks on is told all of it each second.
+/// So many rules are told one by one: whoever looks on is told all of it each second.
 const MOST_RULES: usize = 200;
+
+/// The number of a rule, and how many hits it let pass and refused.
+type Met = (usize, (u64, u64));
 
 /// How many there are of something, whenever it is asked.
 pub(crate) type Gauge = Box<dyn Fn() -> usize + Send + Sync>;
@@ -51,13 +55,15 @@ pub(super) fn body(admin: &Admin) -> Value {
     let occupancy = service.storage().memory().occupancy();
     // In a mesh, counters that are shared are in its own books, and only the others in memory.
     let shared = admin.mesh.as_ref().map_or(0, |mesh| mesh.keys());
+    let (each_rule, left_out) = each_rule(admin);
     let mut members = Map::new();
     let of_series = stats.series.overview().map(|(name, value)| (name.to_owned(), value));
     members.extend(of_series);
     members.extend([
         ("t_ms".to_owned(), json!(millis(now))),
         ("uptime_ms".to_owned(), json!(millis(now).saturating_sub(millis(stats.started)))),
-        ("each_rule".to_owned(), each_rule(admin).into()),
+        ("each_rule".to_owned(), each_rule.into()),
+        ("rules_left_out".to_owned(), json!(left_out)),
         // Where nobody reads metrics, requests are not counted.
         ("is_counted".to_owned(), json!(service.counts())),
         ("keys_in_memory".to_owned(), json!(occupancy.keys + shared)),
@@ -69,20 +75,44 @@ pub(super) fn body(admin: &Admin) -> Value {
     Value::Object(members)
 }
 
-/// What each rule let pass and refused: two rules of one key are one series, and two rules here.
-fn each_rule(admin: &Admin) -> Vec<Value> {
+/// What each rule let pass and refused: two rules of one key are one series, and two rules here. And how many more met
+/// something. Credentials are hashes to everybody: the stream is made once for all, and has to agree with this.
+fn each_rule(admin: &Admin) -> (Vec<Value>, usize) {
+    let sight = Sight { root: None, hides: true };
     admin.service.0.with_ruleset(|ruleset, hits| {
         let limiting = ruleset.rules.declarations().enumerate().filter(|(_, (.., rule))| rule.is_some());
         let met = limiting.map(|(number, _)| (number, hits(number)));
-        let mut met: Vec<(usize, (u64, u64))> = met.filter(|(_, hits)| *hits != (0, 0)).collect();
-        met.sort_unstable_by_key(|(number, (ok, over))| (Reverse(ok.saturating_add(*over)), *number));
-        let most = met.into_iter().take(MOST_RULES);
-        let shown = |(number, (ok, over_limit)): (usize, (u64, u64))| {
+        let (most, left_out) = most(met.filter(|(_, hits)| *hits != (0, 0)).collect());
+        let shown = |(number, (ok, over_limit)): Met| {
             let (domain, path, _) = ruleset.rules.declaration(number)?;
-            let path: Vec<Value> =
-                path.iter().map(|matcher| json!({"key": matcher.key(), "value": matcher.value()})).collect();
+            let path = sight.path(path);
             Some(json!({"id": number, "domain": domain, "path": path, "ok": ok, "over_limit": over_limit}))
         };
-        most.filter_map(shown).collect()
+        (most.into_iter().filter_map(shown).collect(), left_out)
     })
+}
+
+/// Those that refused the most, and of those that refused nothing the busiest: a quiet rule that refuses everybody is what
+/// somebody looks for. And how many there are besides.
+fn most(mut met: Vec<Met>) -> (Vec<Met>, usize) {
+    met.sort_unstable_by_key(|(number, (ok, over))| (Reverse((*over, ok.saturating_add(*over))), *number));
+    let left_out = met.len().saturating_sub(MOST_RULES);
+    met.truncate(MOST_RULES);
+    (met, left_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_RULES, most};
+
+    // Seen failing on: the busiest first.
+    #[test]
+    fn a_quiet_rule_that_refuses_is_told_before_a_busy_one_that_does_not() {
+        let busy = (0..MOST_RULES + 5).map(|number| (number, (1_000, 0)));
+        let quiet = [(900, (0, 3)), (901, (5, 3)), (902, (0, 7))];
+        let (told, left_out) = most(busy.chain(quiet).collect());
+        assert_eq!(told[..4], [quiet[2], quiet[1], quiet[0], (0, (1_000, 0))]);
+        assert_eq!((told.len(), left_out), (MOST_RULES, 8));
+        assert_eq!(most(vec![(1, (1, 0))]), (vec![(1, (1, 0))], 0));
+    }
 }

@@ -3,7 +3,7 @@
 //! its peers. A decision is compared by that hash, and by nothing that is shown: 64 bits are too few to refuse somebody by.
 
 use super::KeyName;
-use crate::telemetry::kept;
+use crate::telemetry::{as_shown, kept};
 use hivemind_core::store::Parts;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -94,7 +94,7 @@ impl Posted {
             Told::Plain(value) => json!({"key": key, "value": kept(key, value).0}),
             Told::Hashed(digits) => {
                 let digits = digits.get(..SHOWN).unwrap_or_default();
-                json!({"key": key, "value": format!("{HASHED}:{digits}")})
+                json!({"key": key, "value": as_shown(key, format!("{HASHED}:{digits}"))})
             }
         };
         self.entries.iter().map(one).collect()
@@ -163,8 +163,13 @@ mod tests {
     #[test]
     fn of_what_opens_something_the_board_has_a_hash_and_no_two_values_share_it() {
         let jwt = format!("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ{}", "A".repeat(2_000));
-        for (key, value) in [("authorization", "of-somebody"), ("header", "Bearer of-somebody"), ("h", &jwt)]
-        {
+        for (key, value) in [
+            ("authorization", "of-somebody"),
+            ("header", "Bearer of-somebody"),
+            ("h", &jwt),
+            ("path", "/cb?access_token=of-somebody"),
+            ("pin", "987654"),
+        ] {
             let name = posted(&[("user", "ada"), (key, value)]);
             let text = String::from_utf8(name.text()).unwrap();
             assert!(!text.contains(value) && text.contains("ada"), "{text}");

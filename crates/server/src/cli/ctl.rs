@@ -7,6 +7,7 @@ mod decisions;
 mod explain;
 mod key;
 mod keys;
+mod limits;
 mod log;
 mod paged;
 mod peers;
@@ -14,6 +15,7 @@ mod reload;
 mod rules;
 mod table;
 mod version;
+mod who;
 
 use crate::cli::client::{Answer, Client, Question, Token};
 use clap::{Args, Subcommand};
@@ -32,6 +34,7 @@ const USUAL_URL: &str = "http://127.0.0.1:8080";
   hivemind ctl key get shop user=ada                  what is left, and until when
   hivemind ctl key block shop user=ada --for 10m      refuse it for ten minutes
   hivemind ctl rules --search user                    the rules in force, with file and line
+  hivemind ctl limits --search login                  the gateway's limits, and who says each field
   hivemind ctl --url http://10.0.0.1:8080 --url http://10.0.0.2:8080 key block shop user=ada --for 10m
   hivemind ctl --url unix:/run/hivemind/admin.sock reload
   hivemind ctl --url https://limits.example:8080 --ca ca.pem --token-file token decisions --denied
@@ -40,7 +43,8 @@ HIVEMIND_URL and HIVEMIND_TOKEN_FILE stand in for --url and --token-file. The ex
 was asked, 1 if not, and 2 if the command line is not understood. A reset that reached no counter, or not all of it, and a
 grant that gave nothing back were not done; to unblock who is not blocked, or to forget a peer that is no member, is. With
 several --url each service is asked, one after the other, whatever became of the one before; the exit status is 1 if any
-did not, and --json prints one line for each.")]
+did not, and --json prints one line for each. With --json a service that gave no answer is a line with its url and the
+error; of several, one that refused has what it said as problem beside that.")]
 pub(super) struct Ctl {
     /// Where the admin port is: `http://HOST:PORT`, `https://HOST:PORT` or `unix:PATH`; several times to ask several
     /// services, as for a block where nodes share a Redis [default: `http://127.0.0.1:8080`]
@@ -74,6 +78,7 @@ enum Command {
     Blocks(blocks::Blocks),
     Decisions(decisions::Decisions),
     Rules(rules::Rules),
+    Limits(limits::Limits),
     Explain(explain::Explain),
     Peers(peers::Peers),
     Config(config::Config),
@@ -90,6 +95,7 @@ impl Command {
             Self::Blocks(blocks) => Ok(blocks.question()),
             Self::Decisions(decisions) => Ok(decisions.question()),
             Self::Rules(rules) => Ok(rules.question()),
+            Self::Limits(limits) => Ok(limits.question()),
             Self::Explain(explain) => explain.question(),
             Self::Peers(peers) => Ok(peers.question()),
             Self::Config(_) => Ok(Question::get("/api/v1/config")),
@@ -114,6 +120,7 @@ impl Command {
             Self::Blocks(_) => blocks::shown(body),
             Self::Decisions(_) => decisions::shown(body),
             Self::Rules(_) => rules::shown(body),
+            Self::Limits(_) => limits::shown(body),
             Self::Explain(_) => explain::shown(body),
             Self::Peers(peers) => peers.shown(body),
             Self::Config(_) => config::shown(body),
@@ -132,12 +139,16 @@ impl Ctl {
         let token = self.token_file.clone().or_else(|| variable("HIVEMIND_TOKEN_FILE").map(PathBuf::from));
         let token = token.map(|file| Token { file, may_be_seen: self.insecure });
         // Before anybody is asked: what one of them cannot be asked is asked of none.
-        let clients = urls.iter().map(|url| Client::at_url(url, token.as_ref(), self.ca.as_deref()));
+        let clients = urls.iter().map(|url| {
+            let client = Client::at_url(url, token.as_ref(), self.ca.as_deref());
+            self.told_in_json(url, client)
+        });
         let clients = clients.collect::<anyhow::Result<Vec<Client>>>()?;
         let question = self.command.question()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         if let [client] = clients.as_slice() {
-            return self.print(&runtime.block_on(client.ask(&question))?);
+            let printed = runtime.block_on(client.ask(&question)).and_then(|answer| self.print(&answer));
+            return self.told_in_json(client.url(), printed);
         }
         let mut is_good = true;
         for client in &clients {
@@ -147,40 +158,59 @@ impl Ctl {
         Ok(status(is_good))
     }
 
+    /// Who reads JSON is told in JSON, too, that there is no answer.
+    fn told_in_json<T>(&self, url: &str, asked: anyhow::Result<T>) -> anyhow::Result<T> {
+        if let (Err(error), true) = (&asked, self.json) {
+            write(&(not_answered(url, error, None).to_string() + "\n"))?;
+        }
+        asked
+    }
+
     fn print(&self, answer: &Answer) -> anyhow::Result<ExitCode> {
-        let mut out = std::io::stdout().lock();
         if self.json {
             // A page for people would go on as if it were what was asked for.
             if !answer.is_json() {
                 answer.body()?;
             }
-            out.write_all(answer.text.as_bytes())?;
-            out.flush()?;
             let is_done = answer.is_good() && self.command.is_done(&answer.body()?);
+            write(&answer.text)?;
             return Ok(status(is_done));
         }
         let body = answer.body()?;
-        out.write_all(self.command.shown(&body).as_bytes())?;
-        out.flush()?;
+        write(&self.command.shown(&body))?;
         Ok(status(self.command.is_done(&body)))
     }
 
     /// What one of several services did, under its name. Says whether it did what was asked; if not, the next one is asked
     /// all the same.
     fn print_one_of_several(&self, url: &str, answer: anyhow::Result<Answer>) -> anyhow::Result<bool> {
+        let problem = answer.as_ref().ok().and_then(Answer::problem);
         let body = answer.and_then(|answer| answer.body());
         let is_done = body.as_ref().is_ok_and(|body| self.command.is_done(body));
         let told = match (&body, self.json) {
             (Ok(body), true) => json!({"url": url, "answer": body}).to_string() + "\n",
-            (Err(error), true) => json!({"url": url, "error": format!("{error:#}")}).to_string() + "\n",
+            (Err(error), true) => not_answered(url, error, problem).to_string() + "\n",
             (Ok(body), false) => format!("{url}:\n{}", self.command.shown(body)),
             (Err(error), false) => format!("{url}: failed: {error:#}\n"),
         };
-        let mut out = std::io::stdout().lock();
-        out.write_all(told.as_bytes())?;
-        out.flush()?;
+        write(&told)?;
         Ok(is_done)
     }
+}
+
+/// That a service has not answered what was asked, and what it said instead.
+fn not_answered(url: &str, error: &anyhow::Error, problem: Option<Value>) -> Value {
+    let mut told = json!({"url": url, "error": format!("{error:#}")});
+    if let (Some(problem), Some(members)) = (problem, told.as_object_mut()) {
+        members.insert("problem".to_owned(), problem);
+    }
+    told
+}
+
+fn write(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }
 
 fn status(is_done: bool) -> ExitCode {

@@ -44,7 +44,7 @@ pub(crate) use observability::Observability;
 pub(crate) use otel::{Destination, NamedService, OtlpProtocol, Tracing};
 pub(crate) use rate_limiting::RateLimiting;
 pub(crate) use schema::configuration;
-pub(crate) use secret_name::is_secret;
+pub(crate) use secret_name::{is_secret, is_short_secret};
 pub(crate) use security::Security;
 pub(crate) use server::Server;
 pub(crate) use storage::{Redis, Storage, Topology};

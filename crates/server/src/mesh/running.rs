@@ -43,7 +43,7 @@ pub(crate) struct RunningMesh {
     /// Whether it was told that the CA ends.
     is_ca_told: AtomicBool,
     /// Whoever lists peers looks at every counter: one at a time.
-    listing: tokio::sync::Mutex<()>,
+    listing: Arc<tokio::sync::Mutex<()>>,
     /// What each held when that was last summed up.
     held_last: Mutex<BTreeMap<NodeId, u64>>,
 }
@@ -70,7 +70,7 @@ impl RunningMesh {
             is_exposed: AtomicBool::default(),
             is_outdated: AtomicBool::default(),
             is_ca_told: AtomicBool::default(),
-            listing: tokio::sync::Mutex::default(),
+            listing: Arc::default(),
             held_last: Mutex::default(),
         };
         running.look_at_key();
@@ -194,9 +194,11 @@ impl RunningMesh {
     /// Every peer, as the API shows it. What they hold is summed up over all counters, one part of them after the
     /// other: beside what decides, and once at a time, however many ask.
     pub(crate) async fn peers(self: Arc<Self>) -> serde_json::Value {
-        let this = Arc::clone(&self);
-        let _alone = self.listing.lock().await;
+        let alone = Arc::clone(&self.listing).lock_owned().await;
+        let this = self;
         let shown = tokio::task::spawn_blocking(move || {
+            // Whoever asked may be gone; this is not.
+            let _alone = alone;
             let peers = this.mesh.peers();
             let held = peers.iter().map(|peer| (peer.name.clone(), peer.rights_held)).collect();
             *this.held_last.lock().unwrap_or_else(PoisonError::into_inner) = held;

@@ -6,6 +6,7 @@ mod tests;
 
 use super::engine::{Engine, Taken};
 use super::timeline::Timeline;
+use crate::telemetry::kept;
 use hivemind_core::store::OnRefusal;
 use hivemind_core::{Descriptor, Rules};
 use std::collections::HashMap;
@@ -30,6 +31,8 @@ pub(crate) struct Comparison {
     keys: HashMap<Who, Tally>,
     /// Requests of names that there was no room for.
     pub(crate) unnamed: u64,
+    /// Requests with texts of which only the beginning is kept.
+    pub(crate) cut: u64,
 }
 
 /// Of the rules that are, and of those that are to come.
@@ -83,6 +86,7 @@ impl Comparison {
             timeline: Timeline::default(),
             keys: HashMap::new(),
             unnamed: 0,
+            cut: 0,
         }
     }
 
@@ -106,7 +110,11 @@ impl Comparison {
     }
 
     fn count(&mut self, domain: &str, descriptor: &Descriptor<'_>, is_over: Both<bool>) {
-        let entries = descriptor.entries.iter().map(|(key, value)| (cut(key), cut(value)));
+        // The hash of all of a credential: cut first, those of two clients may be one, and half of one may not look like it.
+        let entries = descriptor.entries.iter().map(|(key, value)| (*key, kept(key, value).0));
+        let entries: Vec<_> = entries.collect();
+        self.cut += u64::from(entries.iter().any(|(key, value)| key.len().max(value.len()) > LONGEST_TEXT));
+        let entries = entries.iter().map(|(key, value)| (cut(key), cut(value)));
         let who = Who { domain: cut(domain), entries: entries.collect() };
         if self.keys.len() >= MOST_KEYS && !self.keys.contains_key(&who) {
             self.unnamed += 1;

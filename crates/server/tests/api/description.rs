@@ -9,6 +9,7 @@ use crate::support::{Server, Setup, get};
 use crate::validator::{complaints, not_as_described, schemathesis, source};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 use tokio::process::Command;
 
@@ -19,8 +20,8 @@ fn description() -> Value {
     json(&std::fs::read_to_string(source("src/admin/openapi.json")).unwrap())
 }
 
-/// The routes of the API as the code has them: `get /api/v1/rules`.
-fn routed() -> BTreeSet<String> {
+/// The routes of the admin port as the code has them: `get /api/v1/rules`. What takes any method is a `post`.
+pub(crate) fn routed() -> BTreeSet<String> {
     let mut files = vec![source("src/admin.rs")];
     let mut folders = vec![source("src/admin")];
     while let Some(folder) = folders.pop() {
@@ -45,9 +46,11 @@ fn routed() -> BTreeSet<String> {
             for method in METHODS.iter().filter(|method| handlers.contains(&format!("{method}("))) {
                 routes.insert(format!("{method} {path}"));
             }
+            if handlers.contains("any(") {
+                routes.insert(format!("post {path}"));
+            }
         }
     }
-    routes.retain(|route| route.contains(" /api/v1/"));
     routes
 }
 
@@ -100,7 +103,8 @@ fn no_object_has_members_that_are_not_described() {
 // Seen failing on: `/api/v1/version` left out of the description, and `get /api/v1/nothing` put in.
 #[test]
 fn every_route_is_described_and_every_description_is_a_route() {
-    let (routed, described) = (routed(), described());
+    let (mut routed, described) = (routed(), described());
+    routed.retain(|route| route.contains(" /api/v1/"));
     assert!(routed.len() >= 22, "{routed:?}");
     assert_eq!(routed, described);
 }
@@ -111,7 +115,7 @@ async fn the_description_is_served_as_it_is_and_its_paths_answer() {
     let page = get(server.admin, "/api/v1/openapi.json").await;
     assert_eq!(told(&page), description());
     assert_eq!(page.header("content-type"), Some("application/json"));
-    for route in routed() {
+    for route in described() {
         let (method, path) = route.split_once(' ').unwrap();
         let path = path.replace("{name}", "nobody");
         // A stream never ends.
@@ -149,11 +153,8 @@ async fn with_token(setup: Setup) -> Server {
     setup.with("security.admin.token_file", file.to_str().unwrap()).start().await
 }
 
-// Seen failing on: a rule's `line` described as a text; a `null` that the log takes and the description did not allow.
-#[tokio::test]
-async fn schemathesis_finds_nothing_that_is_not_as_described() {
-    let Some(program) = schemathesis() else { return };
-    let server = with_token(Setup::rules(RULES)).await;
+/// Asks everything that the description allows, and much that it forbids; `only` what has this in its path, if anything.
+async fn is_as_described(program: &Path, server: &Server, only: Option<&str>) {
     let is_long = std::env::var_os("HIVEMIND_LONG").is_some();
     let mut command = Command::new(program);
     command.arg("--config-file").arg(source("tests/api/data/schemathesis.toml")).arg("run");
@@ -164,13 +165,35 @@ async fn schemathesis_finds_nothing_that_is_not_as_described() {
     if !is_long {
         command.arg("--generation-deterministic");
     }
-    // A stream never ends.
-    command.args(["--exclude-path", "/api/v1/events"]);
+    match only {
+        Some(path) => command.args(["--include-path-regex", path]),
+        // A stream never ends.
+        None => command.args(["--exclude-path", "/api/v1/events"]),
+    };
     command.current_dir(server.path());
     let within = Duration::from_secs(if is_long { 1_200 } else { 240 });
     if let Some(said) = complaints(&mut command, "", within).await {
         panic!("{said}");
     }
+}
+
+// Seen failing on: a rule's `line` described as a text; a `null` that the log takes and the description did not allow.
+#[tokio::test]
+async fn schemathesis_finds_nothing_that_is_not_as_described() {
+    let Some(program) = schemathesis() else { return };
+    let server = with_token(Setup::rules(RULES)).await;
+    is_as_described(&program, &server, None).await;
+}
+
+/// What a gateway has its part in.
+const OF_GATEWAY: &str = "/api/v1/(limits|config|reload|keys/.*|blocks|decisions)$";
+
+// Seen failing on: `capped` described as a number, which the run without a gateway never sees.
+#[tokio::test]
+async fn schemathesis_finds_nothing_that_is_not_as_described_where_a_gateway_runs() {
+    let Some(program) = schemathesis() else { return };
+    let server = with_token(Setup::rules(RULES).config(GATEWAY)).await;
+    is_as_described(&program, &server, Some(OF_GATEWAY)).await;
 }
 
 const GATEWAY: &str = "
@@ -200,6 +223,7 @@ async fn what_is_answered_under_traffic_is_of_the_form_that_is_described() {
         ("GET", "/api/v1/rules", "/api/v1/rules", ""),
         ("GET", "/api/v1/rules?limit=0", "/api/v1/rules", ""),
         ("GET", "/api/v1/limits", "/api/v1/limits", ""),
+        ("GET", "/api/v1/limits?q=login", "/api/v1/limits", ""),
         ("GET", "/api/v1/top?by=denied", "/api/v1/top", ""),
         ("GET", "/api/v1/top?by=spent&limit=1", "/api/v1/top", ""),
         ("GET", "/api/v1/config", "/api/v1/config", ""),

@@ -5,7 +5,7 @@ use crate::asked::told;
 use crate::support::{Setup, get, within};
 use serde_json::json;
 
-const GATEWAY: &str = "
+pub(crate) const GATEWAY: &str = "
 gateway:
   listen: 127.0.0.1:0
   platform: {max_requests: 200, requests: 100, window: 60s}

@@ -134,6 +134,58 @@ const FOR_STRANGERS: [&str; 8] = [
     "post /api/v1/explain",
 ];
 
+/// Rules for single clients, by what only those have.
+const OF_CLIENTS: &str = "
+domain: shop
+descriptors:
+- {key: api_key, value: sk_live_of_somebody, rate_limit: {unit: day, requests_per_unit: 2}}
+- {key: api_key, value: 'sk_test_of_somebody*', rate_limit: {unit: day, requests_per_unit: 2}}
+- {key: path, value: '/cb?token=of_somebody', rate_limit: {unit: day, requests_per_unit: 2}}
+- {key: user, value: ada, rate_limit: {unit: day, requests_per_unit: 2}}
+";
+
+// Seen failing on: values as they stand in the file, whoever asks.
+#[tokio::test]
+async fn strangers_are_told_rules_with_hashes_of_credentials_and_find_none_by_its_letters() {
+    let asked = [
+        ("GET", "/rlconfig", ""),
+        ("GET", "/api/v1/rules", ""),
+        ("GET", "/api/v1/stats", ""),
+        (
+            "POST",
+            "/api/v1/explain",
+            r#"{"domain": "shop", "entries": [{"key": "api_key", "value": "sk_test"}]}"#,
+        ),
+        (
+            "POST",
+            "/api/v1/explain",
+            r#"{"domain": "shop", "entries": [{"key": "path", "value": "/cb?token=of_somebody"}]}"#,
+        ),
+    ];
+    for (host, is_stranger) in [("0.0.0.0", true), ("127.0.0.1", false)] {
+        let mut server = Setup::rules(OF_CLIENTS).with("server.admin_host", host).start().await;
+        server.admin.set_ip([127, 0, 0, 1].into());
+        for entry in ["api_key=sk_live_of_somebody", "path=/cb?token=of_somebody", "user=ada"] {
+            server.ask("shop", entry).await;
+        }
+        for (method, path, body) in asked {
+            let answer = ask(server.admin, method, path, &[], body).await;
+            // What somebody sends is no secret to it.
+            let own = if body.contains("of_somebody") { "sk_" } else { "of_somebody" };
+            let is_hidden = is_stranger || path == "/api/v1/stats";
+            let what = format!("{path} at {host}: {}", answer.body);
+            assert_eq!(answer.code, 200, "{what}");
+            assert!(answer.body.contains("sha256:") == is_hidden, "{what}");
+            assert!(!(is_hidden && answer.body.contains(own)), "{what}");
+            assert!(method == "POST" || answer.body.contains("ada"), "{what}");
+        }
+        for (sought, is_found) in [("sk_live_o", !is_stranger), ("token", !is_stranger), ("ada", true)] {
+            let found = ask(server.admin, "GET", &format!("/api/v1/rules?q={sought}"), &[], "").await.json();
+            assert_eq!(!found["items"].as_array().unwrap().is_empty(), is_found, "{sought} at {host}");
+        }
+    }
+}
+
 // Seen failing on: `/api/v1/config`, which was open because nobody had put it on a list; rules with the whole path of their file.
 #[tokio::test]
 async fn on_a_port_open_to_the_network_strangers_read_what_is_on_a_list_and_nothing_else() {

@@ -21,6 +21,8 @@ mod proto;
 #[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
 #[path = "../serve/support/mod.rs"]
 mod support;
+#[path = "../tools/mod.rs"]
+mod tools;
 
 mod access;
 mod axe;
@@ -28,6 +30,7 @@ mod history;
 mod hostile;
 mod key;
 mod keyboard;
+mod limits;
 mod link;
 mod looks;
 mod mesh;

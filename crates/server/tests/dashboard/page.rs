@@ -158,6 +158,11 @@ impl Dashboard {
         self.browser.call("Emulation.setEmulatedMedia", json!({"features": features})).await;
     }
 
+    /// The addresses that were asked for.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = &str> {
+        self.browser.happened("Network.requestWillBeSent").filter_map(|sent| sent["request"]["url"].as_str())
+    }
+
     /// That nothing ran that is not of the page, nothing failed, and nobody else was asked.
     pub(crate) async fn is_clean(&mut self) {
         assert_eq!(self.value("window.violations").await, json!([]), "the policy was violated");

@@ -2,7 +2,7 @@
 //!
 //!     HIVEMIND_PICTURES=docs/pictures cargo nextest run --release -p hivemind --test dashboard -E 'test(pictures)' --no-capture
 //!
-//! Seven nodes and a browser: without `--release` two cores are too slow for it, and it says so.
+//! Six nodes and a browser: without `--release` two cores are too slow for it, and it says so.
 
 use crate::nodes::{Authority, Node, all_are_members, with_files};
 use crate::page::Dashboard;
@@ -31,6 +31,7 @@ descriptors:
 - key: plan
   descriptors:
   - {key: user, rate_limit: {unit: minute, requests_per_unit: 300}}
+- {key: tenant, rate_limit: {unit: second, requests_per_unit: 700}}
 - {key: path, value: /search, rate_limit: {algorithm: sliding_window, unit: second, requests_per_unit: 40}}
 ";
 const LOGIN: &str = "
@@ -52,6 +53,7 @@ fn requests(tick: u64) -> Vec<(&'static str, String)> {
     let mut all = vec![
         ("edge", format!("remote_address=203.0.113.{}", drawn(3) % 90 + 10)),
         ("api", format!("plan=free user={user}")),
+        ("api", format!("tenant=t-{}", drawn(4) % 40)),
     ];
     if tick.is_multiple_of(3) {
         all.push(("api", format!("plan=gold user={user}")));
@@ -123,7 +125,7 @@ async fn pictures_for_the_guide_are_made_where_they_are_asked_for() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
     let authority = Authority::new();
     let mut nodes: Vec<Node> = Vec::new();
-    for name in ["ber-1", "fra-1", "ams-1", "lon-1", "nyc-1", "sfo-1", "hnd-1"] {
+    for name in ["ber-1", "fra-1", "ams-1", "lon-1", "nyc-1", "hnd-1"] {
         let known: Vec<_> = nodes.first().map(|node| node.mesh).into_iter().collect();
         nodes.push(Node::start(node(&authority, name, &known)).await);
     }
@@ -139,12 +141,11 @@ async fn pictures_for_the_guide_are_made_where_they_are_asked_for() {
         page.until(&format!("{line} >= {seconds}")).await;
     }
     // On a machine that has no time for it the picture would be of that, and of nothing else.
-    let slow = "[...document.querySelectorAll('.tile dd, td')].filter(one => one.textContent.startsWith('≥')).length";
-    assert_eq!(
-        page.value(slow).await,
-        0,
-        "a latency is beyond the slowest that is told: the machine is too busy"
-    );
+    // Of a domain that is asked a few times a second the p99 is its slowest, so one moment says little.
+    page.until(
+        "[...document.querySelectorAll('.tile dd, td')].every(one => !one.textContent.startsWith('≥'))",
+    )
+    .await;
     is_whole(&mut page).await;
     picture(&mut page, &folder, "overview-light").await;
     page.is_of("dark").await;
@@ -170,11 +171,12 @@ async fn pictures_for_the_guide_are_made_where_they_are_asked_for() {
     page.says("Whom it would have met").await;
     picture(&mut page, &folder, "what-if").await;
     // Killed by its handle, for the map.
-    nodes.truncate(6);
+    nodes.truncate(5);
     // The map grows with the window, and all peers are to be seen below it.
     page.is_wide(1440, 1320).await;
     page.view("mesh").await;
     page.until("document.querySelectorAll('.map .peer.dead').length === 1").await;
+    page.until("[...document.querySelectorAll('.map .peer.alive .more')].every(one => /^[1-9].* rights$/.test(one.textContent))").await;
     picture(&mut page, &folder, "mesh").await;
     page.is_wide(390, 844).await;
     page.view("overview").await;

@@ -139,3 +139,25 @@ descriptors:
     }
     page.is_clean().await;
 }
+
+// Seen failing on: a server that tells of the 200 busiest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rules_without_a_row_are_counted_and_one_that_refuses_has_one() {
+    let rule = |number: usize| {
+        format!("- {{key: path, value: /p{number}, rate_limit: {{unit: hour, requests_per_unit: 9}}}}\n")
+    };
+    let quiet = "- {key: path, value: /quiet, rate_limit: {unit: hour, requests_per_unit: 0}}\n";
+    let all: String = (0..210).map(rule).collect();
+    let server = Server::with_rules(&format!("domain: shop\ndescriptors:\n{all}{quiet}")).await;
+    for number in 0..210 {
+        for _ in 0..2 {
+            ask(server.admin, "shop", &[("path", &format!("/p{number}"))]).await;
+        }
+    }
+    ask(server.admin, "shop", &[("path", "/quiet")]).await;
+    let mut page = Dashboard::live(server.admin).await;
+    // Of 211, the page has 50 rows, and was told of 200.
+    page.says("161 more rules met requests").await;
+    page.until(&format!("[...{}].at(-1) === '1'", cells("Rules", "path=/quiet"))).await;
+    page.is_clean().await;
+}

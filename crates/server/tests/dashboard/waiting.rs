@@ -35,7 +35,7 @@ async fn that_there_is_nothing_is_said_only_when_it_is_known() {
     let blocked = json!({"domain": "shop", "entries": [{"key": "user", "value": "eve"}], "for_ms": 600_000});
     assert_eq!(post(server.admin, "/api/v1/keys/block", &blocked.to_string()).await.code, 200);
     let mut page = Dashboard::with(&server.admin.to_string(), HELD).await;
-    for (view, tables) in [("keys", 3), ("decisions", 1), ("rules", 1), ("overview", 3)] {
+    for (view, tables) in [("keys", 3), ("decisions", 1), ("rules", 2), ("overview", 3)] {
         page.view(view).await;
         let waiting = "[...document.querySelectorAll('main .empty')].filter(one => one.checkVisibility() && one.textContent === 'Loading…').length";
         assert_eq!(page.value(waiting).await, tables, "{view}");

@@ -13,6 +13,9 @@
     reason = "a test that cannot go on fails and tells"
 )]
 
+#[path = "../tools/mod.rs"]
+mod tools;
+
 mod actions;
 mod actions_by_address;
 mod answers;

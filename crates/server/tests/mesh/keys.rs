@@ -293,3 +293,49 @@ async fn a_grant_at_any_node_tells_no_more_than_came_back() {
     }
     assert!(in_doubt > 0, "of twelve keys none has another owner than who began its window");
 }
+
+// Guards against: a node that stops at the limit it has had, whatever its owner was given back; the state machine was seen doing so.
+#[tokio::test]
+async fn a_grant_at_any_node_lets_the_client_go_on_where_it_is() {
+    let authority = Authority::new();
+    let mut nodes: Vec<Node> = Vec::new();
+    for name in ["node-0", "node-1", "node-2"] {
+        let first: Vec<_> = nodes.first().map(|node| node.mesh).into_iter().collect();
+        // A client that goes on asking would owe what it was refused, and a node whose owner answers late what it admitted
+        // by itself: a grant makes that good first.
+        let setup = authority.node(name, &first).with("rate_limiting.on_refusal", "count_none");
+        nodes.push(Node::start(setup.with("mesh.on_unreachable", "refuse")).await);
+    }
+    all_are_members(&nodes).await;
+    for (giver, node) in nodes.iter().enumerate() {
+        let value = format!("grant-{giver}");
+        let text = format!("day={value}");
+        // All of it at one node, as behind one Envoy.
+        let mut passed = 0;
+        until("all of it to be spent", async || {
+            for _ in 0..50 {
+                passed += u64::from(overall(&nodes[0].ask("d", &text).await) == "OK");
+            }
+            done(&nodes[0], "lookup", &key("day", &value)).await["limits"][0]["remaining"] == 0
+        })
+        .await;
+        assert!(passed <= 600, "{passed}");
+        let mut grant = key("day", &value);
+        grant["extra"] = 3.into();
+        let given = done(node, "grant", &grant).await;
+        assert_eq!(given["limits"][0]["granted"], 3, "{given}");
+        until(&format!("the client to pass after a grant at node {giver}"), async || {
+            overall(&nodes[0].ask("d", &text).await) == "OK"
+        })
+        .await;
+        let mut more = 1;
+        until(&format!("what node {giver} gave back to be spent"), async || {
+            more += u64::from(overall(&nodes[0].ask("d", &text).await) == "OK");
+            more == 3
+        })
+        .await;
+        for other in &nodes {
+            assert_eq!(overall(&other.ask("d", &text).await), "OVER", "given back at node {giver}");
+        }
+    }
+}

@@ -15,6 +15,8 @@ mod proto;
 #[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
 #[path = "../serve/support/mod.rs"]
 mod support;
+#[path = "../tools/mod.rs"]
+mod tools;
 
 #[path = "../storage/app.rs"]
 mod app;

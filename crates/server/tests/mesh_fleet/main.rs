@@ -17,6 +17,8 @@ mod proto;
 #[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
 #[path = "../serve/support/mod.rs"]
 mod support;
+#[path = "../tools/mod.rs"]
+mod tools;
 
 // The Envoy of tests/envoy, and the little HTTP that it is asked with.
 #[path = "../envoy/bootstrap.rs"]

@@ -110,7 +110,7 @@ async fn no_credential_is_shown_and_no_text_at_length() {
 }
 
 /// Everything that opens something, each under its key.
-const CREDENTIALS: [(&str, &str); 12] = [
+const CREDENTIALS: [(&str, &str); 15] = [
     ("auth", "of-somebody"),
     ("x-auth", "of-somebody"),
     ("pass", "of-somebody"),
@@ -123,9 +123,13 @@ const CREDENTIALS: [(&str, &str); 12] = [
     ("header", "Bearer of-somebody"),
     ("header", "basic of-somebody"),
     ("header", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.of-somebody"),
+    ("path", "/cb?state=x&access_token=of-somebody"),
+    ("header", "theme=dark; sid=of-somebody"),
+    ("pin", "of-somebody"),
 ];
 
-// Seen failing on: a list of names with gaps, and values that nobody looked at.
+// Seen failing on: a list of names with gaps, and values that nobody looked at, or looked at no further than how they begin; hashes
+// that find only what is kept as one.
 #[tokio::test]
 async fn whatever_a_credential_is_called_it_is_kept_as_a_hash_and_found_by_itself() {
     let keys: std::collections::BTreeSet<&str> = CREDENTIALS.iter().map(|(key, _)| *key).collect();
@@ -145,12 +149,23 @@ async fn whatever_a_credential_is_called_it_is_kept_as_a_hash_and_found_by_itsel
         assert_eq!(page.body.matches("sha256:").count(), CREDENTIALS.len(), "{path}: {}", page.body);
         assert!(!page.body.contains("of-somebody"), "{path}: {}", page.body);
     }
+    let body = json!({"domain": "d", "descriptors": [{"entries": [{"key": "plain", "value": "ada"}]}]});
+    assert_eq!(post(server.admin, "/json", &body.to_string()).await.code, 200);
+    // The first digits of the SHA-256 of `of-somebody` and of `ada`, by sha256sum.
+    let [hash, plain] = ["sha256:e15d046b116e252d", "sha256:fdee430d40bd57de"];
     // Whoever knows it finds it, with its key or without.
     for (query, expected) in [
         ("?key=x-auth&value=of-somebody", 1),
-        ("?value=of-somebody", 9),
+        ("?value=of-somebody", 10),
+        ("?key=pin&value=of-somebody", 1),
+        ("?value=/cb?state=x%26access_token=of-somebody", 1),
         ("?key=header&value=Bearer+of-somebody", 1),
         ("?value=of-nobody", 0),
+        // By its hash as well, so that it stands in no address.
+        (&format!("?key=x-auth&value={hash}"), 1),
+        (&format!("?key=pin&value={hash}"), 1),
+        (&format!("?value={hash}"), 10),
+        (&format!("?value={plain}"), 1),
     ] {
         let found = decisions(&server, query).await;
         assert_eq!(found["items"].as_array().unwrap().len(), expected, "{query}: {found}");

@@ -90,6 +90,7 @@ async fn what_was_answered_is_told_by_domain_and_by_rule() {
     let each = told["each_rule"].as_array().unwrap();
     let each: Vec<_> = each.iter().map(|rule| (rule["id"].as_u64(), rule["ok"].as_u64())).collect();
     assert!(each.contains(&(Some(0), Some(2))), "{told}");
+    assert_eq!(told["rules_left_out"], 0);
     let latency = &told["latency_ms"];
     let [p50, p95, p99] = ["p50", "p95", "p99"].map(|name| latency[name].as_f64().unwrap());
     assert!(0.0 < p50 && p50 <= p95 && p95 <= p99 && p99 <= 100.0, "{latency}");

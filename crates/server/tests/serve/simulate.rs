@@ -128,11 +128,14 @@ async fn a_body_has_a_bound_of_its_own() {
     assert!(large.body.len() < 20_000);
     // It is refused by what it says of its length, before any of it is sent.
     let mut connection = BufReader::new(TcpStream::connect(server.admin).await.unwrap());
-    let head = "POST /api/v1/simulate HTTP/1.1\r\nhost: localhost\r\ncontent-length: 8388609\r\n\r\n";
+    let head = "POST /api/v1/simulate HTTP/1.1\r\nhost: localhost\r\ncontent-length: 33554433\r\n\r\n";
     connection.write_all(head.as_bytes()).await.unwrap();
     let mut line = String::new();
     within("an answer", connection.read_line(&mut line)).await.unwrap();
     assert!(line.starts_with("HTTP/1.1 413 "), "{line}");
+    // Who sends all of a little too much before it reads can read so. Seen failing on: a connection that breaks.
+    let over = post(server.admin, "/api/v1/simulate", &" ".repeat(8_388_609)).await;
+    assert!(over.code == 413 && over.body.contains("at most 8388608 bytes"), "{over:?}");
 }
 
 #[tokio::test]
@@ -144,22 +147,41 @@ async fn without_a_ring_recent_traffic_is_nowhere_to_be_had() {
     assert!(page.body.contains("observability.decision_ring"), "{}", page.body);
 }
 
+// Seen failing on: a place that is taken before the body is there.
+#[tokio::test]
+async fn who_sends_slowly_keeps_nobody_from_a_place() {
+    let server = Server::with_rules(RULES).await;
+    let mut sending = Vec::new();
+    for _ in 0..4 {
+        let mut connection = TcpStream::connect(server.admin).await.unwrap();
+        let head = "POST /api/v1/simulate HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 100\r\n\r\n";
+        connection.write_all(head.as_bytes()).await.unwrap();
+        // Somebody reads its body, and so it is where it waits.
+        let mut connection = BufReader::new(connection);
+        let mut line = String::new();
+        within("word to go on", connection.read_line(&mut line)).await.unwrap();
+        assert!(line.starts_with("HTTP/1.1 100 "), "{line}");
+        sending.push(connection);
+    }
+    simulated(&server, RULES, json!({"recent": true})).await;
+}
+
 #[tokio::test]
 async fn one_too_many_at_once_is_told_to_come_later_and_a_place_is_free_again() {
     let server = Server::with_rules(RULES).await;
-    let body = json!({"rules": [{"name": "r", "text": RULES}], "source": {"recent": true}});
-    // Who has begun to send has a place.
-    let mut sending = Vec::new();
-    for _ in 0..2 {
-        let mut connection = TcpStream::connect(server.admin).await.unwrap();
-        let head = "POST /api/v1/simulate HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{";
-        connection.write_all(head.as_bytes()).await.unwrap();
-        sending.push(connection);
-    }
+    let line = |number| format!("{{\"t_ms\": 0, \"domain\": \"d\", \"entries\": [[\"k\", \"{number}\"]]}}\n");
+    let log: String = (0..50_000).map(line).collect();
+    let body = json!({"rules": [{"name": "r", "text": RULES}], "source": {"log": log, "format": "jsonl"}});
     let full = async {
         loop {
-            let page = ask(&server, &body).await;
-            if page.code != 200 {
+            // Each takes longer than it is sent, so that one of them finds both places taken.
+            let all = tokio::join!(
+                ask(&server, &body),
+                ask(&server, &body),
+                ask(&server, &body),
+                ask(&server, &body)
+            );
+            if let Some(page) = <[Page; 4]>::from(all).into_iter().find(|page| page.code != 200) {
                 return page;
             }
         }
@@ -167,7 +189,7 @@ async fn one_too_many_at_once_is_told_to_come_later_and_a_place_is_free_again() 
     let full = within("both places taken", full).await;
     assert_eq!((full.code, full.header("retry-after")), (503, Some("5")), "{full:?}");
     assert_eq!(full.header("content-type"), Some("application/problem+json"));
-    drop(sending);
+    assert!(full.body.contains("One simulation runs"), "{full:?}");
     let free = async { while ask(&server, &body).await.code != 200 {} };
     within("a place", free).await;
 }

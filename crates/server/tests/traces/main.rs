@@ -17,6 +17,8 @@ mod proto;
 #[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
 #[path = "../serve/support/mod.rs"]
 mod support;
+#[path = "../tools/mod.rs"]
+mod tools;
 
 #[expect(dead_code, reason = "it is that of tests/mesh, which needs more of it")]
 #[path = "../mesh/nodes.rs"]

@@ -16,6 +16,8 @@ mod proto;
 #[expect(dead_code, unused_imports, reason = "it is shared with the tests of the service, which need more")]
 #[path = "../serve/support/mod.rs"]
 mod support;
+#[path = "../tools/mod.rs"]
+mod tools;
 
 mod http2;
 mod memory;

@@ -21,6 +21,11 @@ impl Answer {
         serde_json::from_str::<serde::de::IgnoredAny>(&self.text).is_ok()
     }
 
+    /// What it said instead of an answer, where that is JSON.
+    pub(in crate::cli) fn problem(&self) -> Option<Value> {
+        if self.is_good() { None } else { serde_json::from_str(&self.text).ok() }
+    }
+
     /// Its body.
     ///
     /// # Errors

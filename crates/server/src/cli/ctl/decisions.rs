@@ -1,8 +1,9 @@
 //! `hivemind ctl decisions`: what was decided lately.
 
 use super::paged::{Paged, with_next};
-use super::table::{Table, each, marked, moment, text};
+use super::table::{Table, each, is_display_hash, marked, moment, text};
 use crate::cli::client::Question;
+use crate::telemetry::hashed;
 use clap::Args;
 use serde_json::Value;
 
@@ -25,7 +26,8 @@ pub(super) struct Decisions {
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 
-    /// Only those with an entry of this value
+    /// Only those with an entry of this value, or of this hash of one. Only the hash is sent, since addresses are what proxies
+    /// write down; of a value that was cut, give what is shown of it
     #[arg(long, value_name = "VALUE")]
     value: Option<String>,
 
@@ -38,7 +40,11 @@ impl Decisions {
         let outcome = self.denied.then_some("denied").or_else(|| self.allowed.then_some("allowed"));
         let question = Question::get("/api/v1/decisions").with("outcome", outcome);
         let question = question.with("domain", self.domain.as_deref()).with("key", self.key.as_deref());
-        self.page.of(question.with("value", self.value.as_deref()))
+        let value = self
+            .value
+            .as_ref()
+            .map(|value| if is_display_hash(value) { value.clone() } else { hashed(value) });
+        self.page.of(question.with("value", value.as_deref()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `hivemind ctl explain`: which of the rules in force answers a descriptor, and why.
 
-use super::key::descriptor;
 use super::table::{moment, text};
+use super::who::Who;
 use crate::cli::client::Question;
 use crate::harmless::harmless_lines;
 use clap::Args;
@@ -10,18 +10,13 @@ use serde_json::Value;
 /// Say which of the rules in force answers a descriptor, and why
 #[derive(Args)]
 pub(super) struct Explain {
-    /// The domain that is asked for
-    #[arg(value_name = "DOMAIN")]
-    domain: String,
-
-    /// The entries of the descriptor, in order
-    #[arg(required = true, value_name = "KEY=VALUE")]
-    entries: Vec<String>,
+    #[command(flatten)]
+    who: Who,
 }
 
 impl Explain {
     pub(super) fn question(&self) -> anyhow::Result<Question> {
-        let body = Value::Object(descriptor(&self.domain, &self.entries)?);
+        let body = Value::Object(self.who.body(&self.who.entries()?));
         Ok(Question::post("/api/v1/explain", Some(body)))
     }
 }

@@ -4,11 +4,11 @@ mod told;
 
 use crate::cli::client::Question;
 use crate::cli::ctl::table::{each, is_display_hash};
-use crate::cli::entries::entries;
+use crate::cli::ctl::who::Who;
 use crate::config::duration;
 use crate::harmless::harmless;
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -19,10 +19,12 @@ use std::time::Duration;
   hivemind ctl key grant shop user=ada --extra 100
   hivemind ctl key block shop user=ada --for 10m
   hivemind ctl key unblock shop user=ada
+  hivemind ctl key block shop authorization --value-file authorization=FILE --for 10m
 
-A key is a domain and the entries of a descriptor, in their order; an entry is key=value. The exit status is 1 if a
-reset reached no counter, or not all of it, and if a grant gave nothing back; it is 0 if a key is unblocked that was not
-blocked.")]
+A key is a domain and the entries of a descriptor, in their order; an entry is key=value. What opens
+something is better in a file than in an argument: --value-file. A block of a node that is in no mesh ends with a restart of
+it, too. The exit status is 1 if a reset reached no counter, or not all of it, and if a grant gave nothing back; it is 0 if
+a key is unblocked that was not blocked.")]
 pub(super) struct Key {
     #[command(subcommand)]
     command: Command,
@@ -57,34 +59,14 @@ enum Command {
     Unblock(Who),
 }
 
-#[derive(Args)]
-struct Who {
-    /// The domain
-    #[arg(value_name = "DOMAIN")]
-    domain: String,
-
-    /// The entries, in order
-    #[arg(required = true, value_name = "KEY=VALUE")]
-    entries: Vec<String>,
-}
-
 fn span_of(text: &str) -> Result<Duration, String> {
     let span = duration(text).filter(|span| !span.is_zero());
     span.ok_or_else(|| "write it as 30s, 10m, 2h or 1d: more than nothing, and 366d at most".to_owned())
 }
 
-/// What a descriptor is in a body.
-pub(super) fn descriptor(domain: &str, written: &[String]) -> anyhow::Result<Map<String, Value>> {
-    let entries = entries(written)?;
-    let entries: Vec<Value> =
-        entries.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();
-    let members = [("domain", json!(domain)), ("entries", json!(entries))];
-    Ok(members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
-}
-
 /// What is shown of a value that opens something is not that value. Any name may have one, so whatever looks like it is told.
-fn warn_of_hashes(written: &[String]) -> io::Result<()> {
-    for (key, value) in written.iter().filter_map(|entry| entry.split_once('=')) {
+fn warn_of_hashes(entries: &[(String, String)]) -> io::Result<()> {
+    for (key, value) in entries {
         if is_display_hash(value) {
             let key = harmless(key, 60);
             writeln!(
@@ -106,8 +88,9 @@ impl Key {
             Command::Block { who, .. } => ("block", who),
             Command::Unblock(who) => ("unblock", who),
         };
-        let mut body = descriptor(&who.domain, &who.entries)?;
-        warn_of_hashes(&who.entries)?;
+        let entries = who.entries()?;
+        warn_of_hashes(&entries)?;
+        let mut body = who.body(&entries);
         match &self.command {
             Command::Grant { extra, .. } => {
                 body.insert("extra".to_owned(), json!(extra));

@@ -102,6 +102,11 @@ pub(super) const PORT_OR_OFF: Kind<Option<u16>> =
 pub(super) const COUNT: Kind<NonZeroUsize> =
     Kind::bare("a whole number of at least 1", "1000", |text| text.parse().ok())
         .written(Form::Whole(1, MOST));
+/// A count with a bound, which editors are told. Whoever reads it refuses what is above, with the remedy.
+pub(super) const fn count_up_to(most: usize) -> Kind<NonZeroUsize> {
+    COUNT.written(Form::Whole(1, most as u64))
+}
+
 pub(super) const AMOUNT: Kind<NonZeroU32> =
     Kind::bare("a whole number from 1 to 4294967295", "100", |text| text.parse().ok())
         .written(Form::Whole(1, MOST_U32));

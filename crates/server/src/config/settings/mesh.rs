@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// The most peers that a node can have: with itself, the members of the largest view.
-const MOST_PEERS: u32 = 127;
+const MOST_PEERS: u64 = 127;
 /// The most peers to begin with: the others are found by asking one of them.
 const MOST_BOOTSTRAP_PEERS: usize = 256;
 /// The longest name of a mesh: it is in every first message of a connection.
@@ -134,8 +134,10 @@ pub(super) fn read(root: &mut Section<'_, '_>, is_used: bool, server: &Server) -
 }
 
 fn max_peers(section: &mut Section<'_, '_>) -> usize {
-    let most = section.read("max_peers", &AMOUNT).map_or(100, std::num::NonZeroU32::get);
-    if most > MOST_PEERS {
+    let most = section
+        .read("max_peers", &AMOUNT.written(Form::Whole(1, MOST_PEERS)))
+        .map_or(100, std::num::NonZeroU32::get);
+    if u64::from(most) > MOST_PEERS {
         let cause = format!("`mesh.max_peers` is at most {MOST_PEERS}");
         section.refuse("max_peers", cause, "leave it out: it is 100 then");
     }

@@ -1,6 +1,6 @@
 //! `rate_limiting`: where the rules are, and how they are applied.
 
-use super::kind::{COUNT, FLAG, HEADER, HeaderName, Kind, MILLIS, PATH, RATIO, SPAN};
+use super::kind::{COUNT, FLAG, HEADER, HeaderName, Kind, MILLIS, PATH, RATIO, SPAN, count_up_to};
 use super::reading::Section;
 use hivemind_core::store::{MemoryStore, OnRefusal};
 use std::num::NonZeroUsize;
@@ -47,7 +47,8 @@ const MAX_KEYS: NonZeroUsize = NonZeroUsize::new(1_000_000).unwrap();
 
 pub(super) fn read(mut section: Section<'_, '_>) -> RateLimiting {
     let older = section.superseded("local_cache_size", &COUNT, Ok("rate_limiting.max_keys"));
-    let max_keys = section.read("max_keys", &COUNT).or(older).unwrap_or(MAX_KEYS);
+    let max_keys =
+        section.read("max_keys", &count_up_to(MemoryStore::MOST_KEYS)).or(older).unwrap_or(MAX_KEYS);
     if max_keys.get() > MemoryStore::MOST_KEYS {
         let cause = format!("`rate_limiting.max_keys` is at most {}", MemoryStore::MOST_KEYS);
         section.refuse("max_keys", cause, "a million keys take 55 MB; choose what your memory holds");

@@ -2,9 +2,20 @@
 //! decision that is kept, so that it looks at each letter once, and most letters begin none of these words.
 
 /// Whether what stands under such a key opens something to whoever reads it.
-pub(crate) fn is_secret(key: &str) -> bool {
-    let key = key.as_bytes();
+pub(crate) fn is_secret(key: impl AsRef<[u8]>) -> bool {
+    let key = key.as_ref();
     (0..key.len()).any(|at| is_word_at(key, at))
+}
+
+/// Whether what stands under such a key is short by its nature: all that it can be are tried in no time.
+pub(crate) fn is_short_secret(key: &str) -> bool {
+    const SHORT: [&str; 5] = ["pin", "otp", "totp", "mfa", "passcode"];
+    let key = key.as_bytes();
+    let is_one = |at: usize| {
+        let rest = key.get(at..).unwrap_or_default();
+        SHORT.iter().any(|word| after(rest, word).is_some_and(is_end)) && is_start(key, at)
+    };
+    (0..key.len()).any(is_one)
 }
 
 /// Whether such a word begins here.
@@ -78,7 +89,7 @@ fn is_end(rest: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_secret;
+    use super::{is_secret, is_short_secret};
 
     // Seen failing on: a list without `auth`.
     #[test]
@@ -163,6 +174,18 @@ mod tests {
             "si",
         ] {
             assert!(!is_secret(plain), "{plain}");
+        }
+    }
+
+    // Guards against: a name that is salted and not hashed.
+    #[test]
+    fn secrets_of_a_few_digits_are_known_by_their_names() {
+        for short in ["pin", "PIN", "card-pin", "userPin", "otp", "x-otp", "totp", "mfa", "mfa2", "passcode"]
+        {
+            assert!(is_secret(short) && is_short_secret(short), "{short}");
+        }
+        for long in ["authorization", "api_key", "password", "otp_token", "spin", "pinned", "user", ""] {
+            assert!(!is_short_secret(long), "{long}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `server`: where it listens, and how it ends.
 
-use super::kind::{COUNT, DURATION, IP, PATH, PORT_OR_OFF, SPAN};
+use super::kind::{DURATION, IP, PATH, PORT_OR_OFF, SPAN, count_up_to};
 use super::reading::Section;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -98,12 +98,13 @@ fn check_ports(section: &mut Section<'_, '_>, server: &Server) {
 }
 
 fn calls(section: &mut Section<'_, '_>) -> Calls {
-    let workers = section.read("workers", &COUNT);
+    let workers = section.read("workers", &count_up_to(MOST_WORKERS));
     if workers.is_some_and(|workers| workers.get() > MOST_WORKERS) {
         let cause = format!("`server.workers` is at most {MOST_WORKERS}");
         section.refuse("workers", cause, "leave it out: there is one for each core then");
     }
-    let max_connections = section.read("max_connections", &COUNT).unwrap_or(CONNECTIONS);
+    let max_connections =
+        section.read("max_connections", &count_up_to(MOST_CONNECTIONS)).unwrap_or(CONNECTIONS);
     if max_connections.get() > MOST_CONNECTIONS {
         let cause = format!("`server.max_connections` is at most {MOST_CONNECTIONS}");
         section.refuse("max_connections", cause, "the limit on open files has to be above it, too");

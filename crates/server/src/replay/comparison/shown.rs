@@ -36,6 +36,10 @@ impl fmt::Display for Comparison {
                 "of names past those that are counted one by one: who is limited most may be among them";
             writeln!(f, "\n{:>10} requests {text}", self.unnamed)?;
         }
+        if self.cut > 0 {
+            let text = "with texts that are cut off: those that begin alike are one here";
+            writeln!(f, "\n{:>10} requests {text}", self.cut)?;
+        }
         if self.requests == 0 {
             return Ok(());
         }

@@ -82,3 +82,21 @@ fn names_past_those_that_are_counted_one_by_one_are_told_of() {
     let shown = comparison.to_string();
     assert!(shown.contains("7 requests of names past those that are counted one by one"), "{shown}");
 }
+
+// Seen failing on: texts that are cut before they are hashed.
+#[test]
+fn a_credential_is_hashed_before_it_is_cut_and_a_text_that_is_cut_is_told_of() {
+    let limit = "{unit: hour, requests_per_unit: 0}";
+    let mut comparison = compare(limit, limit);
+    let long = "a".repeat(super::LONGEST_TEXT);
+    for end in ["b", "c"] {
+        ask(&mut comparison, 0, &[&[("k", &format!("Bearer {long}{end}"))]]);
+        ask(&mut comparison, 0, &[&[("k", &format!("https://user:{long}{end}@host/"))]]);
+    }
+    assert_eq!((comparison.first(9).len(), comparison.cut), (4, 0));
+    assert!(comparison.first(9).iter().all(|(who, _)| who.entries[0].1.starts_with("sha256:")));
+    ask(&mut comparison, 1, &[&[("k", &long)]]);
+    ask(&mut comparison, 1, &[&[("k", &format!("{long}b"))]]);
+    assert_eq!((comparison.first(9).len(), comparison.cut), (5, 1));
+    assert!(comparison.to_string().contains("1 requests with texts that are cut off"));
+}

@@ -36,7 +36,7 @@ pub(super) fn blocked(body: &Value) -> String {
     let until = moment(body, "blocked_until_ms");
     let scope = match text(body, "scope").as_str() {
         "node" => {
-            ", at this node only\nOther nodes do not know of it: where there are any, give --url once for each"
+            ", at this node only, unless it restarts before\nOther nodes do not know of it: where there are any, give --url once for each"
         }
         "mesh" => ", at all nodes of the mesh",
         _ => "",

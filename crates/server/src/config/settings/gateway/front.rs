@@ -1,6 +1,6 @@
 //! The static part: where the gateway listens, what it takes, and what it tells.
 
-use super::super::kind::{COUNT, SPAN};
+use super::super::kind::{COUNT, SPAN, count_up_to};
 use super::super::reading::Section;
 use super::super::server::{Server, clash};
 use super::kinds::{HEAD_BYTES, HEAD_COUNT, LIMIT_HEADERS, LISTEN_AT, LOG};
@@ -18,7 +18,8 @@ pub(super) fn read(section: &mut Section<'_, '_>, server: &Server) -> Front {
     let listen = section.read("listen", &LISTEN_AT).unwrap_or(LISTEN);
     let tls = tls::read(section);
     check_ports(section, listen, tls.as_ref(), server);
-    let max_connections = section.read("max_connections", &COUNT).unwrap_or(CONNECTIONS);
+    let max_connections =
+        section.read("max_connections", &count_up_to(MOST_CONNECTIONS)).unwrap_or(CONNECTIONS);
     if max_connections.get() > MOST_CONNECTIONS {
         let cause = format!("`gateway.max_connections` is at most {MOST_CONNECTIONS}");
         section.refuse("max_connections", cause, "the limit on open files has to be above it, too");

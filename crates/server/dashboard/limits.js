@@ -1,0 +1,77 @@
+// The gateway's limits in force: what they add up to, which level says each field, and what holds them down.
+
+import { get, query, why } from "./api.js";
+import { button, el, hide, tell } from "./dom.js";
+import { exact, limit, value } from "./format.js";
+import { on } from "./live.js";
+import { once, table } from "./table.js";
+
+const PAGE = 200;
+const MOST = 1_000;
+const KINDS = { http: "requests", ws_connection: "WebSockets opened", ws_message: "messages of a WebSocket", ws_open: "WebSockets open at once", ip_guard: "requests of an address, whoever they say they are" };
+/** The fields of a limit as people call them, and the levels, the nearest first. */
+const FIELDS = { requests: "requests", window: "window", burst: "burst", algorithm: "algorithm", mode: "mode", dry_run: "dry run" };
+const LEVELS = { endpoint: "endpoint", service: "service", platform: "platform", built_in: "built in" };
+
+/** `sought()` is the text that they are searched for. `read()` shows them anew, `end()` when nobody looks any more. */
+export function limitsPanel(sought) {
+  const list = limitsTable();
+  const state = el("p", { class: "quiet-text", role: "status", tabindex: "-1" });
+  const more = button("More", () => read(true), { hidden: true });
+  let most = PAGE;
+  let asked = 0;
+
+  async function read(isMore = false) {
+    most = isMore ? Math.min(most + PAGE, MOST) : PAGE;
+    const own = (asked += 1);
+    try {
+      const { items, next } = await get(`/limits${query({ q: sought(), limit: most })}`);
+      // A slower answer to an older question must not win.
+      if (own !== asked) return;
+      list.tellEmpty(sought() ? "No limit of a gateway fits." : "No gateway runs here: what is limited is in the rules alone.");
+      list.update(items, true);
+      tell(state, next === null ? "" : most === MOST ? `${exact(items.length)} shown; hivemind ctl limits has all of them.` : `${exact(items.length)} shown, there are more`);
+      hide(more, next === null || most === MOST, state);
+    } catch (error) {
+      if (own !== asked) return;
+      list.tellEmpty("Not read.");
+      tell(state, why(error));
+    }
+  }
+  // They are of the configuration, which is told again and again, and mostly the same.
+  let seen = null;
+  const end = on("config", config => {
+    const loaded = config?.config?.loaded_ms ?? null;
+    if (seen !== null && loaded !== seen) read();
+    seen = loaded;
+  });
+  return { box: el("section", { class: "panel" }, list.box, el("div", { class: "actions" }, more, state)), read, end };
+}
+
+/** Which level says what: `requests, burst: service`. */
+function said(from) {
+  const of = level => Object.keys(FIELDS).filter(name => from[name] === level).map(name => FIELDS[name]);
+  const lines = Object.entries(LEVELS).map(([level, name]) => [name, of(level)]).filter(([, fields]) => fields.length > 0);
+  return el("ul", { class: "descriptors" }, lines.map(([name, fields]) => el("li", {}, el("strong", {}, name), `: ${fields.join(", ")}`)));
+}
+
+function endpoint({ endpoint: one }) {
+  if (one === null) return el("span", { class: "quiet-text" }, "all others");
+  return el("code", {}, value([one.methods.join(","), one.path].filter(Boolean).join(" "), 80));
+}
+
+function inForce(one) {
+  const tags = [one.dry_run ? "dry run" : null, one.delay_after === null ? null : `delays after ${exact(one.delay_after)}`].filter(Boolean);
+  return el("span", {}, limit(one.limit), one.capped ? [" ", el("span", { class: "tag warn" }, "capped"), el("small", {}, ` instead of ${limit(one.configured)}`)] : null,
+    tags.map(tag => [" ", el("span", { class: "tag" }, tag)]).flat());
+}
+
+function limitsTable() {
+  return table({ caption: "Effective limits", empty: "", keyOf: one => JSON.stringify(one), columns: [
+    { head: "Service", cell: once(one => (one.service === null ? el("span", { class: "quiet-text" }, "all others") : value(one.service, 40))) },
+    { head: "Endpoint", cell: once(endpoint) },
+    { head: "Counts", cell: once(one => el("span", {}, KINDS[one.kind] ?? value(one.kind, 40))) },
+    { head: "Allows", cell: once(inForce) },
+    { head: "Said by", cell: once(one => said(one.from)) },
+  ] });
+}

@@ -1,0 +1,85 @@
+//! `hivemind ctl limits`: the gateway's limits in force.
+
+use super::paged::{Paged, with_next};
+use super::table::{Table, each, limit, plain, text};
+use crate::cli::client::Question;
+use clap::Args;
+use serde_json::Value;
+
+/// The gateway's limits in force, which level says each field of them, and what holds them down
+#[derive(Args)]
+#[command(after_long_help = "Examples:
+  hivemind ctl limits                     of all services
+  hivemind ctl limits --search login      of what is called so, or has it in its path
+
+The columns that end in `by` name the level that says a field: endpoint, service, platform, or built_in where nobody does. A
+limit that the platform's maximum holds down has what was written for it under `instead of`.")]
+pub(super) struct Limits {
+    /// Only those that have this text in their service, endpoint, methods, path or kind
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
+
+    #[command(flatten)]
+    page: Paged,
+}
+
+impl Limits {
+    pub(super) fn question(&self) -> Question {
+        self.page.of(Question::get("/api/v1/limits").with("q", self.search.as_deref()))
+    }
+}
+
+pub(super) fn shown(body: &Value) -> String {
+    let mut table = Table::new(&[
+        "service",
+        "endpoint",
+        "kind",
+        "limit",
+        "instead of",
+        "note",
+        "requests by",
+        "window by",
+        "burst by",
+        "algorithm by",
+        "mode by",
+        "dry run by",
+    ]);
+    for one in each(body, "items") {
+        let part = |name: &str| one.get(name).map(limit).unwrap_or_default();
+        let by = |name: &str| one.get("from").map(|from| text(from, name)).unwrap_or_default();
+        let service = text(one, "service");
+        table.row([
+            if service.is_empty() { "(all others)".to_owned() } else { service },
+            endpoint(one),
+            text(one, "kind"),
+            part("limit"),
+            if text(one, "capped") == "true" { part("configured") } else { String::new() },
+            note(one),
+            by("requests"),
+            by("window"),
+            by("burst"),
+            by("algorithm"),
+            by("mode"),
+            by("dry_run"),
+        ]);
+    }
+    with_next(table.without_empty().or("no gateway runs there, or it has no limit that is asked for"), body)
+}
+
+/// `POST,PUT /login`; nothing where it is for all of a service.
+fn endpoint(of: &Value) -> String {
+    let Some(endpoint) = of.get("endpoint").filter(|endpoint| endpoint.is_object()) else {
+        return String::new();
+    };
+    let methods: Vec<String> = each(endpoint, "methods").map(plain).collect();
+    let methods = if methods.is_empty() { String::new() } else { methods.join(",") + " " };
+    methods + &text(endpoint, "path")
+}
+
+/// What it does otherwise than to refuse.
+fn note(of: &Value) -> String {
+    let is_dry = text(of, "dry_run") == "true";
+    let delay = of.get("delay_after").and_then(Value::as_u64).map(|after| format!("delays after {after}"));
+    let notes = is_dry.then(|| "dry run".to_owned()).into_iter().chain(delay);
+    notes.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,302 @@
+//! Which values open something by their looks, whatever their key is called. Envoy's `:path` brings a query along, a header
+//! may be a list of cookies, and an address may have a password in it. What nobody can read or guess (a long run of letters
+//! and digits) is taken for one as well: whether `9f86d081884c7d65` is an order or a session only its owner knows. A UUID is
+//! not, since its standard (RFC 9562) says that it opens nothing. It is asked for every entry of every decision that is kept:
+//! most values are short or have none of the few bytes that are sought first, and of a long one only so much is read.
+
+use crate::config::is_secret;
+
+/// What stands before the credentials of `Authorization`.
+const SCHEMES: [&[u8]; 7] =
+    [b"bearer", b"basic", b"digest", b"negotiate", b"token", b"apikey", b"aws4-hmac-sha256"];
+/// What JSON in base64 begins with: the head of a JWT, and mostly its body.
+const OBJECT: &[u8] = b"eyJ";
+/// The one of them that is no word of any text.
+const BEARER: &[&[u8]] = &[b"bearer"];
+/// What ends a name, or comes before one, in a query, a fragment, a list of cookies and a path.
+const SEPARATORS: &[u8] = b"?&;#,/+ \t";
+/// As much of a value as is looked at: whatever a client sends, a decision waits no longer.
+const LOOKED_AT: usize = 1 << 10;
+/// As much of a name: those of secrets are words.
+const LONGEST_NAME: usize = 64;
+/// So many letters and digits in one run are no word: as hex, the 64 bits that a session needs at least.
+const UNREADABLE: usize = 16;
+/// So often is `%25` taken for the `%` of another `%3D`: gateways encode what was encoded.
+const ENCODINGS: usize = 3;
+
+/// Whether a value opens something, as a whole or by a part of it.
+pub(super) fn is_credential(value: &str) -> bool {
+    let value = value.as_bytes();
+    let (looked_at, rest) = value.split_at_checked(LOOKED_AT).unwrap_or((value, &[]));
+    // What was not looked at may be one: nobody misses the text of something so long.
+    let may_be = |byte: &u8| b"=@%: \t".contains(byte) || byte.is_ascii_digit();
+    rest.iter().any(may_be) || is_one(looked_at, ENCODINGS)
+}
+
+/// Whether a text is one, or what it stands for is: `%3D` is a `=` to whoever is asked, in an address within another or in a
+/// name that is to be overlooked.
+fn is_one(text: &[u8], encodings: usize) -> bool {
+    if begins_as_one(text, &SCHEMES) || has_secret(text) || has_password(text) {
+        return true;
+    }
+    // The digits of a `%20` are not those of the word behind it.
+    let is_encoded = encodings > 0 && text.contains(&b'%');
+    if is_encoded { is_one(&decoded(text), encodings - 1) } else { is_unreadable(text) }
+}
+
+/// Whether a run of letters and digits in it is too long for a word or a number.
+fn is_unreadable(text: &[u8]) -> bool {
+    let is_no_word = |run: &[u8]| {
+        run.len() >= UNREADABLE
+            && run.iter().any(u8::is_ascii_alphabetic)
+            && (run.starts_with(OBJECT) || run.iter().any(u8::is_ascii_digit))
+    };
+    text.len() >= UNREADABLE && text.split(|byte| !byte.is_ascii_alphanumeric()).any(is_no_word)
+}
+
+/// Whether it begins as what `Authorization` has.
+fn begins_as_one(value: &[u8], schemes: &[&[u8]]) -> bool {
+    let value = value.trim_ascii_start();
+    let value = value.strip_prefix(b"\"").unwrap_or(value);
+    let has_scheme = |scheme: &&[u8]| {
+        let rest =
+            value.split_at_checked(scheme.len()).filter(|(first, _)| first.eq_ignore_ascii_case(scheme));
+        // A space, also as URLs have it.
+        rest.is_some_and(|(_, rest)| matches!(rest.first(), Some(b' ' | b'\t' | b'%' | b'+')))
+    };
+    schemes.iter().any(has_scheme)
+}
+
+/// Whether a byte may have a credential behind it.
+fn is_sought(byte: &u8) -> bool {
+    b"=@%:".contains(byte) || SEPARATORS.contains(byte)
+}
+
+/// Whether a `name=`, a `name: ` or a `"name":` is that of a secret, or what follows one reads like a credential.
+fn has_secret(text: &[u8]) -> bool {
+    let mut start = 0;
+    for (at, byte) in text.iter().enumerate().filter(|(_, byte)| is_sought(byte)) {
+        let is_named = *byte == b'=' || (*byte == b':' && is_colon_of_name(text, at));
+        // No more of it than a beginning: however many there are, each byte is read so many times at most.
+        let behind = text.get(at + 1..text.len().min(at + LONGEST_NAME)).unwrap_or_default();
+        let name =
+            text.get(start.max(at.saturating_sub(LONGEST_NAME))..at).unwrap_or_default().trim_ascii_end();
+        if is_named && is_secret(name.strip_suffix(b"\"").unwrap_or(name))
+            || begins_as_one(behind, if is_named { &SCHEMES } else { BEARER })
+        {
+            return true;
+        }
+        // In a list of cookies a space is one; in `"name" : 1` it is not, and secrets have names of one word.
+        if is_named || SEPARATORS.contains(byte) && !byte.is_ascii_whitespace() {
+            start = at + 1;
+        }
+    }
+    false
+}
+
+/// Whether this colon ends a name, as in a header or in JSON: not one of an address, a port or a path.
+fn is_colon_of_name(text: &[u8], at: usize) -> bool {
+    let before = text.get(..at).unwrap_or_default();
+    let is_spaced = text.get(at + 1).is_some_and(|byte| b" \t\"".contains(byte));
+    is_spaced || before.ends_with(b"\"")
+}
+
+/// Whether there is an address with a user and a password in it: `https://user:password@host/`.
+fn has_password(text: &[u8]) -> bool {
+    let mut rest = text;
+    while let Some(at) = rest.windows(3).position(|three| three == b"://") {
+        rest = rest.get(at + 3..).unwrap_or_default();
+        let host = rest.split(|byte| b"/?# \t".contains(byte)).next().unwrap_or_default();
+        // The last one: a password may have another.
+        let user = host.iter().rposition(|byte| *byte == b'@').and_then(|end| host.get(..end));
+        let colon = user.and_then(|user| user.iter().position(|byte| *byte == b':'));
+        if colon.zip(user).is_some_and(|(colon, user)| colon + 1 < user.len()) {
+            return true;
+        }
+    }
+    false
+}
+
+/// What `%5F` and its like stand for, in their places.
+fn decoded(text: &[u8]) -> Vec<u8> {
+    let digit = |at: usize| text.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+    let (mut bytes, mut at) = (Vec::with_capacity(text.len()), 0);
+    while let Some(byte) = text.get(at) {
+        let encoded = (*byte == b'%').then(|| Some(digit(at + 1)? * 16 + digit(at + 2)?)).flatten();
+        let encoded = encoded.and_then(|byte| u8::try_from(byte).ok());
+        bytes.push(encoded.unwrap_or(*byte));
+        at += if encoded.is_some() { 3 } else { 1 };
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JWT: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+
+    // Seen failing on: names of keys alone.
+    #[test]
+    fn a_value_that_begins_like_a_credential_is_one() {
+        let (encrypted, endless) =
+            ("eyJhbGciOiJSU0EifQ.QR1Owv2ug2Wy.AxY8.5eym8.XFB", format!("eyJ{}", "A".repeat(9_000)));
+        for secret in [
+            "Bearer x",
+            "bearer x",
+            "BASIC dXNlcjpwYXNz",
+            " Basic dXNlcjpwYXNz",
+            "Bearer%20x",
+            "Token abc",
+            "Digest username=\"u\"",
+            "Negotiate YII",
+            "ApiKey abc",
+            "AWS4-HMAC-SHA256 Credential=a",
+            JWT,
+            encrypted,
+            &endless,
+            JWT.get(..60).unwrap(),
+        ] {
+            assert!(is_credential(secret), "{secret}");
+        }
+        for plain in [
+            "",
+            "ada",
+            "bearer",
+            "basic",
+            "basically free",
+            "bearers",
+            "eyJ",
+            "eyJ.x",
+            "eyJ a.b.c",
+            "e",
+            "token",
+            "tokens",
+            "/basic plan",
+            "203.0.113.9",
+            "a.b.c",
+        ] {
+            assert!(!is_credential(plain), "{plain}");
+        }
+    }
+
+    // Seen failing on: names and beginnings alone, runs that a `-` or a `_` does not end, letters or digits by themselves.
+    #[test]
+    fn a_run_that_nobody_can_read_is_one_and_names_numbers_and_uuids_are_none() {
+        let far = format!("/{}{}", "a".repeat(LOOKED_AT), "9f86d081884c7d65");
+        for secret in [
+            "9f86d081884c7d65",
+            "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
+            "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+            "AKIAIOSFODNN7EXAMPLE",
+            "/cb?code=4fPAabcdefghijkl0",
+            "/reset/4fPAabcdefghijkl0/now",
+            "xoxb-123456789012-4mt0t4l1yF3yp2Vq5h",
+            "%2539f86d081884c7d65",
+            &far,
+        ] {
+            assert!(is_credential(secret), "{secret}");
+        }
+        for plain in [
+            "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+            "/orders/f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+            "12345678901234567890",
+            "internationalization",
+            "/a%20internationalization",
+            "9f86d081884c7d6",
+            "2001:0db8:85a3:0000:0000:8a2e:0370:7334",
+            "checkout-7d9c6b8f4d-x2x9q",
+            "a-very-long-name-of-a-service-v2",
+            "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0",
+            "2026-11-18T08:30:00.000Z",
+        ] {
+            assert!(!is_credential(plain), "{plain}");
+        }
+    }
+
+    // Seen failing on: how it begins alone; nothing decoded; no look at addresses, at what stands behind a name, or past the
+    // bound; names that no separator ends; a user without a password.
+    #[test]
+    fn a_value_with_a_credential_in_it_is_one() {
+        let within = format!("/cb?state=x&h={JWT}");
+        let long_name = format!("/cb?{}_token=x", "a".repeat(500));
+        let far = format!("/{}?access_token=x", "a".repeat(3_000));
+        for secret in [
+            "/cb?access_token=x",
+            "/cb?state=y&access_token=x&z=1",
+            "/cb#id_token=x",
+            "/cb?ACCESS_TOKEN=x",
+            "/cb?access%5Ftoken=x",
+            "/cb?access%5ftoken%3Dx",
+            "/login?next=%2Fcb%3Fapi_key%3Dx",
+            "/login?next=%252Fcb%253Fapi_key%253Dx",
+            "/login?next=%25252Fcb%25253Fapi_key%25253Dx",
+            "{\"access_token\":\"x\"}",
+            "{\"user\": \"ada\", \"sid\" : \"x\"}",
+            "%7B%22sid%22%3A%22x%22%7D",
+            "Authorization: Bearer x",
+            "curl with Bearer x",
+            "a=b Bearer x",
+            "/f?h=Bearer+x",
+            "Bearer+x",
+            "Cookie: a=b",
+            "{\"h\":\"Bearer x\"}",
+            "/a;jsessionid=x",
+            "/a/sid=x",
+            "sid=x; theme=dark",
+            "theme=dark; sid=x",
+            "theme=dark,sid=x",
+            "theme=dark sid=x",
+            "k=sid=x",
+            "password=x",
+            "/reset?pin=1234",
+            "/f?x=1&sig=x",
+            "/f?h=Bearer%20x",
+            &within,
+            "https://u:p@h/",
+            "see https://h/ and https://u:p@h/",
+            "redis://:p@h:6379",
+            "postgres://u:p@q@h/db",
+            "/go?to=https%3A%2F%2Fu%3Ap%40h%2F",
+            "/go?to=https://u:p%2Fq@h/",
+            &long_name,
+            &far,
+        ] {
+            assert!(is_credential(secret), "{secret}");
+        }
+        let long = "/a".repeat(3_000);
+        for plain in [
+            "/search?q=a",
+            "/search?q=a&page=2#top",
+            "/search?q=access_token",
+            "/token/a=b",
+            "/token?a=b",
+            "/100%",
+            "/a%2Fb?x=%3D",
+            "%",
+            "%5",
+            "%zz",
+            "a=b",
+            "=",
+            "==",
+            "=token",
+            "dGVzdA==",
+            "author=ada",
+            "sort=asc; side=left",
+            "ada@example.org",
+            "https://h:443/a?x=1",
+            "/v1/token:revoke",
+            "{\"user\":\"ada\"}",
+            "note: nothing",
+            "https://ada@h/",
+            "https://ada:@h/",
+            "https://h/@u:p",
+            "https://h/a:b@c",
+            "://",
+            "://@",
+            &long,
+        ] {
+            assert!(!is_credential(plain), "{plain}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The Rust of the first page, compiled here as it stands there.
+
+#![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]
+
+use axum::{Router, routing::get};
+use futures_util::FutureExt;
+use hivemind_tower::{Limits, RateLimiter};
+use std::error::Error;
+use std::net::SocketAddr;
+use tokio::net::TcpListener;
+
+const README: &str = include_str!("../../../README.md");
+const HERE: &str = include_str!("readme.rs");
+
+#[rustfmt::skip] // The page has its own lines.
+fn as_a_library() -> Result<(), Box<dyn Error>> {
+    use hivemind_core::{IpLimiter, Rate};
+    use std::{net::Ipv4Addr, time::Duration};
+
+    // 10 requests a second for each address, 20 at once; buckets that say nothing any more go every minute.
+    let limiter = IpLimiter::new(Rate::per_second(10)?, 20, Duration::from_secs(60))?;
+    if limiter.allow(Ipv4Addr::new(203, 0, 113, 9)) {
+        // serve it
+    }
+    Ok(())
+}
+
+async fn hello() -> &'static str {
+    "hello"
+}
+
+#[rustfmt::skip]
+async fn in_axum() -> Result<(), Box<dyn Error>> {
+    let limiter = RateLimiter::new(Limits::new())?; // 100 requests a minute for each client
+    let router = Router::new().route("/", get(hello)).layer(limiter.layer("shop"));
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    axum::serve(listener, service).await?;
+    Ok(())
+}
+
+/// The lines of a function of this file, without their indentation and without the end.
+fn lines_of(function: &str) -> String {
+    let (_, rest) = HERE.split_once(&format!("fn {function}()")).unwrap();
+    let (body, _) = rest.split_once("{\n").unwrap().1.split_once("    Ok(())\n}").unwrap();
+    let lines = body.lines().map(|line| line.strip_prefix("    ").unwrap_or(line).to_owned() + "\n");
+    lines.collect()
+}
+
+// Seen failing on: a changed word in either block of the page.
+#[test]
+fn the_rust_of_the_first_page_is_what_is_compiled_here() {
+    // No test has a port of its own.
+    let page = README.replace(":3000\").await", ":0\").await");
+    let blocks: Vec<&str> =
+        page.split("\n```rust\n").skip(1).map(|block| block.split("```").next().unwrap()).collect();
+    assert_eq!(blocks, [lines_of("as_a_library"), lines_of("in_axum")], "copy them anew");
+}
+
+// Seen failing on: a rate of nothing, which cannot be made; an address that nobody can listen at.
+#[tokio::test]
+async fn the_rust_of_the_first_page_runs() {
+    as_a_library().unwrap();
+    // It serves for ever, unless something was wrong before.
+    let ended = in_axum().now_or_never();
+    assert!(ended.is_none(), "{ended:?}");
+}
