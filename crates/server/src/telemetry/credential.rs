@@ -68,14 +68,14 @@ fn begins_as_one(value: &[u8], schemes: &[&[u8]]) -> bool {
 }
 
 /// Whether a byte may have a credential behind it.
-fn is_sought(byte: &u8) -> bool {
-    b"=@%:".contains(byte) || SEPARATORS.contains(byte)
+fn is_sought(byte: u8) -> bool {
+    b"=@%:".contains(&byte) || SEPARATORS.contains(&byte)
 }
 
 /// Whether a `name=`, a `name: ` or a `"name":` is that of a secret, or what follows one reads like a credential.
 fn has_secret(text: &[u8]) -> bool {
     let mut start = 0;
-    for (at, byte) in text.iter().enumerate().filter(|(_, byte)| is_sought(byte)) {
+    for (at, byte) in text.iter().enumerate().filter(|(_, byte)| is_sought(**byte)) {
         let is_named = *byte == b'=' || (*byte == b':' && is_colon_of_name(text, at));
         // No more of it than a beginning: however many there are, each byte is read so many times at most.
         let behind = text.get(at + 1..text.len().min(at + LONGEST_NAME)).unwrap_or_default();
