@@ -11,15 +11,25 @@ PATH = "deploy/helm/hivemind/values.schema.json"
 WIDTH = 150
 # What the chart's templates, services, probes and volumes say; another word in `config` would only contradict them.
 OWNED = """
-server.grpc_host server.admin_host server.metrics_host server.grpc_port server.admin_port rate_limiting.config_path
+server.grpc_host server.admin_host server.metrics_host server.grpc_port server.admin_port
+server.grpc_uds server.admin_uds server.handover_socket server.shutdown_grace rate_limiting.config_path
 mesh.cluster_id mesh.dns mesh.tls gateway.tls.cert gateway.tls.key gateway.tls.certificates gateway.tls.acme gateway.tls.redirect_from
-security.admin security.api_keys_file security.grpc_tls observability.prometheus.port
+gateway.services.upstream_ca security.admin security.api_keys_file security.grpc_tls security.metrics_tls security.key_seed_file
+storage.redis.password_file storage.redis.sentinel_password_file storage.redis.tls observability.prometheus.port
 """.split()
-# What can be said there of a key that the chart has a part in: all addresses of one kind or the other, and its own port.
+# Sections in which the chart may have written something: an empty one would take its place.
+NEVER_EMPTY = "gateway.tls storage.redis".split()
+REDIS = {"type": "string", "pattern": "^rediss?://\\S+$"}
+LOG = {"enum": ["stdout", "off", "no", False]}
+# What can be said there of a key that the chart has a part in: all addresses of one kind or the other, its own port, and nothing that is a file or a
+# socket, since no volume is there to hold it.
 NARROWED = {
     "server.host": {"enum": ["0.0.0.0", "::"]},
     "server.metrics_port": {"enum": ["off", "no", False], "description": "Off, or 9090: the chart's own"},
     "mesh.bind": {"type": "string", "pattern": "^(0\\.0\\.0\\.0|\\[::\\]):7946$"},
+    "gateway.access_log": LOG,
+    "gateway.refusal_log": LOG,
+    "storage.redis.url": {"description": "`redis://host:6379/0`, `rediss://` for TLS; a list for a cluster or sentinels", "anyOf": [REDIS, {"type": "array", "items": REDIS}]},
     "gateway.listen": {"type": "string", "pattern": "^(0\\.0\\.0\\.0|\\[::\\]):10080$"},
 }
 
@@ -36,10 +46,11 @@ def bare(schema):
 
 
 def place(schema, path):
-    """The properties that a key is one of, and its own name there."""
+    """The properties that a key is one of, and its own name there. Of a list it is the properties of each."""
     *sections, key = path.split(".")
     for section in sections:
         schema = schema["properties"][section]
+        schema = schema.get("items", schema)
     return schema, key
 
 
@@ -55,6 +66,9 @@ def of_config(schema):
         section["dependencies"] = {one: others for one, others in section.get("dependencies", {}).items() if one in section["properties"]}
         if not section["dependencies"]:
             del section["dependencies"]
+    for path in NEVER_EMPTY:
+        section, key = place(schema, path)
+        section["properties"][key]["type"] = "object"
     for path, narrower in NARROWED.items():
         section, key = place(schema, path)
         section["properties"][key] = {"description": section["properties"][key]["description"], **narrower}

@@ -18,12 +18,23 @@ BAD = (
     {"config": {"mesh": {"cluster_id": "other"}}}, {"config": {"mesh": {"dns": "peers"}}}, {"config": {"mesh": {"bind": "0.0.0.0:7947"}}}, {"config": {"mesh": {"tls": {"ca": "a"}}}},
     {"config": {"gateway": {**GATEWAY, "listen": "0.0.0.0:80"}}}, {"config": {"gateway": {**GATEWAY, "tls": {"cert": "a", "key": "b"}}}},
     {"config": {"security": {"grpc_tls": {"cert": "a", "key": "b"}}}}, {"config": {"security": {"admin": {"token_file": "a"}}}}, {"config": {"security": {"api_keys_file": "a"}}},
+    {"config": {"security": {"key_seed_file": "a"}}}, {"config": {"security": {"metrics_tls": {"cert": "a", "key": "b"}}}},
+    {"config": {"storage": {"redis": {"password_file": "a"}}}}, {"config": {"storage": {"redis": {"sentinel_password_file": "a"}}}}, {"config": {"storage": {"redis": {"tls": {"ca": "a"}}}}},
+    {"config": {"storage": {"redis": {"url": "redis+unix:///run/redis.sock"}}}}, {"config": {"storage": {"redis": None}}},
+    {"config": {"server": {"grpc_uds": "a"}}}, {"config": {"server": {"admin_uds": "a"}}}, {"config": {"server": {"handover_socket": "a"}}},
+    {"config": {"gateway": {**GATEWAY, "access_log": "/var/log/a.log"}}}, {"config": {"gateway": {**GATEWAY, "refusal_log": "/var/log/a.log"}}},
+    {"config": {"gateway": {"services": [{"id": "app", "upstream": "https://app:3000", "upstream_ca": "a"}]}}}, {"config": {"gateway": {**GATEWAY, "tls": None}}},
+    {"config": {"server": {"shutdown_grace": "60s"}}}, {"shutdownGraceSeconds": "60s"}, {"shutdownGraceSeconds": -1}, {"env": [{"name": "HIVEMIND_SERVER__SHUTDOWN_GRACE", "value": "60s"}]},
     {"config": {"observability": {"prometheus": {"port": 9100}}}}, {"config": {"storage": {"kind": "mesh"}}, "mesh": {"enabled": False}},
     {"rules": {}}, {"rules": {"a.txt": {"domain": "a"}}}, {"rules": {"a.yaml": {}}},
     {"rules": {"a.yaml": {"domain": "a", "descriptors": [{**RULE, "rate_limit": {"unit": "fortnight", "requests_per_unit": 1}}]}}},
     {"rules": {"a.yaml": {"domain": "a", "descriptors": [{"key": "k", "descriptors": [{**RULE, "shadow": True}]}]}}},
     {"mesh": {"enabled": "yes"}}, {"mesh": {"enabled": True, "secret": ""}}, {"mesh": {"enabled": True}},
     {"secrets": {"grpcClientCa": "a"}}, {"secrets": {"grpcTls": "", "grpcClientCa": "a"}}, {"secrets": {"gatewayTls": "a"}},
+    {"secrets": {"metricsClientCa": "a"}}, {"secrets": {"metricsTls": "", "metricsClientCa": "a"}}, {"secrets": {"keySeeds": "a"}},
+    *({"secrets": {name: "a"}} for name in ("redisPassword", "redisSentinelPassword", "redisCa", "redisTls")),
+    {"secrets": {"redisPassword": "a"}, "config": {"storage": {"kind": "memory"}}}, {"secrets": {"redisSentinelPassword": "a"}, "config": {"storage": {"kind": "redis"}}},
+    {"secrets": {"redisSentinelPassword": "a"}, "config": {"storage": {"kind": "redis", "redis": {"topology": "cluster"}}}},
     {"gateway": {"port": 0}}, {"gateway": {"port": 80, "type": "ExternalName"}},
 )
 
@@ -34,6 +45,44 @@ config:
   observability: {log_level: "off", log_decisions: off}
   gateway: {access_log: off, max_body: off, headers: "off", forwarded: "off", services: [{id: app, upstream: "http://app:3000", timeouts: {total: off}}]}
 """)
+
+SENTINELS = {"url": ["rediss://a:26379", "rediss://b:26379"], "topology": "sentinel", "master_name": "mymaster", "sentinel_username": "a"}
+# By which key of the configuration a secret of the values is read, and in which of its files it is.
+FILES = {
+    "mesh.tls.ca": "hivemind-mesh/ca.crt", "mesh.tls.cert": "hivemind-mesh/node.crt", "mesh.tls.key": "hivemind-mesh/node.key", "security.admin.token_file": "adminToken/token",
+    "security.api_keys_file": "apiKeys/keys", "security.grpc_tls.cert": "grpcTls/tls.crt", "security.grpc_tls.key": "grpcTls/tls.key", "security.grpc_tls.client_ca": "grpcClientCa/ca.crt",
+    "security.metrics_tls.cert": "metricsTls/tls.crt", "security.metrics_tls.key": "metricsTls/tls.key", "security.metrics_tls.client_ca": "metricsClientCa/ca.crt",
+    "security.key_seed_file": "keySeed/seed", "gateway.tls.cert": "gatewayTls/tls.crt", "gateway.tls.key": "gatewayTls/tls.key", "storage.redis.password_file": "redisPassword/password",
+    "storage.redis.sentinel_password_file": "redisSentinelPassword/password", "storage.redis.tls.ca": "redisCa/ca.crt", "storage.redis.tls.cert": "redisTls/tls.crt",
+    "storage.redis.tls.key": "redisTls/tls.key",
+}
+
+
+def paths_of_files(schema, path=()):
+    """Keys of the values that name a file or a socket."""
+    if "path of a file" in schema.get("errorMessage", ""):
+        yield ".".join(path)
+    for key, below in schema.get("properties", {}).items():
+        yield from paths_of_files(below, (*path, key))
+    yield from paths_of_files(schema["items"], path) if isinstance(schema.get("items"), dict) else ()
+
+
+def read_from(documents, settings):
+    """Of each key of a configuration that names a file below /etc/hivemind, the secret that it is in, and its key there."""
+    pod = next(d["spec"]["template"]["spec"] for d in documents if d["kind"] == "StatefulSet")
+    secrets = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
+    mounts = {mount["mountPath"]: secrets[mount["name"]] for mount in pod["containers"][0]["volumeMounts"] if mount["name"] in secrets}
+
+    def walk(node, path):
+        if isinstance(node, dict):
+            return {key: value for name, below in node.items() for key, value in walk(below, (*path, name)).items()}
+        folder, _, file = node.rpartition("/") if isinstance(node, str) else ("", "", "")
+        if folder not in mounts:
+            return {}
+        keys = [item["key"] for item in mounts[folder]["items"] if item["path"] == file]
+        return {".".join(path): f"{mounts[folder]['secretName']}/{(keys or ['nothing'])[0]}"}
+
+    return walk(settings, ())
 
 
 def of_preset(documents):
@@ -61,6 +110,9 @@ class Chart:
         for block in re.findall(r"^```yaml fragment\n((?:(?!```).*\n)*)", page, re.M):
             for error in refuses.iter_errors({**values, **yaml.safe_load(block)}):
                 self.wrong("deploy/kubernetes/README.md", f"values that the chart refuses: {error.message}")
+        for path in paths_of_files(schema["definitions"]["config"]):
+            self.wrong("values.schema.json", f"config.{path} is the path of a file, and the chart has no volume for it: OWNED of scripts/chart_schema.py")
+        self.every_secret(chart, about, values, refuses)
         presets = {}
         for bad in BAD:
             if refuses.is_valid({**values, **bad}):
@@ -70,10 +122,14 @@ class Chart:
             "by default": {}, "small": {"preset": "small"}, "high": {"preset": "high"},
             "alone": {"mesh": {**values["mesh"], "enabled": False}, "secrets": {"adminToken": "", "apiKeys": "", "grpcTls": ""}},
             "with Redis": {"mesh": {**values["mesh"], "enabled": False}, "config": {"storage": {"kind": "redis", "redis": {"url": "redis://redis:6379"}}}},
+            "with a Redis that asks": {"mesh": {**values["mesh"], "enabled": False}, "config": {"storage": {"kind": "redis", "redis": {"url": "rediss://redis:6379"}}},
+                                       "secrets": {**values["secrets"], "redisPassword": "hivemind-redis", "redisCa": "hivemind-redis", "redisTls": "hivemind-redis"}},
+            "slow to end": {"shutdownGraceSeconds": 60},
             "changed": {"config": {"server": {"workers": 3}, "observability": {"log_level": "warn"}}, "replicas": 5,
                         "resources": {"limits": {"memory": "1Gi"}}, "podAnnotations": {"a": "b"}, "nodeSelector": {"c": "d"}},
             "of another name": {"secrets": {"adminToken": "", "grpcTls": "hivemind-mesh"}},
-            "closed": {"secrets": {**values["secrets"], "apiKeys": "hivemind-admin", "grpcTls": "hivemind-mesh", "grpcClientCa": "hivemind-mesh"}},
+            "closed": {"secrets": {**values["secrets"], "apiKeys": "hivemind-admin", "grpcTls": "hivemind-mesh", "grpcClientCa": "hivemind-mesh",
+                                    "keySeed": "hivemind-seed", "metricsTls": "hivemind-mesh", "metricsClientCa": "hivemind-mesh"}},
             "with a gateway": {"config": {"gateway": GATEWAY}},
             "with a gateway for everybody": {"config": {"gateway": {**GATEWAY, "listen": "[::]:10080"}, "server": {"host": "::"}, "mesh": {"bind": "[::]:7946"}},
                                              "gateway": {"type": "LoadBalancer", "port": 443}, "secrets": {**values["secrets"], "gatewayTls": "hivemind-admin"}},
@@ -86,10 +142,12 @@ class Chart:
                 return
             self.manifests(f"chart, {name}", rendered)
             settings = next(yaml.safe_load(d["data"]["hivemind.yaml"]) for d in rendered if "hivemind.yaml" in d.get("data", {}))
-            if name == "changed" and settings["server"] != {"host": "0.0.0.0", "workers": 3}:
+            if name == "changed" and settings["server"] != {"host": "0.0.0.0", "workers": 3, "shutdown_grace": "10s"}:
                 self.wrong("chart", f"`config` is not laid over what the chart writes: {settings}")
             if ("client_ca" in settings.get("security", {}).get("grpc_tls", {})) != (name == "closed"):
                 self.wrong("chart", f"callers' certificates are checked where secrets.grpcClientCa says so, and not elsewhere: {name}")
+            if name == "slow to end" and settings["server"]["shutdown_grace"] != "60s":
+                self.wrong("chart", f"shutdownGraceSeconds is not server.shutdown_grace: {settings['server']}")
             if name in ("by default", "small", "high"):
                 presets["recommended" if name == "by default" else name] = of_preset(rendered)
             self.opened(f"chart, {name}", rendered, settings)
@@ -102,6 +160,26 @@ class Chart:
         else:
             self.left_out.append("helm lint and helm template, since there is no helm here: the chart was rendered by gotpl, another "
                                  "reader of Go's templates. No cluster took it, and no hook ran")
+
+    def every_secret(self, chart, about, values, refuses):
+        """Each secret of the values is mounted, with the files that the configuration reads from there, and nothing is read from elsewhere."""
+        secrets, found = {name: name.lower() for name in values["secrets"]}, {}
+        of_mesh = {name: "" if name.startswith("redis") else secret for name, secret in secrets.items()}
+        for change in ({"secrets": secrets, "mesh": {**values["mesh"], "enabled": False}, "config": {"gateway": GATEWAY, "storage": {"kind": "redis", "redis": SENTINELS}}},
+                       {"secrets": of_mesh, "config": {"gateway": GATEWAY}}):
+            for error in refuses.iter_errors({**values, **change}):
+                self.wrong("values.schema.json", f"refuses all secrets: {error.message}")
+            rendered = self.render(chart, about, {**values, **change}, "hivemind") or []
+            settings = next((yaml.safe_load(d["data"]["hivemind.yaml"]) for d in rendered if "hivemind.yaml" in d.get("data", {})), {})
+            self.configuration("chart, with all secrets", yaml.safe_dump(settings))
+            found.update(read_from(rendered, settings))
+        wanted = {key: "/".join([secrets.get(secret, secret), file]) for key, (secret, file) in ((key, place.split("/")) for key, place in FILES.items())}
+        for key in sorted(wanted.keys() | found.keys()):
+            if wanted.get(key) != found.get(key):
+                self.wrong("chart, with all secrets", f"{key} is read from {found.get(key)}, and not from {wanted.get(key)}")
+        for name in sorted(set(secrets) - {place.split("/")[0] for place in FILES.values()}):
+            self.wrong("values.yaml", f"secrets.{name} is not in FILES of scripts/deploy_chart.py")
+        self.counted("files of secrets", len(found))
 
     def presets(self, presets):
         """What the chart has of each size is what the manifests have, and what the README tells."""

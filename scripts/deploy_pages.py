@@ -2,6 +2,8 @@
 
 import re, shlex
 
+import yaml
+
 
 def unasked_gateways(text):
     """Commands that run the one-line gateway in a container without an admin port, which the image's health check asks."""
@@ -25,5 +27,6 @@ def settings_of(pod):
             place = settings
             for section in sections:
                 place = place.setdefault(section, {})
-            place[key] = variable["value"]
+            # A variable is a text, and is read as what it looks like.
+            place[key] = yaml.safe_load(variable["value"])
     return settings

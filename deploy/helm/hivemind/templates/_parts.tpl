@@ -37,11 +37,30 @@ hivemind-mesh: {{ .Values.mesh.clusterId | quote }}
 {{- if not (has (toString (get (.Values.config.server | default dict) "metrics_port")) (list "false" "off" "no")) -}}on{{- end -}}
 {{- end -}}
 
+{{/* Folders of secrets below /etc/hivemind: whose it is, and which of its files are taken. An empty name is none. */}}
+{{- define "hivemind.secrets" -}}
+{{- $secrets := .Values.secrets -}}
+{{- dict
+  "mesh" (dict "of" (ternary .Values.mesh.secret "" .Values.mesh.enabled) "files" (list "ca.crt" "node.crt" "node.key"))
+  "admin" (dict "of" $secrets.adminToken "files" (list "token"))
+  "keys" (dict "of" $secrets.apiKeys "files" (list "keys"))
+  "seed" (dict "of" $secrets.keySeed "files" (list "seed"))
+  "tls" (dict "of" $secrets.grpcTls "files" (list "tls.crt" "tls.key"))
+  "callers" (dict "of" $secrets.grpcClientCa "files" (list "ca.crt"))
+  "metrics" (dict "of" $secrets.metricsTls "files" (list "tls.crt" "tls.key"))
+  "scrapers" (dict "of" $secrets.metricsClientCa "files" (list "ca.crt"))
+  "gateway" (dict "of" $secrets.gatewayTls "files" (list "tls.crt" "tls.key"))
+  "redis" (dict "of" $secrets.redisPassword "files" (list "password"))
+  "sentinel" (dict "of" $secrets.redisSentinelPassword "files" (list "password"))
+  "redis-ca" (dict "of" $secrets.redisCa "files" (list "ca.crt"))
+  "redis-tls" (dict "of" $secrets.redisTls "files" (list "tls.crt" "tls.key")) | toYaml -}}
+{{- end -}}
+
 {{/* The configuration: what the chart needs, and over it what `config` says. */}}
 {{- define "hivemind.config" -}}
 {{- $preset := include "hivemind.preset" . | fromYaml -}}
 {{- $config := dict
-  "server" (dict "host" "0.0.0.0" "workers" (int $preset.workers))
+  "server" (dict "host" "0.0.0.0" "workers" (int $preset.workers) "shutdown_grace" (printf "%ds" (int .Values.shutdownGraceSeconds)))
   "rate_limiting" (dict "config_path" "/etc/hivemind/rules" "max_keys" (int $preset.keys))
   "storage" (dict "kind" (ternary "mesh" "memory" .Values.mesh.enabled)) -}}
 {{- if .Values.mesh.enabled -}}
@@ -55,12 +74,43 @@ hivemind-mesh: {{ .Values.mesh.clusterId | quote }}
 {{- end -}}
 {{- $_ := set $config "gateway" $gateway -}}
 {{- end -}}
+{{- $redis := dict -}}
+{{- if .Values.secrets.redisPassword -}}
+{{- $_ := set $redis "password_file" "/etc/hivemind/redis/password" -}}
+{{- end -}}
+{{- if .Values.secrets.redisSentinelPassword -}}
+{{- $_ := set $redis "sentinel_password_file" "/etc/hivemind/sentinel/password" -}}
+{{- end -}}
+{{- $tls := dict -}}
+{{- if .Values.secrets.redisCa -}}
+{{- $_ := set $tls "ca" "/etc/hivemind/redis-ca/ca.crt" -}}
+{{- end -}}
+{{- if .Values.secrets.redisTls -}}
+{{- $_ := set $tls "cert" "/etc/hivemind/redis-tls/tls.crt" -}}
+{{- $_ := set $tls "key" "/etc/hivemind/redis-tls/tls.key" -}}
+{{- end -}}
+{{- if $tls -}}
+{{- $_ := set $redis "tls" $tls -}}
+{{- end -}}
+{{- if $redis -}}
+{{- $_ := set $config.storage "redis" $redis -}}
+{{- end -}}
 {{- $security := dict -}}
 {{- if .Values.secrets.adminToken -}}
 {{- $_ := set $security "admin" (dict "token_file" "/etc/hivemind/admin/token") -}}
 {{- end -}}
 {{- if .Values.secrets.apiKeys -}}
 {{- $_ := set $security "api_keys_file" "/etc/hivemind/keys/keys" -}}
+{{- end -}}
+{{- if .Values.secrets.keySeed -}}
+{{- $_ := set $security "key_seed_file" "/etc/hivemind/seed/seed" -}}
+{{- end -}}
+{{- if .Values.secrets.metricsTls -}}
+{{- $tls := dict "cert" "/etc/hivemind/metrics/tls.crt" "key" "/etc/hivemind/metrics/tls.key" -}}
+{{- if .Values.secrets.metricsClientCa -}}
+{{- $_ := set $tls "client_ca" "/etc/hivemind/scrapers/ca.crt" -}}
+{{- end -}}
+{{- $_ := set $security "metrics_tls" $tls -}}
 {{- end -}}
 {{- if .Values.secrets.grpcTls -}}
 {{- $tls := dict "cert" "/etc/hivemind/tls/tls.crt" "key" "/etc/hivemind/tls/tls.key" -}}
