@@ -132,4 +132,11 @@ BREAKS = [
     ("systemd", "systemd/low-ports.conf", "CapabilityBoundingSet=CAP_NET_BIND_SERVICE", "CapabilityBoundingSet=~"),
     ("logrotate", "logrotate/hivemind", "nocreate", "create 0640"),
     ("logrotate", "logrotate/hivemind", "rotate 14", "rotat 14"),
+    ("sysctl", "sysctl/hivemind.conf", "net.ipv4.tcp_syncookies = 1", "net.ipv4.tcp_sincookies = 1"),
+    ("sysctl", "sysctl/hivemind.conf", "net.ipv4.tcp_syncookies = 1", ""),
+    ("sysctl", "sysctl/hivemind.conf", "net.ipv4.tcp_syncookies = 1", "net.ipv4.tcp_syncookies: 1"),
+    ("sysctl", "sysctl/hivemind.conf", "16384 60999", "16384"),
+    ("sysctl", "sysctl/hivemind.conf", "16384 60999", "16384 61999"),
+    ("sysctl", "sysctl/README.md", "| `net.ipv4.tcp_syncookies` |", "| `net.ipv4.tcp_syncookie` |"),
+    ("sysctl", "sysctl/README.md", "`net.core.somaxconn`", "`net.core.somaxcon`"),
 ]

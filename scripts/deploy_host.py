@@ -1,12 +1,15 @@
-"""What `scripts/deploy-checks` asks of the files for a machine of one's own: systemd's, logrotate's."""
+"""What `scripts/deploy-checks` asks of the files for a machine of one's own: systemd's, logrotate's, the kernel's."""
 
 import os, re, shutil
+from pathlib import Path
 
 import yaml
 
 # Of systemd-analyze security, in tenths: today's scores, so that they cannot get worse unseen. The second is with low-ports.conf.
 EXPOSURE = (14, 17)
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+# What a machine has only with a firewall's module.
+OF_MODULES = ("net.netfilter.",)
 
 
 def seconds(duration):
@@ -16,7 +19,7 @@ def seconds(duration):
 
 
 class Host:
-    """The part of the checks that is about deploy/systemd and deploy/logrotate."""
+    """The part of the checks that is about deploy/systemd, deploy/logrotate and deploy/sysctl."""
 
     def systemd(self):
         if not shutil.which("systemd-analyze"):
@@ -69,3 +72,36 @@ class Host:
         self.run("logrotate/hivemind", program, "--force", "--state", self.scratch / "state", file)
         if not (logs / "access.log.1").exists() or (logs / "access.log").exists():
             self.wrong("logrotate/hivemind", f"did not rename the log: {sorted(found.name for found in logs.iterdir())}")
+
+    def sysctl(self):
+        """Each line sets a key that this kernel has, to something that it could be, and the page tells of the same keys."""
+        folder, kernel = self.root / "deploy/sysctl", Path("/proc/sys")
+        lines = [line.strip() for line in (folder / "hivemind.conf").read_text().splitlines()]
+        said = [re.fullmatch(r"([a-z0-9_.]+) = (\S.*)", line) for line in lines if line and not line.startswith("#")]
+        if not said or None in said:
+            return self.wrong("sysctl/hivemind.conf", f"a line is `key = value`: {lines}")
+        keys = {line[1]: line[2].split() for line in said}
+        page = (folder / "README.md").read_text()
+        # A row of the table begins with its keys; with a dot, it is one of the kernel's.
+        rows = {key: row[0] for row in re.finditer(r"^\| `.*$", page, re.M) for key in re.findall(r"`([a-z0-9_]+(?:\.[a-z0-9_]+)+)`", row[0].split("|")[1])}
+        elsewhere = {key for key, row in rows.items() if "Not in the file" in row}
+        if set(keys) != set(rows) - elsewhere:
+            self.wrong("sysctl", f"the file sets {sorted(keys)}, and the page says that it sets {sorted(set(rows) - elsewhere)}")
+        named = set(re.findall(r"`((?:net|fs|vm|kernel)\.[a-z0-9_.]+)`", page))
+        for key in sorted(named | set(keys)):
+            file = kernel / key.replace(".", "/")
+            if not file.exists():
+                if key.startswith(OF_MODULES) or not kernel.is_dir():
+                    self.left_out.append(f"{key}, which this kernel does not show")
+                else:
+                    self.wrong("sysctl", f"{key} is no setting of this kernel")
+                continue
+            now = file.read_text().split()
+            values = keys.get(key, now)
+            if len(values) != len(now) or not all(value.isdigit() for value in values):
+                self.wrong("sysctl/hivemind.conf", f"{key} is {len(now)} numbers here, as {now}, and the file says {values}")
+        if "net.ipv4.ip_local_port_range" in keys:
+            low, high = map(int, keys["net.ipv4.ip_local_port_range"])
+            if not 1024 <= low < high <= 65535 or f"{high - low + 1:,} here" not in page:
+                self.wrong("sysctl", f"{low} to {high} are {high - low + 1:,} ports, and the page says otherwise")
+        self.counted("settings of the kernel", len(named | set(keys)))
