@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What each preset of the chart carries: its CPU by a control group, its memory with as many counters as it may have.
 
-    benches/presets.py [--hivemind BINARY] [--only cpu|memory] [--preset NAME]     both tables, of all three; minutes
+    benches/presets.py [--hivemind BINARY] [--only cpu|memory] [--preset NAME ...]     both tables, of all three; minutes
 
 For each of small, recommended and high: three nodes of a mesh, which is what chart and manifests run, each with the preset's `workers` and
 `max_keys`. The client of benches/rls asks all three at once, each call for another of `max_keys` values.
@@ -170,13 +170,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hivemind", default=ROOT / "target/release/hivemind")
     parser.add_argument("--only", choices=("cpu", "memory"))
-    parser.add_argument("--preset", choices=tuple(presets()), help="this one alone")
+    parser.add_argument("--preset", choices=tuple(presets()), nargs="+", help="these alone")
     parser.add_argument("--seconds", type=int, default=10, help="of each of the four runs of a preset by which its CPU is measured")
     parser.add_argument("--break", dest="spoilt", choices=("keys",), help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.hivemind = pathlib.Path(options.hivemind).resolve()
     subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=HERE / "rls", check=True)
-    found = {name: one for name, one in presets().items() if options.preset in (None, name)}
+    found = {name: one for name, one in presets().items() if options.preset is None or name in options.preset}
     if options.only != "memory":
         cpu_table(options, found)
     wrong = [] if options.only == "cpu" else memory_table(options, found)

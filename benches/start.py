@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""How large the binary is without symbols, and how long it takes from its start until it answers.
+"""How large the binary is without symbols, what it needs, and how long it takes from its start until it answers.
 
     benches/start.py [BINARY]     target/release/hivemind if none is named; 20 starts
 
 A start is `hivemind serve` with built-in rules on free ports, until `/readyz` answers 200. Wall time depends on what else the machine does;
-CPU, user and system, hardly. So the bounds are of size and CPU: exit 1 above 22 MB or 100 ms."""
+CPU, user and system, hardly. So the bounds are of size and CPU: exit 1 above 22 MB or 100 ms. And at once if the binary, or a library that it
+needs, needs another one than the C library with its loader and libgcc: seen on `benches/start.py /usr/bin/curl`."""
 import os
 import pathlib
 import re
@@ -18,7 +19,21 @@ import urllib.request
 STARTS = 20
 LARGEST_MB = 22
 MOST_CPU_MS = 100
+# libm is a part of the C library; the vdso is the kernel's.
+NEEDED = re.compile(r"(linux-vdso|libc|libm|libgcc_s|ld-linux[\w-]*)\.so\.\d+")
+
+
+def beyond(program):
+    """The libraries that a program needs, directly or by others, and should not."""
+    told = subprocess.run(["ldd", program], check=True, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
+    names = [pathlib.Path(line.split()[0]).name for line in told.splitlines()]
+    assert any(name.startswith("libc.so") for name in names), f"ldd tells in another way: {told}"
+    return [name for name in names if not NEEDED.fullmatch(name)]
+
+
 binary = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent / "target/release/hivemind").resolve()
+if others := beyond(binary):
+    sys.exit(f"start.py: {binary.name} needs {', '.join(others)}, and the README says that it needs the C library with libgcc and nothing else")
 with tempfile.TemporaryDirectory() as folder:
     stripped = pathlib.Path(folder, "hivemind")
     subprocess.run(["strip", "-o", stripped, binary], check=True)

@@ -1,7 +1,9 @@
-"""What stands around the nodes of a run: the rules, Envoy's configuration, the app behind them, ports."""
+"""What stands around the nodes of a run: the limits, the rules, Envoy's configuration, the app behind them, ports."""
 import http.server
 import socket
 
+PERIOD, LIMIT = 5, 200  # Of the limit that all doors share: seconds, and how many of them pass.
+RATE, BURST = 20, 20  # Of the gateway, for each client.
 RULES = """domain: soak
 descriptors:
   - key: user

@@ -28,7 +28,6 @@ import json
 import os
 import pathlib
 import platform
-import random
 import shutil
 import signal
 import ssl
@@ -43,13 +42,12 @@ import urllib.request
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "benches/rls"))
-from around import ENVOY, RULES, Answer, Upstream, free_ports  # noqa: E402
+from around import BURST, ENVOY, LIMIT, PERIOD, RATE, RULES, Answer, Upstream, free_ports  # noqa: E402
 from breaks import BREAKS, BROKEN_RULES, EJECTION, KEPT, WRITTEN, Hoard, Leak  # noqa: E402
 from bench.process import Broken, Process  # noqa: E402  (the path has to come first)
+from doors import Client, Door, by_envoy, by_gateway, by_json  # noqa: E402
 from growth import growth, judged, may  # noqa: E402
 
-PERIOD, LIMIT = 5, 200  # Of the limit that all doors share: seconds, and how many of them pass.
-RATE, BURST = 20, 20  # Of the gateway, for each client.
 KILL, DOWN, ROTATE = 20, 3, 10  # Seconds between kills, until the start again, between certificates.
 SETTLE = 5  # Seconds after a kill in which Envoy may find out who is gone.
 # Of the calls through Envoy from a kill until the start again, what may fail: a third would if Envoy went on asking all three nodes.
@@ -98,52 +96,6 @@ class Node:
 
     def open_files(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
-
-
-class Client(threading.Thread):
-    """Asks one door over and over, and notes of each call when it began and ended and what became of it."""
-
-    def __init__(self, soak, door, ask, pause):
-        super().__init__(daemon=True)
-        self.soak, self.door, self.ask, self.pause = soak, door, ask, pause
-        self.answers, self.failed, self.slowest = collections.Counter(), [], 0.0
-        self.windows = collections.Counter()  # By who asked, in which window, and whether it passed.
-        self.calls = collections.Counter()  # By the tenth of a second in which they began.
-
-    def run(self):
-        while not self.soak.over.is_set():
-            begun = time.time()
-            self.calls[int(begun * 10)] += 1
-            try:
-                user, passed = self.ask()
-                self.answers["passed" if passed else "limited"] += 1
-                # A call that began and ended in one window was counted in it.
-                window = int(begun // PERIOD)
-                if window == int(time.time() // PERIOD):
-                    self.windows[user if user in ("hot", "gateway") else "others", window, passed] += 1
-            except Exception as error:  # Whatever a call can fail with is a failed call.
-                self.failed.append((begun, f"{type(error).__name__}: {error}"))
-            self.slowest = max(self.slowest, time.time() - begun)
-            self.soak.over.wait(self.pause)
-
-
-class Door:
-    """A way to ask, over a connection that is kept for some calls."""
-
-    def __init__(self, connect, ask, calls=50):
-        self.connect, self.talk, self.most, self.left, self.connection = connect, ask, calls, 0, None
-
-    def __call__(self):
-        if self.left == 0:
-            if self.connection:
-                self.connection.close()
-            self.connection, self.left = self.connect(), self.most
-        self.left -= 1
-        try:
-            return self.talk(self.connection)
-        except Exception:
-            self.left = 0
-            raise
 
 
 class Soak:
@@ -202,33 +154,6 @@ class Soak:
 
     # ---- what is asked
 
-    def by_envoy(self, connection):
-        user = "hot" if random.random() < 0.7 else f"user-{random.randrange(50)}"
-        connection.request("GET", "/", headers={"x-user": user})
-        answer = connection.getresponse()
-        answer.read()
-        if answer.status not in (200, 429):
-            raise http.client.HTTPException(f"Envoy says {answer.status}")
-        return user, answer.status == 200
-
-    def by_json(self, connection):
-        user = "hot" if random.random() < 0.7 else f"user-{random.randrange(5000)}"
-        body = json.dumps({"domain": "soak", "descriptors": [{"entries": [{"key": "user", "value": user}]}]})
-        connection.request("POST", "/json", body)
-        answer = connection.getresponse()
-        answer.read()
-        if answer.status not in (200, 429):
-            raise http.client.HTTPException(f"/json says {answer.status}")
-        return user, answer.status == 200
-
-    def by_gateway(self, connection):
-        connection.request("GET", "/")
-        answer = connection.getresponse()
-        answer.read()
-        if answer.status not in (200, 429):
-            raise http.client.HTTPException(f"the gateway says {answer.status}")
-        return "gateway", answer.status == 200
-
     def to_gateway(self):
         context = ssl.create_default_context(cafile=self.folder / "ca/ca.crt")
         context.check_hostname = False  # Its name is a node's, not an address; that it comes from the CA is checked.
@@ -239,9 +164,9 @@ class Soak:
 
     def clients(self):
         plain = lambda port: lambda: http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-        doors = [("Envoy", Door(plain(self.envoy), self.by_envoy), 0.004) for _ in range(4)]
-        doors += [(f"/json at {node.name}", Door(plain(node.ports[1]), self.by_json), 0.004) for node in self.nodes[:2] for _ in range(2)]
-        doors += [("the gateway, TLS", Door(self.to_gateway, self.by_gateway, calls=20), 0.01) for _ in range(2)]
+        doors = [("Envoy", Door(plain(self.envoy), by_envoy), 0.004) for _ in range(4)]
+        doors += [(f"/json at {node.name}", Door(plain(node.ports[1]), by_json), 0.004) for node in self.nodes[:2] for _ in range(2)]
+        doors += [("the gateway, TLS", Door(self.to_gateway, by_gateway, calls=20), 0.01) for _ in range(2)]
         return [Client(self, door, ask, pause) for door, ask, pause in doors]
 
     # ---- what happens meanwhile
