@@ -1,5 +1,5 @@
-//! The tables of the reference pages: what a key means and what it is if nobody says. A test holds the
-//! pages to the code, so a schema may repeat them.
+//! The tables of the reference pages: what a key means and what it is if nobody says. Tests hold the
+//! pages to the code, so a schema may repeat them: docs/decisions/023.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,9 @@ pub(super) fn rows(page: &'static str, heading: &str, head: &str) -> BTreeMap<&'
         from.enumerate().take_while(|(at, line)| heading.is_empty() || *at == 0 || !line.starts_with("## "));
     let (mut rows, mut is_wanted) = (BTreeMap::new(), false);
     for (_, line) in part {
-        if line.starts_with("| key") {
+        if !line.starts_with('|') {
+            is_wanted = false;
+        } else if line.starts_with("| key") {
             is_wanted = head.is_empty() || line.starts_with(&format!("| {head} |"));
         }
         if !is_wanted || !line.starts_with("| `") {
@@ -34,6 +36,17 @@ pub(super) fn rows(page: &'static str, heading: &str, head: &str) -> BTreeMap<&'
         }
     }
     rows
+}
+
+/// A default of one of the limits of a `websocket`, which are not those of all others.
+pub(super) fn of_websocket(limit: &str, key: &str) -> Option<&'static str> {
+    let mut table =
+        CONFIGURATION.lines().skip_while(|line| !line.starts_with("| default of a `websocket` |"));
+    let cells =
+        |line: &'static str| line.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`'));
+    let column = cells(table.next()?).position(|name| name == key)?;
+    let mut rows = table.take_while(|line| line.starts_with('|'));
+    rows.find(|line| cells(line).next() == Some(limit)).and_then(|line| cells(line).nth(column))
 }
 
 /// Keys of an older design, and what became of them.
@@ -70,7 +83,7 @@ fn plain(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{CONFIGURATION, plain, rows, section};
+    use super::{CONFIGURATION, of_websocket, plain, rows, section};
 
     #[test]
     fn a_link_is_its_words_and_a_bracket_that_is_none_stays() {
@@ -84,5 +97,7 @@ mod tests {
         assert_eq!(rows["server.grpc_port"].default, Some("8081"));
         assert_eq!(rows["server.grpc_uds"].default, None);
         assert_eq!(section("mesh"), Some("limits shared by peers"));
+        assert_eq!(of_websocket("messages", "window"), Some("1s"));
+        assert_eq!(of_websocket("messages", "mode"), None);
     }
 }

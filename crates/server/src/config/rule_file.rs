@@ -3,6 +3,8 @@
 
 #[cfg(test)]
 mod page;
+#[cfg(test)]
+mod page_types;
 
 use super::document::{self, Node};
 use super::limit_reader;

@@ -69,7 +69,8 @@ pub(crate) struct Clients {
     pub(crate) header: Forwarding,
     pub(crate) ipv6_prefix: u8,
     pub(crate) identity: Vec<IdentityStep>,
-    pub(crate) session_cookie: Option<String>,
+    /// The cookie of [`IdentityStep::Session`].
+    pub(crate) session_cookie: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

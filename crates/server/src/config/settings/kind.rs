@@ -1,7 +1,7 @@
 //! What a value may be: how it is read, and how it is said to be wrong.
 
 use super::super::reader::{is_no, is_yes};
-use super::shape::Form;
+use super::shape::{Form, Noun};
 use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -23,6 +23,8 @@ pub(super) struct Kind<T> {
     pub(super) secret: bool,
     /// What editors are told of it.
     pub(super) form: Form,
+    /// What the reference page calls it; none: as its form is called.
+    pub(super) noun: Option<Noun>,
     pub(super) parse: fn(&str) -> Option<T>,
 }
 
@@ -32,7 +34,7 @@ impl<T> Kind<T> {
         example: &'static str,
         parse: fn(&str) -> Option<T>,
     ) -> Self {
-        Self { what, example, bare: false, secret: false, form: Form::Text, parse }
+        Self { what, example, bare: false, secret: false, form: Form::Text, noun: None, parse }
     }
 
     pub(super) const fn bare(
@@ -40,11 +42,17 @@ impl<T> Kind<T> {
         example: &'static str,
         parse: fn(&str) -> Option<T>,
     ) -> Self {
-        Self { what, example, bare: true, secret: false, form: Form::Whole(0, MOST), parse }
+        Self { what, example, bare: true, secret: false, form: Form::Whole(0, MOST), noun: None, parse }
     }
 
     pub(super) const fn written(mut self, form: Form) -> Self {
         self.form = form;
+        self
+    }
+
+    /// One of it and several, as the page's column of types has them.
+    pub(super) const fn called(mut self, one: &'static str, several: &'static str) -> Self {
+        self.noun = Some(Noun { one, several });
         self
     }
 }
@@ -98,7 +106,8 @@ pub(super) const PORT_OR_OFF: Kind<Option<u16>> =
         // `off` cannot be written without quotes in TOML.
         if is_no(text) { Some(None) } else { text.parse().ok().map(Some) }
     })
-    .written(Form::WholeOrOff(0, MOST_PORT));
+    .written(Form::WholeOrOff(0, MOST_PORT))
+    .called("port or `off`", "ports");
 pub(super) const COUNT: Kind<NonZeroUsize> =
     Kind::bare("a whole number of at least 1", "1000", |text| text.parse().ok())
         .written(Form::Whole(1, MOST));
@@ -129,18 +138,22 @@ pub(super) const IPV6_PREFIX: Kind<u8> =
     .written(Form::Whole(48, 128));
 pub(super) const DURATION: Kind<Duration> =
     Kind::text("a duration with its unit (ms, s, m, h or d), at most 365d", "60s", duration)
-        .written(Form::Pattern("^[0-9]+ *(ms|s|m|h|d)$"));
+        .written(Form::Pattern("^[0-9]+ *(ms|s|m|h|d)$"))
+        .called("duration", "durations");
 pub(super) const SPAN: Kind<Duration> =
     Kind::text("a duration above 0 with its unit (ms, s, m, h or d), at most 365d", "60s", |text| {
         duration(text).filter(|span| !span.is_zero())
     })
-    .written(Form::Pattern(patterns::SPAN));
+    .written(Form::Pattern(patterns::SPAN))
+    .called("duration", "durations");
 pub(super) const IP: Kind<IpAddr> =
     Kind::text("an IP address, 0.0.0.0 or :: for all of them", "127.0.0.1", |text| text.parse().ok())
-        .written(Form::Pattern("^[0-9A-Fa-f.:]+$"));
+        .written(Form::Pattern("^[0-9A-Fa-f.:]+$"))
+        .called("ip", "ips");
 pub(super) const LISTEN: Kind<SocketAddr> =
     Kind::text("an IP address and a port", "192.0.2.1:7946", |text| text.parse().ok())
-        .written(Form::Pattern(patterns::LISTEN));
+        .written(Form::Pattern(patterns::LISTEN))
+        .called("ip and port", "ips and ports");
 /// Not resolved here: a name may be there only once the pod is.
 pub(super) const HOST_PORT: Kind<String> =
     Kind::text("a host and a port", "peer1.example.com:7946", |text| {
@@ -149,27 +162,33 @@ pub(super) const HOST_PORT: Kind<String> =
         let port = port.parse::<u16>().ok().filter(|port| *port != 0);
         (sound && port.is_some()).then(|| text.to_owned())
     })
-    .written(Form::Pattern("^\\S+:[0-9]{1,5}$"));
+    .written(Form::Pattern("^\\S+:[0-9]{1,5}$"))
+    .called("host and port", "hosts and ports");
 pub(super) const NETWORK: Kind<String> = Kind::text("an IP network", "10.0.0.0/8", |text| {
     let (address, length) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
     let longest: u8 = if address.parse::<IpAddr>().ok()?.is_ipv4() { 32 } else { 128 };
     let length: u8 = length.map_or(Some(longest), |length| length.parse().ok())?;
     (length <= longest).then(|| text.to_owned())
 })
-.written(Form::Pattern("^[0-9A-Fa-f.:]+(/[0-9]{1,3})?$"));
+.written(Form::Pattern("^[0-9A-Fa-f.:]+(/[0-9]{1,3})?$"))
+.called("network", "networks");
 pub(super) const PATH: Kind<PathBuf> = Kind::text("the path of a file", "/etc/hivemind/file", |text| {
     (!text.is_empty() && !text.contains('\0')).then(|| PathBuf::from(text))
-});
+})
+.called("path", "paths");
 pub(super) const WORD: Kind<String> =
     Kind::text("a text", "name", |text| (!text.is_empty()).then(|| text.to_owned()));
-pub(super) const HTTP_PATH: Kind<HttpPath> =
-    Kind::text("a path from `/` on", "/metrics", HttpPath::new).written(Form::Pattern("^/\\S*$"));
+pub(super) const HTTP_PATH: Kind<HttpPath> = Kind::text("a path from `/` on", "/metrics", HttpPath::new)
+    .written(Form::Pattern("^/\\S*$"))
+    .called("path of a URL", "paths of URLs");
 pub(super) const HEADER: Kind<HeaderName> =
     Kind::text("the name of an HTTP header: letters, digits and `-`", "RateLimit-Limit", HeaderName::new)
-        .written(Form::Pattern("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$"));
+        .written(Form::Pattern("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$"))
+        .called("header name", "header names");
 pub(super) const BYTES: Kind<u64> =
     Kind::text("a size above 0 with its unit (B, kB, MB, GB, KiB, MiB or GiB)", "10MB", bytes)
-        .written(Form::Pattern(patterns::BYTES));
+        .written(Form::Pattern(patterns::BYTES))
+        .called("size", "sizes");
 
 /// Far enough for any setting, and near enough that adding it to a clock cannot overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);

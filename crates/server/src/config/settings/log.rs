@@ -135,14 +135,16 @@ const MODULE: Kind<(String, LogLevel)> = Kind::text(
         Some((module_name(module.trim())?.to_owned(), LogLevel::parse(level.trim())?))
     },
 )
-.written(Form::Pattern("^ *[A-Za-z0-9_:.-]{1,128} *= *(off|error|warn|info|debug|trace) *$"));
+.written(Form::Pattern("^ *[A-Za-z0-9_:.-]{1,128} *= *(off|error|warn|info|debug|trace) *$"))
+.called("module and level", "them");
 const TOLD: Kind<Told> =
     Kind::text("true, false or denied", "denied", Told::parse).written(Form::FlagOr("denied"));
 const SHOWN_KEY: Kind<String> =
     Kind::text("the key of a descriptor whose values are no secret", "path", |text| {
         let is_sound = !text.is_empty() && text.len() <= 256 && !is_secret(text);
         is_sound.then(|| text.to_owned())
-    });
+    })
+    .called("key", "keys");
 
 /// The name of a module as the log has it, such as `hivemind::front::gateway`.
 pub(crate) fn module_name(text: &str) -> Option<&str> {

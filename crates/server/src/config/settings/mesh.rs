@@ -68,7 +68,8 @@ const NODE_ID: Kind<Option<NodeName>> = Kind::text(
     "auto, or a name that a certificate can be for: letters, digits, `-`, `_` and `.`",
     "node-1",
     |text| if text == "auto" { Some(None) } else { NodeName::parse(text).ok().map(Some) },
-);
+)
+.called("name or `auto`", "names");
 const ADVERTISE: Kind<Advertise> =
     Kind::text("auto, an IP address, or one with a port", "192.0.2.1:7946", |text| {
         let is_somewhere = |ip: &IpAddr| !ip.is_unspecified();
@@ -81,7 +82,8 @@ const ADVERTISE: Kind<Advertise> =
             _ => None,
         }
     })
-    .written(Form::Pattern("^(auto|[0-9A-Fa-f.:]+|\\[[0-9A-Fa-f.:%]+\\]:[0-9]{1,5})$"));
+    .written(Form::Pattern("^(auto|[0-9A-Fa-f.:]+|\\[[0-9A-Fa-f.:%]+\\]:[0-9]{1,5})$"))
+    .called("ip, ip and port, or `auto`", "ips");
 const CLUSTER: Kind<String> = Kind::text("a text of at most 128 bytes", "shop", |text| {
     let is_sound = !text.is_empty() && text.len() <= LONGEST_CLUSTER && !text.contains(char::is_control);
     is_sound.then(|| text.to_owned())
@@ -94,7 +96,8 @@ const DNS: Kind<String> =
         let is_port = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port != 0));
         (is_host && is_port).then(|| text.to_owned())
     })
-    .written(Form::Pattern("^[^:/ \\t]+(:[0-9]{1,5})?$"));
+    .written(Form::Pattern("^[^:/ \\t]+(:[0-9]{1,5})?$"))
+    .called("name, with a port or without", "names");
 
 /// What is written in `mesh`; none unless limits are to be shared by one.
 pub(super) fn read(root: &mut Section<'_, '_>, is_used: bool, server: &Server) -> Option<Mesh> {

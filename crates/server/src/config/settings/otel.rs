@@ -97,7 +97,8 @@ const ENDPOINT: Kind<OtlpEndpoint> = Kind::text(
     "http://127.0.0.1:4317",
     OtlpEndpoint::parse,
 )
-.written(Form::Pattern("^https?://[^\\s?]+$"));
+.written(Form::Pattern("^https?://[^\\s?]+$"))
+.called("URL", "URLs");
 /// As often as a receiver can bear it.
 const INTERVAL: Duration = Duration::from_secs(10);
 

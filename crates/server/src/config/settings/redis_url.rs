@@ -1,7 +1,7 @@
 //! Where a Redis is: its URL, which may carry a password and is therefore never shown.
 
 use super::kind::Kind;
-use super::shape::Form;
+use super::shape::{Form, Noun};
 use std::fmt;
 
 /// The URL of a Redis server.
@@ -14,6 +14,7 @@ pub(super) const REDIS_URL: Kind<RedisUrl> = Kind {
     bare: false,
     secret: true,
     form: Form::Pattern("^(redis|rediss|redis\\+unix|unix)://\\S+$"),
+    noun: Some(Noun { one: "URL", several: "URLs" }),
     parse: RedisUrl::new,
 };
 

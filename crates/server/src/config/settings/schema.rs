@@ -115,14 +115,36 @@ impl Keys<'_> {
         let last = path.rsplit('.').next().unwrap_or(path);
         if let Some(row) = self.page.get(path).or_else(|| self.page.get(last)) {
             fields.insert("description".into(), row.meaning.clone().into());
-            if let Some((default, shape)) = row.default.zip(self.shapes.get(path)) {
-                fields.insert("default".into(), shape.value(default));
-            }
+        }
+        if let Some((default, shape)) = self.default(path).zip(self.shapes.get(path)) {
+            fields.insert("default".into(), shape.value(default));
         }
         if let Some(now) = self.older.get(path) {
             let now = format!("A key of an older design: {now}");
             fields.insert("deprecated".into(), true.into());
             fields.insert("description".into(), now.into());
+        }
+    }
+
+    /// What a key is if nobody says. What is left open is the level's above, so of limits the outermost alone has
+    /// defaults, and the guard of addresses, which is made of all others, has none.
+    fn default(&self, path: &str) -> Option<&'static str> {
+        if let Some(row) = self.page.get(path) {
+            let is_key = |default: &str| self.known.get(default) == Some(&Known::Value);
+            return row.default.filter(|default| !is_key(default));
+        }
+        let (place, key) = path.rsplit_once('.')?;
+        let default = self.page.get(key)?.default;
+        let is_delay = matches!(key, "mode" | "delay_after");
+        match place.strip_prefix("gateway.platform").unwrap_or(place) {
+            // What has come already is not held back, so there is nothing to choose.
+            ".ip_guard" => None,
+            _ if is_delay && place.ends_with(".messages") => None,
+            "" | ".websocket" => default,
+            ".websocket.connections" => reference::of_websocket("connections", key).or(default),
+            ".websocket.messages" => reference::of_websocket("messages", key).or(default),
+            // It belongs to the `mode` beside it, and so to no other level.
+            _ => default.filter(|_| key == "delay_after"),
         }
     }
 }

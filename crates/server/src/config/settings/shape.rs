@@ -26,11 +26,33 @@ pub(super) struct Taken {
     what: &'static str,
     example: &'static str,
     form: Form,
+    noun: Option<Noun>,
+}
+
+/// What the reference page calls one value of a kind, and several.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Noun {
+    pub(super) one: &'static str,
+    pub(super) several: &'static str,
 }
 
 impl Taken {
     pub(super) fn of<T>(kind: &Kind<T>) -> Self {
-        Self { what: kind.what, example: kind.example, form: kind.form }
+        Self { what: kind.what, example: kind.example, form: kind.form, noun: kind.noun }
+    }
+
+    /// One of it, and several.
+    #[cfg(test)]
+    fn named(&self) -> (String, String) {
+        let both = |text: String| (text.clone(), text);
+        match (self.noun, self.form) {
+            (Some(Noun { one, several }), _) => (one.to_owned(), several.to_owned()),
+            (None, Form::Flag) => both("flag".to_owned()),
+            (None, Form::FlagOr(word)) => both(format!("flag or `{word}`")),
+            (None, Form::Whole(..) | Form::WholeOrOff(..) | Form::Share) => both("number".to_owned()),
+            (None, Form::Words(words)) => both(quoted(words)),
+            (None, Form::Text | Form::Pattern(_) | Form::PatternOrOff(_)) => both("text".to_owned()),
+        }
     }
 }
 
@@ -97,7 +119,28 @@ fn enumeration(words: &[&str]) -> Value {
     json!({"enum": all.chain([Value::Null]).collect::<Vec<_>>()})
 }
 
+/// Words as the reference page lists them.
+#[cfg(test)]
+fn quoted(words: &[&str]) -> String {
+    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
 impl Shape {
+    /// What the reference page's column of types says.
+    #[cfg(test)]
+    pub(super) fn named(&self) -> String {
+        match self {
+            Self::Section { .. } | Self::Sections => "section".to_owned(),
+            Self::Choice(words) => quoted(words),
+            Self::One(taken) => taken.named().0,
+            Self::Several(taken) => format!("list of {}", taken.named().1),
+            Self::OneOrSeveral(taken) => {
+                let (one, several) = taken.named();
+                format!("{one} or list of {several}")
+            }
+        }
+    }
+
     /// As a schema of this value. What is in a section, its caller adds.
     pub(super) fn schema(&self) -> Value {
         match self {

@@ -1,5 +1,6 @@
 //! What is loaded, what is warned of; errors, the environment, the manual's page and properties apart.
 
+mod defaults;
 mod environment;
 mod errors;
 mod gateway;

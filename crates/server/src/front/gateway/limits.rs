@@ -91,13 +91,12 @@ fn identity(clients: &Clients) -> Result<Identity, GatewayLimitsError> {
     let address = address.with_ipv6_prefix(Ipv6Prefix::new(clients.ipv6_prefix)?);
     let mut steps = Vec::new();
     for step in &clients.identity {
-        steps.extend(match (step, &clients.session_cookie) {
-            (IdentityStep::Session, None) => Some(Step::session()),
-            (IdentityStep::Session, Some(cookie)) => Some(Step::session_in(cookie, "x-session-id")?),
-            (IdentityStep::Bearer, _) => Some(Step::bearer()),
-            (IdentityStep::ApiKey, _) => Some(Step::api_key_id()),
+        steps.extend(match step {
+            IdentityStep::Session => Some(Step::session_in(&clients.session_cookie, "x-session-id")?),
+            IdentityStep::Bearer => Some(Step::bearer()),
+            IdentityStep::ApiKey => Some(Step::api_key_id()),
             // What is left if no step names the client.
-            (IdentityStep::Ip, _) => None,
+            IdentityStep::Ip => None,
         });
     }
     Ok(Identity::new(steps, address)?)

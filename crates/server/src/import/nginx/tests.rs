@@ -142,16 +142,16 @@ fn locations_become_services_or_endpoints_and_equal_ones_are_one() {
 #[test]
 fn keys_become_the_identity_of_clients() {
     for (key, steps, cookie) in [
-        ("$binary_remote_addr", &[IdentityStep::Ip][..], None),
-        ("$remote_addr", &[IdentityStep::Ip], None),
-        ("${binary_remote_addr}$server_name", &[IdentityStep::Ip], None),
-        ("$http_authorization", &[IdentityStep::Bearer, IdentityStep::Ip], None),
-        ("$http_x_api_key_id", &[IdentityStep::ApiKey, IdentityStep::Ip], None),
-        ("$cookie_sid", &[IdentityStep::Session, IdentityStep::Ip], Some("sid")),
+        ("$binary_remote_addr", &[IdentityStep::Ip][..], "hivemind_session"),
+        ("$remote_addr", &[IdentityStep::Ip], "hivemind_session"),
+        ("${binary_remote_addr}$server_name", &[IdentityStep::Ip], "hivemind_session"),
+        ("$http_authorization", &[IdentityStep::Bearer, IdentityStep::Ip], "hivemind_session"),
+        ("$http_x_api_key_id", &[IdentityStep::ApiKey, IdentityStep::Ip], "hivemind_session"),
+        ("$cookie_sid", &[IdentityStep::Session, IdentityStep::Ip], "sid"),
     ] {
         let text = one(&format!("limit_req_zone {key} zone=a:1m rate=1r/s;"), "limit_req zone=a;");
         let clients = gateway(&text).front.clients;
-        assert_eq!((&clients.identity[..], clients.session_cookie.as_deref()), (steps, cookie), "{key}");
+        assert_eq!((&clients.identity[..], clients.session_cookie.as_str()), (steps, cookie), "{key}");
     }
 }
 

@@ -7,6 +7,7 @@ use super::{Clients, Forwarding, IdentityStep};
 
 /// What is ever walked of a chain of proxies.
 const MOST_HOPS: u32 = 32;
+const SESSION_COOKIE: &str = "hivemind_session";
 const USUAL: [IdentityStep; 4] =
     [IdentityStep::Session, IdentityStep::Bearer, IdentityStep::ApiKey, IdentityStep::Ip];
 
@@ -28,7 +29,7 @@ pub(super) fn read(section: &mut Section<'_, '_>) -> Clients {
         header: header.unwrap_or(Forwarding::XForwardedFor),
         ipv6_prefix,
         identity,
-        session_cookie: section.read("session_cookie", &COOKIE),
+        session_cookie: section.read("session_cookie", &COOKIE).unwrap_or_else(|| SESSION_COOKIE.to_owned()),
     }
 }
 

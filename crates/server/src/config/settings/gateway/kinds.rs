@@ -31,18 +31,21 @@ pub(super) const LISTEN_AT: Kind<std::net::SocketAddr> =
     Kind::text("an IP address and a port, 0.0.0.0 or [::] for all addresses", "0.0.0.0:10080", |text| {
         text.parse().ok()
     })
-    .written(Form::Pattern(patterns::LISTEN));
+    .written(Form::Pattern(patterns::LISTEN))
+    .called("ip and port", "ips and ports");
 pub(super) const MAX_BODY: Kind<Option<u64>> =
     Kind::text("a size above 0 with its unit (B, kB, MB, GB, KiB, MiB or GiB), or off", "10MB", |text| {
         if is_no(text) { Some(None) } else { bytes(text).map(Some) }
     })
-    .written(Form::PatternOrOff(patterns::BYTES));
+    .written(Form::PatternOrOff(patterns::BYTES))
+    .called("size or `off`", "sizes");
 /// hyper reads a head into a buffer, and 8 KiB is the least that it takes for one.
 pub(super) const HEAD_BYTES: Kind<usize> = Kind::text("a size from 8KiB to 1MiB", "32KiB", |text| {
     let size = bytes(text).filter(|size| (8 << 10..=1 << 20).contains(size))?;
     usize::try_from(size).ok()
 })
-.written(Form::Pattern(patterns::BYTES));
+.written(Form::Pattern(patterns::BYTES))
+.called("size", "sizes");
 pub(super) const HEAD_COUNT: Kind<usize> = Kind::bare("a whole number from 1 to 1000", "100", |text| {
     text.parse().ok().filter(|count| (1..=1_000).contains(count))
 })
@@ -55,7 +58,8 @@ pub(super) const SPAN_OR_OFF: Kind<Option<Duration>> =
             _ => None,
         }
     })
-    .written(Form::PatternOrOff(patterns::SPAN));
+    .written(Form::PatternOrOff(patterns::SPAN))
+    .called("duration or `off`", "durations");
 pub(super) const LOG: Kind<Option<LogTarget>> =
     Kind::text("off, stdout, or the path of a file", "/var/log/hivemind/refused.log", |text| match text {
         "stdout" => Some(Some(LogTarget::Stdout)),
@@ -66,7 +70,8 @@ pub(super) const LOG: Kind<Option<LogTarget>> =
         }
         _ => None,
     })
-    .written(Form::PatternOrOff("^(stdout|.*[/.].*)$"));
+    .written(Form::PatternOrOff("^(stdout|.*[/.].*)$"))
+    .called("`off`, `stdout` or path", "paths");
 pub(super) const FORWARDING: Kind<Forwarding> =
     Kind::text("x-forwarded-for or forwarded", "x-forwarded-for", |text| {
         match text.to_ascii_lowercase().as_str() {
@@ -77,7 +82,8 @@ pub(super) const FORWARDING: Kind<Forwarding> =
     })
     .written(Form::Pattern(
         "^([Xx]-[Ff][Oo][Rr][Ww][Aa][Rr][Dd][Ee][Dd]-[Ff][Oo][Rr]|[Ff][Oo][Rr][Ww][Aa][Rr][Dd][Ee][Dd])$",
-    ));
+    ))
+    .called("`x-forwarded-for`, `forwarded`", "headers");
 pub(super) const STEP: Kind<IdentityStep> =
     Kind::text("session, bearer, api_key or ip", "bearer, ip", |text| match text {
         "session" => Some(IdentityStep::Session),
@@ -91,44 +97,52 @@ pub(super) const COOKIE: Kind<String> =
     Kind::text("the name of a cookie: letters, digits, `-` and `_`", "hivemind_session", |text| {
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         (!text.is_empty() && text.len() <= 256 && text.bytes().all(is_token)).then(|| text.to_owned())
-    });
+    })
+    .called("cookie name", "cookie names");
 /// It is told in headers, and is part of the names of counters.
 pub(super) const ID: Kind<String> =
     Kind::text("a name of 1 to 64 letters, digits, `-`, `_` and `.`", "users", |text| {
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
         ((1..=64).contains(&text.len()) && text.bytes().all(is_plain)).then(|| text.to_owned())
-    });
+    })
+    .called("name", "names");
 pub(super) const HOST: Kind<String> = Kind::text(
     "the name of a host without a port, or `*.` and a name for all below it",
     "users.example.org",
     host,
-);
+)
+.called("host", "hosts");
 pub(super) const PREFIX: Kind<String> =
     Kind::text("a path from `/` on, without `//`, `.` or `..` in it", "/users", prefix)
-        .written(Form::Pattern("^/\\S*$"));
+        .written(Form::Pattern("^/\\S*$"))
+        .called("path of a URL", "paths of URLs");
 pub(super) const PATTERN: Kind<String> =
     Kind::text("a path from `/` on, where `{name}` is any part", "/users/{id}", |text| {
         let is_plain = |b: u8| b.is_ascii_graphic() && !matches!(b, b'"' | b'\\' | b'?' | b'#');
         (text.starts_with('/') && text.bytes().all(is_plain)).then(|| text.to_owned())
     })
-    .written(Form::Pattern("^/\\S*$"));
+    .written(Form::Pattern("^/\\S*$"))
+    .called("path of a URL", "paths of URLs");
 pub(super) const METHOD: Kind<String> = Kind::text("a method of HTTP", "POST", |text| {
     let sound = (1..=32).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphabetic());
     sound.then(|| text.to_ascii_uppercase())
 })
-.written(Form::Pattern("^[A-Za-z]{1,32}$"));
+.written(Form::Pattern("^[A-Za-z]{1,32}$"))
+.called("method", "methods");
 pub(super) const UPSTREAM: Kind<Upstream> = Kind::text(
     "where a server is, `http://` or `https://` with host and port and without a path",
     "http://127.0.0.1:3000",
     upstream,
 )
-.written(Form::Pattern("^https?://[^/?#@\\s]+/?$"));
+.written(Form::Pattern("^https?://[^/?#@\\s]+/?$"))
+.called("URL", "URLs");
 pub(super) const HOST_HEADER: Kind<HostHeader> =
     Kind::text("keep, upstream, or the name of a host", "keep", |text| match text {
         "keep" => Some(HostHeader::Keep),
         "upstream" => Some(HostHeader::Upstream),
         text => authority::host(text).map(|_| HostHeader::Set(text.to_owned())),
-    });
+    })
+    .called("`keep`, `upstream` or host", "hosts");
 
 fn host(text: &str) -> Option<String> {
     let name = text.to_ascii_lowercase();

@@ -21,15 +21,18 @@ const DOMAIN: Kind<String> = Kind::text("a DNS name without a wildcard", "shop.e
     };
     let is_name = text.len() <= 253 && text.contains('.') && text.split('.').all(is_label);
     (is_name && text.parse::<std::net::Ipv4Addr>().is_err()).then(|| text.to_ascii_lowercase())
-});
+})
+.called("name", "names");
 const CONTACT: Kind<String> = Kind::text("an address as mailto:", "mailto:ops@example.com", |text| {
     let is_sound = text.strip_prefix("mailto:").is_some_and(|address| address.contains('@'));
     (is_sound && !text.contains([' ', ',', '?'])).then(|| text.to_owned())
-});
+})
+.called("`mailto:` address", "them");
 const DIRECTORY: Kind<String> = Kind::text("the https:// URL of a CA's directory", LETS_ENCRYPT, |text| {
     let uri = text.parse::<hyper::Uri>().ok()?;
     (uri.scheme_str() == Some("https") && uri.host().is_some()).then(|| text.to_owned())
-});
+})
+.called("URL", "URLs");
 
 pub(super) fn read(section: &mut Section<'_, '_>) -> Option<Tls> {
     let is_there = section.has("tls");

@@ -55,7 +55,7 @@ fn without_a_word_the_gateway_is_as_the_issue_says() {
     let steps = [IdentityStep::Session, IdentityStep::Bearer, IdentityStep::ApiKey, IdentityStep::Ip];
     assert_eq!(front.clients.identity, steps);
     assert!(front.clients.trusted_proxies.is_empty() && front.clients.trusted_hops.is_none());
-    assert!(!front.clients.legacy_leftmost && front.clients.session_cookie.is_none());
+    assert!(!front.clients.legacy_leftmost && front.clients.session_cookie == "hivemind_session");
     assert_eq!((front.clients.header, front.clients.ipv6_prefix), (Forwarding::XForwardedFor, 64));
     let platform = routing.platform;
     assert!(platform.enabled && !platform.is_global);
@@ -146,7 +146,7 @@ fn everything_else_that_can_be_said_is_read() {
     assert_eq!((front.max_connections.get(), front.max_header_bytes, front.max_headers), (10, 16 << 10, 50));
     assert_eq!((front.header_timeout, front.idle_timeout), (seconds(2), seconds(3)));
     assert_eq!((front.clients.trusted_hops, front.clients.header), (Some(2), Forwarding::Forwarded));
-    assert_eq!((front.clients.ipv6_prefix, front.clients.session_cookie.as_deref()), (56, Some("sid")));
+    assert_eq!((front.clients.ipv6_prefix, front.clients.session_cookie.as_str()), (56, "sid"));
     assert_eq!(front.clients.identity, [IdentityStep::ApiKey]);
     assert_eq!(front.headers, LimitHeaders::Ietf);
     assert!(front.reset_is_delta && front.text_body);
