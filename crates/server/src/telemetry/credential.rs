@@ -4,7 +4,7 @@
 //! UUID is not, since its standard (RFC 9562) says that it opens nothing. It is asked for every entry of every decision that is kept:
 //! most values are short or have none of the few bytes that are sought first, and of a long one only so much is read.
 
-use crate::config::is_secret;
+use crate::config::{is_secret, is_short_secret};
 
 /// What stands before the credentials of `Authorization`.
 const SCHEMES: [&[u8]; 7] =
@@ -33,6 +33,16 @@ pub(super) fn is_credential(value: &str) -> bool {
     // What was not looked at may be one: nobody misses the text of something so long.
     let may_be = |byte: &u8| b"=@%: \t".contains(byte) || byte.is_ascii_digit();
     rest.iter().any(may_be) || is_one(looked_at, ENCODINGS)
+}
+
+/// Whether a part of a value is called a PIN or its like, whose hash tells which it is to whoever hashes all that there are.
+pub(super) fn has_short_secret(value: &str) -> bool {
+    fn has_one(text: &[u8], encodings: usize) -> bool {
+        any_named(text, |name, _| name.is_some_and(is_short_secret))
+            || encodings > 0 && text.contains(&b'%') && has_one(&decoded(text), encodings - 1)
+    }
+    let value = value.as_bytes();
+    has_one(value.get(..LOOKED_AT).unwrap_or(value), ENCODINGS)
 }
 
 /// Whether a text is one, or what it stands for is: `%3D` is a `=` to whoever is asked, in an address within another or in a
