@@ -3,7 +3,7 @@
 import { get, query, why } from "./api.js";
 import { button, el, hide, tell } from "./dom.js";
 import { exact, limit, value } from "./format.js";
-import { on } from "./live.js";
+import { live, on } from "./live.js";
 import { once, table } from "./table.js";
 
 const PAGE = 200;
@@ -39,11 +39,12 @@ export function limitsPanel(sought) {
     }
   }
   // They are of the configuration, which is told again and again, and mostly the same.
-  let seen = null;
+  let seen = live.config?.config?.loaded_ms;
   const end = on("config", config => {
-    const loaded = config?.config?.loaded_ms ?? null;
-    if (seen !== null && loaded !== seen) read();
+    const loaded = config?.config?.loaded_ms;
+    if (loaded === seen) return;
     seen = loaded;
+    read();
   });
   return { box: el("section", { class: "panel" }, list.box, el("div", { class: "actions" }, more, state)), read, end };
 }

@@ -92,3 +92,19 @@ async fn a_value_that_is_sought_among_decisions_is_found_and_stands_in_no_addres
     assert!(!asked.iter().any(|url| url.contains("opens-it") || url.contains("ada-of")), "{asked:?}");
     page.is_clean().await;
 }
+
+// Seen failing on: a first word of the configuration that is taken for what is shown.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_that_are_loaded_anew_are_shown_anew_however_soon() {
+    let server = Setup::rules(RULES).config(GATEWAY).start().await;
+    let mut page = Dashboard::live(server.admin).await;
+    // The configuration was told on another view: the next word of it is the one that says that it is another.
+    page.until("import('/assets/live.js').then(({live}) => live.config !== null)").await;
+    page.view("rules").await;
+    page.says("200 per minute, 50 at once").await;
+    let other = GATEWAY.replace("requests: 500, burst: 50", "requests: 77, burst: 50");
+    std::fs::write(server.path().join("hivemind.yaml"), other).unwrap();
+    page.value("import('/assets/api.js').then(api => api.post('/reload'))").await;
+    page.says("77 per minute, 50 at once").await;
+    page.is_clean().await;
+}
