@@ -108,3 +108,27 @@ async fn limits_that_are_loaded_anew_are_shown_anew_however_soon() {
     page.says("77 per minute, 50 at once").await;
     page.is_clean().await;
 }
+
+// Seen failing on: padding that begins no block of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_hash_of_the_page_is_that_of_the_standard_at_every_length() {
+    let server = Server::with_rules(RULES).await;
+    let mut page = Dashboard::live(server.admin).await;
+    // By coreutils: `head -c 56 /dev/zero | tr '\\0' a | sha256sum`.
+    for (length, known) in [
+        (1, "ca978112ca1bbdca"),
+        (55, "9f4390f8d30c2dd9"),
+        (56, "b35439a4ac6f0948"),
+        (63, "7d3e74a05d7db15b"),
+        (64, "ffe054fe7ae0cb6d"),
+        (119, "31eba51c313a5c08"),
+        (120, "2f3d335432c70b58"),
+        (200, "c2a908d98f5df987"),
+    ] {
+        let of = format!("import('/assets/sha256.js').then(one => one.hashed('a'.repeat({length})))");
+        assert_eq!(page.value(&of).await, format!("sha256:{known}"), "{length}");
+    }
+    let nothing = page.value("import('/assets/sha256.js').then(one => one.hashed(''))").await;
+    assert_eq!(nothing, "", "nothing is sought");
+    page.is_clean().await;
+}
