@@ -1,6 +1,7 @@
 // The gateway's limits in force: what they add up to, which level says each field, and what holds them down.
 
 import { get, query, why } from "./api.js";
+import { mayOpen } from "./credential.js";
 import { button, el, hide, tell } from "./dom.js";
 import { exact, limit, value } from "./format.js";
 import { live, on } from "./live.js";
@@ -24,6 +25,14 @@ export function limitsPanel(sought) {
   async function read(isMore = false) {
     most = isMore ? Math.min(most + PAGE, MOST) : PAGE;
     const own = (asked += 1);
+    // What is not to stand in an address fits none of them.
+    if (mayOpen(sought())) {
+      list.tellEmpty("Not searched.");
+      list.update([], true);
+      tell(state, "");
+      hide(more, true, state);
+      return;
+    }
     try {
       const { items, next } = await get(`/limits${query({ q: sought(), limit: most })}`);
       // A slower answer to an older question must not win.

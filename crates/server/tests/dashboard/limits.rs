@@ -132,3 +132,34 @@ async fn the_hash_of_the_page_is_that_of_the_standard_at_every_length() {
     assert_eq!(nothing, "", "nothing is sought");
     page.is_clean().await;
 }
+
+// Seen failing on: whatever is typed as `q` of the address.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_looks_like_a_credential_is_not_sent_by_the_search_for_rules() {
+    let server = Server::with_rules(RULES).await;
+    let mut page = Dashboard::live(server.admin).await;
+    page.view("rules").await;
+    page.says("3 rules").await;
+    for secret in [
+        "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
+        "dBjftJeZ4CVP-mB92K27uhbUJ",
+        "Bearer x-of-ada",
+        "/cb?access_token=x-of-ada",
+    ] {
+        page.fill("Search", 0, secret).await;
+        page.says("Not sent: this looks like a credential.").await;
+        page.fill("Search", 0, "/search").await;
+        page.says("1 rule").await;
+    }
+    for plain in ["checkout-7d9c6b8f4d-x2x9q", "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"] {
+        page.fill("Search", 0, plain).await;
+        page.says("No rule fits.").await;
+        page.fill("Search", 0, "").await;
+        page.says("3 rules").await;
+    }
+    let asked: Vec<&str> = page.asked().collect();
+    assert!(asked.iter().any(|url| url.contains("q=checkout")), "{asked:?}");
+    let is_told = |url: &&str| ["4eC39", "mB92K", "of-ada"].iter().any(|part| url.contains(part));
+    assert!(!asked.iter().any(is_told), "{asked:?}");
+    page.is_clean().await;
+}
