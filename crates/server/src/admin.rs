@@ -236,7 +236,7 @@ async fn reload(State(admin): State<Admin>) -> Response {
 
 /// The keys that are refused most, or that spend most.
 async fn top(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
-    top::answer(&admin.service.0.stats().top, query.as_deref())
+    top::answer(&admin, query.as_deref())
 }
 
 /// How loud the log is, and which decisions it tells.

@@ -25,4 +25,4 @@ pub(crate) use shown::{as_shown, hashed, is_hash, is_short, kept, kept_again, sa
 pub(crate) use stats::Stats;
 pub(crate) use store_figures::StoreFigures;
 pub(crate) use timings::Timings;
-pub(crate) use top::{By, Top};
+pub(crate) use top::{By, RuleOf};
