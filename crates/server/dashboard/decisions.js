@@ -65,7 +65,7 @@ export function mount(place, go) {
       clearTimeout(pause);
       pause = setTimeout(() => read(false), PAUSE_MS);
     },
-  } }, field("Outcome", filters.outcome), field("Domain", filters.domain), field("Key", filters.key), field("Value", filters.value, "Only its hash is sent"),
+  } }, field("Outcome", filters.outcome), field("Domain", filters.domain), field("Key", filters.key), field("Value", filters.value, "Only its hash is sent. Of a text longer than 128 bytes, give the first 128: no more is kept. A credential is found by all of it"),
     el("div", { class: "field check" }, el("label", {}, follow, " Follow")), button("Refresh", () => read(false)));
   show(place, el("h1", { tabindex: "-1" }, title), form, el("section", { class: "panel" }, list.box, el("div", { class: "actions" }, older, state), said));
   set(older, "hidden", true);

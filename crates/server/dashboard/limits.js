@@ -1,9 +1,10 @@
 // The gateway's limits in force: what they add up to, which level says each field, and what holds them down.
 
 import { get, query, why } from "./api.js";
+import { mayOpen } from "./credential.js";
 import { button, el, hide, tell } from "./dom.js";
 import { exact, limit, value } from "./format.js";
-import { on } from "./live.js";
+import { live, on } from "./live.js";
 import { once, table } from "./table.js";
 
 const PAGE = 200;
@@ -24,6 +25,14 @@ export function limitsPanel(sought) {
   async function read(isMore = false) {
     most = isMore ? Math.min(most + PAGE, MOST) : PAGE;
     const own = (asked += 1);
+    // What is not to stand in an address fits none of them.
+    if (mayOpen(sought())) {
+      list.tellEmpty("Not searched.");
+      list.update([], true);
+      tell(state, "");
+      hide(more, true, state);
+      return;
+    }
     try {
       const { items, next } = await get(`/limits${query({ q: sought(), limit: most })}`);
       // A slower answer to an older question must not win.
@@ -39,11 +48,12 @@ export function limitsPanel(sought) {
     }
   }
   // They are of the configuration, which is told again and again, and mostly the same.
-  let seen = null;
+  let seen = live.config?.config?.loaded_ms;
   const end = on("config", config => {
-    const loaded = config?.config?.loaded_ms ?? null;
-    if (seen !== null && loaded !== seen) read();
+    const loaded = config?.config?.loaded_ms;
+    if (loaded === seen) return;
     seen = loaded;
+    read();
   });
   return { box: el("section", { class: "panel" }, list.box, el("div", { class: "actions" }, more, state)), read, end };
 }

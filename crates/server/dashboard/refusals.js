@@ -1,6 +1,6 @@
 // Of the keys that are refused most: how fast, and by which limit.
 
-import { post, Refused, why } from "./api.js";
+import { get, post, query, Refused, why } from "./api.js";
 import { clock, limit } from "./format.js";
 import { on, onRules } from "./live.js";
 import { limits, where } from "./rules.js";
@@ -10,7 +10,8 @@ const MOST = 64;
 const TRUE_FOR_MS = 60_000;
 /** Twenty keys that change are no reason to ask twenty questions at once. */
 const BETWEEN_MS = 1_000;
-const keyOf = key => JSON.stringify([key.domain, key.entries]);
+/** Of what is not kept whole, several may be one here: their rules tell them apart. */
+const keyOf = key => JSON.stringify([key.domain, key.entries, key.is_cut ? key.rule : null]);
 
 /** The counts of the last seconds, by key; who is not among the first is forgotten. */
 let counts = new Map();
@@ -42,8 +43,8 @@ export function rateOf(key) {
 
 /** The limit in words and where it is written, as far as it is known by now. */
 export function reasonOf(key) {
-  // Of a key that is not whole the answer would be another's.
-  if (key.is_cut) return "not known: its key is not kept whole";
+  // Of a key that is not whole the answer would be another's; its rule is known, unless it was none.
+  if (key.is_cut && typeof key.rule !== "number") return "not known: its key is not kept whole";
   const id = keyOf(key);
   const known = reasons.get(id);
   if (!known || Date.now() - known.at > TRUE_FOR_MS) {
@@ -74,14 +75,20 @@ async function askNext() {
   }, BETWEEN_MS);
 }
 
+const told = rule => `${limits(rule)} (${where(rule).split("/").at(-1)})`;
+
 async function reason(key) {
+  if (key.is_cut) {
+    const { items } = await get(`/rules${query({ id: key.rule, limit: 1 })}`);
+    return items.length > 0 ? told(items[0]) : ENDS.no_match;
+  }
   const asked = { domain: key.domain, entries: key.entries.map(({ key: name, value }) => ({ key: name, value: value ?? "" })) };
   const found = await post("/keys/lookup", asked);
   if (found.blocked_until_ms) return `blocked until ${clock(found.blocked_until_ms)}`;
   // The gateway's own limits are in no file of rules, and no name of a domain in one begins like theirs.
   if (key.domain.startsWith(":")) return found.limits.length > 0 ? `the gateway's limit: ${found.limits.map(limit).join(", and ")}` : "a limit of the gateway that is gone";
   const { end } = await post("/explain", asked);
-  return end.rule ? `${limits(end.rule)} (${where(end.rule).split("/").at(-1)})` : (ENDS[end.kind] ?? "no rule of now");
+  return end.rule ? told(end.rule) : (ENDS[end.kind] ?? "no rule of now");
 }
 
 const ENDS = {

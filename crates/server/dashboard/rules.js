@@ -1,6 +1,7 @@
 // The rules as they are loaded: which there are, what they allow, and where they are written.
 
 import { get, query, why } from "./api.js";
+import { mayOpen } from "./credential.js";
 import { button, el, field, hide, set, show, tell } from "./dom.js";
 import { clock, count, entries, limit, now, value } from "./format.js";
 import { limitsPanel } from "./limits.js";
@@ -30,6 +31,15 @@ export function mount(place) {
   /** `most`: as many as are shown already, where they are read again for their counts. */
   async function read(isMore, most = PAGE, isAsked = true) {
     const own = (asked += 1);
+    if (mayOpen(search.value)) {
+      items = [];
+      next = null;
+      list.tellEmpty("Not searched.");
+      list.update(items, true);
+      tell(state, "Not sent: this looks like a credential. Search for its key.");
+      hide(more, true, state);
+      return;
+    }
     waiting += 1;
     try {
       const page = await get(`/rules${query({ q: search.value, domain: domain.value, limit: most, cursor: isMore ? next : null })}`);
@@ -61,7 +71,7 @@ export function mount(place) {
       clearTimeout(pause);
       pause = setTimeout(all, 150);
     },
-  } }, field("Search", search), field("Domain", domain), state);
+  } }, field("Search", search, "Sent in an address, which proxies write down: no credentials"), field("Domain", domain), state);
   show(place, el("h1", { tabindex: "-1" }, title), form, el("section", { class: "panel" }, list.box, el("div", { class: "actions" }, more)), ofGateway.box);
   set(more, "hidden", true);
   all();

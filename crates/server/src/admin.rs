@@ -191,16 +191,26 @@ async fn json(
     response
 }
 
-fn respond(answered: Result<(bool, String), String>) -> Response {
+/// Why a request in JSON has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoAnswer {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// It is no request, or its answer cannot be written.
+    #[error("{0}")]
+    Json(String),
+}
+
+fn respond(answered: Result<(bool, String), NoAnswer>) -> Response {
     match answered {
         Ok((over, text)) => {
             let code = if over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
             (code, [(header::CONTENT_TYPE, "application/json")], text).into_response()
         }
-        Err(reason) if reason == CallError::NotItsDomain.to_string() => {
-            (StatusCode::FORBIDDEN, reason + "\n").into_response()
+        Err(NoAnswer::Call(error @ CallError::NotItsDomain)) => {
+            (StatusCode::FORBIDDEN, format!("{error}\n")).into_response()
         }
-        Err(reason) => bad_request(&reason),
+        Err(why) => bad_request(&why.to_string()),
     }
 }
 
@@ -210,13 +220,12 @@ pub(crate) async fn answer_json(
     grant: Option<&Grant>,
     body: &[u8],
     check: Option<&mut Check>,
-) -> Result<(bool, String), String> {
+) -> Result<(bool, String), NoAnswer> {
     let mut answer = Vec::new();
     let deadline = SystemClock.now().saturating_add(ANSWERED_WITHIN);
-    let answered =
-        service.answer(&json::request(body)?, (grant, Door::Json), Some(deadline), check, &mut answer).await;
-    answered.map_err(|error| error.to_string())?;
-    json::response(&answer)
+    let request = json::request(body).map_err(NoAnswer::Json)?;
+    service.answer(&request, (grant, Door::Json), Some(deadline), check, &mut answer).await?;
+    json::response(&answer).map_err(NoAnswer::Json)
 }
 
 /// The reference's body, word for word; why is in a header, for people.
@@ -236,7 +245,7 @@ async fn reload(State(admin): State<Admin>) -> Response {
 
 /// The keys that are refused most, or that spend most.
 async fn top(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
-    top::answer(&admin.service.0.stats().top, query.as_deref())
+    top::answer(&admin, query.as_deref())
 }
 
 /// How loud the log is, and which decisions it tells.

@@ -144,6 +144,11 @@ impl<R> Service<R> {
         show(&self.in_force.load().ruleset.rules)
     }
 
+    /// The number of the rules in force: another one for each load.
+    pub(crate) fn rules_number(&self) -> u64 {
+        self.in_force.load().number
+    }
+
     /// Shows the rules in force with what belongs to them, and how many hits each let pass and refused, by its number.
     pub(crate) fn with_ruleset<T>(
         &self,

@@ -68,7 +68,7 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 
 const ASSETS: &[File] = assets! {
     DRAWING: "icon.svg";
-    SCRIPT: "api.js" "app.js" "chart.js" "config.js" "confirm.js" "decisions.js" "descriptor.js" "dom.js" "explain.js"
+    SCRIPT: "api.js" "app.js" "chart.js" "config.js" "confirm.js" "credential.js" "decisions.js" "descriptor.js" "dom.js" "explain.js"
         "format.js" "history.js" "key.js" "keys.js" "limits.js" "live.js" "map.js" "matters.js" "mesh.js" "outlook.js" "refusals.js" "rules.js"
         "sha256.js" "table.js" "token.js" "traffic.js" "whatif.js" "yaml.js";
 };

@@ -177,6 +177,6 @@ fn shown(id: u64, decision: &Remembered<'_>) -> Value {
         "domain": decision.domain,
         "outcome": if decision.is_denied { "denied" } else { "allowed" },
         "descriptors": descriptors.collect::<Vec<_>>(),
-        "is_cut": decision.is_cut,
+        "is_cut": decision.is_cut || decision.is_hashed,
     })
 }

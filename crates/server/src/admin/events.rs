@@ -39,7 +39,7 @@ async fn listen(
             push(&mut first, "config", &config::shown(&admin));
             push(&mut first, "stats", &stats::body(&admin));
             // All of it: who is told only of a part cannot tell what is not there from what was not said yet.
-            push(&mut first, "top", &top::both(&admin.service.0.stats().top));
+            push(&mut first, "top", &top::both(&admin));
             if let Some(peers) = peers::shown(&admin, false).await {
                 push(&mut first, "peers", &peers);
             }
@@ -86,7 +86,7 @@ async fn made(admin: &Admin, told: &Mutex<Value>, round: u64) -> Bytes {
         push(&mut text, "peers", &peers);
     }
     if round.is_multiple_of(TOP_EVERY) {
-        push(&mut text, "top", &top::both(&admin.service.0.stats().top));
+        push(&mut text, "top", &top::both(admin));
     }
     let config = config::shown(admin);
     let before = std::mem::replace(&mut *told.lock().unwrap_or_else(PoisonError::into_inner), config.clone());

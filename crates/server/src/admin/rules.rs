@@ -57,12 +57,15 @@ async fn list(
     RawQuery(query): RawQuery,
 ) -> Response {
     let sight = admin.sight_of(&visitor);
-    let asked = Query::read(query.as_deref(), &["domain", "q", Page::NAMES[0], Page::NAMES[1]]);
+    let asked = Query::read(query.as_deref(), &["domain", "id", "q", Page::NAMES[0], Page::NAMES[1]]);
     let page = asked.and_then(|query| {
         let page = Page::of(&query)?;
+        let number =
+            |text: &str| text.parse::<usize>().map_err(|_| "`id` is the number of a rule.".to_owned());
+        let only = query.get("id").map(number).transpose()?;
         admin.service.0.with_ruleset(|ruleset, hits| {
             let (domain, sought) = (query.get("domain"), query.get("q"));
-            let found = Rules { ruleset, hits, sight, domain, sought };
+            let found = Rules { ruleset, hits, sight, domain, only, sought };
             let list = found.list();
             let first = page.first_of(list)?;
             Ok(page.of_items(found.from(first).map(|(number, rule)| (Numbered { list, number }, rule))))
@@ -77,6 +80,8 @@ struct Rules<'a> {
     hits: &'a dyn Fn(usize) -> (u64, u64),
     sight: Sight<'a>,
     domain: Option<&'a str>,
+    /// The number of the only one.
+    only: Option<usize>,
     sought: Option<&'a str>,
 }
 
@@ -96,8 +101,10 @@ impl Rules<'_> {
     fn from(&self, first: usize) -> impl Iterator<Item = (usize, Value)> {
         let sought = self.sought.unwrap_or_default().to_lowercase();
         let declared = self.ruleset.rules.declarations().enumerate().skip(first);
-        let asked_for = declared.filter(move |(_, (domain, path, rule))| {
-            self.domain.is_none_or(|only| only == *domain) && self.has(&sought, domain, path, *rule)
+        let asked_for = declared.filter(move |(number, (domain, path, rule))| {
+            self.only.is_none_or(|only| only == *number)
+                && self.domain.is_none_or(|only| only == *domain)
+                && self.has(&sought, domain, path, *rule)
         });
         asked_for.map(|(number, _)| (number, shown((self.ruleset, self.sight), self.hits, number)))
     }

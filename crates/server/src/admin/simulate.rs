@@ -1,6 +1,7 @@
 //! `POST /api/v1/simulate`: the last decisions, or a log, decided under the rules in force and under others, side by side.
 //! Both sides begin with empty counters, so that what differs is the rules' doing and nothing else's.
 
+mod named;
 mod patience;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use axum::response::Response;
 use axum::routing::post;
 use hivemind_core::Rules;
 use http_body::Body;
+use named::Named;
 use patience::Patience;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -158,6 +160,7 @@ fn simulated(admin: &Admin, raw: RawSimulation) -> Result<Value, Refused> {
     }
     let source = Source::new(raw.source, &then).map_err(Refused::Senseless)?;
     let rules = Both { now: service.with_rules(Rules::clone), then };
+    let named = matches!(source, Source::Recent).then(|| Named::of([&rules.now, &rules.then]));
     let mut comparison = Comparison::new(rules, MOST_COUNTERS, service.on_refusal());
     let mut notes = match source {
         Source::Recent => {
@@ -166,7 +169,7 @@ fn simulated(admin: &Admin, raw: RawSimulation) -> Result<Value, Refused> {
                 let detail = "No decisions are kept: `observability.decision_ring` is 0. Send a log.";
                 return Err(Refused::Senseless(detail.to_owned()));
             }
-            traffic::recent(&ring.copied(), &mut comparison, patience)
+            traffic::recent(&ring.copied(), &named.unwrap_or_default(), &mut comparison, patience)
         }
         Source::Log(log) => log.decide(&mut comparison, patience).map_err(Refused::Senseless)?,
     };

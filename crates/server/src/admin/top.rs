@@ -1,9 +1,10 @@
 //! `GET /api/v1/top?by=denied|spent&limit=N`: the keys that are refused most, and those that spend most.
 
+use super::Admin;
 use super::page::Page;
 use super::query::Query;
 use super::reply::{no_question, ok};
-use crate::telemetry::{By, Top};
+use crate::telemetry::By;
 use axum::response::Response;
 use hivemind_core::{Clock, SystemClock};
 use serde_json::{Value, json};
@@ -24,17 +25,19 @@ fn asked(query: Option<&str>) -> Result<(By, usize), String> {
 }
 
 /// The first of both lists.
-pub(super) fn both(top: &Top) -> Value {
-    let of = |by| top.shown(by, SHOWN, SystemClock.now());
+pub(super) fn both(admin: &Admin) -> Value {
+    let of = |by| shown(admin, by, SHOWN);
     json!({"denied": of(By::Denied), "spent": of(By::Spent)})
 }
 
-pub(super) fn answer(top: &Top, query: Option<&str>) -> Response {
+fn shown(admin: &Admin, by: By, limit: usize) -> Value {
+    let service = &admin.service.0;
+    service.stats().top.shown(by, limit, service.rules_number(), SystemClock.now())
+}
+
+pub(super) fn answer(admin: &Admin, query: Option<&str>) -> Response {
     match asked(query) {
-        Ok((by, limit)) => {
-            let shown = top.shown(by, limit, SystemClock.now());
-            ok(&shown)
-        }
+        Ok((by, limit)) => ok(&shown(admin, by, limit)),
         Err(detail) => no_question(&detail),
     }
 }

@@ -3,7 +3,7 @@
 //! its peers. A decision is compared by that hash, and by nothing that is shown: 64 bits are too few to refuse somebody by.
 
 use super::KeyName;
-use crate::telemetry::{as_shown, kept};
+use crate::telemetry::{as_shown, is_short, kept};
 use hivemind_core::store::Parts;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -13,6 +13,8 @@ use std::fmt::Write;
 const KIND: &str = "block";
 /// What stands behind a value that is a hash.
 const HASHED: &str = "sha256";
+/// The same where the value is a PIN, or has one in it: it is shown as no other process shows it.
+const HASHED_SHORT: &str = "sha256-short";
 /// As many digits of a hash as are shown.
 const SHOWN: usize = 16;
 
@@ -27,15 +29,42 @@ pub(crate) struct Posted {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Told {
     Plain(String),
-    /// All of its hash, in small hexadecimal digits.
-    Hashed(String),
+    Hashed(Hash),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Hash {
+    /// All of it, in small hexadecimal digits.
+    digits: String,
+    /// Whether whoever hashes all that there are finds what it is of.
+    is_short: bool,
+}
+
+impl Hash {
+    fn of(key: &str, value: &str) -> Self {
+        Self { digits: digits(value), is_short: is_short(key, value) }
+    }
+
+    fn read(digits: String, kind: &str) -> Option<Self> {
+        let is_short = match kind {
+            HASHED => false,
+            HASHED_SHORT => true,
+            _ => return None,
+        };
+        is_hash(&digits).then_some(Self { digits, is_short })
+    }
+
+    const fn kind(&self) -> &'static str {
+        if self.is_short { HASHED_SHORT } else { HASHED }
+    }
 }
 
 impl Posted {
     pub(super) fn of(parts: Parts<'_>) -> Self {
         let one = |(key, value): &(&str, &str)| {
             let is_hidden = kept(key, value).1;
-            let told = if is_hidden { Told::Hashed(digits(value)) } else { Told::Plain((*value).to_owned()) };
+            let told =
+                if is_hidden { Told::Hashed(Hash::of(key, value)) } else { Told::Plain((*value).to_owned()) };
             ((*key).to_owned(), told)
         };
         Self { domain: parts.domain.to_owned(), entries: parts.entries.iter().map(one).collect() }
@@ -49,7 +78,7 @@ impl Posted {
     pub(crate) fn text(&self) -> Vec<u8> {
         let one = |(key, told): &(String, Told)| match told {
             Told::Plain(value) => json!([key, value]),
-            Told::Hashed(digits) => json!([key, digits, HASHED]),
+            Told::Hashed(hash) => json!([key, hash.digits, hash.kind()]),
         };
         let entries: Vec<Value> = self.entries.iter().map(one).collect();
         json!([KIND, self.domain, entries]).to_string().into_bytes()
@@ -63,7 +92,7 @@ impl Posted {
             Ok([key, value]) => Some((key, Told::Plain(value))),
             Err(entry) => {
                 let [key, digits, kind] = <[String; 3]>::try_from(entry).ok()?;
-                (kind == HASHED && is_hash(&digits)).then_some((key, Told::Hashed(digits)))
+                Some((key, Told::Hashed(Hash::read(digits, &kind)?)))
             }
         };
         let name = Self { domain, entries: entries.into_iter().map(one).collect::<Option<_>>()? };
@@ -83,7 +112,7 @@ impl Posted {
     /// Its parts with hashes where the values are not known: to name it, and not to find what it counts.
     pub(crate) fn with_told_parts<T>(&self, with: impl FnOnce(Parts<'_>) -> T) -> T {
         let one = |(key, told): &(String, Told)| match told {
-            Told::Plain(text) | Told::Hashed(text) => (key.clone(), text.clone()),
+            Told::Plain(text) | Told::Hashed(Hash { digits: text, .. }) => (key.clone(), text.clone()),
         };
         KeyName::new(self.domain.as_str(), self.entries.iter().map(one)).with_parts(with)
     }
@@ -92,9 +121,9 @@ impl Posted {
     pub(crate) fn shown_entries(&self) -> Value {
         let one = |(key, told): &(String, Told)| match told {
             Told::Plain(value) => json!({"key": key, "value": kept(key, value).0}),
-            Told::Hashed(digits) => {
-                let digits = digits.get(..SHOWN).unwrap_or_default();
-                json!({"key": key, "value": as_shown(key, format!("{HASHED}:{digits}"))})
+            Told::Hashed(hash) => {
+                let digits = hash.digits.get(..SHOWN).unwrap_or_default();
+                json!({"key": key, "value": as_shown(hash.is_short, format!("{HASHED}:{digits}"))})
             }
         };
         self.entries.iter().map(one).collect()
@@ -135,7 +164,7 @@ mod tests {
             KeyName::new("d", [("k", "v")]),
             KeyName::new("", [("", "")]),
             KeyName::new("\"]", [("\u{202e}\0", "<script>"), ("k", "a\nb")]),
-            KeyName::new("d", [("authorization", "x"), ("user", "ada")]),
+            KeyName::new("d", [("authorization", "x"), ("user", "ada"), ("pin", "1"), ("path", "/a?pin=1")]),
         ] {
             let posted = name.posted();
             assert_eq!(Posted::read(&posted.text()), Some(posted));
@@ -159,7 +188,7 @@ mod tests {
         }
     }
 
-    // Guards against: the value itself on the board, where every node has it.
+    // Guards against: the value itself on the board, where every node has it. Seen failing on: a salt by the key's name alone.
     #[test]
     fn of_what_opens_something_the_board_has_a_hash_and_no_two_values_share_it() {
         let jwt = format!("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ{}", "A".repeat(2_000));
@@ -169,6 +198,7 @@ mod tests {
             ("h", &jwt),
             ("path", "/cb?access_token=of-somebody"),
             ("pin", "987654"),
+            ("path", "/reset?pin=987654"),
         ] {
             let name = posted(&[("user", "ada"), (key, value)]);
             let text = String::from_utf8(name.text()).unwrap();

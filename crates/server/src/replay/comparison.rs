@@ -6,7 +6,7 @@ mod tests;
 
 use super::engine::{Engine, Taken};
 use super::timeline::Timeline;
-use crate::telemetry::kept;
+use crate::telemetry::kept_again;
 use hivemind_core::store::OnRefusal;
 use hivemind_core::{Descriptor, Rules};
 use std::collections::HashMap;
@@ -111,7 +111,8 @@ impl Comparison {
 
     fn count(&mut self, domain: &str, descriptor: &Descriptor<'_>, is_over: Both<bool>) {
         // The hash of all of a credential: cut first, those of two clients may be one, and half of one may not look like it.
-        let entries = descriptor.entries.iter().map(|(key, value)| (*key, kept(key, value).0));
+        // What is remembered has the hash already.
+        let entries = descriptor.entries.iter().map(|(key, value)| (*key, kept_again(key, value)));
         let entries: Vec<_> = entries.collect();
         self.cut += u64::from(entries.iter().any(|(key, value)| key.len().max(value.len()) > LONGEST_TEXT));
         let entries = entries.iter().map(|(key, value)| (cut(key), cut(value)));

@@ -6,6 +6,7 @@ use super::recorded::Recorded;
 use super::timeline::Timeline;
 use super::top::Top;
 use crate::harmless::harmless;
+use crate::telemetry::kept;
 use std::fmt::{self, Write};
 
 const SHOWN: usize = 10;
@@ -28,7 +29,9 @@ impl Summary {
         self.unlimited += u64::from(taken.remaining.is_none());
         self.timeline.add(recorded.t_ms, [u64::from(taken.allow), u64::from(!taken.allow)]);
         if !taken.allow {
-            self.top.add(&name_of(&recorded.domain, recorded.entries().into_iter()));
+            let entries = recorded.entries();
+            let entries: Vec<_> = entries.iter().map(|(key, value)| (*key, kept(key, value).0)).collect();
+            self.top.add(&name_of(&recorded.domain, entries.iter().map(|(key, value)| (*key, &**value))));
         }
     }
 }
@@ -78,4 +81,20 @@ impl fmt::Display for Summary {
 pub(super) fn percent(part: u64, whole: u64) -> String {
     let tenths = u128::from(part) * 1_000 / u128::from(whole.max(1));
     format!("{}.{} %", tenths / 10, tenths % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Recorded, Summary, Taken};
+
+    // Seen failing on: the values as they are recorded.
+    #[test]
+    fn who_is_limited_is_told_without_what_opens_something() {
+        let mut summary = Summary::default();
+        let line = r#"{"t_ms": 0, "domain": "d", "entries": [["user", "ada"], ["api_key", "opens-it"], ["path", "/a?sid=opens-it"]]}"#;
+        let recorded = Recorded::from_json(line).unwrap();
+        summary.add(&recorded, &Taken { allow: false, remaining: Some(0), retry_after_ms: None });
+        let shown = summary.to_string();
+        assert!(shown.contains("d user=ada api_key=sha256:") && !shown.contains("opens-it"), "{shown}");
+    }
 }

@@ -8,12 +8,14 @@ use hivemind_core::{Limit, Matcher, Period, Timestamp};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A ruleset with the counters that its rules are counted in.
 pub(super) struct InForce {
     /// Whether these are rules at all, and not what stands in for them until some are loaded.
     pub(super) loaded: bool,
+    /// Another one for each load: a rule's number is its own among these only.
+    pub(super) number: u64,
     pub(super) ruleset: Ruleset,
     /// By declaration.
     counted: Vec<Counted>,
@@ -38,6 +40,7 @@ impl Counted {
 
 impl InForce {
     pub(super) fn new(ruleset: Ruleset, stats: &Stats, now: Timestamp) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         let series = &stats.series;
         let domains = ruleset.rules.domains().map(|name| (name.to_owned(), series.domain(name, now)));
         let domains: HashMap<_, _> = domains.collect();
@@ -55,7 +58,8 @@ impl InForce {
             }
         });
         let counted = counted.collect();
-        Self { loaded: true, ruleset, counted, domains }
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { loaded: true, number, ruleset, counted, domains }
     }
 
     pub(super) fn counted(&self, declared: Option<usize>) -> Option<&Counted> {

@@ -5,7 +5,7 @@ use super::decided::only_watches;
 use super::in_force::InForce;
 use super::{Asked, Code};
 use crate::ruleset::{Extras, joined};
-use crate::telemetry::{By, Charged, DomainSeries, RuleCounters, StatName, Stats};
+use crate::telemetry::{By, Charged, DomainSeries, RuleCounters, RuleOf, StatName, Stats};
 use hivemind_core::Descriptor;
 use hivemind_core::rules::Ruling;
 use hivemind_core::store::{Charge, Op, Verdict};
@@ -75,6 +75,10 @@ impl<'r, 'a> Tally<'r, 'a> {
             level.is_at(u64::from(charge.limit.burst()).saturating_sub(verdict.remaining));
         }
         if let Some(charge) = answered.charge {
+            let rules = self.in_force.number;
+            // Where its key is blocked, no rule refused it.
+            let rule = answered.ruling.declared.filter(|_| !answered.is_blocked);
+            let charge = (charge, rule.map(|number| RuleOf { rules, number }));
             if over {
                 self.stats.top.record(By::Denied, charge, 1, self.asked.now);
             } else if self.committed && answered.descriptor.op == Op::Spend {

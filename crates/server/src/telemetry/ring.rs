@@ -2,14 +2,15 @@
 //! taken at the start; the oldest make room for the newest.
 //!
 //! Nobody waits here: each thread writes to a shard of its own as long as there are enough, and whoever finds its shard
-//! taken, by a reader say, leaves its decision out and is counted. Nothing is allocated for a decision.
+//! taken, by a reader say, leaves its decision out and is counted. Nothing is allocated for a decision, but for what is read
+//! of a value with a `%` in it, and for the hash of one that opens something.
 
 mod arena;
 mod record;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use record::{Door, Head, Part, Remembered, cut};
+pub(crate) use record::{Door, Head, Part, Remembered, RememberedPart, cut};
 
 use arena::{Arena, Copied};
 use hivemind_core::Timestamp;

@@ -7,9 +7,10 @@
 mod sketch;
 
 use hivemind_core::Timestamp;
-use hivemind_core::store::{Charge, Parts};
+use hivemind_core::store::Charge;
 use serde_json::{Value, json};
-use sketch::Sketch;
+pub(crate) use sketch::RuleOf;
+use sketch::{Heard, Sketch};
 use std::hash::{Hash, Hasher};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,19 +59,25 @@ pub(crate) struct Top {
 }
 
 impl Top {
-    /// Counts for the key of a charge: a refusal, or what it has spent.
-    pub(crate) fn record(&self, by: By, charge: &Charge<'_>, amount: u64, now: Timestamp) {
+    /// Counts for the key of a charge: a refusal, or what it has spent, by this rule, if it was one.
+    pub(crate) fn record(
+        &self,
+        by: By,
+        (charge, rule): (&Charge<'_>, Option<RuleOf>),
+        amount: u64,
+        now: Timestamp,
+    ) {
         // Whatever a request claims to cost: no sum of such amounts wraps round.
         let amount = amount.min(MOST_AT_ONCE);
         if amount > 0 {
             let mut folded = Folded::default();
             charge.key.hash(&mut folded);
-            self.of(by).record(folded.0, charge.parts, amount, now);
+            self.of(by).record(&Heard { hash: folded.0, parts: charge.parts, rule }, amount, now);
         }
     }
 
-    /// The first of them, as the API shows them.
-    pub(crate) fn shown(&self, by: By, limit: usize, now: Timestamp) -> Value {
+    /// The first of them, as the API shows them while these are the rules in force.
+    pub(crate) fn shown(&self, by: By, limit: usize, rules: u64, now: Timestamp) -> Value {
         let generation = generation(now);
         let mut all: Vec<_> =
             self.of(by).shards.iter().flat_map(|shard| shard.counted_by(generation)).collect();
@@ -82,7 +89,7 @@ impl Top {
             // In seconds, as it always was; every other time of the API is in milliseconds.
             "since": since,
             "since_ms": since * 1_000,
-            "keys": all.iter().map(sketch::Counted::shown).collect::<Vec<_>>(),
+            "keys": all.iter().map(|counted| counted.shown(rules)).collect::<Vec<_>>(),
         })
     }
 
@@ -142,8 +149,9 @@ struct Generations {
 }
 
 impl Ranking {
-    fn record(&self, hash: u64, parts: Parts<'_>, amount: u64, now: Timestamp) {
-        let Some(shard) = usize::try_from(hash % SHARDS as u64).ok().and_then(|index| self.shards.get(index))
+    fn record(&self, heard: &Heard<'_>, amount: u64, now: Timestamp) {
+        let Some(shard) =
+            usize::try_from(heard.hash % SHARDS as u64).ok().and_then(|index| self.shards.get(index))
         else {
             return;
         };
@@ -158,7 +166,7 @@ impl Ranking {
         generations.turn_to(generation(now));
         let left =
             if shard.left.load(Ordering::Relaxed) > 0 { shard.left.swap(0, Ordering::Relaxed) } else { 0 };
-        generations.now.record(hash, parts, amount, left);
+        generations.now.record(heard, amount, left);
     }
 }
 

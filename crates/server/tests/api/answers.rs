@@ -56,6 +56,7 @@ async fn whatever_cannot_be_answered_is_a_problem_with_a_remedy_and_no_other_sit
         ("GET", "/api/v1/rules?cursor=!", "", 400),
         ("GET", "/api/v1/rules?q=%zz", "", 400),
         ("GET", "/api/v1/rules?dom=shop", "", 400),
+        ("GET", "/api/v1/rules?id=x", "", 400),
         ("GET", "/api/v1/version?v=1", "", 400),
         ("GET", "/api/v1/config?x", "", 400),
         ("GET", "/api/v1/limits?domain=d", "", 400),
@@ -110,6 +111,9 @@ async fn rules_are_told_with_their_place_their_limits_and_what_they_let_pass() {
         ("domain=shop&q=bot", vec!["bot"]),
         ("domain=sho", vec![]),
         ("domain=", vec![]),
+        ("id=4", vec!["bot"]),
+        ("id=4&domain=other", vec![]),
+        ("id=99", vec![]),
     ] {
         let found = told(&get(server.admin, &format!("/api/v1/rules?{query}")).await);
         assert_eq!(texts(&found, "/path/0/key"), expected, "{query}");

@@ -161,3 +161,24 @@ async fn rules_without_a_row_are_counted_and_one_that_refuses_has_one() {
     page.until(&format!("[...{}].at(-1) === '1'", cells("Rules", "path=/quiet"))).await;
     page.is_clean().await;
 }
+
+// Seen failing on: a limit that is not known of what is kept as a hash.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_client_that_is_known_by_a_hash_the_limit_is_told_as_well() {
+    let rules = "
+domain: shop
+descriptors:
+- {key: user, rate_limit: {unit: hour, requests_per_unit: 3}}
+- {key: api_key, rate_limit: {unit: hour, requests_per_unit: 1}}
+";
+    let server = Server::with_rules(rules).await;
+    for _ in 0..3 {
+        ask(server.admin, "shop", &[("api_key", "of-ada")]).await;
+    }
+    let mut page = Dashboard::live(server.admin).await;
+    page.until(
+        "[...document.querySelectorAll('tbody tr')].some(row => /api_key=sha256:.*shop.*1 per hour \\(rules.yaml:5\\)/s.test(row.innerText))",
+    )
+    .await;
+    page.is_clean().await;
+}

@@ -1,10 +1,11 @@
 //! What a simulation decides: what is remembered, or a log that came with it.
 
+use super::named::Named;
 use super::patience::Patience;
 use crate::replay::{AccessLog, Comparison, Lines, Malformed, Recorded};
-use crate::telemetry::ring::{Door, Mark, Remembered, Snapshot};
+use crate::telemetry::ring::{Door, Mark, Remembered, RememberedPart, Snapshot};
 use hivemind_core::store::Op;
-use hivemind_core::{Cost, Descriptor, Rules};
+use hivemind_core::{Cost, Descriptor, Entry, Rules};
 use serde::Deserialize;
 
 /// A line of a log as a place names it.
@@ -108,8 +109,13 @@ fn refused(line: u64, malformed: &Malformed) -> String {
 }
 
 /// Decides what is remembered, the oldest first; says what is left out of it.
-pub(super) fn recent(ring: &Snapshot, comparison: &mut Comparison, mut patience: Patience) -> Vec<String> {
-    let (mut of_gateway, mut with_limits, mut cut) = (0_u64, 0_u64, 0_u64);
+pub(super) fn recent(
+    ring: &Snapshot,
+    named: &Named,
+    comparison: &mut Comparison,
+    mut patience: Patience,
+) -> Vec<String> {
+    let [mut of_gateway, mut with_limits, mut cut, mut hashed] = [0_u64; 4];
     let mut notes = Vec::new();
     let since = ring.whole_since();
     let all = ring.newest_first();
@@ -123,7 +129,10 @@ pub(super) fn recent(ring: &Snapshot, comparison: &mut Comparison, mut patience:
             continue;
         }
         cut += u64::from(decision.is_cut);
-        decide(&decision, comparison);
+        let may_be_missed =
+            |part: &RememberedPart<'_>| part.entries.iter().any(|entry| named.may_miss(*entry));
+        hashed += u64::from(decision.is_hashed && decision.parts.iter().any(may_be_missed));
+        decide(&decision, named, comparison);
         if patience.is_over_after_one_more() {
             notes.push(patience.told());
             break;
@@ -133,6 +142,10 @@ pub(super) fn recent(ring: &Snapshot, comparison: &mut Comparison, mut patience:
         (of_gateway, "requests to the gateway are left out: these rules do not decide them."),
         (with_limits, "requests are left out that brought limits of their own."),
         (cut, "requests are longer than what is kept of them: some names may stand for several."),
+        (
+            hashed,
+            "requests have a secret of which a hash is kept: a rule for values of a form (`*`) may have met them, and does not here.",
+        ),
         (ring.missed, "decisions since the start are not kept: somebody read at that moment."),
     ];
     notes.extend(
@@ -141,13 +154,19 @@ pub(super) fn recent(ring: &Snapshot, comparison: &mut Comparison, mut patience:
     notes
 }
 
-fn decide(decision: &Remembered<'_>, comparison: &mut Comparison) {
+fn decide(decision: &Remembered<'_>, named: &Named, comparison: &mut Comparison) {
+    // Most have no hash, and are as they were.
+    let hashed = if decision.is_hashed { decision.parts.as_slice() } else { &[] };
+    let found: Vec<Vec<Entry<'_>>> =
+        hashed.iter().map(|part| part.entries.iter().map(|entry| named.entry(*entry)).collect()).collect();
     let descriptors: Vec<Descriptor<'_>> = decision
         .parts
         .iter()
-        .map(|part| {
+        .enumerate()
+        .map(|(number, part)| {
+            let entries = found.get(number).unwrap_or(&part.entries);
             let op = if part.hits < 0 { Op::Refund } else { Op::Spend };
-            Descriptor { cost: Cost::new(part.hits.unsigned_abs()), op, ..Descriptor::new(&part.entries) }
+            Descriptor { cost: Cost::new(part.hits.unsigned_abs()), op, ..Descriptor::new(entries) }
         })
         .collect();
     comparison.decide(decision.at.as_nanos() / 1_000_000, decision.domain, &descriptors);

@@ -21,10 +21,10 @@ use std::time::Duration;
   hivemind ctl key unblock shop user=ada
   hivemind ctl key block shop authorization --value-file authorization=FILE --for 10m
 
-A key is a domain and the entries of a descriptor, in their order; an entry is key=value. What opens
-something is better in a file than in an argument: --value-file. A block of a node that is in no mesh ends with a restart of
-it, too. The exit status is 1 if a reset reached no counter, or not all of it, and if a grant gave nothing back; it is 0 if
-a key is unblocked that was not blocked.")]
+A key is a domain and the entries of a descriptor, in their order; an entry is key=value. What opens something is better in a \
+file than in an argument: --value-file. A block of a node that is in no mesh ends with a restart of it, too. The exit status \
+is 1 if a reset reached no counter, or not all of it, and if a grant gave nothing back; it is 0 if a key is unblocked that was \
+not blocked.")]
 pub(super) struct Key {
     #[command(subcommand)]
     command: Command,

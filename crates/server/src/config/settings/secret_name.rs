@@ -8,9 +8,9 @@ pub(crate) fn is_secret(key: impl AsRef<[u8]>) -> bool {
 }
 
 /// Whether what stands under such a key is short by its nature: all that it can be are tried in no time.
-pub(crate) fn is_short_secret(key: &str) -> bool {
+pub(crate) fn is_short_secret(key: impl AsRef<[u8]>) -> bool {
     const SHORT: [&str; 5] = ["pin", "otp", "totp", "mfa", "passcode"];
-    let key = key.as_bytes();
+    let key = key.as_ref();
     let is_one = |at: usize| {
         let rest = key.get(at..).unwrap_or_default();
         SHORT.iter().any(|word| after(rest, word).is_some_and(is_end)) && is_start(key, at)

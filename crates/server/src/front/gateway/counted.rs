@@ -73,7 +73,9 @@ impl Counting {
         let is_over = !decision.is_allowed();
         decision.with_charge(|charge| {
             if self.is_read {
-                self.stats.top.record(if is_over { By::Denied } else { By::Spent }, charge, 1, from);
+                let by = if is_over { By::Denied } else { By::Spent };
+                // Its limits are those of services: no rule's.
+                self.stats.top.record(by, (charge, None), 1, from);
             }
             let (domain, entries) = (charge.parts.domain, charge.parts.entries);
             let remaining = Some(decision.remaining());

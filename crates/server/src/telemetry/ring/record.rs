@@ -19,6 +19,8 @@ pub(super) const LONGEST: usize =
 const IS_DENIED: u8 = 1;
 const IS_CUT: u8 = 2;
 const DOOR: u8 = 4;
+const DOORS: u8 = 4;
+const IS_HASHED: u8 = 16;
 const IS_OVER: u8 = 1;
 const HAS_RULE: u8 = 2;
 const HAS_REMAINING: u8 = 4;
@@ -56,6 +58,8 @@ pub(crate) struct Remembered<'b> {
     pub(crate) is_denied: bool,
     /// Whether there was more of it.
     pub(crate) is_cut: bool,
+    /// Whether a value is a hash of what it was.
+    pub(crate) is_hashed: bool,
     pub(crate) parts: Vec<RememberedPart<'b>>,
 }
 
@@ -88,7 +92,7 @@ pub(super) fn write<'p>(
     head: &Head<'_>,
     parts: impl ExactSizeIterator<Item = Part<'p>>,
 ) {
-    let mut is_cut = parts.len() > MOST_PARTS;
+    let (mut is_cut, mut is_hashed) = (parts.len() > MOST_PARTS, false);
     draft.extend_from_slice(&count.to_le_bytes());
     draft.extend_from_slice(&head.at.as_nanos().to_le_bytes());
     let flags_at = draft.len();
@@ -108,11 +112,15 @@ pub(super) fn write<'p>(
         for (key, value) in part.entries.iter().take(MOST_ENTRIES) {
             is_cut |= push(draft, key);
             let (value, is_another) = kept(key, value);
-            is_cut |= push(draft, &value) || is_another;
+            is_cut |= push(draft, &value);
+            is_hashed |= is_another;
         }
     }
     if let Some(flags) = draft.get_mut(flags_at) {
-        *flags = flag(head.is_denied, IS_DENIED) | flag(is_cut, IS_CUT) | (number(head.door) * DOOR);
+        *flags = flag(head.is_denied, IS_DENIED)
+            | flag(is_cut, IS_CUT)
+            | flag(is_hashed, IS_HASHED)
+            | (number(head.door) * DOOR);
     }
 }
 
@@ -141,7 +149,7 @@ pub(super) fn read(record: &[u8]) -> Option<Remembered<'_>> {
     let at = Timestamp::from_nanos(u64::from_le_bytes(bytes.array()?));
     let [flags, parts] = bytes.array()?;
     let domain = bytes.text()?;
-    let door = match flags / DOOR {
+    let door = match flags / DOOR % DOORS {
         0 => Door::Grpc,
         1 => Door::Json,
         _ => Door::Gateway,
@@ -153,6 +161,7 @@ pub(super) fn read(record: &[u8]) -> Option<Remembered<'_>> {
         domain,
         is_denied: flags & IS_DENIED != 0,
         is_cut: flags & IS_CUT != 0,
+        is_hashed: flags & IS_HASHED != 0,
         parts,
     })
 }

@@ -15,10 +15,25 @@ const LONGEST_TEXT: usize = 128;
 /// A domain and entries, each text cut to a bound; and whether they are less than the key, or another text.
 pub(super) type Readable = (String, Vec<(String, String)>, bool);
 
+/// A key of which something is counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard<'p> {
+    pub(super) hash: u64,
+    pub(super) parts: Parts<'p>,
+    pub(super) rule: Option<RuleOf>,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Sketch {
     places: Vec<Place>,
     by_hash: HashMap<u64, usize>,
+}
+
+/// The number of a rule, and of the rules that it is one of: at each load, numbers are given anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RuleOf {
+    pub(crate) rules: u64,
+    pub(crate) number: usize,
 }
 
 #[derive(Debug)]
@@ -28,6 +43,8 @@ struct Place {
     /// What of the count may be others'.
     error: u64,
     parts: Readable,
+    /// What answered the last of them.
+    rule: Option<RuleOf>,
 }
 
 /// A key with its count.
@@ -36,28 +53,40 @@ pub(super) struct Counted {
     pub(super) count: u64,
     pub(super) error: u64,
     pub(super) parts: Readable,
+    rule: Option<RuleOf>,
 }
 
 impl Counted {
-    pub(super) fn shown(&self) -> Value {
+    /// `rules` are those in force: of others, a number says nothing.
+    pub(super) fn shown(&self, rules: u64) -> Value {
+        let rule = self.rule.filter(|rule| rule.rules == rules).map(|rule| rule.number);
         let (domain, entries, is_cut) = &self.parts;
         let entries = shown_entries(entries.iter().map(|(key, value)| (key.as_str(), value.as_str())));
-        json!({"domain": domain, "entries": entries, "count": self.count, "error": self.error, "is_cut": is_cut})
+        json!({
+            "domain": domain,
+            "entries": entries,
+            "count": self.count,
+            "error": self.error,
+            "is_cut": is_cut,
+            "rule": rule,
+        })
     }
 }
 
 impl Sketch {
     /// `others` is what is counted along with it though it may be anybody's.
-    pub(super) fn record(&mut self, hash: u64, parts: Parts<'_>, amount: u64, others: u64) {
+    pub(super) fn record(&mut self, heard: &Heard<'_>, amount: u64, others: u64) {
+        let Heard { hash, parts, rule } = *heard;
         let amount = amount.saturating_add(others);
         if let Some(place) = self.by_hash.get(&hash).and_then(|index| self.places.get_mut(*index)) {
             place.count = place.count.saturating_add(amount);
             place.error = place.error.saturating_add(others);
+            place.rule = rule;
             return;
         }
         if self.places.len() < PLACES {
             self.by_hash.insert(hash, self.places.len());
-            self.places.push(Place { hash, count: amount, error: others, parts: readable(parts) });
+            self.places.push(Place { hash, count: amount, error: others, parts: readable(parts), rule });
             return;
         }
         let lightest = self.places.iter_mut().enumerate().min_by_key(|(_, place)| place.count);
@@ -66,7 +95,7 @@ impl Sketch {
         self.by_hash.insert(hash, index);
         let count = place.count.saturating_add(amount);
         let error = place.count.saturating_add(others);
-        *place = Place { hash, count, error, parts: readable(parts) };
+        *place = Place { hash, count, error, parts: readable(parts), rule };
     }
 
     /// All keys of both, with what both have counted of each.
@@ -75,6 +104,7 @@ impl Sketch {
             count: place.count.saturating_add(earlier.map_or(0, |earlier| earlier.count)),
             error: place.error.saturating_add(earlier.map_or(0, |earlier| earlier.error)),
             parts: place.parts.clone(),
+            rule: place.rule,
         };
         let of = |sketch: &Self, hash: u64| sketch.by_hash.get(&hash).copied();
         let now = self

@@ -1,5 +1,5 @@
 use super::sketch::PLACES;
-use super::{By, IN_A_MOMENT, MOMENT, REMEMBERED, SHARDS, Top, generation};
+use super::{By, IN_A_MOMENT, MOMENT, REMEMBERED, RuleOf, SHARDS, Top, generation};
 use hivemind_core::store::{Charge, Key, KeySeed, Parts};
 use hivemind_core::{Limit, Period, Timestamp};
 use serde_json::Value;
@@ -7,14 +7,18 @@ use serde_json::Value;
 const START: Timestamp = Timestamp::from_millis(1_000_000_000);
 
 fn record(top: &Top, value: &str, amount: u64, now: Timestamp) {
+    record_by(top, value, None, amount, now);
+}
+
+fn record_by(top: &Top, value: &str, rule: Option<RuleOf>, amount: u64, now: Timestamp) {
     let entries = [("k", value)];
     let (limit, parts) = (Limit::fixed_window(1, Period::SECOND), Parts { domain: "d", entries: &entries });
     let key = Key::new(&KeySeed::new([7; 16]), parts, &limit, 0);
-    top.record(By::Denied, &Charge::spend(key, parts, &limit), amount, now);
+    top.record(By::Denied, (&Charge::spend(key, parts, &limit), rule), amount, now);
 }
 
 fn shown(top: &Top, limit: usize, now: Timestamp) -> Vec<(String, u64, u64)> {
-    let shown = top.shown(By::Denied, limit, now);
+    let shown = top.shown(By::Denied, limit, 1, now);
     let of = |key: &Value| {
         let value = key["entries"][0]["value"].as_str().unwrap().to_owned();
         (value, key["count"].as_u64().unwrap(), key["error"].as_u64().unwrap())
@@ -33,7 +37,7 @@ fn while_there_is_little_to_count_counts_are_exact_and_in_order() {
     let of = |value: &str, count| (value.to_owned(), count, 0);
     assert_eq!(shown(&top, 10, START), [of("b", 10), of("a", 6), of("c", 2)]);
     assert_eq!(shown(&top, 1, START), [of("b", 10)]);
-    assert_eq!(top.shown(By::Spent, 10, START)["keys"].as_array().map(Vec::len), Some(0));
+    assert_eq!(top.shown(By::Spent, 10, 1, START)["keys"].as_array().map(Vec::len), Some(0));
 }
 
 // Seen failing on: the place of the heaviest taken; an error of 0 for a place that was another's; places without a bound.
@@ -107,4 +111,20 @@ fn a_request_of_a_moment_before_the_turn_takes_nothing_away() {
     record(&top, "third", 3, Timestamp::from_nanos(turn.as_nanos() - 1));
     let of = |value: &str, count| (value.to_owned(), count, 0);
     assert_eq!(shown(&top, 10, turn), [of("third", 3), of("second", 2), of("first", 1)]);
+}
+
+// Seen failing on: the rule of the first; a number of rules that are no more.
+#[test]
+fn the_rule_is_told_that_answered_the_last_of_them_while_it_is_in_force() {
+    let top = Top::default();
+    let rule = |number| Some(RuleOf { rules: 1, number });
+    record_by(&top, "a", rule(4), 1, START);
+    record_by(&top, "a", rule(7), 1, START);
+    record_by(&top, "b", None, 1, START);
+    let told = |rules| {
+        let shown = top.shown(By::Denied, 9, rules, START);
+        shown["keys"].as_array().unwrap().iter().map(|key| key["rule"].as_u64()).collect::<Vec<_>>()
+    };
+    assert_eq!(told(1), [Some(7), None]);
+    assert_eq!(told(2), [None, None], "other rules have other numbers");
 }

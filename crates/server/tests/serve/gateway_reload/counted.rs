@@ -33,7 +33,7 @@ async fn the_gateways_requests_are_counted_ranked_and_remembered() {
     let top = shown(&gateway, "/api/v1/top").await;
     assert_eq!(
         top["keys"],
-        json!([{"domain": ":http", "entries": entries, "count": 1, "error": 0, "is_cut": false}])
+        json!([{"domain": ":http", "entries": entries, "count": 1, "error": 0, "is_cut": false, "rule": null}])
     );
     let decisions = shown(&gateway, "/api/v1/decisions?outcome=denied").await;
     let [denied] = decisions["items"].as_array().unwrap().as_slice() else { panic!("{decisions}") };
