@@ -90,7 +90,7 @@ BREAKS = [
     ("chart", "helm/hivemind/templates/_parts.tpl", '"listen" "0.0.0.0:10080"', '"listen" "0.0.0.0:10443"'),
     ("chart", "helm/hivemind/templates/_parts.tpl", '(list "false" "off" "no")', '(list "off" "no")'),
     ("chart", "helm/hivemind/templates/statefulset.yaml", "{name: gateway, containerPort: 10080}", "{name: gateway, containerPort: 10081}"),
-    ("chart", "helm/hivemind/templates/_parts.tpl", '"gateway" (dict "of"', '"gatway" (dict "of"'),
+    ("chart", "helm/hivemind/templates/_parts.tpl", '"gateway" (dict "of"', '"gate" (dict "of"'),
     ("chart", "helm/hivemind/templates/services.yaml", "targetPort: gateway", "targetPort: grpc"),
     ("chart", "helm/hivemind/templates/services.yaml", "externalTrafficPolicy: Local", "externalTrafficPolicy: Cluster"),
     ("chart", "helm/hivemind/templates/network-policy.yaml", "port: 10080", "port: 10081"),
