@@ -82,7 +82,8 @@ pub(crate) fn run() -> ExitCode {
                 Some(problems) => writeln!(std::io::stderr(), "{problems}"),
                 None => writeln!(std::io::stderr(), "hivemind: {error:#}"),
             };
-            ExitCode::FAILURE
+            // As clap ends where an argument alone is wrong.
+            if error.is::<entries::NotUnderstood>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }

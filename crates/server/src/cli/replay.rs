@@ -250,7 +250,7 @@ impl Course {
             Self::Summed(engine, summary) => summary.add(recorded, &engine.decide(recorded)),
             Self::Compared(comparison) => {
                 let entries = recorded.entries();
-                comparison.decide(recorded.t_ms, &recorded.domain, &[recorded.descriptor(&entries)]);
+                comparison.decide(recorded.at(), &recorded.domain, &[recorded.descriptor(&entries)]);
             }
         }
         Ok(())

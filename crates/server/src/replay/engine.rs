@@ -6,7 +6,7 @@ use hivemind_core::{Cost, Decision, Descriptor, Rules, Timestamp};
 use std::time::Duration;
 
 /// Recorded time between two sweeps.
-const SWEEP_EVERY_MS: u64 = 60_000;
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// What became of a recorded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,33 +22,33 @@ pub(crate) struct Engine {
     store: MemoryStore,
     seed: KeySeed,
     on_refusal: OnRefusal,
-    swept_at_ms: u64,
+    swept_at: Timestamp,
 }
 
 impl Engine {
     pub(crate) fn new(rules: Rules, max_keys: usize, on_refusal: OnRefusal) -> Self {
         let seed = KeySeed::random();
         let store = MemoryStore::new(StoreOptions { max_keys, ..StoreOptions::default() });
-        Self { rules: rules.seeded(seed), store, seed, on_refusal, swept_at_ms: 0 }
+        Self { rules: rules.seeded(seed), store, seed, on_refusal, swept_at: Timestamp::EPOCH }
     }
 
     pub(crate) fn decide(&mut self, recorded: &Recorded<'_>) -> Taken {
         let entries = recorded.entries();
-        self.decide_all(recorded.t_ms, &recorded.domain, &[recorded.descriptor(&entries)], |_| {})
+        self.decide_all(recorded.at(), &recorded.domain, &[recorded.descriptor(&entries)], |_| {})
     }
 
     /// Decides all descriptors of a request in one step, and says of each in its order whether it is over a limit.
     pub(crate) fn decide_all(
         &mut self,
-        t_ms: u64,
+        now: Timestamp,
         domain: &str,
         descriptors: &[Descriptor<'_>],
         mut is_over: impl FnMut(bool),
     ) -> Taken {
-        let now = Timestamp::from_millis(t_ms);
-        if t_ms.abs_diff(self.swept_at_ms) >= SWEEP_EVERY_MS {
+        // One of them is nothing: a recording may go back.
+        if now.since(self.swept_at).max(self.swept_at.since(now)) >= SWEEP_EVERY {
             self.store.sweep(now);
-            self.swept_at_ms = t_ms;
+            self.swept_at = now;
         }
         let resolved = self.rules.resolve(domain, descriptors);
         let charges = resolved.charges(&self.seed);
@@ -76,6 +76,11 @@ impl Engine {
 }
 
 impl Recorded<'_> {
+    /// When it was, as exactly as a recording tells.
+    pub(crate) fn at(&self) -> Timestamp {
+        Timestamp::from_millis(self.t_ms)
+    }
+
     pub(crate) fn entries(&self) -> Vec<(&str, &str)> {
         self.entries.iter().map(|(key, value)| (key.as_ref(), value.as_ref())).collect()
     }

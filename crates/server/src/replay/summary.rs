@@ -52,7 +52,7 @@ impl fmt::Display for Summary {
         writeln!(
             f,
             "{allowed:>10} allowed ({}), of these {} under no limit",
-            percent(allowed, self.requests),
+            percent_of_rest(self.limited, self.requests),
             self.unlimited
         )?;
         writeln!(f, "{:>10} limited ({})", self.limited, percent(self.limited, self.requests))?;
@@ -78,14 +78,49 @@ impl fmt::Display for Summary {
     }
 }
 
+/// To the nearest tenth.
 pub(super) fn percent(part: u64, whole: u64) -> String {
-    let tenths = u128::from(part) * 1_000 / u128::from(whole.max(1));
+    shown(tenths(part, whole))
+}
+
+/// What a part leaves of the whole: rounded by itself, the two might come to more than all of it, or to less.
+pub(super) fn percent_of_rest(part: u64, whole: u64) -> String {
+    shown(if whole == 0 { 0 } else { 1_000_u128.saturating_sub(tenths(part, whole)) })
+}
+
+fn tenths(part: u64, whole: u64) -> u128 {
+    let whole = u128::from(whole.max(1));
+    (u128::from(part) * 1_000 + whole / 2) / whole
+}
+
+fn shown(tenths: u128) -> String {
     format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Recorded, Summary, Taken};
+
+    // Seen failing on: both rounded down (50.1 % and 49.8 %).
+    #[test]
+    fn what_is_allowed_and_what_is_limited_are_all_of_it() {
+        for (limited, requests, told) in [
+            (1_u64, 3_u64, ["66.7 %", "33.3 %"]),
+            (2, 3, ["33.3 %", "66.7 %"]),
+            (1, 16, ["93.7 %", "6.3 %"]),
+            (15, 16, ["6.2 %", "93.8 %"]),
+            (0, 7, ["100.0 %", "0.0 %"]),
+            (7, 7, ["0.0 %", "100.0 %"]),
+            (0, 0, ["0.0 %", "0.0 %"]),
+        ] {
+            let shown = Summary { requests, limited, ..Summary::default() }.to_string();
+            let [allowed, over] = told.map(|share| format!("({share})"));
+            assert!(
+                shown.contains(&format!("allowed {allowed}")) && shown.contains(&format!("limited {over}")),
+                "{limited} of {requests}: {shown}"
+            );
+        }
+    }
 
     // Seen failing on: the values as they are recorded.
     #[test]

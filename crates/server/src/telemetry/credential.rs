@@ -6,15 +6,33 @@
 
 use crate::config::{is_secret, is_short_secret};
 
-/// What stands before the credentials of `Authorization`.
-const SCHEMES: [&[u8]; 7] =
-    [b"bearer", b"basic", b"digest", b"negotiate", b"token", b"apikey", b"aws4-hmac-sha256"];
+/// What stands before the credentials of `Authorization`: what IANA lists, but for words of every text, and what is common.
+const SCHEMES: [&[u8]; 18] = [
+    b"bearer",
+    b"basic",
+    b"digest",
+    b"negotiate",
+    b"token",
+    b"apikey",
+    b"aws4-hmac-sha256",
+    b"dpop",
+    b"gnap",
+    b"hawk",
+    b"hoba",
+    b"ntlm",
+    b"oauth",
+    b"privatetoken",
+    b"scram-sha-1",
+    b"scram-sha-256",
+    b"sharedkey",
+    b"vapid",
+];
 /// What JSON in base64 begins with: the head of a JWT, and mostly its body.
 const OBJECT: &[u8] = b"eyJ";
 /// The one of them that is no word of any text.
 const BEARER: &[&[u8]] = &[b"bearer"];
 /// What ends a name, or comes before one, in a query, a fragment, a list of cookies and a path.
-const SEPARATORS: &[u8] = b"?&;#,/+ \t";
+const SEPARATORS: &[u8] = b"?&;#,/+ \t\n\r";
 /// As much of a value as is looked at: whatever a client sends, a decision waits no longer.
 const LOOKED_AT: usize = 1 << 10;
 /// As much of a name: those of secrets are words.
@@ -31,7 +49,7 @@ pub(super) fn is_credential(value: &str) -> bool {
     let value = value.as_bytes();
     let (looked_at, rest) = value.split_at_checked(LOOKED_AT).unwrap_or((value, &[]));
     // What was not looked at may be one: nobody misses the text of something so long.
-    let may_be = |byte: &u8| b"=@%: \t".contains(byte) || byte.is_ascii_digit();
+    let may_be = |byte: &u8| b"=@%: \t\n\r".contains(byte) || byte.is_ascii_digit();
     rest.iter().any(may_be) || is_one(looked_at, ENCODINGS)
 }
 
@@ -107,8 +125,8 @@ fn begins_as_one(value: &[u8], schemes: &[&[u8]]) -> bool {
     let has_scheme = |scheme: &&[u8]| {
         let rest =
             value.split_at_checked(scheme.len()).filter(|(first, _)| first.eq_ignore_ascii_case(scheme));
-        // A space, also as URLs have it.
-        rest.is_some_and(|(_, rest)| matches!(rest.first(), Some(b' ' | b'\t' | b'%' | b'+')))
+        // A space of any kind, also as URLs have it.
+        rest.and_then(|(_, rest)| rest.first()).is_some_and(|byte| b" \t\n\r\x0b\x0c%+".contains(byte))
     };
     schemes.iter().any(has_scheme)
 }
@@ -118,23 +136,36 @@ fn is_sought(byte: u8) -> bool {
     b"=@%:".contains(&byte) || SEPARATORS.contains(&byte)
 }
 
-/// Whether a `name=`, a `name: ` or a `"name":` is that of a secret, or what follows one reads like a credential.
+/// Whether a `name=`, a `name:` or a `"name":` is that of a secret, or what follows one reads like a credential.
 fn has_secret(text: &[u8]) -> bool {
-    any_named(text, |name, behind| {
-        name.is_some_and(is_secret) || begins_as_one(behind, if name.is_some() { &SCHEMES } else { BEARER })
-    })
+    has_key_in_query(text)
+        || any_named(text, |name, behind| {
+            name.is_some_and(is_secret)
+                || begins_as_one(behind, if name.is_some() { &SCHEMES } else { BEARER })
+        })
+}
+
+/// Whether a query has a `key=`: there it opens an API, and elsewhere it is any name.
+fn has_key_in_query(text: &[u8]) -> bool {
+    let is_one = |five: &[u8]| {
+        let (first, rest) = five.split_first().unwrap_or((&0, &[]));
+        b"?&".contains(first) && rest.eq_ignore_ascii_case(b"key=")
+    };
+    text.windows(5).any(is_one)
 }
 
 /// Whether this is so anywhere, of the name that ends there, if one does, and of what stands behind.
 fn any_named(text: &[u8], is_so: impl Fn(Option<&[u8]>, &[u8]) -> bool) -> bool {
     let mut start = 0;
     for (at, byte) in text.iter().enumerate().filter(|(_, byte)| is_sought(**byte)) {
-        let is_named = *byte == b'=' || (*byte == b':' && is_colon_of_name(text, at));
         // No more of it than a beginning: however many there are, each byte is read so many times at most.
         let behind = text.get(at + 1..text.len().min(at + LONGEST_NAME)).unwrap_or_default();
         let name =
             text.get(start.max(at.saturating_sub(LONGEST_NAME))..at).unwrap_or_default().trim_ascii_end();
-        if is_so(is_named.then(|| name.strip_suffix(b"\"").unwrap_or(name)), behind) {
+        let is_of_path = start.checked_sub(1).and_then(|before| text.get(before)) == Some(&b'/');
+        let is_named = *byte == b'='
+            || *byte == b':' && (is_spaced(name, behind) || !is_of_path && is_close(name, behind));
+        if is_so(is_named.then(|| unquoted(name)), behind) {
             return true;
         }
         // In a list of cookies a space is one; in `"name" : 1` it is not, and secrets have names of one word.
@@ -145,11 +176,28 @@ fn any_named(text: &[u8], is_so: impl Fn(Option<&[u8]>, &[u8]) -> bool) -> bool 
     false
 }
 
-/// Whether this colon ends a name, as in a header or in JSON: not one of an address, a port or a path.
-fn is_colon_of_name(text: &[u8], at: usize) -> bool {
-    let before = text.get(..at).unwrap_or_default();
-    let is_spaced = text.get(at + 1).is_some_and(|byte| b" \t\"".contains(byte));
-    is_spaced || before.ends_with(b"\"")
+/// Whether a colon between these ends a name, as in a header or in JSON: not one of an address, a port or a path.
+fn is_spaced(name: &[u8], behind: &[u8]) -> bool {
+    behind.first().is_some_and(|byte| b" \t\n\r\"'".contains(byte)) || unquoted(name).len() < name.len()
+}
+
+/// Whether one does with no space behind it: `password:hunter2`. It may be any colon, so that the word before it has to be a
+/// secret's name, and that of a host with its port (`token-service:8080`) or a part of a longer name (`urn:a:token:b`) is not.
+fn is_close(name: &[u8], behind: &[u8]) -> bool {
+    let word = name.rsplit(u8::is_ascii_whitespace).next().unwrap_or_default();
+    let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let is_port =
+        (1..=5).contains(&digits) && behind.get(digits).is_none_or(|byte| SEPARATORS.contains(byte));
+    !behind.is_empty()
+        && !word.contains(&b':')
+        && is_secret(word)
+        // A PIN has as many digits as a port.
+        && (!is_port || is_short_secret(word))
+}
+
+/// A name without the quotation mark that ends it.
+fn unquoted(name: &[u8]) -> &[u8] {
+    name.strip_suffix(b"\"").or_else(|| name.strip_suffix(b"'")).unwrap_or(name)
 }
 
 /// Whether there is an address with a user and a password in it: `https://user:password@host/`.
@@ -206,6 +254,16 @@ mod tests {
             "Negotiate YII",
             "ApiKey abc",
             "AWS4-HMAC-SHA256 Credential=a",
+            "DPoP x",
+            "NTLM x",
+            "Hawk id=\"x\", mac=\"y\"",
+            "HOBA result=\"x\"",
+            "OAuth x",
+            "PrivateToken x",
+            "SharedKey user:x",
+            "Bearer\nx",
+            "Bearer\r\n x",
+            "Bearer\u{b}x",
             JWT,
             encrypted,
             &endless,
@@ -220,6 +278,9 @@ mod tests {
             "basic",
             "basically free",
             "bearers",
+            "hawk",
+            "hawks fly",
+            "hobart",
             "eyJ",
             "eyJ.x",
             "eyJ a.b.c",
@@ -284,10 +345,13 @@ mod tests {
     #[test]
     fn of_random_tokens_of_128_bits_at_least_97_in_100_are_taken_for_one() {
         let draws = 10_000_u32;
-        for (encoding, least) in [(&URL_SAFE_NO_PAD, 970), (&STANDARD, 965)] {
+        // The last: 40 letters without a `=`, as secrets of clouds are.
+        for (encoding, bytes, least) in
+            [(&URL_SAFE_NO_PAD, 16, 970), (&STANDARD, 16, 965), (&STANDARD, 30, 985)]
+        {
             let is_taken = |number: &u32| {
                 let token = Sha256::digest(number.to_le_bytes());
-                is_credential(&encoding.encode(&token[..16]))
+                is_credential(&encoding.encode(&token[..bytes]))
             };
             let taken = u32::try_from((0..draws).filter(is_taken).count()).unwrap();
             println!("{taken} of {draws}");
@@ -332,6 +396,12 @@ mod tests {
             "password=x",
             "/reset?pin=1234",
             "/f?x=1&sig=x",
+            "/maps?key=x",
+            "/maps?at=here&KEY=x",
+            "/maps%3Fkey%3Dx",
+            "/login?pw=x",
+            "/login?user_pw=x",
+            "a\nBearer x",
             "/f?h=Bearer%20x",
             &within,
             "https://u:p@h/",
@@ -366,7 +436,10 @@ mod tests {
             "sort=asc; side=left",
             "ada@example.org",
             "https://h:443/a?x=1",
-            "/v1/token:revoke",
+            "/list?keys=a",
+            "/list/key=a",
+            "key=a",
+            "/list?sort_key=a",
             "{\"user\":\"ada\"}",
             "note: nothing",
             "https://ada@h/",
@@ -376,6 +449,41 @@ mod tests {
             "://",
             "://@",
             &long,
+        ] {
+            assert!(!is_credential(plain), "{plain}");
+        }
+    }
+
+    // Seen failing on: a colon that ends a name only with a space or a quotation mark behind it; any colon taken for one.
+    #[test]
+    fn a_colon_behind_the_name_of_a_secret_ends_it_and_that_of_a_path_a_port_or_an_address_does_not() {
+        for secret in [
+            "password:x",
+            "authorization:x",
+            "curl -H authorization:x",
+            "Bearer:x",
+            "user=ada;password:x",
+            "password:12345678",
+            "pin:1234",
+            "{'sid':'x'}",
+            "{'sid' : 'x'}",
+        ] {
+            assert!(is_credential(secret), "{secret}");
+        }
+        assert!(has_short_secret("pin:1234"));
+        for plain in [
+            "/v1/token:revoke",
+            "/v1/token:revoke?at=once",
+            "v1/auth:8080",
+            "token-service:8080",
+            "session-store:6379/0",
+            "https://auth:443/",
+            "token:",
+            "urn:ietf:params:oauth:token-type:x",
+            "2001:db8::1",
+            "[fe80::1]:443",
+            "no session at 12:30",
+            "no session of host:a",
         ] {
             assert!(!is_credential(plain), "{plain}");
         }

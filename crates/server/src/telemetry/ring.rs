@@ -69,7 +69,7 @@ impl DecisionRing {
         Self::with_shards(most, cores.min(MOST_SHARDS))
     }
 
-    fn with_shards(most: usize, shards: usize) -> Self {
+    pub(crate) fn with_shards(most: usize, shards: usize) -> Self {
         if most == 0 {
             return Self::default();
         }
@@ -95,7 +95,13 @@ impl DecisionRing {
         }
     }
 
-    fn write<'p>(&self, lane: usize, head: &Head<'_>, parts: impl ExactSizeIterator<Item = Part<'p>>) {
+    /// As the thread of this number.
+    pub(crate) fn write<'p>(
+        &self,
+        lane: usize,
+        head: &Head<'_>,
+        parts: impl ExactSizeIterator<Item = Part<'p>>,
+    ) {
         let Some(shard) = self.shards.get(lane % self.shards.len().max(1)) else { return };
         let Ok(mut book) = shard.book.try_lock() else {
             shard.missed.fetch_add(1, Ordering::Relaxed);
@@ -134,7 +140,7 @@ impl Snapshot {
         let of_shard = |(shard, copied)| {
             let mark = move |record| {
                 let (count, at) = record::begin(record)?;
-                Some(Mark { at, id: count * width + shard, record })
+                Some(Mark { at, id: count * width + shard, shard, record })
             };
             Copied::records(copied).filter_map(mark)
         };
@@ -158,6 +164,8 @@ impl Snapshot {
 pub(crate) struct Mark<'s> {
     pub(crate) at: Timestamp,
     pub(crate) id: u64,
+    /// Where it was written: what stands in one is in the order of its decisions.
+    pub(crate) shard: u64,
     record: &'s [u8],
 }
 

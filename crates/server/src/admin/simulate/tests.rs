@@ -7,7 +7,7 @@ use crate::replay::{Both, Comparison};
 use crate::telemetry::kept;
 use crate::telemetry::ring::{DecisionRing, Door, Head, Part};
 use hivemind_core::store::OnRefusal;
-use hivemind_core::{Rules, Timestamp};
+use hivemind_core::{Clock, Descriptor, Limiter, LimiterOptions, ManualClock, Rules, Timestamp};
 use std::time::Duration;
 
 fn rules() -> Rules {
@@ -138,4 +138,72 @@ fn a_rule_for_the_value_of_a_credential_meets_what_is_remembered_as_its_hash() {
     assert!(notes.len() == 1 && notes[0].starts_with("1 requests have a secret"), "{notes:?}");
     let (_, notes) = decided(of(&formed.replace("sk_live_9*", "*")));
     assert!(notes.is_empty(), "{notes:?}");
+}
+
+/// Writes down that `value` was asked for, on which thread.
+fn remember(ring: &DecisionRing, thread: usize, at: Timestamp, value: &str, is_denied: bool) {
+    let entries = [("k", value)];
+    let part = Part {
+        entries: &entries,
+        hits: 1,
+        is_over: is_denied,
+        rule: Some(0),
+        remaining: None,
+        has_own_limit: false,
+    };
+    ring.write(thread, &Head { at, door: Door::Grpc, domain: "d", is_denied }, [part].into_iter());
+}
+
+// Seen failing on: times cut to milliseconds, by which a bucket that refills each 250 µs has 3 of 4 requests too many.
+#[test]
+fn what_happened_under_the_same_rules_is_what_a_simulation_says_of_it() {
+    for limit in
+        ["unit: second, requests_per_unit: 4000, burst: 1", "unit: second, requests_per_unit: 30, burst: 7"]
+    {
+        let text = format!(
+            "domain: d\ndescriptors:\n- {{key: k, rate_limit: {{algorithm: token_bucket, {limit}}}}}\n"
+        );
+        let rules = parse_rules("rules.yaml", &text).unwrap().ruleset.rules;
+        let clock = ManualClock::at(Timestamp::from_millis(1_794_855_600_000));
+        let limiter = Limiter::with_clock(rules.clone(), clock.clone(), LimiterOptions::default()).unwrap();
+        let (ring, mut happened) = (DecisionRing::new(20_000), (0, 0));
+        // Gaps at the edge: exactly what the faster one takes to refill, a nanosecond less, and some between.
+        for (number, gap) in
+            (0..2_000).zip([250_000, 249_999, 1, 250_000, 700_001, 90_000, 33_333_333].iter().cycle())
+        {
+            clock.advance(Duration::from_nanos(*gap));
+            let value = if number % 5 == 0 { "b" } else { "a" };
+            let is_denied = !limiter.check("d", &[Descriptor::new(&[("k", value)])]).is_allowed();
+            remember(&ring, 0, clock.now(), value, is_denied);
+            if is_denied { happened.1 += 1 } else { happened.0 += 1 }
+        }
+        assert!(happened.0 > 100 && happened.1 > 100, "{happened:?} tell something");
+        let mut all = Comparison::new(Both { now: rules.clone(), then: rules }, 100, OnRefusal::default());
+        let notes = traffic::recent(&ring.copied(), &Named::default(), &mut all, Patience::new(WITHIN));
+        assert!(notes.is_empty(), "{notes:?}");
+        assert_eq!((all.total.now.allowed, all.total.now.limited), happened, "{limit}");
+        assert_eq!(all.total.now, all.total.then);
+    }
+}
+
+// Seen failing on: no note; a note for those of one thread, of two clients, or of two moments.
+#[test]
+fn requests_whose_order_nobody_knows_are_told_of() {
+    for (decisions, told) in [
+        (&[(0, 0, "a"), (1, 5, "a")][..], 1),
+        (&[(0, 0, "a"), (0, 4, "b"), (1, 5, "a"), (0, 6, "a")], 2),
+        (&[(0, 0, "a"), (0, 5, "a")], 0),
+        (&[(0, 0, "a"), (1, 5, "b")], 0),
+        (&[(0, 0, "a"), (1, 31, "a")], 0),
+    ] {
+        let ring = DecisionRing::with_shards(100, 2);
+        for (thread, micros, value) in decisions {
+            remember(&ring, *thread, Timestamp::from_nanos(1_000_000 + micros * 1_000), value, false);
+        }
+        let notes =
+            traffic::recent(&ring.copied(), &Named::default(), &mut comparison(100), Patience::new(WITHIN));
+        let expected = format!("{told} requests came with another of the same client");
+        assert_eq!(notes.len(), usize::from(told > 0), "{decisions:?}: {notes:?}");
+        assert!(notes.iter().all(|note| note.starts_with(&expected)), "{decisions:?}: {notes:?}");
+    }
 }

@@ -7,9 +7,16 @@ use crate::telemetry::ring::{Door, Mark, Remembered, RememberedPart, Snapshot};
 use hivemind_core::store::Op;
 use hivemind_core::{Cost, Descriptor, Entry, Rules};
 use serde::Deserialize;
+use std::collections::VecDeque;
+use std::time::Duration;
 
 /// A line of a log as a place names it.
 const LOG: &str = "log";
+/// By so much may the clocks of two threads differ (20 µs, as `SystemClock` says), and what lies between a look at one and
+/// the decision: of what was closer, nobody knows which was decided first.
+const SAME_MOMENT: Duration = Duration::from_micros(30);
+/// More of them than ever are decided in such a moment, unless a clock stands.
+const MOST_NEAR: usize = 32;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,7 +94,7 @@ impl Log {
             let recorded = line.text.and_then(|text| self.read(text));
             let recorded = recorded.map_err(|malformed| refused(number, &malformed))?;
             let entries = recorded.entries();
-            comparison.decide(recorded.t_ms, &recorded.domain, &[recorded.descriptor(&entries)]);
+            comparison.decide(recorded.at(), &recorded.domain, &[recorded.descriptor(&entries)]);
             if patience.is_over_after_one_more() {
                 return Ok(vec![patience.told()]);
             }
@@ -115,11 +122,13 @@ pub(super) fn recent(
     comparison: &mut Comparison,
     mut patience: Patience,
 ) -> Vec<String> {
-    let [mut of_gateway, mut with_limits, mut cut, mut hashed] = [0_u64; 4];
+    let [mut of_gateway, mut with_limits, mut cut, mut hashed, mut beside] = [0_u64; 5];
+    let mut near: VecDeque<(Mark<'_>, Remembered<'_>)> = VecDeque::new();
     let mut notes = Vec::new();
     let since = ring.whole_since();
     let all = ring.newest_first();
-    for decision in all.iter().rev().filter(|mark| mark.at >= since).filter_map(Mark::read) {
+    for mark in all.iter().rev().filter(|mark| mark.at >= since) {
+        let Some(decision) = mark.read() else { continue };
         if decision.door == Door::Gateway {
             of_gateway += 1;
             continue;
@@ -133,6 +142,13 @@ pub(super) fn recent(
             |part: &RememberedPart<'_>| part.entries.iter().any(|entry| named.may_miss(*entry));
         hashed += u64::from(decision.is_hashed && decision.parts.iter().any(may_be_missed));
         decide(&decision, named, comparison);
+        near.retain(|(earlier, _)| mark.at.since(earlier.at) <= SAME_MOMENT);
+        let is_in_doubt = |(earlier, other): &(Mark<'_>, Remembered<'_>)| {
+            earlier.shard != mark.shard && is_of_one_client(other, &decision)
+        };
+        beside += u64::from(near.iter().any(is_in_doubt));
+        near.truncate(MOST_NEAR);
+        near.push_front((*mark, decision));
         if patience.is_over_after_one_more() {
             notes.push(patience.told());
             break;
@@ -146,12 +162,21 @@ pub(super) fn recent(
             hashed,
             "requests have a secret of which a hash is kept: a rule for values of a form (`*`) may have met them, and does not here.",
         ),
+        (
+            beside,
+            "requests came with another of the same client, on two threads at one moment: the other may have been decided first.",
+        ),
         (ring.missed, "decisions since the start are not kept: somebody read at that moment."),
     ];
     notes.extend(
         counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")),
     );
     notes
+}
+
+fn is_of_one_client(one: &Remembered<'_>, other: &Remembered<'_>) -> bool {
+    let is_other = |part: &RememberedPart<'_>| other.parts.iter().any(|its| its.entries == part.entries);
+    one.domain == other.domain && one.parts.iter().any(is_other)
 }
 
 fn decide(decision: &Remembered<'_>, named: &Named, comparison: &mut Comparison) {
@@ -169,5 +194,5 @@ fn decide(decision: &Remembered<'_>, named: &Named, comparison: &mut Comparison)
             Descriptor { cost: Cost::new(part.hits.unsigned_abs()), op, ..Descriptor::new(entries) }
         })
         .collect();
-    comparison.decide(decision.at.as_nanos() / 1_000_000, decision.domain, &descriptors);
+    comparison.decide(decision.at, decision.domain, &descriptors);
 }

@@ -40,7 +40,7 @@ const fn words(letter: u8) -> (&'static [&'static str], &'static [&'static str])
         b'j' => (&["jwt"], &[]),
         b'm' => (&[], &["mfa"]),
         b'o' => (&["oauth"], &["otp"]),
-        b'p' => (&["passw", "passphrase", "passcode", "private_key", "pwd"], &["pass", "pin"]),
+        b'p' => (&["passw", "passphrase", "passcode", "private_key", "pwd"], &["pass", "pin", "pw"]),
         b's' => (
             &[
                 "secret",
@@ -122,6 +122,9 @@ mod tests {
             "passphrase",
             "pwd",
             "userPwd",
+            "pw",
+            "user_pw",
+            "userPw",
             "access_key",
             "AWSAccessKeyId",
             "private-key",
@@ -163,6 +166,8 @@ mod tests {
             "sign",
             "design",
             "pinned",
+            "pwm",
+            "opw",
             "spin",
             "tenant",
             "plan",

@@ -1,8 +1,8 @@
 //! A comparison on a terminal: a table, who is limited under which, and a chart of each over time.
 
-use super::{Both, Comparison};
+use super::{Both, Comparison, Total};
 use crate::replay::chart::{self, Bar};
-use crate::replay::summary::{name_of, percent};
+use crate::replay::summary::{name_of, percent, percent_of_rest};
 use std::fmt;
 
 const SHOWN: usize = 10;
@@ -12,11 +12,12 @@ impl fmt::Display for Comparison {
         let Both { now, then } = self.total;
         writeln!(f, "{:>10} requests\n", self.requests)?;
         writeln!(f, "{:>18}{:>18}", "now", "then")?;
-        for (what, now, then) in [
-            ("allowed", now.allowed, then.allowed),
-            ("limited", now.limited, then.limited),
-            ("under no limit", now.unlimited, then.unlimited),
-        ] {
+        let cell =
+            |total: Total| format!("{} ({})", total.allowed, percent_of_rest(total.limited, self.requests));
+        writeln!(f, "{:>18}{:>18}  allowed", cell(now), cell(then))?;
+        for (what, now, then) in
+            [("limited", now.limited, then.limited), ("under no limit", now.unlimited, then.unlimited)]
+        {
             let cell = |count| format!("{count} ({})", percent(count, self.requests));
             writeln!(f, "{:>18}{:>18}  {what}", cell(now), cell(then))?;
         }

@@ -1,7 +1,7 @@
 use super::{Both, Comparison, Total};
 use crate::config::parse_rules;
 use hivemind_core::store::OnRefusal;
-use hivemind_core::{Descriptor, Rules};
+use hivemind_core::{Descriptor, Rules, Timestamp};
 
 fn rules(limit: &str) -> Rules {
     let text = format!(
@@ -18,7 +18,7 @@ fn compare(now: &str, then: &str) -> Comparison {
 fn ask(comparison: &mut Comparison, t_ms: u64, descriptors: &[&[(&str, &str)]]) {
     let descriptors: Vec<Descriptor<'_>> =
         descriptors.iter().map(|entries| Descriptor::new(entries)).collect();
-    comparison.decide(t_ms, "d", &descriptors);
+    comparison.decide(Timestamp::from_millis(t_ms), "d", &descriptors);
 }
 
 #[test]
