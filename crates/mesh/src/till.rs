@@ -209,17 +209,19 @@ impl Till {
     }
 
     /// Does what members gave back for the owner to do, as far as it is known to be spent. The rest is worth
-    /// nothing, as it is everywhere: kept, it would give back what is spent later.
-    fn refund_given(&mut self, limit: &Limit, decides: bool, now: Timestamp) {
+    /// nothing, as it is everywhere: kept, it would give back what is spent later. Says what it came to.
+    fn refund_given(&mut self, limit: &Limit, decides: bool, now: Timestamp) -> Option<Verdict> {
         let given = self.all_given();
         let told = given.saturating_sub(self.aside.get().given_done);
         self.aside.change(|aside| aside.given_done = given);
         let due = told.min(self.refundable(limit, decides));
-        if due > 0 {
-            self.note_refunded(due);
-            self.apply(limit, Action::Refund, whole(due), now);
-            self.pass_on(limit, due, decides, now);
+        if due == 0 {
+            return None;
         }
+        self.note_refunded(due);
+        let verdict = self.apply(limit, Action::Refund, whole(due), now).verdict;
+        self.pass_on(limit, due, decides, now);
+        Some(verdict)
     }
 
     /// Brings a bucket up to now with the room it had until now. What becomes known to be spent makes
@@ -231,21 +233,22 @@ impl Till {
     }
 
     /// Hears a member: what it returned is back from now on, what it gave back or owes is done.
+    /// Says what came of what it gave back, if something did.
     pub(crate) fn hear(
         &mut self,
         limit: &Limit,
         member: &Arc<Member>,
         report: &Report,
         (decides, now): (bool, Timestamp),
-    ) {
+    ) -> Option<Verdict> {
         self.earn(limit, now);
         if !self.has_room_for(limit, member, now) {
-            return;
+            return None;
         }
         let account = self.account(member, now);
         account.active = account.active.or_later(now);
         if report.serial != account.serial() {
-            return; // Of an account that is over.
+            return None; // Of an account that is over.
         }
         let again = account.again();
         let News { returned, owed, refused, over } = account.hear(report);
@@ -269,7 +272,7 @@ impl Till {
         if refused > 0 && decides {
             self.apply(limit, Action::Count, whole(refused), now);
         }
-        self.refund_given(limit, decides, now);
+        self.refund_given(limit, decides, now)
     }
 
     /// When it last asked for what is unspent.

@@ -61,7 +61,8 @@ impl Node {
                 });
                 let bounded = charge.consistency == Consistency::Bounded;
                 let decides = regime == Regime::Decides;
-                let is_sure = matches!(stage, Stage::Sure) && decides || stage.seen(charge.key).is_some();
+                // Whoever holds rights knows what it spent itself, and only the owner what all did.
+                let is_sure = matches!(stage, Stage::Sure) || stage.seen(charge.key).is_some();
                 if heard && (is_sure || decides && !bounded) {
                     return Some(match stage.seen(charge.key) {
                         Some(seen) => {

@@ -16,6 +16,7 @@ const PATIENCE: u32 = 4;
 impl Node {
     /// Gives back to one counter, as its owner has it; none where that cannot be asked. What is to come is a decision,
     /// or that nobody has answered: then a refund is told until it is heard, and what it comes to is not known.
+    /// What a verdict has `remaining` beyond `available` is what came back.
     /// To look at one is for [`Node::look`].
     ///
     /// ```
@@ -41,7 +42,6 @@ impl Node {
             return None;
         }
         let ticket = Ticket(self.number());
-        // What was spent with rights that are here is given back here.
         Some(match self.attempt(ticket, &owed, context, &Stage::Sure, Try::Ask) {
             Attempt::Done(verdicts) => Decided::Now(verdicts),
             Attempt::Wait(stage) => {

@@ -49,7 +49,7 @@ impl Taken {
 pub(super) enum Stage {
     /// It waits for rights.
     Fresh,
-    /// An operator gives back: what its owner decides the owner says, whatever is known here.
+    /// An operator gives back: its owner does that and says what came back, whatever is known or held here.
     Sure,
     /// An operator looks, and waits for the owner.
     Surveying,

@@ -74,7 +74,7 @@ impl Node {
             till.open_account(limit, from, report, moment);
         }
         let before = till.state;
-        till.hear(limit, from, report, (decides, moment));
+        let refunded = till.hear(limit, from, report, (decides, moment));
         if matches!(want, Want::Lend { .. }) && !till.is_of(from, report) && report.serial != 0 {
             return Some(Reply::Exhausted); // The word says which account it has; it begins anew.
         }
@@ -130,7 +130,15 @@ impl Node {
                 Reply::Done(verdict)
             }
             Want::Tell { action, cost } => {
-                let verdict = step(&till.room(limit), before, action, Cost::new(cost), moment).verdict;
+                let verdict = match (action, refunded) {
+                    (Action::Refund, Some(verdict)) => verdict,
+                    // Its report came before it, or nothing is spent that could come back.
+                    (Action::Refund, None) => {
+                        let known = Cost::new(cost.min(till.refundable(limit, decides)));
+                        step(&till.room(limit), till.state, action, known, moment).verdict
+                    }
+                    _ => step(&till.room(limit), before, action, Cost::new(cost), moment).verdict,
+                };
                 page.follow_state(limit, &self.options);
                 Reply::Done(verdict)
             }

@@ -84,10 +84,11 @@ async fn grant(
     let verdicts = storage.operate(&given, context).await.map_err(|error| not_told(&error))?;
     let after = storage.look(&looked_at, Counters::context(SystemClock.now())).await;
     let after = after.map_err(|error| not_told(&error))?;
+    // By whoever keeps the counter, as it gave back: what is left later may be spent again by then.
     let given = verdicts.each().iter().map(|verdict| verdict.remaining.saturating_sub(verdict.available));
     let seen = before.iter().zip(&after).zip(given);
     let limits = counters.each.iter().zip(seen).map(|(counter, ((before, after), given))| {
-        let granted = given.min(extra).min(most_granted(&counter.limit, before, after));
+        let granted = if after.is_crowded { 0 } else { given.min(extra) };
         let mut shown = of_limit(counter, after);
         shown.insert("granted".to_owned(), json!(granted));
         if granted < extra {
@@ -209,30 +210,6 @@ fn of_limit(counter: &Counter, seen: &Seen) -> Map<String, Value> {
     shown
 }
 
-/// What can have been given back at most, whatever the node that was asked reckons.
-fn most_granted(limit: &Limit, before: &Seen, after: &Seen) -> u64 {
-    let burst = u64::from(limit.burst());
-    match &before.holding {
-        _ if after.is_crowded => 0,
-        None => u64::MAX,
-        Some(holding) if holding.is_owner => burst.saturating_sub(before.verdict.remaining),
-        // A node that holds rights knows what it spent itself; only the owner knows what all did, and what is in doubt
-        // counts as unspent: it is nothing that the owner gives back. Requests meanwhile hide what came back of the rest.
-        Some(_) => {
-            let (first, last) = (most_left(before), most_left(after));
-            let risen = last.saturating_sub(first);
-            // Where nothing is left after it, it made good what nodes admitted beyond their rights, or was spent meanwhile.
-            if after.verdict.remaining == 0 { risen } else { burst.saturating_sub(first).max(risen) }
-        }
-    }
-}
-
-/// What may be left of it, with what is in doubt. What a node returns of that is left as much as before.
-fn most_left(seen: &Seen) -> u64 {
-    let in_doubt = seen.holding.as_ref().map_or(0, |holding| holding.unaccounted);
-    seen.verdict.remaining.saturating_add(in_doubt)
-}
-
 /// Whether nodes may hold a part of it that its owner does not know of.
 fn is_in_doubt(seen: &Seen) -> bool {
     seen.holding.as_ref().is_some_and(|holding| holding.unaccounted > 0)
@@ -246,7 +223,7 @@ fn why_less(limit: &Limit, before: &Seen, after: &Seen) -> &'static str {
     } else if is_in_doubt(before) || is_in_doubt(after) {
         IN_DOUBT
     } else {
-        "What was counted beyond the limit is made good first; a reset forgets all of it."
+        "No more is given back than was spent, and what was counted beyond the limit is made good first; a reset forgets all of it."
     }
 }
 

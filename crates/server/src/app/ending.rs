@@ -4,6 +4,8 @@ use tokio::sync::watch;
 
 /// The steps. Each is taken once, and none is taken back.
 pub(super) struct Ending {
+    /// It is going to end, and the pages say so to whoever asks for them: between two requests nobody hears anything.
+    leaving: watch::Sender<bool>,
     /// Another process accepts in the place of this one.
     handed_on: watch::Sender<bool>,
     /// Nobody is accepted, and who is there is shown out.
@@ -14,12 +16,16 @@ pub(super) struct Ending {
 
 impl Default for Ending {
     fn default() -> Self {
-        let [handed_on, stopped, closed] = [(); 3].map(|()| watch::Sender::new(false));
-        Self { handed_on, stopped, closed }
+        let [leaving, handed_on, stopped, closed] = [(); 4].map(|()| watch::Sender::new(false));
+        Self { leaving, handed_on, stopped, closed }
     }
 }
 
 impl Ending {
+    pub(super) fn leave(&self) {
+        self.leaving.send_replace(true);
+    }
+
     pub(super) fn hand_on(&self) {
         self.handed_on.send_replace(true);
     }
@@ -43,9 +49,23 @@ impl Ending {
     }
 
     /// For the pages that are served to the last, and whoever lets people in there.
-    pub(super) fn of_pages(&self) -> (Door, watch::Receiver<bool>) {
+    pub(super) fn of_pages(&self) -> (Door, Farewell) {
         let door = Door { handed_on: self.handed_on.subscribe(), shut: self.closed.subscribe() };
-        (door, self.closed.subscribe())
+        (door, Farewell { leaving: self.leaving.subscribe(), closed: self.closed.subscribe() })
+    }
+}
+
+/// How those who ask for pages are shown out: first with an answer, and then without one.
+#[derive(Clone)]
+pub(super) struct Farewell {
+    leaving: watch::Receiver<bool>,
+    pub(super) closed: watch::Receiver<bool>,
+}
+
+impl Farewell {
+    /// Whether an answer says to come anew.
+    pub(super) fn is_told(&self) -> bool {
+        *self.leaving.borrow()
     }
 }
 

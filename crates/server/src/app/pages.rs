@@ -2,11 +2,12 @@
 //! task of its own from its first byte, handshake included, and goes when it has nothing to ask.
 
 use super::bounded::Bounded;
-use super::ending::{Door, until};
+use super::ending::{Door, Farewell, until};
 use crate::admin::Stays;
 use crate::tls::{PortTls, accept};
 use axum::Router;
-use axum::http::StatusCode;
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, StatusCode, Version};
 use axum::response::{IntoResponse, Response};
 use axum::serve::Listener;
 use hyper::body::Incoming;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};
 use tower_service::Service;
@@ -46,7 +47,7 @@ pub(super) async fn serve<L: Listener>(
     mut listener: Bounded<L>,
     tls: Option<Arc<PortTls>>,
     router: Router,
-    (door, closed): (Door, watch::Receiver<bool>),
+    (door, farewell): (Door, Farewell),
 ) {
     let mut connections = JoinSet::new();
     {
@@ -56,9 +57,9 @@ pub(super) async fn serve<L: Listener>(
                 () = &mut shut => break,
                 Some(_) = connections.join_next() => {}
                 Some((io, place, _)) = listener.next() => {
-                    let (tls, router, closed) = (tls.clone(), router.clone(), closed.clone());
+                    let (tls, router, farewell) = (tls.clone(), router.clone(), farewell.clone());
                     connections.spawn(async move {
-                        attend(io, tls, router, closed).await;
+                        attend(io, tls, router, farewell).await;
                         drop(place);
                     });
                 }
@@ -69,19 +70,19 @@ pub(super) async fn serve<L: Listener>(
     while connections.join_next().await.is_some() {}
 }
 
-async fn attend<T>(io: T, tls: Option<Arc<PortTls>>, router: Router, closed: watch::Receiver<bool>)
+async fn attend<T>(io: T, tls: Option<Arc<PortTls>>, router: Router, farewell: Farewell)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Some(tls) = tls else { return visit(io, router, closed).await };
+    let Some(tls) = tls else { return visit(io, router, farewell).await };
     let acceptor = tls.acceptor();
     let shaken = tokio::select! { biased;
-        () = until(closed.clone()) => return,
+        () = until(farewell.closed.clone()) => return,
         shaken = accept(io, &acceptor, FIRST) => shaken,
     };
     // Where it fails, it is told of.
     if let Ok((stream, _)) = shaken {
-        visit(stream, router, closed).await;
+        visit(stream, router, farewell).await;
     }
 }
 
@@ -92,6 +93,8 @@ struct Asked {
     ended: AtomicU64,
     /// Answers that go on and on.
     streams: Stays,
+    /// An answer by HTTP/2 was the last: it has no header for that, and the connection says so.
+    goes: Notify,
 }
 
 impl Asked {
@@ -104,16 +107,19 @@ impl Asked {
     }
 }
 
-async fn visit<T>(io: T, router: Router, closed: watch::Receiver<bool>)
+async fn visit<T>(io: T, router: Router, farewell: Farewell)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let asked = Arc::new(Asked::default());
     let counted = Arc::clone(&asked);
-    let service = service_fn(move |request| answer(router.clone(), request, Arc::clone(&counted)));
+    let mut closing = pin!(until(farewell.closed.clone()));
+    let service = service_fn(move |request| {
+        let (router, asked, farewell) = (router.clone(), Arc::clone(&counted), farewell.clone());
+        async move { Ok::<_, Infallible>(answer(router, request, asked, &farewell).await) }
+    });
     let builder = settings();
     let mut connection = pin!(builder.serve_connection(TokioIo::new(io), service));
-    let mut closing = pin!(until(closed));
     let mut greeting = pin!(timeout(FIRST, pending::<()>()));
     let mut quiet = interval(IDLE);
     quiet.reset();
@@ -133,6 +139,8 @@ where
                     break;
                 }
             }
+            // What is under way is answered, and it goes on until then.
+            () = asked.goes.notified() => connection.as_mut().graceful_shutdown(),
             _ = &mut connection => return,
         }
     }
@@ -144,14 +152,23 @@ async fn answer(
     mut router: Router,
     mut request: hyper::Request<Incoming>,
     asked: Arc<Asked>,
-) -> Result<Response, Infallible> {
+    farewell: &Farewell,
+) -> Response {
     asked.begun.fetch_add(1, Ordering::Relaxed);
     request.extensions_mut().insert(asked.streams.clone());
-    let _ended = Ended(asked);
-    match timeout(LONGEST, router.call(request)).await {
-        Ok(answered) => answered,
-        Err(_) => Ok(StatusCode::REQUEST_TIMEOUT.into_response()),
+    let is_http2 = request.version() == Version::HTTP_2;
+    let ended = Ended(asked);
+    let mut answer = match timeout(LONGEST, router.call(request)).await {
+        Ok(Ok(answered)) => answered,
+        Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),
+    };
+    // Who is shown out between two requests may have sent one already, so an answer says it before.
+    match farewell.is_told() {
+        true if is_http2 => ended.0.goes.notify_one(),
+        true => drop(answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"))),
+        false => {}
     }
+    answer
 }
 
 /// However a request ends: a stream that is taken back is dropped.

@@ -42,7 +42,7 @@ pub(super) async fn serve(
     let reloads = follow::follow(settings, origin, &shared, gateway);
     let admin = admin_of(&shared, reloads.clone(), logs.clone(), (about, room));
     let mut pages = JoinSet::new();
-    pages.spawn(admin::tell_events(admin.clone(), ending.of_pages().1));
+    pages.spawn(admin::tell_events(admin.clone(), ending.of_pages().1.closed));
     let admin = admin::router(admin);
     serve_pages(settings, shared, [admin_tcp, metrics], admin_uds, &admin, &ending, &mut pages)?;
     let supervisor = supervised(&health, signals.hangup()?, reloads);
@@ -57,6 +57,7 @@ pub(super) async fn serve(
     } else {
         supervisor.is_stopping();
         health.stopping();
+        ending.leave();
         if let Some(calls) = &calls {
             calls.report(&health).await;
         }

@@ -96,6 +96,8 @@ pub(super) async fn notice(
 ) {
     tracing::info!("process {process} serves in the place of this one, which takes no new connections");
     ending.hand_on();
+    // Not before: whoever comes anew would find this process again.
+    ending.leave();
     if let Some(gateway) = gateway {
         gateway.sees_off();
     }

@@ -30,24 +30,42 @@ pub(crate) struct Load {
 }
 
 /// Each kind of client twice.
-const KINDS: usize = 5;
+const KINDS: usize = 8;
 const CLIENTS: usize = 2 * KINDS;
 
 /// The name that the gateway's certificate is for.
 pub(crate) const NAME: &str = "app.example";
 
-/// Where a gateway is, and whose certificate it shows, if it shows one.
+/// Where somebody answers requests, whose certificate it shows, if it shows one, and what it is asked.
 #[derive(Clone)]
 pub(crate) struct Door {
-    pub(crate) at: SocketAddr,
-    pub(crate) root: Option<CertificateDer<'static>>,
+    at: SocketAddr,
+    root: Option<CertificateDer<'static>>,
+    name: &'static str,
+    method: &'static str,
+    path: &'static str,
+    body: &'static str,
 }
 
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 impl Door {
-    async fn open(&self, protocol: &str) -> Result<Box<dyn Stream>, String> {
+    pub(crate) fn of_gateway(at: SocketAddr, root: Option<CertificateDer<'static>>) -> Self {
+        Self { at, root, name: NAME, method: "GET", path: "/", body: "" }
+    }
+
+    /// At an admin port, whose `/json` decides as the rate limit service does.
+    pub(crate) fn of_json(at: SocketAddr) -> Self {
+        let body = r#"{"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "x"}]}]}"#;
+        Self { at, root: None, name: "localhost", method: "POST", path: "/json", body }
+    }
+
+    pub(crate) fn of_metrics(at: SocketAddr) -> Self {
+        Self { at, root: None, name: "localhost", method: "GET", path: "/metrics", body: "" }
+    }
+
+    pub(crate) async fn open(&self, protocol: &str) -> Result<Box<dyn Stream>, String> {
         let stream = TcpStream::connect(self.at).await.map_err(text)?;
         let Some(root) = self.root.clone() else { return Ok(Box::new(stream)) };
         let mut roots = RootCertStore::empty();
@@ -60,11 +78,17 @@ impl Door {
         let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(text)?;
         Ok(Box::new(stream))
     }
+
+    pub(crate) async fn open_for_streams(&self) -> Result<h2::client::SendRequest<bytes::Bytes>, String> {
+        let (sender, connection) = h2::client::handshake(self.open("h2").await?).await.map_err(text)?;
+        tokio::spawn(connection);
+        Ok(sender)
+    }
 }
 
 impl Load {
-    /// At a gateway and at a rate limit service.
-    pub(crate) fn start(gateway: &Door, grpc: SocketAddr) -> Self {
+    /// At a gateway, at a rate limit service, and at an admin and a metrics port.
+    pub(crate) fn start(gateway: &Door, grpc: SocketAddr, [admin, metrics]: [SocketAddr; 2]) -> Self {
         let answers = std::iter::repeat_with(AtomicU64::default).take(CLIENTS).collect();
         let told = Arc::new(Told { answers, ..Told::default() });
         let mut clients = JoinSet::new();
@@ -74,6 +98,9 @@ impl Load {
                 match client % KINDS {
                     0 => return kept(&gateway, &told, client).await,
                     1 => return streams(&gateway, &told, client).await,
+                    2 => return kept(&Door::of_json(admin), &told, client).await,
+                    3 => return streams(&Door::of_json(admin), &told, client).await,
+                    4 => return kept(&Door::of_metrics(metrics), &told, client).await,
                     _ => {}
                 }
                 let endpoint = Endpoint::from_shared(format!("http://{grpc}")).unwrap();
@@ -82,8 +109,8 @@ impl Load {
                 while told.goes_on() {
                     let asked = async {
                         match client % KINDS {
-                            2 => once(&gateway).await,
-                            3 => call(endpoint.connect().await.map_err(text)?).await,
+                            5 => once(&gateway).await,
+                            6 => call(endpoint.connect().await.map_err(text)?).await,
                             _ => call(channel.clone()).await,
                         }
                     };
@@ -144,13 +171,13 @@ fn text(error: impl std::fmt::Debug) -> String {
 /// A request on a connection of its own.
 async fn once(gateway: &Door) -> Result<bool, String> {
     let mut stream = BufReader::new(gateway.open("http/1.1").await?);
-    exchange(&mut stream, "connection: close\r\n").await.map(|_| true)
+    exchange(&mut stream, gateway, "connection: close\r\n").await.map(|_| true)
 }
 
 /// Requests on one connection until an answer says that it is the last.
-async fn kept(gateway: &Door, told: &Told, client: usize) {
+async fn kept(door: &Door, told: &Told, client: usize) {
     while told.goes_on() {
-        let mut stream = match gateway.open("http/1.1").await {
+        let mut stream = match door.open("http/1.1").await {
             Ok(stream) => BufReader::new(stream),
             Err(error) => {
                 told.count(client, Err(error));
@@ -158,7 +185,7 @@ async fn kept(gateway: &Door, told: &Told, client: usize) {
             }
         };
         while told.goes_on() {
-            let asked = timeout(DEADLINE, exchange(&mut stream, "")).await;
+            let asked = timeout(DEADLINE, exchange(&mut stream, door, "")).await;
             let asked = asked.unwrap_or_else(|_| Err("no answer".to_owned()));
             let stays = matches!(asked, Ok(true));
             told.count(client, asked.map(drop));
@@ -170,11 +197,10 @@ async fn kept(gateway: &Door, told: &Told, client: usize) {
 }
 
 /// Requests as streams of one HTTP/2 connection until it is told farewell.
-async fn streams(gateway: &Door, told: &Told, client: usize) {
+async fn streams(door: &Door, told: &Told, client: usize) {
     while told.goes_on() {
         let opened = async {
-            let (sender, connection) =
-                h2::client::handshake(gateway.open("h2").await?).await.map_err(text)?;
+            let (sender, connection) = h2::client::handshake(door.open("h2").await?).await.map_err(text)?;
             tokio::spawn(connection);
             Ok(sender)
         };
@@ -187,7 +213,7 @@ async fn streams(gateway: &Door, told: &Told, client: usize) {
             }
         };
         while told.goes_on() {
-            let asked = timeout(DEADLINE, stream(&mut sender)).await;
+            let asked = timeout(DEADLINE, stream(&mut sender, door)).await;
             match asked.unwrap_or_else(|_| Err("no answer".to_owned())) {
                 Ok(true) => told.count(client, Ok(())),
                 Ok(false) => break,
@@ -201,17 +227,22 @@ async fn streams(gateway: &Door, told: &Told, client: usize) {
 }
 
 /// One request; false if it was not sent, since the other side takes no more on this connection.
-async fn stream(sender: &mut h2::client::SendRequest<bytes::Bytes>) -> Result<bool, String> {
+pub(crate) async fn stream(
+    sender: &mut h2::client::SendRequest<bytes::Bytes>,
+    door: &Door,
+) -> Result<bool, String> {
     let is_farewell = |error: &h2::Error| error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
     let mut ready = match sender.clone().ready().await {
         Err(error) if is_farewell(&error) => return Ok(false),
         ready => ready.map_err(text)?,
     };
-    let request = http::Request::get(format!("https://{NAME}/")).body(()).map_err(text)?;
-    let response = match ready.send_request(request, true) {
+    let request =
+        http::Request::builder().method(door.method).uri(format!("https://{}{}", door.name, door.path));
+    let (response, mut sent) = match ready.send_request(request.body(()).map_err(text)?, false) {
         Err(error) if is_farewell(&error) => return Ok(false),
-        sent => sent.map_err(text)?.0,
+        sent => sent.map_err(text)?,
     };
+    sent.send_data(door.body.into(), true).map_err(text)?;
     let response = response.await.map_err(text)?;
     if response.status() != 200 {
         return Err(format!("answered with {}", response.status()));
@@ -224,9 +255,17 @@ async fn stream(sender: &mut h2::client::SendRequest<bytes::Bytes>) -> Result<bo
 }
 
 /// Whether the connection stays.
-async fn exchange(stream: &mut BufReader<Box<dyn Stream>>, headers: &str) -> Result<bool, String> {
-    let head = format!("GET / HTTP/1.1\r\nhost: {NAME}\r\n{headers}\r\n");
-    stream.write_all(head.as_bytes()).await.map_err(text)?;
+pub(crate) async fn exchange(
+    stream: &mut BufReader<Box<dyn Stream>>,
+    door: &Door,
+    headers: &str,
+) -> Result<bool, String> {
+    let Door { name, method, path, body, .. } = door;
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {name}\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).await.map_err(text)?;
     let (mut line, mut length, mut stays) = (String::new(), 0, true);
     stream.read_line(&mut line).await.map_err(text)?;
     if !line.starts_with("HTTP/1.1 200") {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::node::Reset;
+use hivemind_core::store::Verdict;
 use std::time::Duration;
 
 const WITHIN: Duration = Duration::from_secs(1);
@@ -116,6 +117,43 @@ fn a_refund_that_is_not_answered_is_done_all_the_same_and_nobody_says_what_it_ca
     mesh.pass(1_000);
     // One was earned meanwhile.
     assert_eq!(mesh.passed(0, 9, &[charge(key, &limit)]), 3);
+}
+
+// Seen failing on: a node that holds rights and tells what it reckons itself; an owner that takes what it lent for spent.
+#[test]
+fn a_refund_at_any_node_says_what_its_owner_gave_back() {
+    let sliding = Limit::sliding_window(600, Period::HOUR);
+    for (limit, giver) in
+        limits().into_iter().chain([sliding]).flat_map(|limit| (0..3).map(move |g| (limit, g)))
+    {
+        let mut mesh = Mesh::new(3, &strict());
+        let key = mesh.key(0, 1);
+        for node in 0..3 {
+            assert_eq!(mesh.passed(node, 1, &[charge(key, &limit)]), 1, "{limit}");
+        }
+        mesh.pass(200);
+        // Asked for at once, more than once: no more comes back than was spent, and what is told is what comes.
+        let mut told = 0;
+        for given in [2, 3, 3] {
+            let before = mesh.look(0, (key, &limit)).verdict.remaining;
+            let verdict = operated(&mut mesh, giver, (key, &limit), given);
+            let after = mesh.look(0, (key, &limit)).verdict.remaining;
+            assert_eq!(verdict.remaining - verdict.available, after - before, "{limit} at node {giver}");
+            told += after - before;
+        }
+        assert_eq!(told, 3, "{limit} at node {giver}");
+    }
+}
+
+/// What an operator is told of a refund, now or later.
+fn operated(mesh: &mut Mesh, node: usize, counter: (Key, &Limit), cost: u64) -> Verdict {
+    let decided = operate(mesh, node, Op::Refund, counter, cost);
+    mesh.pass(50);
+    let verdicts = match decided.expect("an owner that can be asked") {
+        Decided::Now(verdicts) => verdicts,
+        Decided::Later(ticket) => mesh.decided.remove(&(node, ticket)).expect("an answer"),
+    };
+    verdicts.each()[0]
 }
 
 // Seen failing on: a grant that reaches the owner's counter, and a member that stops at the limit it has had.
