@@ -10,9 +10,9 @@
 
 mod ballot;
 mod buckets;
+mod heirs;
 mod meeting;
 mod proposal;
-mod heirs;
 mod windows;
 
 use crate::chain::Chain;

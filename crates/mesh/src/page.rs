@@ -151,7 +151,12 @@ impl Page {
     }
 
     /// What a member of the view that a window begins in has of it at first.
-    pub(crate) fn part_of(member: &Member, view: &View, (key, limit): (Key, &Limit), options: &MeshOptions) -> u64 {
+    pub(crate) fn part_of(
+        member: &Member,
+        view: &View,
+        (key, limit): (Key, &Limit),
+        options: &MeshOptions,
+    ) -> u64 {
         let members = view.members().len();
         let share = Regime::of(limit, members, options).share();
         let others = share.saturating_mul(members.saturating_sub(1) as u64);

@@ -284,7 +284,9 @@ impl Node {
         }
         let by = here.unwrap_or(limit);
         // Its page is there as long as the window is, and so is what is noted here.
-        let Ok(mut book) = shelf.open(council, options, (key, &by, tag_at(&by, now)), now) else { return false };
+        let Ok(mut book) = shelf.open(council, options, (key, &by, tag_at(&by, now)), now) else {
+            return false;
+        };
         book.aside.change(|aside| aside.touched = aside.touched.max(Some(view.fence())));
         drop(book);
         if here.is_none() {
