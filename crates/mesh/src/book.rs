@@ -62,6 +62,8 @@ pub(crate) struct Aside {
     alone: [(u64, u64); 2],
     /// A bucket whose owner cannot be reached: this node's part of it, kept here.
     pub(crate) part: Option<State>,
+    /// Somebody who left had touched it: of windows that began before then nothing of anybody's is this node's for that.
+    pub(crate) touched: Option<Timestamp>,
 }
 
 impl Book {

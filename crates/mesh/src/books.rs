@@ -152,6 +152,15 @@ impl Books {
         pages
     }
 
+    /// All books: whose, and by which limit.
+    pub(crate) fn all(&self) -> Vec<(Key, Limit)> {
+        let mut all = Vec::with_capacity(self.count);
+        for part in self.parts.each() {
+            all.extend(part.slips.iter().map(|slip| (slip.key, slip.book.limit())));
+        }
+        all
+    }
+
     /// Remembers that a counter has something to tell.
     pub(crate) fn list(&mut self, key: Key) {
         self.parts.part(key).list(key);

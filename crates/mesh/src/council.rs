@@ -10,6 +10,7 @@
 
 mod ballot;
 mod buckets;
+mod heirs;
 mod meeting;
 mod proposal;
 mod windows;
@@ -105,6 +106,8 @@ pub(crate) struct Council {
     passed: Timestamp,
     /// What former owners told of the buckets that came to this run.
     pub(crate) handed: Handed,
+    /// This run was told out of a view, and has left its parts of windows that began before that one's fence to others.
+    pub(crate) left: Option<Timestamp>,
     /// Since when the members are others than those of the view.
     differs_since: Option<Timestamp>,
     /// How many votes in a row came to nothing, and until when no other is called for.
@@ -152,6 +155,7 @@ impl Council {
             lead: 0,
             passed: Timestamp::EPOCH,
             handed: Handed::default(),
+            left: None,
             differs_since: None,
             failed: 0,
             rests_until: None,

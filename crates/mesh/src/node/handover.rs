@@ -12,6 +12,7 @@ use crate::member::Member;
 use crate::owner::NodeId;
 use crate::page::{Page, Side};
 use crate::view::{View, ViewId};
+use crate::window::{is_left_to_others, tag_at};
 use hivemind_core::algorithm::{Action, step};
 use hivemind_core::store::Key;
 use hivemind_core::{Cost, Limit, Timestamp};
@@ -152,6 +153,14 @@ impl Node {
             return;
         }
         let Self { shelf, council, options, .. } = self;
+        if !stays {
+            // From here on it touches no other.
+            council.left = Some(view.fence());
+            for (key, limit) in shelf.books.all().into_iter().filter(|(_, limit)| is_left_to_others(limit)) {
+                let parcel = view.owner(key).and_then(|owner| lists.get_mut(owner));
+                parcel.into_iter().for_each(|parcel| parcel.push((Subject { key, limit }, 0)));
+            }
+        }
         for (key, limit, _) in shelf.books.pages() {
             let goes = last.owner(key) == Some(&me) && view.owner(key) != Some(&me);
             if !matches!(limit, Limit::TokenBucket(_)) || !goes {
@@ -239,6 +248,9 @@ impl Node {
     ) -> bool {
         let Self { shelf, council, options, .. } = self;
         let Subject { key, limit } = *subject;
+        if is_left_to_others(&limit) {
+            return self.take_touched(now, view, subject);
+        }
         let is_theirs = last.owner(key) == Some(from) && view.owner(key) == Some(&council.me);
         if !matches!(limit, Limit::TokenBucket(_)) || !is_theirs || level > limit.burst() {
             return false;
@@ -256,6 +268,29 @@ impl Node {
         if let Side::Till(till) = &mut page.side {
             // Of another limit it says nothing.
             till.take_over(&by, if by == limit { u64::from(level) } else { 0 }, now);
+        }
+        true
+    }
+
+    /// A window that somebody who left has touched: what that one held comes back by itself, and nothing is inherited of it. Says
+    /// no if it is not this node's, or there is no room for it.
+    fn take_touched(&mut self, now: Timestamp, view: &View, subject: &Subject) -> bool {
+        let Self { shelf, council, options, .. } = self;
+        let Subject { key, limit } = *subject;
+        let here = shelf.books.look(&key, Book::limit);
+        let is_full = here.is_none() && shelf.books.told() >= options.max_keys.div_ceil(2);
+        if view.owner(key) != Some(&council.me) || is_full {
+            return false;
+        }
+        let by = here.unwrap_or(limit);
+        // Its page is there as long as the window is, and so is what is noted here.
+        let Ok(mut book) = shelf.open(council, options, (key, &by, tag_at(&by, now)), now) else {
+            return false;
+        };
+        book.aside.change(|aside| aside.touched = aside.touched.max(Some(view.fence())));
+        drop(book);
+        if here.is_none() {
+            shelf.books.note_told(&key);
         }
         true
     }

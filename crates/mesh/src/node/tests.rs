@@ -5,6 +5,7 @@ mod batches;
 mod bounded;
 mod capped;
 mod handover;
+mod heirs;
 mod hostile;
 mod links;
 mod operated;

@@ -9,7 +9,7 @@ use crate::page::{Page, Regime, Side};
 use crate::shelf::NoPage;
 use crate::till::Till;
 use crate::view::View;
-use crate::window::period_nanos;
+use crate::window::{is_left_to_others, period_nanos};
 use hivemind_core::algorithm::Action;
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};
@@ -67,7 +67,38 @@ pub(super) fn begin(
             till.apply(limit, Action::Peek, 0, Page::moment(tag, limit, now));
         }
     }
+    if is_left_to_others(limit) {
+        settle_estate(&mut page, book, council, options, (key, limit), now);
+    }
     Ok(page)
+}
+
+/// What this node has left to others is not its own any more, and what others have left to it is.
+fn settle_estate(
+    page: &mut Page,
+    book: &Book,
+    council: &Council,
+    options: &MeshOptions,
+    (key, limit): (Key, &Limit),
+    now: Timestamp,
+) {
+    let start = start_of(limit, page.tag);
+    if council.has_left(start) {
+        page.give_up();
+        return;
+    }
+    let is_touched = book.aside.get().touched.is_some_and(|fence| start < fence);
+    // In the view that holds: the page goes on there from here.
+    let Some(current) = council.current(now).filter(|_| !is_touched) else { return };
+    if current.fence() <= page.view.fence() {
+        return;
+    }
+    let parts = council.left_to_me(key, start, current.fence());
+    let more = parts.iter().map(|member| Page::part_of(member, &page.view, (key, limit), options));
+    let more = more.fold(0, u64::saturating_add);
+    if more > 0 {
+        page.inherit(more, limit, now);
+    }
 }
 
 /// A sliding window weighs the one before it: what its owner knows of that, or that it was full.

@@ -6,14 +6,14 @@ use super::*;
 use crate::frame::Levels;
 use crate::sim::{Network, World};
 
-const SECOND: u64 = 1_000_000;
+pub(super) const SECOND: u64 = 1_000_000;
 
 /// Five an hour: one that begins empty refuses for twelve minutes.
 fn slow() -> Limit {
     Limit::token_bucket(Rate::new(5, Period::HOUR).expect("a rate"), 5).expect("a bucket")
 }
 
-fn keys(count: u64) -> impl Iterator<Item = Key> {
+pub(super) fn keys(count: u64) -> impl Iterator<Item = Key> {
     (0..count).map(|bits| Key::from_bits(bits, bits.wrapping_mul(SECRET)))
 }
 
@@ -23,7 +23,7 @@ fn buckets(world: &mut World, count: u64) -> Vec<usize> {
 }
 
 /// Asks for each of them so many times, at one node after the other that lives.
-fn ask_for_all(world: &mut World, nodes: usize, counters: &[usize], times: usize) {
+pub(super) fn ask_for_all(world: &mut World, nodes: usize, counters: &[usize], times: usize) {
     for counter in counters {
         for request in 0..times {
             world.hit((request + counter) % nodes, *counter, 1);
@@ -37,14 +37,14 @@ fn members(world: &World, index: usize) -> usize {
 }
 
 /// How much each bucket admitted, from the one that admitted least on.
-fn admitted(world: &World, counters: &[usize]) -> Vec<u64> {
+pub(super) fn admitted(world: &World, counters: &[usize]) -> Vec<u64> {
     let each = counters.iter().map(|counter| world.tally(*counter).expect("it was added").admitted);
     let mut each: Vec<u64> = each.collect();
     each.sort_unstable();
     each
 }
 
-fn restart(world: &mut World, who: usize) {
+pub(super) fn restart(world: &mut World, who: usize) {
     world.leave(who);
     let left = |world: &World| {
         let now = Timestamp::from_nanos((1_700_006_400 * SECOND + world.elapsed_us()) * 1_000);
@@ -110,32 +110,6 @@ fn a_rolling_restart_leaves_each_slow_bucket_what_it_had() {
         assert!(after.iter().all(|admitted| *admitted <= 5), "seed {seed}: {after:?}");
         assert!(after.iter().sum::<u64>() >= has, "seed {seed}: {after:?}");
     }
-}
-
-/// What is not promised (docs/guarantees.md): the rights to a window are with those who were there when it began, also to keys that
-/// nobody has asked for yet, and a leaver gives back those that it knows of. The next window is whole.
-///
-/// Seen failing on: windows that next owners begin whole.
-#[test]
-fn of_a_window_whose_first_members_have_all_been_restarted_new_keys_get_nothing_and_of_the_next_all() {
-    let minute = Limit::fixed_window(5, Period::MINUTE);
-    let mut world = World::new(1, Network::default(), strict(), 20_000);
-    world.start_together(3);
-    // It starts at the edge of a window, where clocks differ.
-    world.run_until(SECOND);
-    let used: Vec<usize> = keys(5).map(|key| world.add_limit(key, minute)).collect();
-    ask_for_all(&mut world, 3, &used, 2);
-    (0..3).for_each(|who| restart(&mut world, who));
-    assert!(world.elapsed_us() < 50 * SECOND, "the window has to go on: {} us", world.elapsed_us());
-    ask_for_all(&mut world, 3, &used, 4);
-    let after = admitted(&world, &used);
-    assert!(after.iter().all(|admitted| (2..=5).contains(admitted)), "{after:?}");
-    let fresh: Vec<usize> = keys(10).skip(5).map(|key| world.add_limit(key, minute)).collect();
-    ask_for_all(&mut world, 3, &fresh, 6);
-    assert_eq!(admitted(&world, &fresh), vec![0; 5]);
-    world.run_until(62 * SECOND);
-    ask_for_all(&mut world, 3, &fresh, 8);
-    assert_eq!(admitted(&world, &fresh), vec![5; 5]);
 }
 
 /// Nobody speaks for the dead: what they had admitted is not known.

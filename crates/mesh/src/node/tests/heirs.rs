@@ -1,0 +1,157 @@
+//! Windows whose first members leave: what nobody has touched is whole for the next owners, what somebody has is not given twice.
+
+use super::handover::{SECOND, admitted, ask_for_all, keys, restart};
+use super::*;
+use crate::sim::{Network, World};
+
+fn of_the_minute(requests: u32) -> Limit {
+    Limit::fixed_window(requests, Period::MINUTE)
+}
+
+/// Three nodes within a minute, past the edge of it, where clocks differ.
+fn within_a_minute(seed: u64, network: Network) -> World {
+    let options = MeshOptions { ask_timeout: std::time::Duration::from_millis(200), ..strict() };
+    let mut world = World::new(seed, network, options, 20_000);
+    world.start_together(3);
+    world.run_until(SECOND);
+    world
+}
+
+fn add(world: &mut World, numbers: std::ops::Range<u64>, limit: Limit) -> Vec<usize> {
+    let skipped = usize::try_from(numbers.start).expect("a few");
+    keys(numbers.end).skip(skipped).map(|key| world.add_limit(key, limit)).collect()
+}
+
+/// Small windows are with their owners, larger ones are split.
+///
+/// Seen failing on: parts of those who left that nobody inherits.
+#[test]
+fn a_rolling_restart_leaves_windows_that_nobody_touched_whole() {
+    for (seed, requests) in [(1, 5), (2, 5), (3, 60), (4, 60)] {
+        let mut world = within_a_minute(seed, Network::default());
+        (0..3).for_each(|who| restart(&mut world, who));
+        assert!(world.elapsed_us() < 40 * SECOND, "the window has to go on: {} us", world.elapsed_us());
+        let fresh = add(&mut world, 0..6, of_the_minute(requests));
+        ask_for_all(&mut world, 3, &fresh, requests as usize + 8);
+        assert!(world.elapsed_us() < 59 * SECOND, "the window has to go on: {} us", world.elapsed_us());
+        assert_eq!(admitted(&world, &fresh), vec![u64::from(requests); 6], "seed {seed}");
+    }
+}
+
+/// All nodes touch some before and between restarts, over bad networks, too; a leaver may end with something untold.
+///
+/// Seen failing on: windows that next owners begin whole whoever touched them; one who left that opens more of them; a window
+/// that somebody touched of which another's part is inherited twice.
+#[test]
+fn windows_that_somebody_touched_are_not_given_twice() {
+    for seed in 0..12 {
+        let network = if seed % 3 == 0 { Network::default() } else { Network::bad() };
+        for requests in [5, 60] {
+            let mut world = within_a_minute(seed, network.clone());
+            let mut all = add(&mut world, 0..4, of_the_minute(requests));
+            ask_for_all(&mut world, 3, &all, 3);
+            for who in 0..3 {
+                restart(&mut world, who);
+                let next = 4 * (who as u64 + 1);
+                all.extend(add(&mut world, next..next + 4, of_the_minute(requests)));
+                ask_for_all(&mut world, 3, &all, 2);
+            }
+            ask_for_all(&mut world, 3, &all, requests as usize / 2 + 4);
+            let most =
+                all.iter().map(|counter| world.tally(*counter).expect("it was added").most_over()).max();
+            assert_eq!(most, Some(0), "seed {seed}, {requests} a minute: {:?}", admitted(&world, &all));
+        }
+    }
+}
+
+/// What the dead admitted nobody knows.
+///
+/// Seen failing on: parts of members that are gone without a word.
+#[test]
+fn nobody_inherits_of_the_dead_nor_by_those_who_cannot_account_for_them() {
+    let mut world = within_a_minute(1, Network::default());
+    let used = add(&mut world, 0..30, of_the_minute(5));
+    ask_for_all(&mut world, 3, &used, 6);
+    assert_eq!(admitted(&world, &used), vec![5; 30]);
+    world.crash(0);
+    world.run_until(world.elapsed_us() + 8 * SECOND);
+    world.start(0);
+    world.run_until(world.elapsed_us() + 5 * SECOND);
+    restart(&mut world, 1);
+    assert!(world.elapsed_us() < 50 * SECOND, "the window has to go on: {} us", world.elapsed_us());
+    ask_for_all(&mut world, 3, &used, 6);
+    assert_eq!(admitted(&world, &used), vec![5; 30]);
+}
+
+/// Of a window that only the dead had touched nothing is inherited of those either who came between and did not know.
+///
+/// Seen failing on: whatever is told by one who left, however far back that one can account for it.
+#[test]
+fn what_the_dead_had_is_not_inherited_of_who_came_after_them() {
+    let mut world = within_a_minute(1, Network::default());
+    let used = add(&mut world, 0..30, of_the_minute(5));
+    for counter in &used {
+        (0..6).for_each(|_| world.hit(0, *counter, 1));
+        world.run_until(world.elapsed_us() + 20_000);
+    }
+    assert_eq!(admitted(&world, &used), vec![5; 30]);
+    world.crash(0);
+    world.run_until(world.elapsed_us() + 2 * SECOND);
+    world.start(0);
+    world.run_until(world.elapsed_us() + 5 * SECOND);
+    // Its keys went to these, which nobody asked for them, and which leave in their turn.
+    restart(&mut world, 1);
+    restart(&mut world, 2);
+    assert!(world.elapsed_us() < 50 * SECOND, "the window has to go on: {} us", world.elapsed_us());
+    ask_for_all(&mut world, 3, &used, 6);
+    assert_eq!(admitted(&world, &used), vec![5; 30]);
+}
+
+/// It serves on until it ends, and is asked for keys that it never saw.
+///
+/// Seen failing on: one who left that opens windows with the part that it had of them.
+#[test]
+fn who_has_left_has_no_part_of_windows_that_it_had_not_touched() {
+    for seed in 0..6 {
+        let mut world = within_a_minute(seed, Network::default());
+        world.leave(0);
+        // Until it has told all, and is not ended yet.
+        world.run_until(world.elapsed_us() + 6 * SECOND);
+        for requests in [5, 60] {
+            let fresh = add(&mut world, 0..20, of_the_minute(requests));
+            for counter in &fresh {
+                (0..requests).for_each(|_| world.hit(0, *counter, 1));
+                world.run_until(world.elapsed_us() + 20_000);
+            }
+            ask_for_all(&mut world, 3, &fresh, requests as usize);
+            let over =
+                fresh.iter().map(|counter| world.tally(*counter).expect("it was added").most_over()).max();
+            assert_eq!(over, Some(0), "seed {seed}, {requests} a minute: {:?}", admitted(&world, &fresh));
+        }
+    }
+}
+
+/// The window before is asked for by slow clocks, when who touched it has left and the next one runs.
+///
+/// Guards against parts that are inherited of a window of which another one was named; it was not seen failing.
+#[test]
+fn the_window_before_is_not_given_twice_either() {
+    for seed in 0..12 {
+        let mut world = World::new(seed, Network::default(), strict(), 400_000);
+        world.start_together(3);
+        world.run_until(50 * SECOND);
+        let used = add(&mut world, 0..12, of_the_minute(5));
+        ask_for_all(&mut world, 3, &used, 6);
+        let at = 57 * SECOND + seed * SECOND / 6;
+        world.run_until(at);
+        world.leave(0);
+        while world.elapsed_us() < 62 * SECOND {
+            for counter in &used {
+                (0..3).for_each(|who| world.hit(who, *counter, 1));
+            }
+            world.run_until(world.elapsed_us() + 50_000);
+        }
+        let over = used.iter().map(|counter| world.tally(*counter).expect("it was added").most_over()).max();
+        assert_eq!(over, Some(0), "seed {seed}: {:?}", admitted(&world, &used));
+    }
+}
