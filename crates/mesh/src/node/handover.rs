@@ -1,7 +1,8 @@
 //! Buckets that go to another owner with a view. The last owner stops at the fence, and tells each next one what the buckets
 //! held that go to it and were not full, in parcels that are repeated until they are taken; what it does not name was
 //! full, as far back as it can account for. So nobody begins empty where the last owner lives; where it is dead nobody speaks
-//! for it, and buckets do (docs/decisions/013).
+//! for it, and buckets do (docs/decisions/013). Whoever leaves names in the same way the long windows that it touched; what it does
+//! not name is its next owner's, untouched ([`crate::council`], heirs).
 
 use super::Node;
 use crate::book::Book;
@@ -157,8 +158,9 @@ impl Node {
             // From here on it touches no other.
             council.left = Some(view.fence());
             for (key, limit) in shelf.books.all().into_iter().filter(|(_, limit)| is_left_to_others(limit)) {
-                let parcel = view.owner(key).and_then(|owner| lists.get_mut(owner));
-                parcel.into_iter().for_each(|parcel| parcel.push((Subject { key, limit }, 0)));
+                if let Some(parcel) = view.owner(key).and_then(|owner| lists.get_mut(owner)) {
+                    parcel.push((Subject { key, limit }, 0));
+                }
             }
         }
         for (key, limit, _) in shelf.books.pages() {
