@@ -17,6 +17,7 @@ use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};
 use std::sync::Arc;
 
+mod estate;
 mod hands;
 
 pub(crate) use hands::HANDED;
@@ -148,31 +149,6 @@ impl Page {
         let members = u8::try_from(view.members().len()).unwrap_or(u8::MAX);
         let began_with = if view.has(me) { members } else { 0 };
         Self { tag, view, epoch: 0, side, began_with, past: Annex::default() }
-    }
-
-    /// What a member of the view that a window begins in has of it at first.
-    pub(crate) fn part_of(
-        member: &Member,
-        view: &View,
-        (key, limit): (Key, &Limit),
-        options: &MeshOptions,
-    ) -> u64 {
-        let members = view.members().len();
-        let share = Regime::of(limit, members, options).share();
-        let others = share.saturating_mul(members.saturating_sub(1) as u64);
-        if view.owner(key) == Some(member) { u64::from(limit.burst()).saturating_sub(others) } else { share }
-    }
-
-    /// Others who left have left so much of it to this node.
-    pub(crate) fn inherit(&mut self, more: u64, limit: &Limit, now: Timestamp) {
-        let held = u64::try_from(self.unspent(limit, now)).unwrap_or(0);
-        self.side = Side::Purse(Purse::new(held.saturating_add(more).min(u64::from(limit.burst()))));
-    }
-
-    /// This node has left its part of it to others.
-    pub(crate) fn give_up(&mut self) {
-        self.side = Side::Purse(Purse::new(0));
-        self.began_with = 0;
     }
 
     /// Hears the owner, as far as it can be believed.
