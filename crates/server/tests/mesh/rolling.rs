@@ -165,4 +165,12 @@ async fn a_rolling_restart_fails_no_call_and_fills_no_window_twice() {
         told.len()
     );
     assert!(of_a_day <= OF_A_DAY, "{of_a_day} in a day");
+    // Of a day that began before any of them, and a key that nobody had asked for.
+    let mut fresh = 0;
+    for call in 0..OF_A_DAY + 30 {
+        let answer =
+            rotation.pick(call).should_rate_limit(request("d", "day=fresh")).await.expect("an answer");
+        fresh += usize::from(overall(&answer.into_inner()) == "OK");
+    }
+    assert!((OF_A_DAY * 9 / 10..=OF_A_DAY).contains(&fresh), "{fresh} of {OF_A_DAY} of a key that was new");
 }

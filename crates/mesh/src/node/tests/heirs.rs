@@ -40,8 +40,7 @@ fn a_rolling_restart_leaves_windows_that_nobody_touched_whole() {
 
 /// All nodes touch some before and between restarts, over bad networks, too; a leaver may end with something untold.
 ///
-/// Seen failing on: windows that next owners begin whole whoever touched them; one who left that opens more of them; a window
-/// that somebody touched of which another's part is inherited twice.
+/// Seen failing on: parts of those who told nothing; a next owner that does not note what was touched.
 #[test]
 fn windows_that_somebody_touched_are_not_given_twice() {
     for seed in 0..12 {
