@@ -217,7 +217,7 @@ class Run:
         self.pages = 5 if options.quick else 15
         # Many short turns: a node's load drifts by more than a page costs, and neighbours in time drift least.
         self.seconds = 6 if options.quick else 10
-        self.rounds = 4 if options.quick else 12
+        self.rounds = 4 if options.quick else 8
         self.turns = 8 if options.quick else 24
 
 
