@@ -9,9 +9,12 @@ use crate::options::Consistency;
 use crate::page::Side;
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Charge, Context, LocalStore};
+use std::time::Duration;
 
-/// How often as long as a request an operator waits for an answer.
+/// How often as long as a request an operator waits for an answer, and how long at least: nobody is held up by it, and a busy
+/// machine is no reason to say that an owner is silent.
 const PATIENCE: u32 = 4;
+const LEAST: Duration = Duration::from_millis(500);
 
 impl Node {
     /// Gives back to one counter, as its owner has it; none where that cannot be asked. What is to come is a decision,
@@ -56,7 +59,7 @@ impl Node {
 
     /// Until when an operator waits for an owner.
     pub(super) fn patience(&self, context: Context) -> Timestamp {
-        let timeout = context.now.saturating_add(self.options.ask_timeout * PATIENCE);
+        let timeout = context.now.saturating_add((self.options.ask_timeout * PATIENCE).max(LEAST));
         context.deadline.map_or(timeout, |deadline| deadline.min(timeout))
     }
 

@@ -92,7 +92,7 @@ fn a_look_says_what_the_owner_says_or_nothing() {
         assert_eq!(told.verdict.remaining, u64::from(limit.burst()) - 2, "{limit}");
         mesh.cut.push(0);
         let ticket = later(mesh.begin_to_look(1, (key, &limit)));
-        mesh.pass(200);
+        mesh.pass(600);
         assert_eq!(mesh.given_up, [(1, ticket)], "{limit}");
         assert!(mesh.looked.is_empty());
         // Once it is known that the owner is away, nobody waits for it.
@@ -111,10 +111,10 @@ fn a_refund_that_is_not_answered_is_done_all_the_same_and_nobody_says_what_it_ca
     let ticket = later(operate(&mut mesh, 1, Op::Refund, (key, &limit), 2));
     mesh.mail.clear();
     mesh.cut.push(0);
-    mesh.pass(200);
+    mesh.pass(600);
     assert_eq!(mesh.given_up, [(1, ticket)]);
     mesh.cut.clear();
-    mesh.pass(1_000);
+    mesh.pass(600);
     // One was earned meanwhile.
     assert_eq!(mesh.passed(0, 9, &[charge(key, &limit)]), 3);
 }
