@@ -55,31 +55,33 @@ class Door:
             raise
 
 
-def by_envoy(connection):
-    user = "hot" if random.random() < 0.7 else f"user-{random.randrange(50)}"
-    connection.request("GET", "/", headers={"x-user": user})
+def has_passed(connection, who):
+    """What became of the call that was sent; whatever is neither is a failed call."""
     answer = connection.getresponse()
     answer.read()
     if answer.status not in (200, 429):
-        raise http.client.HTTPException(f"Envoy says {answer.status}")
-    return user, answer.status == 200
+        raise http.client.HTTPException(f"{who} says {answer.status}")
+    return answer.status == 200
+
+
+def some_user(others):
+    """Most calls are of the one who has used up its limit."""
+    return "hot" if random.random() < 0.7 else f"user-{random.randrange(others)}"
+
+
+def by_envoy(connection):
+    user = some_user(50)
+    connection.request("GET", "/", headers={"x-user": user})
+    return user, has_passed(connection, "Envoy")
 
 
 def by_json(connection):
-    user = "hot" if random.random() < 0.7 else f"user-{random.randrange(5000)}"
+    user = some_user(5000)
     body = json.dumps({"domain": "soak", "descriptors": [{"entries": [{"key": "user", "value": user}]}]})
     connection.request("POST", "/json", body)
-    answer = connection.getresponse()
-    answer.read()
-    if answer.status not in (200, 429):
-        raise http.client.HTTPException(f"/json says {answer.status}")
-    return user, answer.status == 200
+    return user, has_passed(connection, "/json")
 
 
 def by_gateway(connection):
     connection.request("GET", "/")
-    answer = connection.getresponse()
-    answer.read()
-    if answer.status not in (200, 429):
-        raise http.client.HTTPException(f"the gateway says {answer.status}")
-    return "gateway", answer.status == 200
+    return "gateway", has_passed(connection, "the gateway")
