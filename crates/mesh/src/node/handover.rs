@@ -151,15 +151,6 @@ impl Node {
             return;
         }
         let Self { shelf, council, options, .. } = self;
-        if !stays {
-            // From here on it touches no other.
-            council.left = Some(view.fence());
-            for (key, limit) in shelf.books.all().into_iter().filter(|(_, limit)| is_left_to_others(limit)) {
-                if let Some(parcel) = view.owner(key).and_then(|owner| lists.get_mut(owner)) {
-                    parcel.push((Subject { key, limit }, 0));
-                }
-            }
-        }
         for (key, limit, _) in shelf.books.pages() {
             let goes = last.owner(key) == Some(&me) && view.owner(key) != Some(&me);
             if !matches!(limit, Limit::TokenBucket(_)) || !goes {
@@ -170,6 +161,15 @@ impl Node {
             let parcel = view.owner(key).and_then(|owner| lists.get_mut(owner));
             if let (Some(left), Some(parcel)) = (left.filter(|left| *left < limit.burst()), parcel) {
                 parcel.push((Subject { key, limit }, left));
+            }
+        }
+        if !stays {
+            // From here on it touches no other. Behind the buckets: of those each part counts by itself, of these all or nothing.
+            council.left = Some(view.fence());
+            for (key, limit) in shelf.books.all().into_iter().filter(|(_, limit)| is_left_to_others(limit)) {
+                if let Some(parcel) = view.owner(key).and_then(|owner| lists.get_mut(owner)) {
+                    parcel.push((Subject { key, limit }, 0));
+                }
             }
         }
         let parcel = |(to, levels)| {
