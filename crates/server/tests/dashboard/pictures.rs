@@ -95,6 +95,8 @@ fn node(authority: &Authority, name: &str, peers: &[std::net::SocketAddr]) -> Se
     }
     with_files(setup, &authority.certified(name, &[]), peers)
         .with("rate_limiting.staleness_threshold_ms", "2000")
+        // As it is by default: tests wait longer, and the picture would be of that.
+        .with("mesh.ask_timeout_ms", "15")
 }
 
 /// As high as what there is to be seen, so that no table is cut off.
