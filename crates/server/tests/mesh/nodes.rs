@@ -13,6 +13,7 @@ descriptors:
 - {key: five, rate_limit: {unit: minute, requests_per_unit: 5}}
 - {key: ten, rate_limit: {unit: minute, requests_per_unit: 10}}
 - {key: second, rate_limit: {unit: second, requests_per_unit: 60}}
+- {key: three_seconds, rate_limit: {unit: second, unit_multiplier: 3, requests_per_unit: 600000}}
 - {key: day, rate_limit: {unit: day, requests_per_unit: 600}}
 - {key: loose, rate_limit: {unit: second, requests_per_unit: 5, consistency: eventual}}
 ";
