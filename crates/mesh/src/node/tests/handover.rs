@@ -44,12 +44,14 @@ pub(super) fn admitted(world: &World, counters: &[usize]) -> Vec<u64> {
     each
 }
 
+/// What time it is in that world.
+pub(super) fn moment(world: &World) -> Timestamp {
+    Timestamp::from_nanos((1_700_006_400 * SECOND + world.elapsed_us()) * 1_000)
+}
+
 pub(super) fn restart(world: &mut World, who: usize) {
     world.leave(who);
-    let left = |world: &World| {
-        let now = Timestamp::from_nanos((1_700_006_400 * SECOND + world.elapsed_us()) * 1_000);
-        world.node(who).is_some_and(|node| node.has_left(now))
-    };
+    let left = |world: &World| world.node(who).is_some_and(|node| node.has_left(moment(world)));
     for _ in 0..100 {
         world.run_until(world.elapsed_us() + SECOND / 10);
         if left(world) {
@@ -166,7 +168,7 @@ fn a_bucket_that_begins_empty_is_full_after_a_reset() {
     world.run_until(world.elapsed_us() + 10 * SECOND);
     assert_eq!(members(&world, 0), 3);
     for key in keys(30) {
-        let now = Timestamp::from_nanos((1_700_006_400 * SECOND + world.elapsed_us()) * 1_000);
+        let now = moment(&world);
         world.node_mut(0).expect("it lives").forget(key, &slow(), now);
         world.run_until(world.elapsed_us() + SECOND / 10);
     }

@@ -1,8 +1,9 @@
 //! Windows whose first members leave: what nobody has touched is whole for the next owners, what somebody has is not given twice.
 
-use super::handover::{SECOND, admitted, ask_for_all, keys, restart};
+use super::handover::{SECOND, admitted, ask_for_all, keys, moment, restart};
 use super::*;
 use crate::sim::{Network, World};
+use crate::window::tag_at;
 
 fn of_the_minute(requests: u32) -> Limit {
     Limit::fixed_window(requests, Period::MINUTE)
@@ -130,27 +131,35 @@ fn who_has_left_has_no_part_of_windows_that_it_had_not_touched() {
     }
 }
 
-/// The window before is asked for by slow clocks, when who touched it has left and the next one runs.
+/// Somebody slow asks for the window before, when who touched it has left and the next one runs.
 ///
-/// Guards against parts that are inherited of a window of which another one was named; it was not seen failing.
+/// Seen failing on: a next owner that does not note what was touched.
 #[test]
-fn the_window_before_is_not_given_twice_either() {
-    for seed in 0..12 {
-        let mut world = World::new(seed, Network::default(), strict(), 400_000);
-        world.start_together(3);
-        world.run_until(50 * SECOND);
-        let used = add(&mut world, 0..12, of_the_minute(5));
-        ask_for_all(&mut world, 3, &used, 6);
-        let at = 57 * SECOND + seed * SECOND / 6;
-        world.run_until(at);
-        world.leave(0);
-        while world.elapsed_us() < 62 * SECOND {
-            for counter in &used {
-                (0..3).for_each(|who| world.hit(who, *counter, 1));
-            }
-            world.run_until(world.elapsed_us() + 50_000);
-        }
-        let over = used.iter().map(|counter| world.tally(*counter).expect("it was added").most_over()).max();
-        assert_eq!(over, Some(0), "seed {seed}: {:?}", admitted(&world, &used));
+fn of_the_window_before_nothing_is_inherited_that_somebody_touched() {
+    let limit = of_the_minute(5);
+    let mut world = World::new(1, Network::default(), strict(), 20_000);
+    world.start_together(3);
+    world.run_until(50 * SECOND);
+    let used = add(&mut world, 0..12, limit);
+    for counter in &used {
+        (0..6).for_each(|_| world.hit(0, *counter, 1));
+        world.run_until(world.elapsed_us() + 20_000);
     }
+    assert_eq!(admitted(&world, &used), vec![5; 12]);
+    world.run_until(61 * SECOND);
+    world.leave(0);
+    world.run_until(67 * SECOND);
+    let now = moment(&world);
+    let mut opened = 0;
+    for who in 1..3 {
+        let Node { shelf, council, options, .. } = world.node_mut(who).expect("it runs");
+        for key in keys(12) {
+            let before = tag_at(&limit, now) - 1;
+            let Ok(mut book) = shelf.open(council, options, (key, &limit, before), now) else { continue };
+            let page = book.page(before).expect("it is open");
+            assert!(page.unspent(&limit, now) <= 0, "node {who} has something of key {key:?}");
+            opened += 1;
+        }
+    }
+    assert_eq!(opened, 24, "all of them can be asked for");
 }
