@@ -1,4 +1,5 @@
-//! The admin port: health, the service's JSON twin, the rules in force, and loading them anew.
+//! The admin port: health, the service's JSON twin, the API of operators (rules, keys, decisions, what if, events) and the
+//! dashboard that shows it.
 
 mod about;
 mod audit;

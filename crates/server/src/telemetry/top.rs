@@ -10,7 +10,7 @@ use hivemind_core::Timestamp;
 use hivemind_core::store::Charge;
 use serde_json::{Value, json};
 pub(crate) use sketch::RuleOf;
-use sketch::{Heard, Sketch};
+use sketch::{Heard, Sketch, added_up};
 use std::hash::{Hash, Hasher};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,8 +79,8 @@ impl Top {
     /// The first of them, as the API shows them while these are the rules in force.
     pub(crate) fn shown(&self, by: By, limit: usize, rules: u64, now: Timestamp) -> Value {
         let generation = generation(now);
-        let mut all: Vec<_> =
-            self.of(by).shards.iter().flat_map(|shard| shard.counted_by(generation)).collect();
+        let all = self.of(by).shards.iter().flat_map(|shard| shard.counted_by(generation)).collect();
+        let mut all = added_up(all);
         all.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.parts.cmp(&other.parts)));
         all.truncate(limit.min(MOST_SHOWN));
         let since = generation.saturating_sub(1) * REMEMBERED.as_secs();

@@ -121,6 +121,16 @@ async fn what_cannot_be_simulated_is_refused_with_its_place() {
             422,
             "`entries`: an access log has no `x`; a request is named by some of remote_address",
         ),
+        (
+            json!({"rules": rules, "source": {"log": "", "format": "combined", "domain": "d", "entries": []}}),
+            422,
+            "`entries` is empty",
+        ),
+        (
+            json!({"rules": rules, "source": {"log": "", "format": "jsonl", "domain": "d"}}),
+            422,
+            "leave out `domain`",
+        ),
         (json!({"rules": [], "source": {"recent": true}}), 422, "files"),
         (json!({"rules": [{"name": "", "text": RULES}], "source": {"recent": true}}), 422, "name"),
         (

@@ -53,12 +53,17 @@ impl Source {
         let has_more = format.is_some() || domain.is_some() || entries.is_some();
         match (recent, log, format) {
             (Some(true), None, None) if !has_more => Ok(Self::Recent),
-            // Each line has its own domain, whatever is said for all.
-            (None, Some(text), Some(Format::Jsonl)) if entries.is_none() => {
+            (None, Some(text), Some(Format::Jsonl)) if entries.is_none() && domain.is_none() => {
                 Ok(Self::Log(Log { text, access_log: None }))
             }
             (None, Some(text), Some(Format::Combined)) => {
                 let entries = entries.unwrap_or_else(|| vec!["remote_address".to_owned()]);
+                if entries.is_empty() {
+                    return Err(
+                        "`entries` is empty: name at least one, or leave it out for `remote_address`."
+                            .to_owned(),
+                    );
+                }
                 let domain = domain.map_or_else(|| only_domain(rules), Ok)?;
                 let access_log =
                     AccessLog::new(domain, &entries).map_err(|error| format!("`entries`: {error}."))?;
@@ -66,7 +71,8 @@ impl Source {
             }
             (None, Some(_), None) => Err("`format` of a log is `combined` or `jsonl`.".to_owned()),
             (None, Some(_), Some(Format::Jsonl)) => {
-                Err("A line of `jsonl` has its own entries: leave out `entries`.".to_owned())
+                Err("A line of `jsonl` has its own domain and entries: leave out `domain` and `entries`."
+                    .to_owned())
             }
             _ => Err("`source` is {\"recent\": true}, or has a `log` with its `format`.".to_owned()),
         }
@@ -122,7 +128,7 @@ pub(super) fn recent(
     comparison: &mut Comparison,
     mut patience: Patience,
 ) -> Vec<String> {
-    let [mut of_gateway, mut with_limits, mut cut, mut hashed, mut beside] = [0_u64; 5];
+    let [mut of_gateway, mut with_limits, mut lacking, mut cut, mut hashed, mut beside] = [0_u64; 6];
     let mut near: VecDeque<(Mark<'_>, Remembered<'_>)> = VecDeque::new();
     let mut notes = Vec::new();
     let since = ring.whole_since();
@@ -135,6 +141,10 @@ pub(super) fn recent(
         }
         if decision.parts.iter().any(|part| part.has_own_limit) {
             with_limits += 1;
+            continue;
+        }
+        if decision.lacks_parts {
+            lacking += 1;
             continue;
         }
         cut += u64::from(decision.is_cut);
@@ -157,7 +167,11 @@ pub(super) fn recent(
     let counted = [
         (of_gateway, "requests to the gateway are left out: these rules do not decide them."),
         (with_limits, "requests are left out that brought limits of their own."),
-        (cut, "requests are longer than what is kept of them: some names may stand for several."),
+        (lacking, "requests are left out that have more descriptors or entries than are kept of one."),
+        (
+            cut,
+            "requests have longer texts than are kept: some may stand for several clients, and a rule for such a text does not meet them.",
+        ),
         (
             hashed,
             "requests have a secret of which a hash is kept: a rule for values of a form (`*`) may have met them, and does not here.",
@@ -166,7 +180,10 @@ pub(super) fn recent(
             beside,
             "requests came with another of the same client, on two threads at one moment: the other may have been decided first.",
         ),
-        (ring.missed, "decisions since the start are not kept: somebody read at that moment."),
+        (
+            ring.missed,
+            "decisions since the start are not kept: somebody else wrote or read there at that moment.",
+        ),
     ];
     notes.extend(
         counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")),

@@ -21,6 +21,7 @@ const IS_CUT: u8 = 2;
 const DOOR: u8 = 4;
 const DOORS: u8 = 4;
 const IS_HASHED: u8 = 16;
+const LACKS_PARTS: u8 = 32;
 const IS_OVER: u8 = 1;
 const HAS_RULE: u8 = 2;
 const HAS_REMAINING: u8 = 4;
@@ -58,6 +59,8 @@ pub(crate) struct Remembered<'b> {
     pub(crate) is_denied: bool,
     /// Whether there was more of it.
     pub(crate) is_cut: bool,
+    /// Whether what it lacks is a descriptor or an entry, and not the end of a text.
+    pub(crate) lacks_parts: bool,
     /// Whether a value is a hash of what it was.
     pub(crate) is_hashed: bool,
     pub(crate) parts: Vec<RememberedPart<'b>>,
@@ -92,7 +95,7 @@ pub(super) fn write<'p>(
     head: &Head<'_>,
     parts: impl ExactSizeIterator<Item = Part<'p>>,
 ) {
-    let (mut is_cut, mut is_hashed) = (parts.len() > MOST_PARTS, false);
+    let (mut lacks_parts, mut is_cut, mut is_hashed) = (parts.len() > MOST_PARTS, false, false);
     draft.extend_from_slice(&count.to_le_bytes());
     draft.extend_from_slice(&head.at.as_nanos().to_le_bytes());
     let flags_at = draft.len();
@@ -108,7 +111,7 @@ pub(super) fn write<'p>(
         draft.extend_from_slice(&(part.rule.unwrap_or_default() as u64).to_le_bytes());
         draft.extend_from_slice(&part.remaining.unwrap_or_default().to_le_bytes());
         draft.push(u8::try_from(part.entries.len().min(MOST_ENTRIES)).unwrap_or_default());
-        is_cut |= part.entries.len() > MOST_ENTRIES;
+        lacks_parts |= part.entries.len() > MOST_ENTRIES;
         for (key, value) in part.entries.iter().take(MOST_ENTRIES) {
             is_cut |= push(draft, key);
             let (value, is_another) = kept(key, value);
@@ -118,7 +121,8 @@ pub(super) fn write<'p>(
     }
     if let Some(flags) = draft.get_mut(flags_at) {
         *flags = flag(head.is_denied, IS_DENIED)
-            | flag(is_cut, IS_CUT)
+            | flag(is_cut || lacks_parts, IS_CUT)
+            | flag(lacks_parts, LACKS_PARTS)
             | flag(is_hashed, IS_HASHED)
             | (number(head.door) * DOOR);
     }
@@ -161,6 +165,7 @@ pub(super) fn read(record: &[u8]) -> Option<Remembered<'_>> {
         domain,
         is_denied: flags & IS_DENIED != 0,
         is_cut: flags & IS_CUT != 0,
+        lacks_parts: flags & LACKS_PARTS != 0,
         is_hashed: flags & IS_HASHED != 0,
         parts,
     })

@@ -12,8 +12,16 @@ pub(super) const PLACES: usize = 256;
 const MOST_ENTRIES: usize = 8;
 const LONGEST_TEXT: usize = 128;
 
-/// A domain and entries, each text cut to a bound; and whether they are less than the key, or another text.
-pub(super) type Readable = (String, Vec<(String, String)>, bool);
+/// A domain and entries, each text cut to a bound.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Readable {
+    domain: String,
+    entries: Vec<(String, String)>,
+    /// Whether there is more of it: several keys may begin like that.
+    is_short: bool,
+    /// Whether a value is a hash of what it was.
+    is_hashed: bool,
+}
 
 /// A key of which something is counted.
 #[derive(Clone, Copy, Debug)]
@@ -56,18 +64,34 @@ pub(super) struct Counted {
     rule: Option<RuleOf>,
 }
 
+/// One of each: a key that is counted by several limits, or was by another one before a reload, is one to people.
+pub(super) fn added_up(mut all: Vec<Counted>) -> Vec<Counted> {
+    all.sort_by(|one, other| one.parts.cmp(&other.parts).then(other.count.cmp(&one.count)));
+    all.dedup_by(|next, first| {
+        let is_same = !next.parts.is_short && next.parts == first.parts;
+        if is_same {
+            first.count = first.count.saturating_add(next.count);
+            first.error = first.error.saturating_add(next.error);
+            let is_newer = first.rule.map(|rule| rule.rules) < next.rule.map(|rule| rule.rules);
+            first.rule = if is_newer { next.rule } else { first.rule };
+        }
+        is_same
+    });
+    all
+}
+
 impl Counted {
     /// `rules` are those in force: of others, a number says nothing.
     pub(super) fn shown(&self, rules: u64) -> Value {
         let rule = self.rule.filter(|rule| rule.rules == rules).map(|rule| rule.number);
-        let (domain, entries, is_cut) = &self.parts;
+        let Readable { domain, entries, is_short, is_hashed } = &self.parts;
         let entries = shown_entries(entries.iter().map(|(key, value)| (key.as_str(), value.as_str())));
         json!({
             "domain": domain,
             "entries": entries,
             "count": self.count,
             "error": self.error,
-            "is_cut": is_cut,
+            "is_cut": *is_short || *is_hashed,
             "rule": rule,
         })
     }
@@ -117,10 +141,10 @@ impl Sketch {
 }
 
 fn readable(parts: Parts<'_>) -> Readable {
-    let mut is_cut = parts.entries.len() > MOST_ENTRIES;
+    let mut is_short = parts.entries.len() > MOST_ENTRIES;
     let mut cut = |text: &str| {
         let kept = text.get(..text.floor_char_boundary(LONGEST_TEXT)).unwrap_or_default();
-        is_cut |= kept.len() < text.len();
+        is_short |= kept.len() < text.len();
         kept.to_owned()
     };
     let domain = cut(parts.domain);
@@ -131,5 +155,5 @@ fn readable(parts: Parts<'_>) -> Readable {
         (cut(key), cut(&value))
     });
     let entries = entries.collect();
-    (domain, entries, is_cut || is_hashed)
+    Readable { domain, entries, is_short, is_hashed }
 }
