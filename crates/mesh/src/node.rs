@@ -119,6 +119,8 @@ pub struct Node {
     dictionaries: u64,
     clock: MeshClock,
     synced: Timestamp,
+    /// After how many intervals one that leaves looks again at what it still holds.
+    looks_in: usize,
     swept: Timestamp,
     upheavals: u64,
     version: u64,
@@ -157,6 +159,7 @@ impl Node {
             dictionaries: 0,
             clock: MeshClock::default(),
             synced: Timestamp::EPOCH,
+            looks_in: 0,
             swept: now,
             upheavals: 0,
             version: 0,

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// For how many seconds a link is kept to a name of which nothing is known any more, or not yet.
 const UNKNOWN_FOR: u32 = 60;
+/// Who leaves looks at all that it holds, at every interval: with more counters than these more rarely, for it has to tell of them, too.
+const LOOKED_AT: usize = 10_000;
 
 impl Node {
     /// Time has passed; every few milliseconds will do.
@@ -205,6 +207,11 @@ impl Node {
         if !self.council.leaving || !out {
             return;
         }
+        if self.looks_in > 0 {
+            self.looks_in -= 1;
+            return;
+        }
+        self.looks_in = self.shelf.books.len() / LOOKED_AT;
         let Self { shelf, council, options, .. } = self;
         let mut listed = Vec::new();
         for (key, limit, tag) in shelf.books.pages() {
