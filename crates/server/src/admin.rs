@@ -35,6 +35,7 @@ mod tests;
 mod time;
 mod top;
 mod twice;
+mod whole;
 
 pub(crate) use about::About;
 pub(crate) use bounds::Bounds;

@@ -2,6 +2,7 @@
 //! somebody is, and who keeps the file answers for that.
 
 use super::reply::{ok, problem, read};
+use super::whole::few;
 use crate::config::{DecisionLines, LogLevel, LogLevels, Told, module_name};
 use crate::logging::{LogChange, RunningLog};
 use axum::http::StatusCode;
@@ -30,6 +31,7 @@ struct RawLog {
 struct RawDecisions {
     log: Option<Value>,
     sample_rate: Option<f64>,
+    #[serde(default, deserialize_with = "few")]
     per_second: Option<NonZeroU32>,
 }
 
@@ -121,6 +123,10 @@ mod tests {
         let some = asked(br#"{"decisions": {"log": true}}"#).unwrap();
         assert_eq!(some.to_string(), "decisions=true");
         assert_eq!(some, LogChange { told: Some(Told::All), ..LogChange::default() });
+        for same in ["7", "7.0"] {
+            let read = asked(format!(r#"{{"decisions": {{"per_second": {same}}}}}"#).as_bytes()).unwrap();
+            assert_eq!(read.per_second, NonZeroU32::new(7), "to JSON both are the same");
+        }
         // Seen failing on: 422 for what is no JSON.
         for (wrong, code) in [
             ("", 400),
@@ -133,6 +139,8 @@ mod tests {
             (r#"{"decisions": {"log": "some"}}"#, 422),
             (r#"{"decisions": {"sample_rate": 2}}"#, 422),
             (r#"{"decisions": {"per_second": 0}}"#, 400),
+            (r#"{"decisions": {"per_second": 7.5}}"#, 400),
+            (r#"{"decisions": {"per_second": 4294967296}}"#, 400),
             (r#"{"decisions": {"values": ["user"]}}"#, 400),
         ] {
             assert_eq!(asked(wrong.as_bytes()).unwrap_err().status().as_u16(), code, "{wrong}");
