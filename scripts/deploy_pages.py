@@ -1,4 +1,4 @@
-"""What `scripts/deploy-checks` reads in pages: commands that run the image, and pods whose settings are variables."""
+"""What `scripts/deploy-checks` reads of containers: commands that run the image, pods whose settings are variables, how what runs in one is ended."""
 
 import re, shlex
 
@@ -15,6 +15,19 @@ def unasked_gateways(text):
 def has_admin(command, settings):
     """Whether `gateway` of this command opens its admin port: a configuration has one unless it is off, the command line none unless it is named."""
     return "--admin" in command or "--config" in command and settings.get("server", {}).get("admin_port") not in (False, "off", "no", "false")
+
+
+def is_deaf(command):
+    """Whether SIGTERM does not end it: a first process is told only of signals that it has a handler for, and Python has one for SIGINT alone."""
+    return command[:1] in (["python"], ["python3"])
+
+
+def pause(container):
+    """For how many seconds its preStop waits, and whether it ends the first process by SIGINT then."""
+    hook = container.get("lifecycle", {}).get("preStop", {})
+    words = " ".join(hook.get("exec", {}).get("command", []))
+    waits = re.search(r"\bsleep (\d+)\b", words)
+    return hook.get("sleep", {}).get("seconds", int(waits[1]) if waits else 0), words.endswith("kill -INT 1")
 
 
 def settings_of(pod):
