@@ -17,6 +17,23 @@ def has_admin(command, settings):
     return "--admin" in command or "--config" in command and settings.get("server", {}).get("admin_port") not in (False, "off", "no", "false")
 
 
+# Where the code has the keys that follow their file while it runs.
+FOLLOWED = {"config/settings/gateway.rs": "KEYS", "config/settings/log.rs": "FOLLOWED"}
+
+
+def followed_keys(sources):
+    """The keys of a configuration that the code follows, and what it has no such list of."""
+    found = {file: re.search(rf"const {name}: \[[^]]*\]\s*=\s*\[([^]]*)\]", (sources / file).read_text()) for file, name in FOLLOWED.items()}
+    keys = {key for each in found.values() if each for key in re.findall(r'"([\w.]+)"', each[1])}
+    return keys, [file for file, each in found.items() if not each]
+
+
+def said_to_follow(text):
+    """The keys in the left column of a page's table beside which is what needs a restart."""
+    table = re.search(r"^\| [^|]* \| needs a restart \|\n\|.*\n((?:\|.*\n)+)", text, re.M)
+    return set(re.findall(r"`((?:gateway|observability)\.[\w.]+)`", "".join(re.findall(r"^\|([^|]*)\|", table[1], re.M))))
+
+
 def is_deaf(command):
     """Whether SIGTERM does not end it: a first process is told only of signals that it has a handler for, and Python has one for SIGINT alone."""
     return command[:1] in (["python"], ["python3"])
