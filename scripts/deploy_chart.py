@@ -152,8 +152,11 @@ class Chart:
                 presets["recommended" if name == "by default" else name] = of_preset(rendered)
             self.opened(f"chart, {name}", rendered, settings)
             self.asked_by_test(name, rendered)
+            self.reached(f"chart, {name}", self.notes, rendered)
             self.counted("renderings of the chart")
         self.presets(presets)
+        folder = self.root / "deploy/kubernetes/service"
+        self.reached("deploy/kubernetes/README.md", page, [d for file in sorted(folder.glob("*.yaml")) for d in yaml.safe_load_all(file.read_text())])
         if shutil.which("helm"):
             self.run("chart", "helm", "lint", "--strict", chart)
             self.run("chart", "helm", "template", "hivemind", chart)
@@ -229,6 +232,14 @@ class Chart:
         if [p["port"] for rule in let_in for p in rule["ports"]] != [int(port)]:
             self.wrong(f"chart, {name}", f"the test asks port {port}, and the policy lets it reach {let_in}")
 
+    def reached(self, place, text, documents):
+        """Whoever sets it up is told how to come to the admin port, which no service leads to."""
+        sets = next(d for d in documents if d["kind"] == "StatefulSet")
+        ports = {str(port["containerPort"]) for port in sets["spec"]["template"]["spec"]["containers"][0]["ports"] if port["name"] == "admin"}
+        found = re.findall(r"port-forward pod/(\S+) (\d+)", text)
+        if not found or any(pod != f"{sets['metadata']['name']}-0" or port not in ports for pod, port in found):
+            self.wrong(place, f"it says how to come to {found}, and the first pod's admin port is {sets['metadata']['name']}-0 {ports}")
+
     def render(self, chart, about, values, release):
         sources = {str(file.relative_to(chart)): file.read_text() for file in (chart / "templates").rglob("*.*")}
         context = {
@@ -240,6 +251,7 @@ class Chart:
         try:
             engine = HelmTemplateEngine.from_sources(sources)
             pages = engine.render({name: context for name in sources if not Path(name).name.startswith("_")})
+            self.notes = pages["templates/NOTES.txt"]
             texts = [text for name, text in sorted(pages.items()) if name.endswith(".yaml")]
             return [document for text in texts for document in yaml.safe_load_all(text) if document]
         except Exception as error:  # Whatever a template can do wrong.
