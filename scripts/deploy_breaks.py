@@ -98,6 +98,7 @@ BREAKS = [
     ("chart", "helm/hivemind/values.yaml", '  redisTls: ""\n', '  redisTls: ""\n  redisKey: ""\n'),
     ("chart", "helm/hivemind/values.schema.json", '"then": {"required": ["secret"], "properties": {"secret": {"minLength": 1}}}', '"then": {"required": ["secret"]}'),
     ("chart", "helm/hivemind/values.schema.json", '{"not": {"const": "mesh"}}', "{}"),
+    ("chart", "helm/hivemind/values.schema.json", '"kind": {"const": "mesh"}', '"kind": {}'),
     ("chart", "helm/hivemind/templates/_parts.tpl", '"listen" "0.0.0.0:10080"', '"listen" "0.0.0.0:10443"'),
     ("chart", "helm/hivemind/templates/_parts.tpl", '(list "false" "off" "no")', '(list "off" "no")'),
     ("chart", "helm/hivemind/templates/statefulset.yaml", "{name: gateway, containerPort: 10080}", "{name: gateway, containerPort: 10081}"),

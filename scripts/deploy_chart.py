@@ -7,6 +7,7 @@ import jsonschema, yaml
 from gotpl.exts.helm import HelmTemplateEngine
 
 GATEWAY = {"services": [{"id": "app", "upstream": "http://app:3000"}]}
+ALONE = {"enabled": False}
 RULE = {"key": "k", "rate_limit": {"unit": "second", "requests_per_unit": 1}}
 # Values that the schema refuses, each in the place of the chart's own: misspelt, out of range, or the chart's own to say.
 BAD = (
@@ -25,7 +26,8 @@ BAD = (
     {"config": {"gateway": {**GATEWAY, "access_log": "/var/log/a.log"}}}, {"config": {"gateway": {**GATEWAY, "refusal_log": "/var/log/a.log"}}},
     {"config": {"gateway": {"services": [{"id": "app", "upstream": "https://app:3000", "upstream_ca": "a"}]}}}, {"config": {"gateway": {**GATEWAY, "tls": None}}},
     {"config": {"server": {"shutdown_grace": "60s"}}}, {"shutdownGraceSeconds": "60s"}, {"shutdownGraceSeconds": -1}, {"env": [{"name": "HIVEMIND_SERVER__SHUTDOWN_GRACE", "value": "60s"}]},
-    {"config": {"observability": {"prometheus": {"port": 9100}}}}, {"config": {"storage": {"kind": "mesh"}}, "mesh": {"enabled": False}},
+    {"config": {"observability": {"prometheus": {"port": 9100}}}}, {"config": {"storage": {"kind": "mesh"}}, "mesh": ALONE},
+    {"config": {"storage": {"kind": "redis", "redis": {"url": "redis://redis:6379"}}}}, {"config": {"storage": {"kind": "memory"}}},
     {"rules": {}}, {"rules": {"a.txt": {"domain": "a"}}}, {"rules": {"a.yaml": {}}},
     {"rules": {"a.yaml": {"domain": "a", "descriptors": [{**RULE, "rate_limit": {"unit": "fortnight", "requests_per_unit": 1}}]}}},
     {"rules": {"a.yaml": {"domain": "a", "descriptors": [{"key": "k", "descriptors": [{**RULE, "shadow": True}]}]}}},
@@ -33,8 +35,8 @@ BAD = (
     {"secrets": {"grpcClientCa": "a"}}, {"secrets": {"grpcTls": "", "grpcClientCa": "a"}}, {"secrets": {"gatewayTls": "a"}},
     {"secrets": {"metricsClientCa": "a"}}, {"secrets": {"metricsTls": "", "metricsClientCa": "a"}}, {"secrets": {"keySeeds": "a"}},
     *({"secrets": {name: "a"}} for name in ("redisPassword", "redisSentinelPassword", "redisCa", "redisTls")),
-    {"secrets": {"redisPassword": "a"}, "config": {"storage": {"kind": "memory"}}}, {"secrets": {"redisSentinelPassword": "a"}, "config": {"storage": {"kind": "redis"}}},
-    {"secrets": {"redisSentinelPassword": "a"}, "config": {"storage": {"kind": "redis", "redis": {"topology": "cluster"}}}},
+    {"secrets": {"redisPassword": "a"}, "config": {"storage": {"kind": "memory"}}, "mesh": ALONE}, {"secrets": {"redisSentinelPassword": "a"}, "config": {"storage": {"kind": "redis"}}, "mesh": ALONE},
+    {"secrets": {"redisSentinelPassword": "a"}, "config": {"storage": {"kind": "redis", "redis": {"topology": "cluster"}}}, "mesh": ALONE},
     {"gateway": {"port": 0}}, {"gateway": {"port": 80, "type": "ExternalName"}},
 )
 
