@@ -7,6 +7,7 @@ import jsonschema, yaml
 from gotpl.exts.helm import HelmTemplateEngine
 
 GATEWAY = {"services": [{"id": "app", "upstream": "http://app:3000"}]}
+ALONE = {"enabled": False}
 RULE = {"key": "k", "rate_limit": {"unit": "second", "requests_per_unit": 1}}
 # Values that the schema refuses, each in the place of the chart's own: misspelt, out of range, or the chart's own to say.
 BAD = (
@@ -25,7 +26,8 @@ BAD = (
     {"config": {"gateway": {**GATEWAY, "access_log": "/var/log/a.log"}}}, {"config": {"gateway": {**GATEWAY, "refusal_log": "/var/log/a.log"}}},
     {"config": {"gateway": {"services": [{"id": "app", "upstream": "https://app:3000", "upstream_ca": "a"}]}}}, {"config": {"gateway": {**GATEWAY, "tls": None}}},
     {"config": {"server": {"shutdown_grace": "60s"}}}, {"shutdownGraceSeconds": "60s"}, {"shutdownGraceSeconds": -1}, {"env": [{"name": "HIVEMIND_SERVER__SHUTDOWN_GRACE", "value": "60s"}]},
-    {"config": {"observability": {"prometheus": {"port": 9100}}}}, {"config": {"storage": {"kind": "mesh"}}, "mesh": {"enabled": False}},
+    {"config": {"observability": {"prometheus": {"port": 9100}}}}, {"config": {"storage": {"kind": "mesh"}}, "mesh": ALONE},
+    {"config": {"storage": {"kind": "redis", "redis": {"url": "redis://redis:6379"}}}}, {"config": {"storage": {"kind": "memory"}}},
     {"rules": {}}, {"rules": {"a.txt": {"domain": "a"}}}, {"rules": {"a.yaml": {}}},
     {"rules": {"a.yaml": {"domain": "a", "descriptors": [{**RULE, "rate_limit": {"unit": "fortnight", "requests_per_unit": 1}}]}}},
     {"rules": {"a.yaml": {"domain": "a", "descriptors": [{"key": "k", "descriptors": [{**RULE, "shadow": True}]}]}}},
@@ -33,8 +35,8 @@ BAD = (
     {"secrets": {"grpcClientCa": "a"}}, {"secrets": {"grpcTls": "", "grpcClientCa": "a"}}, {"secrets": {"gatewayTls": "a"}},
     {"secrets": {"metricsClientCa": "a"}}, {"secrets": {"metricsTls": "", "metricsClientCa": "a"}}, {"secrets": {"keySeeds": "a"}},
     *({"secrets": {name: "a"}} for name in ("redisPassword", "redisSentinelPassword", "redisCa", "redisTls")),
-    {"secrets": {"redisPassword": "a"}, "config": {"storage": {"kind": "memory"}}}, {"secrets": {"redisSentinelPassword": "a"}, "config": {"storage": {"kind": "redis"}}},
-    {"secrets": {"redisSentinelPassword": "a"}, "config": {"storage": {"kind": "redis", "redis": {"topology": "cluster"}}}},
+    {"secrets": {"redisPassword": "a"}, "config": {"storage": {"kind": "memory"}}, "mesh": ALONE}, {"secrets": {"redisSentinelPassword": "a"}, "config": {"storage": {"kind": "redis"}}, "mesh": ALONE},
+    {"secrets": {"redisSentinelPassword": "a"}, "config": {"storage": {"kind": "redis", "redis": {"topology": "cluster"}}}, "mesh": ALONE},
     {"gateway": {"port": 0}}, {"gateway": {"port": 80, "type": "ExternalName"}},
 )
 
@@ -152,8 +154,11 @@ class Chart:
                 presets["recommended" if name == "by default" else name] = of_preset(rendered)
             self.opened(f"chart, {name}", rendered, settings)
             self.asked_by_test(name, rendered)
+            self.reached(f"chart, {name}", self.notes, rendered)
             self.counted("renderings of the chart")
         self.presets(presets)
+        folder = self.root / "deploy/kubernetes/service"
+        self.reached("deploy/kubernetes/README.md", page, [d for file in sorted(folder.glob("*.yaml")) for d in yaml.safe_load_all(file.read_text())])
         if shutil.which("helm"):
             self.run("chart", "helm", "lint", "--strict", chart)
             self.run("chart", "helm", "template", "hivemind", chart)
@@ -229,6 +234,14 @@ class Chart:
         if [p["port"] for rule in let_in for p in rule["ports"]] != [int(port)]:
             self.wrong(f"chart, {name}", f"the test asks port {port}, and the policy lets it reach {let_in}")
 
+    def reached(self, place, text, documents):
+        """Whoever sets it up is told how to come to the admin port, which no service leads to."""
+        sets = next(d for d in documents if d["kind"] == "StatefulSet")
+        ports = {str(port["containerPort"]) for port in sets["spec"]["template"]["spec"]["containers"][0]["ports"] if port["name"] == "admin"}
+        found = re.findall(r"port-forward pod/(\S+) (\d+)", text)
+        if not found or any(pod != f"{sets['metadata']['name']}-0" or port not in ports for pod, port in found):
+            self.wrong(place, f"it says how to come to {found}, and the first pod's admin port is {sets['metadata']['name']}-0 {ports}")
+
     def render(self, chart, about, values, release):
         sources = {str(file.relative_to(chart)): file.read_text() for file in (chart / "templates").rglob("*.*")}
         context = {
@@ -240,6 +253,7 @@ class Chart:
         try:
             engine = HelmTemplateEngine.from_sources(sources)
             pages = engine.render({name: context for name in sources if not Path(name).name.startswith("_")})
+            self.notes = pages["templates/NOTES.txt"]
             texts = [text for name, text in sorted(pages.items()) if name.endswith(".yaml")]
             return [document for text in texts for document in yaml.safe_load_all(text) if document]
         except Exception as error:  # Whatever a template can do wrong.

@@ -1,4 +1,4 @@
-"""What `scripts/deploy-checks` reads in pages: commands that run the image, and pods whose settings are variables."""
+"""What `scripts/deploy-checks` reads of containers: commands that run the image, pods whose settings are variables, how what runs in one is ended."""
 
 import re, shlex
 
@@ -15,6 +15,36 @@ def unasked_gateways(text):
 def has_admin(command, settings):
     """Whether `gateway` of this command opens its admin port: a configuration has one unless it is off, the command line none unless it is named."""
     return "--admin" in command or "--config" in command and settings.get("server", {}).get("admin_port") not in (False, "off", "no", "false")
+
+
+# Where the code has the keys that follow their file while it runs.
+FOLLOWED = {"config/settings/gateway.rs": "KEYS", "config/settings/log.rs": "FOLLOWED"}
+
+
+def followed_keys(sources):
+    """The keys of a configuration that the code follows, and what it has no such list of."""
+    found = {file: re.search(rf"const {name}: \[[^]]*\]\s*=\s*\[([^]]*)\]", (sources / file).read_text()) for file, name in FOLLOWED.items()}
+    keys = {key for each in found.values() if each for key in re.findall(r'"([\w.]+)"', each[1])}
+    return keys, [file for file, each in found.items() if not each]
+
+
+def said_to_follow(text):
+    """The keys in the left column of a page's table beside which is what needs a restart."""
+    table = re.search(r"^\| [^|]* \| needs a restart \|\n\|.*\n((?:\|.*\n)+)", text, re.M)
+    return set(re.findall(r"`((?:gateway|observability)\.[\w.]+)`", "".join(re.findall(r"^\|([^|]*)\|", table[1], re.M))))
+
+
+def is_deaf(command):
+    """Whether SIGTERM does not end it: a first process is told only of signals that it has a handler for, and Python has one for SIGINT alone."""
+    return command[:1] in (["python"], ["python3"])
+
+
+def pause(container):
+    """For how many seconds its preStop waits, and whether it ends the first process by SIGINT then."""
+    hook = container.get("lifecycle", {}).get("preStop", {})
+    words = " ".join(hook.get("exec", {}).get("command", []))
+    waits = re.search(r"\bsleep (\d+)\b", words)
+    return hook.get("sleep", {}).get("seconds", int(waits[1]) if waits else 0), words.endswith("kill -INT 1")
 
 
 def settings_of(pod):
