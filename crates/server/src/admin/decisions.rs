@@ -5,7 +5,7 @@ use super::page::Page;
 use super::query::Query;
 use super::reply::{no_question, ok, problem};
 use super::time::millis;
-use crate::telemetry::ring::{Door, Mark, Remembered, cut};
+use crate::telemetry::ring::{Door, Lacks, Mark, Remembered, cut};
 use crate::telemetry::{hashed, salted, shown_entries};
 use axum::Router;
 use axum::extract::{RawQuery, State};
@@ -177,6 +177,6 @@ fn shown(id: u64, decision: &Remembered<'_>) -> Value {
         "domain": decision.domain,
         "outcome": if decision.is_denied { "denied" } else { "allowed" },
         "descriptors": descriptors.collect::<Vec<_>>(),
-        "is_cut": decision.is_cut || decision.is_hashed,
+        "is_cut": decision.lacks != Lacks::Nothing || decision.is_hashed,
     })
 }

@@ -10,7 +10,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use record::{Door, Head, Part, Remembered, RememberedPart, cut};
+pub(crate) use record::{Door, Head, Lacks, Part, Remembered, RememberedPart, cut};
 
 use arena::{Arena, Copied};
 use hivemind_core::Timestamp;

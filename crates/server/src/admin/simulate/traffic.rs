@@ -3,7 +3,7 @@
 use super::named::Named;
 use super::patience::Patience;
 use crate::replay::{AccessLog, Comparison, Lines, Malformed, Recorded};
-use crate::telemetry::ring::{Door, Mark, Remembered, RememberedPart, Snapshot};
+use crate::telemetry::ring::{Door, Lacks, Mark, Remembered, RememberedPart, Snapshot};
 use hivemind_core::store::Op;
 use hivemind_core::{Cost, Descriptor, Entry, Rules};
 use serde::Deserialize;
@@ -143,11 +143,14 @@ pub(super) fn recent(
             with_limits += 1;
             continue;
         }
-        if decision.lacks_parts {
-            lacking += 1;
-            continue;
+        match decision.lacks {
+            Lacks::Parts => {
+                lacking += 1;
+                continue;
+            }
+            Lacks::Texts => cut += 1,
+            Lacks::Nothing => {}
         }
-        cut += u64::from(decision.is_cut);
         let may_be_missed =
             |part: &RememberedPart<'_>| part.entries.iter().any(|entry| named.may_miss(*entry));
         hashed += u64::from(decision.is_hashed && decision.parts.iter().any(may_be_missed));

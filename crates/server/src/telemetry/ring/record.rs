@@ -50,6 +50,16 @@ pub(crate) struct Part<'a> {
     pub(crate) has_own_limit: bool,
 }
 
+/// What is not kept of a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lacks {
+    Nothing,
+    /// The ends of some.
+    Texts,
+    /// Descriptors, or entries of one: what is there is another request.
+    Parts,
+}
+
 /// A decision that is read.
 #[derive(Debug)]
 pub(crate) struct Remembered<'b> {
@@ -57,10 +67,8 @@ pub(crate) struct Remembered<'b> {
     pub(crate) door: Door,
     pub(crate) domain: &'b str,
     pub(crate) is_denied: bool,
-    /// Whether there was more of it.
-    pub(crate) is_cut: bool,
-    /// Whether what it lacks is a descriptor or an entry, and not the end of a text.
-    pub(crate) lacks_parts: bool,
+    /// What there was more of.
+    pub(crate) lacks: Lacks,
     /// Whether a value is a hash of what it was.
     pub(crate) is_hashed: bool,
     pub(crate) parts: Vec<RememberedPart<'b>>,
@@ -121,7 +129,7 @@ pub(super) fn write<'p>(
     }
     if let Some(flags) = draft.get_mut(flags_at) {
         *flags = flag(head.is_denied, IS_DENIED)
-            | flag(is_cut || lacks_parts, IS_CUT)
+            | flag(is_cut, IS_CUT)
             | flag(lacks_parts, LACKS_PARTS)
             | flag(is_hashed, IS_HASHED)
             | (number(head.door) * DOOR);
@@ -164,8 +172,11 @@ pub(super) fn read(record: &[u8]) -> Option<Remembered<'_>> {
         door,
         domain,
         is_denied: flags & IS_DENIED != 0,
-        is_cut: flags & IS_CUT != 0,
-        lacks_parts: flags & LACKS_PARTS != 0,
+        lacks: match (flags & LACKS_PARTS != 0, flags & IS_CUT != 0) {
+            (true, _) => Lacks::Parts,
+            (false, true) => Lacks::Texts,
+            (false, false) => Lacks::Nothing,
+        },
         is_hashed: flags & IS_HASHED != 0,
         parts,
     })

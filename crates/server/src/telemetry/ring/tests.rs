@@ -1,5 +1,5 @@
 use super::arena::Arena;
-use super::record::{self, LONGEST};
+use super::record::{self, LONGEST, Lacks};
 use super::{DecisionRing, Door, Head, Part};
 use crate::telemetry::kept;
 use hivemind_core::{Entry, Timestamp};
@@ -72,7 +72,7 @@ proptest! {
         prop_assert!(domain.starts_with(read.domain) && read.domain.len() + 4 > domain.len().min(128));
         prop_assert_eq!(read.parts.len(), parts.min(8));
         let mut is_hashed = false;
-        let mut is_cut = read.domain.len() < domain.len() || parts > 8 || entries.len() > 8;
+        let mut is_cut = read.domain.len() < domain.len();
         for found in &read.parts {
             prop_assert_eq!((found.hits, found.remaining, found.rule), (hits, remaining, rule.map(|rule| rule as u64)));
             prop_assert_eq!(found.entries.len(), entries.len().min(8));
@@ -86,7 +86,14 @@ proptest! {
                 }
             }
         }
-        prop_assert_eq!((read.is_cut, read.is_hashed), (is_cut, is_hashed));
+        let lacks = if parts > 8 || entries.len() > 8 {
+            Lacks::Parts
+        } else if is_cut {
+            Lacks::Texts
+        } else {
+            Lacks::Nothing
+        };
+        prop_assert_eq!((read.lacks, read.is_hashed), (lacks, is_hashed));
         prop_assert_eq!((read.is_denied, read.door), (true, Door::Json));
     }
 

@@ -46,18 +46,20 @@ fn while_there_is_little_to_count_counts_are_exact_and_in_order() {
 fn a_key_that_several_limits_count_is_one() {
     let top = Top::default();
     let long = ["a", "b"].map(|end| "x".repeat(200) + end);
-    let record = |period, value: &str, rules, amount| {
+    let record = |period, value: &str, rules: u8, amount| {
         let entries = [("user", value)];
         let (limit, parts) = (Limit::fixed_window(1, period), Parts { domain: "d", entries: &entries });
         let key = Key::new(&KeySeed::new([7; 16]), parts, &limit, 0);
-        let rule = RuleOf { rules, number: 10 + rules as usize };
+        let rule = RuleOf { rules: rules.into(), number: 10 + usize::from(rules) };
         top.record(By::Denied, (&Charge::spend(key, parts, &limit), Some(rule)), amount, START);
     };
     record(Period::MINUTE, "mallory", 1, 10);
     record(Period::HOUR, "mallory", 2, 4);
     record(Period::DAY, "mallory", 1, 3);
     record(Period::MINUTE, "bob", 2, 12);
-    long.iter().for_each(|value| record(Period::MINUTE, value, 2, 1));
+    for value in &long {
+        record(Period::MINUTE, value, 2, 1);
+    }
     let shown = top.shown(By::Denied, 10, 2, START);
     let of = |key: &Value| (key["count"].as_u64(), key["rule"].as_u64(), key["is_cut"].as_bool());
     let all: Vec<_> = shown["keys"].as_array().unwrap().iter().map(of).collect();
