@@ -1,9 +1,9 @@
-//! Rows of keys: each has one.
+//! Rows of keys: each has one, and each is called what is seen of it.
 
 use crate::page::Dashboard;
 use crate::scene::{RULES, ask};
-use crate::support::Server;
-use serde_json::json;
+use crate::support::{Server, post};
+use serde_json::{Value, json};
 
 /// The last cell of each row of a table, and whether the first says that its key is not whole.
 fn counts(table: &str) -> String {
@@ -99,5 +99,44 @@ async fn of_keys_that_look_the_same_no_rate_is_told() {
     page.until("document.querySelector('h1')?.textContent === 'Overview'").await;
     let expected = json!([[null, null, null], [null, 2, null], [null, 2], [3, 2]]);
     assert_eq!(page.value(RATES).await, expected);
+    page.is_clean().await;
+}
+
+/// The names of all buttons, as whoever reads the screen is told them.
+async fn names(page: &mut Dashboard) -> Vec<String> {
+    let document = page.browser.call("DOM.getDocument", json!({})).await;
+    let asked = json!({"nodeId": document["root"]["nodeId"], "role": "button"});
+    let found = page.browser.call("Accessibility.queryAXTree", asked).await;
+    found["nodes"].as_array().unwrap().iter().map(|node| words(&node["name"]["value"])).collect()
+}
+
+fn words(text: &Value) -> String {
+    text.as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+// Seen failing on: `Inspect user=…, path=…`, cut elsewhere than what is seen: who says what they see does not reach it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_to_click_on_is_called_what_is_seen_of_it() {
+    let server = Server::with_rules(RULES).await;
+    let long = "y".repeat(45);
+    for _ in 0..4 {
+        ask(server.admin, "shop", &[("user", &long)]).await;
+        ask(server.admin, "shop", &[("user", "ada")]).await;
+    }
+    let blocked = [("path", "/x"), ("user", "eve")].map(|(key, value)| json!({"key": key, "value": value}));
+    let blocked = json!({"domain": "shop", "entries": blocked, "for_ms": 600_000});
+    assert_eq!(post(server.admin, "/api/v1/keys/block", &blocked.to_string()).await.code, 200);
+    let mut page = Dashboard::live(server.admin).await;
+    page.says("user=yyyy").await;
+    for (view, expected) in [("overview", 2), ("keys", 5)] {
+        page.view(view).await;
+        page.until(&format!("document.querySelectorAll('button.as-link').length === {expected}")).await;
+        let seen =
+            page.value("[...document.querySelectorAll('button.as-link')].map(one => one.innerText)").await;
+        let names = names(&mut page).await;
+        for seen in seen.as_array().unwrap() {
+            assert!(names.contains(&words(seen)), "{view}: {seen} is none of {names:?}");
+        }
+    }
     page.is_clean().await;
 }
