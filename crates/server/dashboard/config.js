@@ -85,20 +85,28 @@ async function reloadNow(control, result) {
 function logForm() {
   const level = choice(LEVELS.map(name => [name, name]), "info");
   const told = choice([["false", "none"], ["denied", "the refused ones"], ["true", "all"]], "false");
-  const change = async body => {
-    try {
-      take(await put("/log", body));
+  let asked = 0;
+  /** One after the other: of two at once nobody knows which is in force at the end. */
+  let sent = Promise.resolve();
+  const change = body => {
+    const own = (asked += 1);
+    sent = sent.then(() => put("/log", body)).then(now => {
+      // What somebody chose meanwhile stays as it was chosen.
+      if (own === asked) take(now);
       notify("The log is changed, until the next start.");
-    } catch (error) {
+    }).catch(error => {
       notify(why(error), "bad");
-      read();
-    }
+      if (own === asked) read();
+    });
   };
   const take = now => {
     level.value = now.level;
     told.value = String(now.decisions?.log);
   };
-  const read = () => get("/log").then(take).catch(() => {});
+  const read = () => {
+    const own = (asked += 1);
+    get("/log").then(now => own === asked && take(now)).catch(() => {});
+  };
   level.addEventListener("change", () => change({ level: level.value }));
   told.addEventListener("change", () => change({ decisions: { log: told.value === "denied" ? "denied" : told.value === "true" } }));
   return { box: el("div", { class: "filters" }, field("Level", level), field("Decisions in the log", told)), read };

@@ -43,7 +43,7 @@ export function descriptorFields() {
 
   function add(key, value) {
     const isFirst = parts.childElementCount === 0;
-    const keyField = el("input", { autocomplete: "off", spellcheck: "false", required: isFirst, "data-part": "key" });
+    const keyField = el("input", { autocomplete: "off", spellcheck: "false", required: isFirst || value !== "", "data-part": "key" });
     const valueField = el("input", { autocomplete: "off", spellcheck: "false", "data-part": "value" });
     put(keyField, key);
     put(valueField, value);

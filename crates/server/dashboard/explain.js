@@ -20,14 +20,19 @@ export function mount(place) {
   const answer = el("section", { class: "panel", hidden: true, "aria-label": "The answer" });
   // The answer has each step in it: what is read out is how it ends.
   const said = announcer();
+  let asked = 0;
   const form = el("form", { class: "panel", "aria-label": "Which rule answers", on: { submit: async event => {
     event.preventDefault();
     set(answer, "hidden", false);
+    const own = (asked += 1);
     try {
       const found = await post("/explain", fields.read());
+      // A slower answer to an older question must not win.
+      if (own !== asked) return;
       show(answer, ...told(found));
       tell(said, sentence(found.end));
     } catch (error) {
+      if (own !== asked) return;
       show(answer, el("p", { class: "bad" }, why(error)));
       tell(said, why(error));
     }

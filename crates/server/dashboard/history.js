@@ -6,6 +6,8 @@ const MOST_SERIES = 200;
 const SMOOTHED_OVER = 5;
 /** Counts that are further apart say nothing about any second between them. */
 const LONGEST_GAP_MS = 5_000;
+/** Whoever is refused again within so long was never let go. */
+const PAUSE_MS = 15_000;
 /** A process began when it began, but for what rounding and a clock that is set make of it. */
 const SAME_START_MS = 2_000;
 
@@ -71,9 +73,18 @@ export function rulesOf(stats) {
   return [...each, ...keys.map(rule => ({ ...rule, name: nameOf(rule.domain, rule.key) }))];
 }
 
+/** Whether it was left out of what was told then. The server tells the rules that refused most so far: one that comes among them has counted before. */
+function isUnknown(snapshot, name) {
+  return snapshot.rules_left_out > 0 && !snapshot.byName.has(name) && snapshots.at(-1).byName.get(name)?.path !== undefined;
+}
+
+/** The first and the last of the counts in which it is known. */
+const spanOf = name => [snapshots.find(one => !isUnknown(one, name)), snapshots.at(-1)];
+
 function recordSeries(before, now, seconds) {
   for (const name of series.keys()) if (!now.byName.has(name)) series.delete(name);
   for (const [name, counted] of now.byName) {
+    if (isUnknown(before, name)) continue;
     const refused = counted.over_limit - (before.byName.get(name)?.over_limit ?? 0);
     let kept = series.get(name);
     if (!kept) {
@@ -95,7 +106,7 @@ function leastRefused() {
 
 /** The time that such a share of the last seconds' requests did not pass, in milliseconds; null where there were none. */
 export function latency(part, name = null) {
-  const [first, last] = [snapshots[0], snapshots.at(-1)];
+  const [first, last] = spanOf(name);
   const edges = last?.latency_ms?.edges;
   const of = snapshot => (name === null ? snapshot?.latency_ms : snapshot?.byName.get(name))?.counts;
   if (!edges || first === last || !of(last)) return null;
@@ -122,23 +133,22 @@ export const overflowed = () => points.reduce((sum, point) => sum + Math.max(0, 
 /** The refusals of one domain or rule in that time. */
 export const refusalsOf = name => series.get(name) ?? [];
 
-/** Since when somebody is refused without a pause longer than some seconds; null where nobody is. */
+/** Since when somebody is refused without a pause longer than some seconds; null where nobody is. It `isOlder` where nothing was heard before that. */
 export function refusedSince(list) {
-  let since = null;
-  let last = null;
-  for (const point of list) {
-    if (point.refused > 0) {
-      if (since === null || point.t - last > 15_000) since = point.t;
-      last = point.t;
-    }
+  let [heard, before, last, found] = [null, null, null, null];
+  for (const { t, refused } of list.filter(point => !point.isGap)) {
+    if (before === null || t - before > PAUSE_MS) heard = t;
+    before = t;
+    if (!(refused > 0)) continue;
+    if (last === null || t - last > PAUSE_MS) found = { since: t, isOlder: t - heard <= PAUSE_MS };
+    last = t;
   }
-  const newest = list.at(-1)?.t ?? 0;
-  return last !== null && newest - last <= 15_000 ? { since, isOlder: since === list[0].t } : null;
+  return last !== null && before - last <= PAUSE_MS ? found : null;
 }
 
 /** Requests a second, of all or of one: how many, and how many of them are refused or cannot be decided; null until two counts are known. */
 export function rates(name = null) {
-  const [first, last] = [snapshots[0], snapshots.at(-1)];
+  const [first, last] = spanOf(name);
   if (!first || first === last || last.is_counted === false) return null;
   const seconds = (last.t_ms - first.t_ms) / 1_000;
   const of = snapshot => (name === null ? snapshot.totals : snapshot.byName.get(name)) ?? {};

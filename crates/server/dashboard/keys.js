@@ -3,7 +3,7 @@
 import { get, why } from "./api.js";
 import { descriptorFields } from "./descriptor.js";
 import { button, el, hide, notify, show, tell } from "./dom.js";
-import { entries, exact, line, relative, time, value } from "./format.js";
+import { entries, exact, relative, time, value } from "./format.js";
 import { keyPanel } from "./key.js";
 import { live, on } from "./live.js";
 import { once, table } from "./table.js";
@@ -89,10 +89,10 @@ const keyOf = key => JSON.stringify([key.domain, key.entries, key.is_cut ?? fals
 /** Of a key that is not whole another would be looked up, and blocked. */
 const NOT_WHOLE = "longer than what is kept, or hashed: look it up by hand";
 
-/** A key to click on, or the text of one that is not known whole. */
+/** A key to click on, which is called what is seen of it, so that whoever says that reaches it; or the text of one that is not known whole. */
 export function keyLink(key, look, most = 48) {
   if (key.is_cut) return el("span", {}, entries(key.entries, most), " ", el("small", {}, `(${NOT_WHOLE})`));
-  return button(entries(key.entries, most), () => look(key), { class: "as-link", "aria-label": `Inspect ${line(key.entries)}` });
+  return button(entries(key.entries, most), () => look(key), { class: "as-link", title: "Inspect" });
 }
 
 const keyCell = look => once(key => keyLink(key, look));

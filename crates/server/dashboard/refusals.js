@@ -26,6 +26,11 @@ on("top", top => {
   const next = new Map();
   for (const key of top?.denied?.keys ?? []) {
     const id = keyOf(key);
+    // Which of several is which nobody knows, and the next time they may stand in another order: they have no rate.
+    if (next.has(id)) {
+      next.set(id, []);
+      continue;
+    }
     const seen = [...(counts.get(id) ?? []), { t: now, count: key.count }].slice(-4);
     // A count that fell is of a new span of time.
     next.set(id, seen.at(-2)?.count > key.count ? seen.slice(-1) : seen);
@@ -34,7 +39,7 @@ on("top", top => {
 });
 onRules(() => reasons.clear());
 
-/** Refusals a second; null until there are two counts. */
+/** Refusals a second; null until there are two counts, and where it is not known whose they are. */
 export function rateOf(key) {
   const seen = counts.get(keyOf(key)) ?? [];
   const [first, last] = [seen[0], seen.at(-1)];

@@ -6,8 +6,9 @@ const LOADING = "Loading…";
 
 /**
  * `columns`: `{ head, class, cell(item, place) }`, where `cell` gives a text, or a node that it may have put there before.
- * `keyOf` says which row is whose. `update(items)` shows them, or that nothing is known yet where they are none; while somebody
- * points at a row, or has the focus in it, rows neither come nor go nor move, unless `isAsked` says that this somebody wants it so.
+ * `keyOf` says which row is whose; those of one key have a row each, in their order. `update(items)` shows them, or that nothing
+ * is known yet where they are none; while somebody points at a row, or has the focus in it, rows neither come nor go nor move,
+ * unless `isAsked` says that this somebody wants it so.
  */
 export function table({ caption, columns, keyOf, empty, isCaptionHidden = false }) {
   // Roles are written down because some browsers take them from what is not laid out as a table.
@@ -27,7 +28,7 @@ export function table({ caption, columns, keyOf, empty, isCaptionHidden = false 
     // That there is nobody is said only where it is known.
     tell(none, told ? empty : LOADING);
     const items = told ?? [];
-    const keys = items.map(keyOf);
+    const keys = distinct(items.map(keyOf));
     const isHeld = !isAsked && body.matches(":hover, :has(:focus-visible)");
     const isSame = keys.length === rows.size && keys.every((key, index) => body.children[index] === rows.get(key));
     waiting = isHeld && !isSame ? items : null;
@@ -69,6 +70,16 @@ export function table({ caption, columns, keyOf, empty, isCaptionHidden = false 
     tell(none, text);
   };
   return { box, update, tellEmpty };
+}
+
+/** Each with its number among those that are equal: what is kept of two keys may be the same, and neither is shown in the other's row. */
+function distinct(keys) {
+  const seen = new Map();
+  return keys.map(key => {
+    const before = seen.get(key) ?? 0;
+    seen.set(key, before + 1);
+    return JSON.stringify([key, before]);
+  });
 }
 
 function emptyRow(columns) {

@@ -123,7 +123,7 @@ function tellHeadline(headline) {
   const now = rates();
   if (!now) return;
   const failing = now.errors > 0 ? `${rate(now.errors)} requests a second cannot be decided. ` : "";
-  const since = refusedSince(minutes().filter(point => !point.isGap));
+  const since = refusedSince(minutes());
   if (!since) {
     only(failing.trim() || (now.requests > 0 ? "Nobody is refused." : "No requests come in."));
     return;

@@ -39,6 +39,67 @@ async fn no_rate_reaches_across_a_gap_a_restart_or_a_counter_that_fell() {
     page.is_clean().await;
 }
 
+/// What is told of rules where some are left out, and what is made of one that was not told before: its rate, and its line.
+const COMES: &str = "(async () => {
+    const history = await import('/assets/history.js?comes');
+    const rule = (value, ok, over_limit) => ({domain: 'd', path: [{key: 'k', value}], ok, over_limit});
+    const tell = (t_ms, rules_left_out, ...each_rule) => history.record({t_ms, uptime_ms: t_ms, rules_left_out, each_rule,
+        totals: {ok: t_ms, over_limit: 0, errors: 0}, domains: [{domain: 'd', ok: t_ms, over_limit: t_ms}]});
+    const of = name => [history.rates(name)?.requests ?? null, history.rates(name)?.refused ?? null, ...history.refusalsOf(name).map(point => point.refused)];
+    const ofRule = value => of(history.nameOf('d', JSON.stringify([{key: 'k', value}])));
+    tell(1000, 1, rule('a', 0, 500));
+    tell(2000, 1, rule('a', 0, 500));
+    // One that was left out has overtaken it.
+    tell(3000, 1, rule('b', 1_000_000, 501));
+    const all = [ofRule('b')];
+    tell(4000, 1, rule('b', 1_000_010, 503));
+    all.push(ofRule('b'));
+    // Nothing is left out any more: what is not told now has counted nothing.
+    tell(5000, 0, rule('b', 1_000_010, 503), rule('a', 0, 504));
+    tell(6000, 0, rule('b', 1_000_010, 503), rule('a', 0, 504), rule('c', 1, 4));
+    return [...all, ofRule('a'), ofRule('c'), of(history.nameOf('d'))];
+})()";
+
+// Seen failing on: what a rule counted since the start, taken for what it counted in the last second: 500250 requests a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rule_that_was_left_out_before_has_no_rate_of_all_that_it_ever_counted() {
+    let server = Server::with_rules(RULES).await;
+    let mut page = Dashboard::live(server.admin).await;
+    let expected =
+        json!([[null, null], [12, 2, 2], [0.8, 0.8], [5, 4, 4], [2000, 1000, 1000, 1000, 1000, 1000, 1000],]);
+    assert_eq!(page.value(COMES).await, expected);
+    page.is_clean().await;
+}
+
+/// Seconds of which something is known, with a gap before each stretch but the first; and since when somebody is refused.
+const SINCE: &str = "(async () => {
+    const { refusedSince } = await import('/assets/history.js?since');
+    const seconds = (from, to, refused) => Array.from({length: to - from + 1}, (_, index) => ({t: 1000 * (from + index), refused}));
+    const gap = {t: 1_610_000, isGap: true};
+    return [
+        // Whoever comes back does not know when it began; neither does who has just come.
+        [...seconds(900, 999, 0), ...seconds(1000, 1010, 5), gap, ...seconds(1611, 1620, 5)],
+        [...seconds(900, 1010, 0), gap, ...seconds(1611, 1620, 5)],
+        [...seconds(900, 1010, 5), gap, ...seconds(1611, 1613, 0), ...seconds(1614, 1620, 5)],
+        seconds(1600, 1620, 5),
+        // Long enough nobody was.
+        [...seconds(900, 1010, 5), gap, ...seconds(1611, 1640, 0), ...seconds(1641, 1650, 5)],
+        [...seconds(1500, 1600, 0), ...seconds(1601, 1605, 5), gap, ...seconds(1611, 1620, 5)],
+        [...seconds(1500, 1600, 5), ...seconds(1601, 1620, 0)],
+    ].map(list => refusedSince(list)).map(found => found && [found.since / 1000, found.isOlder]);
+})()";
+
+// Seen failing on: the moment at which somebody looked again, told as the one at which refusals began.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusals_that_began_while_nobody_looked_are_older_than_the_first_that_is_seen() {
+    let server = Server::with_rules(RULES).await;
+    let mut page = Dashboard::live(server.admin).await;
+    let expected =
+        json!([[1611, true], [1611, true], [1614, true], [1600, true], [1641, false], [1601, false], null]);
+    assert_eq!(page.value(SINCE).await, expected);
+    page.is_clean().await;
+}
+
 /// What is written, and how people read it.
 const WRITTEN: &str = "(async () => {
     const { count, exact, rate, share, millis, span, relative, limit, visible } = await import('/assets/format.js');

@@ -38,6 +38,7 @@ mod page;
 mod pictures;
 mod policy;
 mod questions;
+mod rows;
 mod scene;
 mod traffic;
 mod waiting;

@@ -120,6 +120,47 @@ async fn picture(page: &mut Dashboard, folder: &Path, name: &str) {
     std::fs::write(folder.join(format!("dashboard-{name}.png")), bytes).unwrap();
 }
 
+/// One key that is blocked, and another looked at.
+async fn of_one_key(page: &mut Dashboard, folder: &Path) {
+    page.view("keys").await;
+    page.click("button.as-link", "198.51.100.7").await;
+    page.says("per second").await;
+    page.click("button", "Block…").await;
+    page.click("dialog button", "Block").await;
+    page.until("document.querySelector('.blocked')").await;
+    page.click("button.as-link", "198.51.100.66").await;
+    page.until("document.querySelector('.key-head h2').textContent.includes('198.51.100.66') && document.querySelector('.key .limit')").await;
+    is_whole(page).await;
+    picture(page, folder, "keys").await;
+}
+
+/// Other rules, tried on what has just come.
+async fn of_what_if(page: &mut Dashboard, folder: &Path) {
+    page.is_wide(1440, 1000).await;
+    page.view("what-if").await;
+    page.click("button", "Begin with the rules in force").await;
+    page.until("document.querySelector('textarea').value.includes('domain')").await;
+    let changed = "for (const area of document.querySelectorAll('textarea')) area.value = area.value.replace('requests_per_unit: 300', 'requests_per_unit: 120')";
+    page.value(changed).await;
+    page.click("button", "Try it").await;
+    page.says("Whom it would have met").await;
+    picture(page, folder, "what-if").await;
+}
+
+/// A peer that is gone: on the map, and on a telephone.
+async fn of_one_that_died(page: &mut Dashboard, folder: &Path) {
+    // The map grows with the window, and all peers are to be seen below it.
+    page.is_wide(1440, 1320).await;
+    page.view("mesh").await;
+    page.until("document.querySelectorAll('.map .peer.dead').length === 1").await;
+    page.until("[...document.querySelectorAll('.map .peer.alive .more')].every(one => /^[1-9].* rights$/.test(one.textContent))").await;
+    picture(page, folder, "mesh").await;
+    page.is_wide(390, 844).await;
+    page.view("overview").await;
+    page.says("The peer hnd-1 is dead.").await;
+    picture(page, folder, "narrow").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pictures_for_the_guide_are_made_where_they_are_asked_for() {
     let Some(folder) = std::env::var_os("HIVEMIND_PICTURES") else { return };
@@ -153,36 +194,10 @@ async fn pictures_for_the_guide_are_made_where_they_are_asked_for() {
     page.is_of("dark").await;
     picture(&mut page, &folder, "overview-dark").await;
     page.is_of("light").await;
-    page.view("keys").await;
-    page.click("button.as-link", "198.51.100.7").await;
-    page.says("per second").await;
-    page.click("button", "Block…").await;
-    page.click("dialog button", "Block").await;
-    page.until("document.querySelector('.blocked')").await;
-    page.click("button.as-link", "198.51.100.66").await;
-    page.until("document.querySelector('.key-head h2').textContent.includes('198.51.100.66') && document.querySelector('.key .limit')").await;
-    is_whole(&mut page).await;
-    picture(&mut page, &folder, "keys").await;
-    page.is_wide(1440, 1000).await;
-    page.view("what-if").await;
-    page.click("button", "Begin with the rules in force").await;
-    page.until("document.querySelector('textarea').value.includes('domain')").await;
-    let changed = "for (const area of document.querySelectorAll('textarea')) area.value = area.value.replace('requests_per_unit: 300', 'requests_per_unit: 120')";
-    page.value(changed).await;
-    page.click("button", "Try it").await;
-    page.says("Whom it would have met").await;
-    picture(&mut page, &folder, "what-if").await;
+    of_one_key(&mut page, &folder).await;
+    of_what_if(&mut page, &folder).await;
     // Killed by its handle, for the map.
     nodes.truncate(5);
-    // The map grows with the window, and all peers are to be seen below it.
-    page.is_wide(1440, 1320).await;
-    page.view("mesh").await;
-    page.until("document.querySelectorAll('.map .peer.dead').length === 1").await;
-    page.until("[...document.querySelectorAll('.map .peer.alive .more')].every(one => /^[1-9].* rights$/.test(one.textContent))").await;
-    picture(&mut page, &folder, "mesh").await;
-    page.is_wide(390, 844).await;
-    page.view("overview").await;
-    page.says("The peer hnd-1 is dead.").await;
-    picture(&mut page, &folder, "narrow").await;
+    of_one_that_died(&mut page, &folder).await;
     page.is_clean().await;
 }

@@ -24,9 +24,8 @@ const TRIED: &str = r"(() => {
         () => added('form', one => { one.action = '/json'; one.method = 'post'; }).submit(),
         () => fetch('http://foreign.invalid/').catch(() => {}),
     ];
-    window.stopped = 0;
-    for (const way of ways) try { way(); } catch { window.stopped++; }
-    return ways.length; })()";
+    for (const way of ways) try { way(); } catch {}
+})()";
 
 /// What the browser says to have refused, by the part of the policy that refuses it.
 const REFUSED: [&str; 9] = [
@@ -41,6 +40,7 @@ const REFUSED: [&str; 9] = [
     "connect-src http://foreign.invalid/",
 ];
 
+// Seen failing on: a policy without trusted types, without `base-uri`, and one that takes styles within the page.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_foreign_runs_in_the_page_styles_it_or_is_asked_for_by_it() {
     let server = Setup::rules(RULES).start().await;

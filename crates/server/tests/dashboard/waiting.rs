@@ -1,4 +1,4 @@
-//! What is said before anything is known.
+//! What is said before anything is known, and when an answer comes late.
 
 use crate::page::Dashboard;
 use crate::scene::{RULES, ask};
@@ -58,5 +58,66 @@ async fn that_there_is_nothing_is_said_only_when_it_is_known() {
     assert_eq!(page.value("document.querySelector('.key .limit') === null").await, true);
     page.value("window.letGo()").await;
     page.until("document.querySelector('.key').innerText.includes('Block…')").await;
+    page.is_clean().await;
+}
+
+/// Holds back the answers to questions that have `late` in them. Once the page has read one that was let go, `then` is what
+/// `look` sees.
+const LATE: &str = "
+    const asks = window.fetch;
+    window.held = [];
+    window.fetch = async (...asked) => {
+        const isLate = (asked[1]?.body ?? '').includes(window.late ?? null);
+        const answer = await asks(...asked);
+        if (!isLate) return answer;
+        await new Promise(go => window.held.push(go));
+        const read = answer.json.bind(answer);
+        answer.json = () => read().then(told => { setTimeout(() => { window.then = window.look(); }); return told; });
+        return answer;
+    };
+";
+
+// Seen failing on: the answer to the first question in the place of the one to the second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_answer_to_an_older_question_never_wins() {
+    let server = Server::with_rules(RULES).await;
+    let mut page = Dashboard::with(&server.admin.to_string(), LATE).await;
+    page.until("document.body.dataset.link === 'live'").await;
+    page.view("explain").await;
+    page.value("window.late = '/search'; window.look = () => document.querySelector('main').innerText").await;
+    page.fill("Domain", 0, "shop").await;
+    page.fill("Key", 0, "path").await;
+    page.fill("Value", 0, "/search").await;
+    page.click("button", "Explain").await;
+    page.until("window.held.length === 1").await;
+    page.fill("Value", 0, "/other").await;
+    page.click("button", "Explain").await;
+    page.says("No rule fits: it passes.").await;
+    page.value("window.held.pop()()").await;
+    page.until("window.then").await;
+    let shown = page.value("window.then").await;
+    assert!(shown.as_str().unwrap().contains("No rule fits: it passes."), "{shown}");
+    page.is_clean().await;
+}
+
+// Seen failing on: the level that was chosen first, in the place of the last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_is_as_loud_as_was_said_last_and_the_page_says_so_all_the_time() {
+    let server = Server::with_rules(RULES).await;
+    let mut page = Dashboard::with(&server.admin.to_string(), LATE).await;
+    page.until("document.body.dataset.link === 'live'").await;
+    page.view("configuration").await;
+    let level = "document.getElementById([...document.querySelectorAll('label')].find(one => one.textContent === 'Level').htmlFor).value";
+    page.value(&format!("window.late = 'error'; window.look = () => {level}")).await;
+    page.fill("Level", 0, "error").await;
+    page.until("window.held.length === 1").await;
+    page.fill("Level", 0, "warn").await;
+    page.value("window.held.pop()()").await;
+    page.until("window.then").await;
+    assert_eq!(page.value("window.then").await, "warn");
+    page.until("import('/assets/api.js').then(api => api.get('/log')).then(log => log.level === 'warn')")
+        .await;
+    page.until("document.querySelectorAll('#alerts .notice').length === 2").await;
+    assert_eq!(page.value(level).await, "warn");
     page.is_clean().await;
 }
