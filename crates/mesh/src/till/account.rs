@@ -26,7 +26,7 @@ pub(crate) struct Account {
     pub(crate) has_news: bool,
     /// Whether it was granted something that it has not said to have.
     pub(super) is_unseen: bool,
-    /// Whether it said something that it must know to have arrived, since it was last told.
+    /// Whether it said something that it must know to have arrived, since it was last told; or says it again, so that the word was lost.
     pub(super) is_unsettled: bool,
 }
 
@@ -132,7 +132,8 @@ impl Account {
             || (now.refused, now.refunded, now.given, now.owed)
                 != (before.refused, before.refunded, before.given, before.owed);
         self.has_news |= is_more;
-        self.is_unsettled = is_more || if is_another { said > 0 } else { self.is_unsettled };
+        let is_repeated = report.settling() > 0 && report.spent <= self.spent;
+        self.is_unsettled = is_more || is_repeated || if is_another { said > 0 } else { self.is_unsettled };
         self.spent = self.spent.max(report.spent);
         self.is_unseen &= report.granted_seen < self.granted;
         News { returned, owed: now.owed - before.owed, refused: now.refused - before.refused, over }

@@ -131,6 +131,28 @@ fn who_has_left_has_no_part_of_windows_that_it_had_not_touched() {
     }
 }
 
+/// Frames are lost both ways, and what a leaver has given back has to be confirmed before it goes.
+///
+/// Seen failing on: an owner that confirms what it was told once, and not again when that word was lost.
+#[test]
+fn who_leaves_is_done_soon_also_where_words_are_lost() {
+    for seed in 0..20 {
+        let mut world = within_a_minute(seed, Network::bad());
+        let used = add(&mut world, 0..30, of_the_minute(60));
+        ask_for_all(&mut world, 3, &used, 3);
+        world.leave(0);
+        let begun = world.elapsed_us();
+        while !world.node(0).is_some_and(|node| node.has_left(moment(&world))) {
+            world.run_until(world.elapsed_us() + SECOND / 10);
+            let took = world.elapsed_us() - begun;
+            assert!(
+                took < 8 * SECOND,
+                "seed {seed}: four fifths of the grace are over, and something is not confirmed"
+            );
+        }
+    }
+}
+
 /// Somebody slow asks for the window before, when who touched it has left and the next one runs.
 ///
 /// Seen failing on: a next owner that does not note what was touched.
