@@ -45,7 +45,7 @@ use crate::owner::NodeId;
 use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::shelf::Shelf;
-use crate::view::View;
+use crate::view::{View, ViewId};
 use alone::LocalCounters;
 use asks::Ask;
 pub use clocks::PeerClock;
@@ -119,7 +119,8 @@ pub struct Node {
     dictionaries: u64,
     clock: MeshClock,
     synced: Timestamp,
-    /// After how many intervals one that leaves looks again at what it still holds.
+    /// One that leaves: the view in which it has looked for what it holds, and after how many intervals it looks again.
+    gave_back: Option<ViewId>,
     looks_in: usize,
     swept: Timestamp,
     upheavals: u64,
@@ -159,6 +160,7 @@ impl Node {
             dictionaries: 0,
             clock: MeshClock::default(),
             synced: Timestamp::EPOCH,
+            gave_back: None,
             looks_in: 0,
             swept: now,
             upheavals: 0,

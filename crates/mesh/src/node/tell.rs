@@ -207,11 +207,12 @@ impl Node {
         if !self.council.leaving || !out {
             return;
         }
-        if self.looks_in > 0 {
+        let head = self.council.head().map(|head| head.id());
+        if self.gave_back == head && self.looks_in > 0 {
             self.looks_in -= 1;
             return;
         }
-        self.looks_in = self.shelf.books.len() / LOOKED_AT;
+        (self.gave_back, self.looks_in) = (head, self.shelf.books.len() / LOOKED_AT);
         let Self { shelf, council, options, .. } = self;
         let mut listed = Vec::new();
         for (key, limit, tag) in shelf.books.pages() {
@@ -243,11 +244,10 @@ impl Node {
         let out = self.council.current(now).is_some_and(without) && self.council.head().is_some_and(without);
         // Where nobody stays there is nobody to give anything back to.
         let is_last = self.council.nobody_stays(now, &self.peers);
-        self.council.leaving
-            && (is_last
-                || out
-                    && self.shelf.books.nothing_is_listed()
-                    && self.budget.nothing_waits()
-                    && self.handover.is_done(self.council.head().map(|head| head.id())))
+        let head = self.council.head().map(|head| head.id());
+        // What is held is listed when it was looked for, and not before.
+        let is_told = self.gave_back == head && self.handover.is_done(head);
+        let nothing_waits = self.shelf.books.nothing_is_listed() && self.budget.nothing_waits();
+        self.council.leaving && (is_last || out && is_told && nothing_waits)
     }
 }
