@@ -8,10 +8,12 @@ use hivemind_core::Timestamp;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// So many views are remembered. A window that began before all of them began in no known one.
-pub(crate) const MOST_VIEWS: usize = 16;
+/// So many views are remembered: forty rolling restarts of three nodes. A window that began before all of them began in no known one.
+pub(crate) const MOST_VIEWS: usize = 256;
 /// What views may take of a frame, in bytes: a single one always fits.
 const MOST_TOLD: usize = 30_000;
+/// What one takes beside its members and the name of its proposer.
+const OF_VIEW: usize = 40;
 
 /// Views that follow each other; never empty.
 #[derive(Clone, Debug)]
@@ -98,6 +100,7 @@ impl Chain {
         let mut size = 0;
         let mut views: Vec<View> = Vec::new();
         for view in self.views.iter().skip(after).rev() {
+            size += OF_VIEW + view.round.proposer.as_str().len();
             for member in view.members.iter().chain(&view.gone) {
                 let name = if told.insert(member) { member.id.as_str().len() + 12 } else { 0 };
                 size += name + 2;

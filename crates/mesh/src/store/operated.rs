@@ -134,7 +134,9 @@ impl<C: Carrier> MeshStore<C> {
 
 fn no_owner() -> StoreError {
     StoreError::Unreachable {
-        reason: "this node knows no owner of that counter that it could ask".to_owned(),
+        reason: "this node knows no owner of that counter that it could ask: its peers are silent, or members changed more often since \
+                 its window began than is remembered (256 times)"
+            .to_owned(),
     }
 }
 

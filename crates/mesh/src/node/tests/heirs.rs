@@ -162,6 +162,24 @@ fn a_rolling_restart_leaves_windows_that_somebody_touched_what_was_left_of_them(
     }
 }
 
+/// A day with many deployments.
+///
+/// Seen failing on: sixteen views, as it was first written: with the third rolling restart every key was refused until midnight.
+#[test]
+fn rolling_restarts_all_day_long_leave_the_windows_of_the_day_whole() {
+    let limit = Limit::fixed_window(60, Period::DAY);
+    let mut world = within_a_minute(1, Network::default());
+    let used = add(&mut world, 0..6, limit);
+    ask_for_all(&mut world, 3, &used, 7);
+    for who in (0..3).cycle().take(18) {
+        restart(&mut world, who);
+    }
+    let fresh = add(&mut world, 6..12, limit);
+    let all = [used, fresh].concat();
+    ask_for_all(&mut world, 3, &all, 70);
+    assert_eq!(admitted(&world, &all), vec![60; 12]);
+}
+
 /// Frames are lost both ways, and what a leaver has given back has to be confirmed before it goes.
 ///
 /// Seen failing on: an owner that confirms what it was told once, and not again when that word was lost.
