@@ -20,6 +20,7 @@ mod limit;
 mod limits;
 mod live;
 mod log;
+mod object;
 mod openapi;
 mod page;
 mod peers;

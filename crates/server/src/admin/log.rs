@@ -1,6 +1,7 @@
 //! The log as the API shows and takes it. Which values of descriptors are told is for the file alone: they may say who
 //! somebody is, and who keeps the file answers for that.
 
+use super::object::Object;
 use super::reply::{ok, problem, read};
 use super::whole::few;
 use crate::config::{DecisionLines, LogLevel, LogLevels, Told, module_name};
@@ -20,7 +21,7 @@ const LEVELS: &str = "off, error, warn, info, debug or trace";
 struct RawLog {
     level: Option<String>,
     levels: Option<BTreeMap<String, String>>,
-    decisions: Option<RawDecisions>,
+    decisions: Option<Object<RawDecisions>>,
 }
 
 #[derive(Deserialize)]
@@ -61,7 +62,7 @@ fn change(raw: RawLog) -> Result<LogChange, String> {
     let level = raw.level.map(|word| level(&word)).transpose()?;
     let modules = raw.levels.map(modules).transpose()?;
     let mut change = LogChange { level, modules, ..LogChange::default() };
-    if let Some(RawDecisions { log, sample_rate, per_second }) = raw.decisions {
+    if let Some(Object(RawDecisions { log, sample_rate, per_second })) = raw.decisions {
         change.told = log.map(told).transpose()?;
         if sample_rate.is_some_and(|rate| !(0.0..=1.0).contains(&rate)) {
             return Err("`decisions.sample_rate` is a number from 0 to 1.".to_owned());
@@ -142,6 +143,7 @@ mod tests {
             (r#"{"decisions": {"per_second": 7.5}}"#, 400),
             (r#"{"decisions": {"per_second": 4294967296}}"#, 400),
             (r#"{"decisions": {"values": ["user"]}}"#, 400),
+            (r#"{"level": "debug", "decisions": [null, null]}"#, 400),
         ] {
             assert_eq!(asked(wrong.as_bytes()).unwrap_err().status().as_u16(), code, "{wrong}");
         }

@@ -9,6 +9,7 @@ mod traffic;
 
 use super::Admin;
 use super::bounds::{Held, NotTaken, PASSED_OVER};
+use super::object::Object;
 use super::reply::{not_now, ok, problem, problem_with, read, senseless};
 use crate::config::RuleTexts;
 use crate::replay::{Both, Comparison, Total};
@@ -50,8 +51,8 @@ const SHOWN: usize = 100;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)] // A misspelt key must not be taken for none.
 struct RawSimulation {
-    rules: Vec<RawFile>,
-    source: RawSource,
+    rules: Vec<Object<RawFile>>,
+    source: Object<RawSource>,
 }
 
 #[derive(Deserialize)]
@@ -158,7 +159,7 @@ fn simulated(admin: &Admin, raw: RawSimulation) -> Result<Value, Refused> {
     if patience.is_over() {
         return Err(Refused::TooSlow);
     }
-    let source = Source::new(raw.source, &then).map_err(Refused::Senseless)?;
+    let source = Source::new(raw.source.0, &then).map_err(Refused::Senseless)?;
     let rules = Both { now: service.with_rules(Rules::clone), then };
     let named = matches!(source, Source::Recent).then(|| Named::of([&rules.now, &rules.then]));
     let mut comparison = Comparison::new(rules, MOST_COUNTERS, service.on_refusal());
@@ -193,14 +194,14 @@ fn past_bounds(comparison: &Comparison, most_counters: usize) -> Vec<String> {
     counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()
 }
 
-fn rules(files: Vec<RawFile>, merge_domains: bool) -> Result<Rules, Refused> {
+fn rules(files: Vec<Object<RawFile>>, merge_domains: bool) -> Result<Rules, Refused> {
     if files.is_empty() || files.len() > MOST_FILES {
         return Err(Refused::Senseless(format!("`rules` has 1 to {MOST_FILES} files.")));
     }
-    if files.iter().any(|file| file.name.is_empty() || file.name.chars().count() > LONGEST_NAME) {
+    if files.iter().any(|Object(file)| file.name.is_empty() || file.name.chars().count() > LONGEST_NAME) {
         return Err(Refused::Senseless(format!("The `name` of a file has 1 to {LONGEST_NAME} letters.")));
     }
-    let texts = RuleTexts::of(files.into_iter().map(|RawFile { name, text }| (name, text)));
+    let texts = RuleTexts::of(files.into_iter().map(|Object(RawFile { name, text })| (name, text)));
     let loaded = texts.parse(merge_domains).map_err(|problems| Refused::Rules(problems.to_string()))?;
     Ok(loaded.ruleset.rules)
 }

@@ -131,6 +131,9 @@ async fn what_cannot_be_simulated_is_refused_with_its_place() {
             422,
             "leave out `domain`",
         ),
+        // Seen failing on: lists that are read as objects.
+        (json!({"rules": [["new.yaml", RULES]], "source": {"recent": true}}), 400, "expected a map"),
+        (json!({"rules": rules, "source": [true, null, null, null, null]}), 400, "expected a map"),
         (json!({"rules": [], "source": {"recent": true}}), 422, "files"),
         (json!({"rules": [{"name": "", "text": RULES}], "source": {"recent": true}}), 422, "name"),
         (
