@@ -8,6 +8,8 @@ import { limits, where } from "./rules.js";
 const MOST = 64;
 /** Blocks come and go: what was true a minute ago is asked again. */
 const TRUE_FOR_MS = 60_000;
+/** Counts that are further apart say nothing about any second between them: one comes every two seconds. */
+const LONGEST_GAP_MS = 5_000;
 /** Twenty keys that change are no reason to ask twenty questions at once. */
 const BETWEEN_MS = 1_000;
 /** Of what is not kept whole, several may be one here: their rules tell them apart. */
@@ -31,7 +33,9 @@ on("top", top => {
       next.set(id, []);
       continue;
     }
-    const seen = [...(counts.get(id) ?? []), { t: now, count: key.count }].slice(-4);
+    const before = counts.get(id) ?? [];
+    const isNear = now - (before.at(-1)?.t ?? 0) <= LONGEST_GAP_MS;
+    const seen = [...(isNear ? before : []), { t: now, count: key.count }].slice(-3);
     // A count that fell is of a new span of time.
     next.set(id, seen.at(-2)?.count > key.count ? seen.slice(-1) : seen);
   }

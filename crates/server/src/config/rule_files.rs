@@ -118,7 +118,15 @@ fn rule_files_at(path: &Path, depth: usize) -> std::io::Result<Vec<PathBuf>> {
             continue;
         }
         let is_rules = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
-        if std::fs::metadata(&path)?.is_dir() {
+        // One that leads nowhere is named when it is read, or here: of a folder with many nobody would know which.
+        let is_folder = match std::fs::metadata(&path) {
+            Ok(found) => found.is_dir(),
+            Err(_) if is_rules => false,
+            Err(error) => {
+                return Err(std::io::Error::new(error.kind(), format!("{}: {error}", path.display())));
+            }
+        };
+        if is_folder {
             files.extend(rule_files_at(&path, depth + 1)?);
         } else if is_rules {
             files.push(path);
@@ -150,4 +158,24 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Problem {
 fn about(path: &Path, cause: &str, remedy: &str) -> Problem {
     let source = Arc::new(Source { name: path.display().to_string(), text: String::new() });
     Problem::new(&source, None, cause, remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::load_rules;
+
+    // Seen failing on: the folder named, which is there.
+    #[test]
+    fn a_link_in_a_folder_that_leads_nowhere_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        for (link, told) in
+            [("gone.yaml", "gone.yaml: cannot be read"), ("elsewhere", "elsewhere: No such file")]
+        {
+            let path = folder.path().join(link);
+            std::os::unix::fs::symlink("/nonexistent", &path).unwrap();
+            let problems = load_rules(folder.path(), false).err().map(|problems| problems.to_string());
+            std::fs::remove_file(path).unwrap();
+            assert!(problems.as_ref().is_some_and(|text| text.contains(told)), "{link}: {problems:?}");
+        }
+    }
 }

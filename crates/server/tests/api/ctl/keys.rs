@@ -230,7 +230,12 @@ async fn what_was_not_done_fails_and_what_is_so_already_does_not() {
     let server = Server::with_rules(RULES).await;
     let no_rule = ["key", "reset", "shop", "nobody=x"];
     let said = ctl(&server, &no_rule).await;
-    assert_eq!((said.code, said.out.as_str()), (Some(1), "forgotten: 0 counters\n"), "{}", said.error);
+    assert_eq!(
+        (said.code, said.out.as_str()),
+        (Some(1), "forgotten: 0 counters\nno limit is asked for this key; see `hivemind ctl explain`\n"),
+        "{}",
+        said.error
+    );
     assert_eq!(undone(&server, &no_rule).await, json!({"reset": 0}));
     let unspent = ["key", "grant", "shop", "user=ada", "--extra", "1"];
     let said = ctl(&server, &unspent).await;

@@ -4,6 +4,8 @@ use crate::cli::ctl::table::{Table, each, limit, moment, span, text};
 use crate::harmless::harmless_lines;
 use serde_json::Value;
 
+const NO_LIMIT: &str = "no limit is asked for this key; see `hivemind ctl explain`";
+
 /// What is left of each limit; in a mesh, who holds it.
 pub(super) fn looked_up(body: &Value) -> String {
     let blocked = moment(body, "blocked_until_ms");
@@ -18,7 +20,9 @@ pub(super) fn reset(body: &Value) -> String {
         "" => String::new(),
         number => format!("{said}: {number} counters\n"),
     });
-    done + &rest.concat() + &why(body)
+    let rest = rest.concat() + &why(body);
+    let is_nothing = rest.is_empty() && text(body, "reset") == "0";
+    done + &rest + &if is_nothing { format!("{NO_LIMIT}\n") } else { String::new() }
 }
 
 /// What was given back, and why it is less than was asked for.
@@ -70,7 +74,7 @@ fn limits(body: &Value) -> String {
         let owner = one.get("mesh").map(|mesh| text(mesh, "owner")).unwrap_or_default();
         table.row([limit(one), remaining, reset, granted, mode, owner]);
     }
-    table.without_empty().or("no limit is asked for this key; see `hivemind ctl explain`")
+    table.without_empty().or(NO_LIMIT)
 }
 
 /// What each node of a mesh may admit by itself; nothing where there is none.
