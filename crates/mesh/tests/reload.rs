@@ -32,11 +32,17 @@ fn no_window_admits_more_than_the_larger_of_two_limits_and_none_more_than_the_ne
             [(Limit::fixed_window as fn(u32, Period) -> Limit, 6), (Limit::sliding_window, 2)]
         {
             let (old, new) = (make(from, Period::SECOND), make(to, Period::SECOND));
+            let (mut admitted, mut possible) = (0, 0);
             for seed in 0..seeds(count) {
                 let came = holds(seed, &Reload::from_to(seed, 5, old, new));
-                let enough = came.admitted * 10 >= came.possible * 9;
-                assert!(enough, "seed {seed}, {from} to {to}: only {came:?}");
+                (admitted, possible) = (admitted + came.admitted, possible + came.possible);
+                // A single run may lose an interval to the change.
+                assert!(
+                    came.admitted * 10 >= came.possible * 8,
+                    "seed {seed}, {from} to {to}: only {came:?}"
+                );
             }
+            assert!(admitted * 10 >= possible * 9, "{from} to {to}: only {admitted} of {possible}");
         }
     }
 }

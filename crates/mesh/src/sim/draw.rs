@@ -121,7 +121,8 @@ impl Draw {
     }
 
     /// What may be admitted beyond the limit: nothing, or where an owner that cannot be reached is no reason to
-    /// refuse, an even share for each of the others. Where windows are split, their shares are held anyway.
+    /// refuse, an even share for each of the others. Where windows are split, their shares are held anyway. A bucket has no windows: its
+    /// owner may be lost twice in the time that is looked at, and each time its parts are given.
     #[must_use]
     pub fn allowed(&self) -> u64 {
         let (limit, nodes) = (u64::from(self.limit.burst()), self.nodes as u64);
@@ -129,7 +130,18 @@ impl Draw {
         if self.on_unreachable == OnUnreachable::Refuse || is_split {
             0
         } else {
-            (nodes - 1) * limit.div_ceil(nodes)
+            let is_loss = |what: &&Happening| {
+                matches!(
+                    what,
+                    Happening::Crash
+                        | Happening::CrashForgotten
+                        | Happening::CutInHalf
+                        | Happening::CutOneWay
+                )
+            };
+            let losses = self.happenings.iter().filter(is_loss).count() as u64;
+            let times = if matches!(self.limit, Limit::TokenBucket(_)) { losses.max(1) } else { 1 };
+            times * (nodes - 1) * limit.div_ceil(nodes)
         }
     }
 
