@@ -46,6 +46,9 @@ impl Node {
             link.generation = header.generation;
             (link.spoken, link.heard) = (begin_dictionary(&mut self.dictionaries), Heard::default());
             (link.replay, link.done, link.reset) = (Replay::default(), VecDeque::new(), VecDeque::new());
+            // What was to be told to the run before, or waits for it, is not this one's: it would have that one's rights as well.
+            (link.urgent, link.items) = (Vec::new(), Vec::new());
+            self.parked.retain(|parked| !parked.is_of(from));
         }
         let member = link.run(from);
         let before = self.peers.newest(from);

@@ -4,6 +4,7 @@ use super::{Node, Ticket};
 use crate::dictionary::Subject;
 use crate::frame::{Place, Reply};
 use crate::member::Member;
+use crate::owner::NodeId;
 use crate::page::{Page, Side};
 use hivemind_core::Timestamp;
 use hivemind_core::store::Key;
@@ -24,6 +25,10 @@ pub(super) struct Parked {
 impl Parked {
     pub(super) fn is_for(&self, key: Key, tag: u64) -> bool {
         self.key == key && self.tag == tag
+    }
+
+    pub(super) fn is_of(&self, peer: &NodeId) -> bool {
+        matches!(&self.who, Asker::Peer { member, .. } if member.id == *peer)
     }
 }
 
