@@ -122,11 +122,8 @@ impl Node {
                 self.serve_returned(now, &place, &report);
             }
             Item::Answer { id, place, word, reply } => self.on_answer(now, from, id, &place, &word, &reply),
-            // Both at once: there may be hundreds of parts, and whoever leaves waits for them.
-            Item::Levels(levels) => {
-                self.on_levels(now, from, &levels);
-                self.flush_urgent(now);
-            }
+            Item::Levels(levels) => self.on_levels(now, from, &levels),
+            // The next part at once: there may be hundreds, and whoever leaves waits for them.
             Item::Taken { view, taken } => {
                 self.handover.on_taken(from, view, taken, now);
                 self.hand_over(now);
