@@ -3,7 +3,7 @@
 //! batches wait for each other (loom fails on a deadlock by itself).
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test --release -p hivemind-core --test interleavings --target-dir target-loom
+//! RUSTFLAGS="--cfg loom" cargo test --release -p hivemind-rl-core --test interleavings --target-dir target-loom
 //! ```
 #![cfg(loom)]
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail it")]

@@ -2,7 +2,7 @@
 //! admitted twice, nothing that was spent is lost, and nobody waits for ever.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test -p hivemind-mesh --lib interleavings --target-dir target-loom
+//! RUSTFLAGS="--cfg loom" cargo test -p hivemind-rl-mesh --lib interleavings --target-dir target-loom
 //! ```
 
 use crate::{Carrier, Lane, MeshOptions, MeshStore, Node, NodeId};

@@ -1,7 +1,7 @@
 //! What a decision costs this process: threads that each run a runtime of their own ask
 //! a Redis that is there already, many requests at once.
 //!
-//! `cargo run --release -p hivemind-redis --example load -- redis://host:port [threads] [at once] [decisions]`
+//! `cargo run --release -p hivemind-rl-redis --example load -- redis://host:port [threads] [at once] [decisions]`
 #![expect(clippy::print_stdout, clippy::expect_used, reason = "a program for a person at a terminal")]
 
 use hivemind_core::store::{Charge, Context, Key, KeySeed, Parts, Store};

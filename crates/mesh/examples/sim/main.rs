@@ -1,16 +1,16 @@
 //! The simulator from the shell.
 //!
-//!     cargo run --release -p hivemind-mesh --example sim -- --seed 7             every scenario with this seed
-//!     cargo run --release -p hivemind-mesh --example sim -- --seeds 0..1000      many seeds; prints those that fail and what
+//!     cargo run --release -p hivemind-rl-mesh --example sim -- --seed 7             every scenario with this seed
+//!     cargo run --release -p hivemind-rl-mesh --example sim -- --seeds 0..1000      many seeds; prints those that fail and what
 //!         was drawn (--drawn: only the runs of which the seed chooses everything)
-//!     cargo run --release -p hivemind-mesh --example sim -- reload --seeds 0..1000    runs in which nodes reload
-//!     cargo run --release -p hivemind-mesh --example sim -- rollout --seeds 0..100    slow buckets while nodes come, go and
+//!     cargo run --release -p hivemind-rl-mesh --example sim -- reload --seeds 0..1000    runs in which nodes reload
+//!     cargo run --release -p hivemind-rl-mesh --example sim -- rollout --seeds 0..100    slow buckets while nodes come, go and
 //!         restart: what they admit beside one node alone, with hand-over and without
-//!     cargo run --release -p hivemind-mesh --example sim -- grid --seed 1        the 705 cells (--nodes, --limit,
+//!     cargo run --release -p hivemind-rl-mesh --example sim -- grid --seed 1        the 705 cells (--nodes, --limit,
 //!         --seconds, --load, --shape choose; --quiet tells the bad ones only; --out FILE keeps what is measured,
 //!         and goes on where it was; --variant no-recall | no-early | neither)
-//!     cargo run --release -p hivemind-mesh --example sim -- model [--deep]       every order of events of three nodes
-//!     cargo run --release -p hivemind-mesh --example sim -- rivals --svg FILE    beside what others do
+//!     cargo run --release -p hivemind-rl-mesh --example sim -- model [--deep]       every order of events of three nodes
+//!     cargo run --release -p hivemind-rl-mesh --example sim -- rivals --svg FILE    beside what others do
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
 mod grid;

@@ -1,6 +1,6 @@
 //! The pictures of the guide, of a real mesh under traffic. They are made anew when `HIVEMIND_PICTURES` names the folder:
 //!
-//!     HIVEMIND_PICTURES=docs/pictures cargo nextest run --release -p hivemind --test dashboard -E 'test(pictures)' --no-capture
+//!     HIVEMIND_PICTURES=docs/pictures cargo nextest run --release -p hivemind-rl --test dashboard -E 'test(pictures)' --no-capture
 //!
 //! Six nodes and a browser: without `--release` two cores are too slow for it, and it says so.
 

@@ -235,7 +235,7 @@ fn cost(tracer: Option<&Arc<Tracer>>, headers: &HeaderMap) -> f64 {
     (0..rounds).map(round).fold(f64::INFINITY, f64::min)
 }
 
-// By `cargo test --release -p hivemind --lib pays_under -- --nocapture`; docs/decisions/018 has the figures. As tests are
+// By `cargo test --release -p hivemind-rl --lib pays_under -- --nocapture`; docs/decisions/018 has the figures. As tests are
 // built otherwise it is not the product's speed, and only that nothing is allocated is asked.
 // Seen failing on: a check that is begun before it is known whether it is followed.
 #[test]
