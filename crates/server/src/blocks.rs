@@ -1,5 +1,5 @@
 //! Keys that an operator has blocked until a time, whatever their limits say. They are notes on a board, which all
-//! nodes of a mesh have in common (`hivemind_mesh::net::Board`); here they lie so that a decision finds them.
+//! nodes of a mesh have in common (`hivemind_mesh::Board`); here they lie so that a decision finds them.
 //!
 //! Where nothing is blocked a decision reads one number, which is 0; where something is, it is the moment at which the last
 //! block ends. So blocks end by themselves, by the clock of the mesh, and nobody has to wake up for it.
@@ -13,7 +13,7 @@ pub(crate) use posted::Posted;
 use arc_swap::{ArcSwap, Guard};
 use hivemind_core::Timestamp;
 use hivemind_core::store::Parts;
-use hivemind_mesh::net::{Board, Bulletin, NotPosted, Note};
+use hivemind_mesh::{Board, Bulletin, NotPosted, Note};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
