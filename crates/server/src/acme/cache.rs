@@ -2,9 +2,9 @@
 //! Each CA has a folder of its own, so that whoever changes from a trial directory to a real one begins anew.
 
 use crate::config::gateway::Acme;
-use crate::config::read_bounded;
 use crate::tls::Validity;
 use anyhow::Context;
+use hivemind_config::bounded_file::read_bounded;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::fs::{DirBuilder, OpenOptions, Permissions};
