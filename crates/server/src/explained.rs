@@ -1,4 +1,4 @@
-//! Why a rule answers a descriptor, for people: what the command line prints, and the admin port with it.
+//! Explanation of a rule match, printed by the command line and returned by the admin port.
 
 use crate::ruleset::Ruleset;
 use hivemind_core::rules::{CandidateOutcome, Explanation, ExplanationEnd};
@@ -7,10 +7,10 @@ use hivemind_core::{Entry, Rule, Sharing};
 use std::fmt;
 use std::path::Path;
 
-/// A descriptor, and its way through the rules.
+/// A descriptor and its path through the rules.
 pub(crate) struct Explained<'a> {
     ruleset: &'a Ruleset,
-    /// Below which files are named; none: whole.
+    /// Base folder of displayed file names; `None`: full paths.
     root: Option<&'a Path>,
     domain: &'a str,
     pub(crate) entries: &'a [Entry<'a>],
@@ -22,7 +22,7 @@ impl<'a> Explained<'a> {
         Self { ruleset, root: None, domain, entries, explanation: ruleset.rules.explain(domain, entries) }
     }
 
-    /// The same, with files named as they are called below a folder.
+    /// The same, with file names relative to `root`.
     pub(crate) fn below(self, root: Option<&'a Path>) -> Self {
         Self { root, ..self }
     }
@@ -39,14 +39,14 @@ impl fmt::Display for Explained<'_> {
                 let why = match outcome {
                     CandidateOutcome::Taken => "taken",
                     CandidateOutcome::DoesNotMatch => "does not match",
-                    CandidateOutcome::PassedOver => "matches, but what stands before it goes first",
+                    CandidateOutcome::PassedOver => "matches, but an earlier rule takes precedence",
                 };
                 writeln!(f, "  {rule}: {why}")?;
             }
         }
         match &self.explanation.end {
             ExplanationEnd::UnknownDomain => {
-                writeln!(f, "no limit: there are no rules for the domain `{}`", self.domain)
+                writeln!(f, "no limit: no rules exist for the domain `{}`", self.domain)
             }
             ExplanationEnd::NoMatch(number) => {
                 let (key, value) = self.entries.get(*number).copied().unwrap_or_default();
