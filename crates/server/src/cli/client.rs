@@ -150,7 +150,7 @@ impl Client {
 /// `Bearer` and the first line of a file.
 fn bearer(file: &Path) -> anyhow::Result<HeaderValue> {
     let shown = file.display();
-    let text = crate::config::read_bounded(file, LARGEST_TOKEN_FILE);
+    let text = hivemind_config::bounded_file::read_bounded(file, LARGEST_TOKEN_FILE);
     let text = text.with_context(|| format!("--token-file {shown} cannot be read"))?;
     // Only of a file with something in it: nobody should change who may open a device or a folder.
     if tls::is_exposed(file) {

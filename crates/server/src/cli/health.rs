@@ -1,10 +1,11 @@
 //! `hivemind health`: how a running service is, for whoever has no curl.
 
 use super::client::{Client, Question};
-use crate::config::{Settings, duration};
+use crate::config::Settings;
 use crate::reload::Configuration;
 use anyhow::{Context, bail};
 use clap::Args;
+use hivemind_config::kind::duration;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 /// A file's name and text, kept so that a problem can show its line.
 #[derive(Debug)]
-pub(crate) struct Source {
-    pub(crate) name: String,
-    pub(crate) text: String,
+pub struct Source {
+    pub name: String,
+    pub text: String,
 }
 
 /// What a problem stops.
@@ -24,7 +24,7 @@ enum Severity {
 
 /// One mistake in a file.
 #[derive(Clone, Debug)]
-pub(crate) struct Problem {
+pub struct Problem {
     severity: Severity,
     source: Arc<Source>,
     /// Where, in bytes of the text; none if it concerns the file as a whole.
@@ -34,7 +34,7 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn new(
+    pub fn new(
         source: &Arc<Source>,
         span: Option<Range<usize>>,
         cause: impl Into<String>,
@@ -44,12 +44,12 @@ impl Problem {
         Self { severity: Severity::Error, source: Arc::clone(source), span, cause, remedy }
     }
 
-    pub(crate) fn is_warning(&self) -> bool {
+    pub fn is_warning(&self) -> bool {
         self.severity == Severity::Warning
     }
 
     /// The same, told and lived with.
-    pub(crate) fn into_warning(self) -> Self {
+    pub fn into_warning(self) -> Self {
         Self { severity: Severity::Warning, ..self }
     }
 }
@@ -89,7 +89,7 @@ const SHOWN: usize = 50;
 
 /// Every mistake that was found.
 #[derive(Debug, thiserror::Error)]
-pub(crate) struct Problems(pub(crate) Vec<Problem>);
+pub struct Problems(pub Vec<Problem>);
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

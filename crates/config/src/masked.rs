@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 /// A text without the passwords of its URLs: `redis://user:****@host`, `unix:///run/redis.sock?pass=****`.
-pub(super) fn masked(text: &str) -> Cow<'_, str> {
+pub(crate) fn masked(text: &str) -> Cow<'_, str> {
     if !text.contains("://") {
         return Cow::Borrowed(text);
     }

@@ -1,11 +1,12 @@
 //! The JSON Schema of a configuration: every key that the code asks for, what it takes, and what the
 //! reference page says of it. Draft 7, which every editor knows.
 
-use super::super::document::{Node, Value as Tree};
-use super::super::problem::Source;
-use super::super::reference::{self, CONFIGURATION, Row};
+use super::document::{Node, Value as Tree};
 use super::places::{Places, Syntax};
+use super::problem::Source;
 use super::reading::{Known, Reading};
+use super::reference;
+use super::reference::{CONFIGURATION, Row};
 use super::shape::Shape;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -24,12 +25,12 @@ const NEEDED: &[(&str, &[&str])] = &[
 /// Sections in which a certificate and its key stand together, or neither.
 const PAIRED: &[&str] = &["gateway.tls", "storage.redis.tls"];
 
-/// The schema of a whole file.
-pub(crate) fn configuration() -> Value {
+/// The schema of a whole file, of which `read` asks for every key.
+pub fn configuration(read: impl for<'n> FnOnce(&mut Reading<'n>, &'n Node)) -> Value {
     let places = Places::new(Arc::new(Source { name: String::new(), text: String::new() }), Syntax::Yaml);
     let nothing = Node { value: Tree::Null, span: 0..0 };
     let mut reading = Reading::new(&places);
-    super::read(&mut reading, &nothing);
+    read(&mut reading, &nothing);
     let keys = Keys {
         known: &reading.known,
         shapes: &reading.shapes,

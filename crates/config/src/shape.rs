@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// What stands behind a key.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Shape {
+pub enum Shape {
     /// Keys of its own, or `off` in their place.
     Section {
         or_off: bool,
@@ -22,7 +22,7 @@ pub(super) enum Shape {
 
 /// A kind of value, without what reads it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Taken {
+pub struct Taken {
     what: &'static str,
     example: &'static str,
     form: Form,
@@ -31,18 +31,17 @@ pub(super) struct Taken {
 
 /// What the reference page calls one value of a kind, and several.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Noun {
-    pub(super) one: &'static str,
-    pub(super) several: &'static str,
+pub struct Noun {
+    pub one: &'static str,
+    pub several: &'static str,
 }
 
 impl Taken {
-    pub(super) fn of<T>(kind: &Kind<T>) -> Self {
+    pub fn of<T>(kind: &Kind<T>) -> Self {
         Self { what: kind.what, example: kind.example, form: kind.form, noun: kind.noun }
     }
 
     /// One of it, and several.
-    #[cfg(test)]
     fn named(&self) -> (String, String) {
         let both = |text: String| (text.clone(), text);
         match (self.noun, self.form) {
@@ -58,7 +57,7 @@ impl Taken {
 
 /// How a value is written, as closely as a pattern can tell.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Form {
+pub enum Form {
     Flag,
     /// A flag, or this word.
     FlagOr(&'static str),
@@ -100,7 +99,7 @@ impl Form {
     }
 
     /// A default of the reference page, as this form writes it.
-    pub(super) fn value(self, text: &str) -> Value {
+    pub fn value(self, text: &str) -> Value {
         let number = |text: &str| text.parse::<serde_json::Number>().ok().map(Value::Number);
         match self {
             Self::Flag | Self::FlagOr(_) if text == "true" || text == "false" => json!(text == "true"),
@@ -120,15 +119,13 @@ fn enumeration(words: &[&str]) -> Value {
 }
 
 /// Words as the reference page lists them.
-#[cfg(test)]
 fn quoted(words: &[&str]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
 impl Shape {
     /// What the reference page's column of types says.
-    #[cfg(test)]
-    pub(super) fn named(&self) -> String {
+    pub fn named(&self) -> String {
         match self {
             Self::Section { .. } | Self::Sections => "section".to_owned(),
             Self::Choice(words) => quoted(words),
@@ -142,7 +139,7 @@ impl Shape {
     }
 
     /// As a schema of this value. What is in a section, its caller adds.
-    pub(super) fn schema(&self) -> Value {
+    pub fn schema(&self) -> Value {
         match self {
             Self::Section { .. } | Self::Sections => json!({}),
             Self::Choice(words) => enumeration(words),
@@ -155,7 +152,7 @@ impl Shape {
     }
 
     /// A default of the reference page, as this shape writes it.
-    pub(super) fn value(&self, text: &str) -> Value {
+    pub fn value(&self, text: &str) -> Value {
         match self {
             Self::One(taken) | Self::OneOrSeveral(taken) => taken.form.value(text),
             Self::Several(taken) => text.split(',').map(|item| taken.form.value(item)).collect(),

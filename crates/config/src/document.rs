@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 /// A value and its place.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) value: Value,
-    pub(super) span: Range<usize>,
+pub struct Node {
+    pub value: Value,
+    pub span: Range<usize>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Value {
+pub enum Value {
     Null,
     /// Its text as written, and whether it was written without quotes.
     Scalar {
@@ -28,7 +28,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    pub(super) fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match self {
             Self::Null => "nothing",
             Self::Scalar { .. } => "a plain value",
@@ -40,7 +40,7 @@ impl Value {
 
 impl Node {
     /// As JSON, with plain words and numbers read as YAML does.
-    pub(super) fn to_json(&self) -> serde_json::Value {
+    pub fn to_json(&self) -> serde_json::Value {
         match &self.value {
             Value::Null => serde_json::Value::Null,
             Value::Scalar { text, plain: false } => text.as_str().into(),
@@ -70,7 +70,7 @@ const STACK: usize = 16 << 20;
 
 /// Reads one document, or says where it stops being YAML. The reader takes up to 30 KB of stack for each level that a file is
 /// nested, and the threads of the runtime have 2 MiB: so it has a thread of its own, with room for as deep as a file may be.
-pub(super) fn parse(source: &Arc<Source>) -> Result<Node, Problem> {
+pub fn parse(source: &Arc<Source>) -> Result<Node, Problem> {
     std::thread::scope(|scope| {
         match std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || parsed(source)) {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),

@@ -1,14 +1,14 @@
 //! Keys that nobody asked for: misspelt, in the wrong section, or of another file.
 
-use super::super::document::{Node, Value};
-use super::super::reader::remedy_for_unknown;
+use super::document::{Node, Value};
 use super::places::variable_name;
 use super::reading::{Known, Reading};
+use super::words::remedy_for_unknown;
 use std::ops::Range;
 
 impl Reading<'_> {
     /// Reports every key below `node` that is not known. Comes after everything was asked for.
-    pub(super) fn report_unknown(&mut self, node: &Node, path: &str) {
+    pub fn report_unknown(&mut self, node: &Node, path: &str) {
         match &node.value {
             Value::List(items) if self.has_below(&format!("{path}[]")) => {
                 for item in items {
@@ -26,7 +26,7 @@ impl Reading<'_> {
     }
 
     /// `HIVEMIND_SERVER_HOST`, with one `_` where two belong, is not read, and was meant to be.
-    pub(super) fn warn_of_lookalikes(&mut self, ignored: &[String]) {
+    pub fn warn_of_lookalikes(&mut self, ignored: &[String]) {
         let names: Vec<String> = self.current().map(variable_name).collect();
         for name in ignored {
             let Some(meant) = names.iter().find(|meant| meant.replace("__", "_") == *name) else { continue };

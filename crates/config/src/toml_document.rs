@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
 /// Reads a document, or says every place where it is not TOML.
-pub(super) fn parse(source: &Arc<Source>) -> Result<Node, Vec<Problem>> {
+pub fn parse(source: &Arc<Source>) -> Result<Node, Vec<Problem>> {
     let (table, errors) = DeTable::parse_recoverable(&source.text);
     if errors.is_empty() {
         let span = table.span();

@@ -1,10 +1,10 @@
 //! Variables of the environment, laid over the tree of the file before it is read.
 
-use super::super::document::{self, Node, Value};
-use super::super::problem::Source;
-use super::super::reader::distance;
-use super::SECTIONS;
+use super::document;
+use super::document::{Node, Value};
 use super::places::Places;
+use super::problem::Source;
+use super::words::distance;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,11 +14,12 @@ const DEEPEST: usize = 8;
 
 /// Lays every `HIVEMIND_SECTION__KEY` over `root`. Other variables are somebody else's:
 /// Kubernetes sets `HIVEMIND_PORT` and `HIVEMIND_SERVICE_HOST` for a service of our name.
-/// Returns the names of those with our prefix.
-pub(super) fn overlay(
+/// `sections` are the names of all sections. Returns the names of those with our prefix.
+pub fn overlay(
     root: &mut Node,
     places: &mut Places,
     variables: impl Iterator<Item = (String, String)>,
+    sections: &[&str],
 ) -> Vec<String> {
     let mut others = Vec::new();
     let mut variables: Vec<_> = variables.filter(|(name, _)| name.starts_with(PREFIX)).collect();
@@ -31,7 +32,7 @@ pub(super) fn overlay(
             continue;
         };
         // `HIVEMIND_SERVR__HOST` was meant for us; `HIVEMIND_FOO__BAR` was not.
-        let ours = SECTIONS.iter().any(|known| distance(section, known) <= 2);
+        let ours = sections.iter().any(|known| distance(section, known) <= 2);
         // `${PORT:-}` in a manifest leaves an empty value behind where nothing was set.
         if !ours || value.trim().is_empty() {
             continue;

@@ -3,32 +3,32 @@
 //! A span tells which. The file's bytes come first; behind them each variable has one
 //! place of its own. So a tree in which both are mixed needs nothing more than spans.
 
-use super::super::document::Node;
-use super::super::problem::{Problem, Source};
+use super::document::Node;
+use super::problem::{Problem, Source};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// How the file is written, and hence how an example for it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Syntax {
+pub enum Syntax {
     Yaml,
     Toml,
 }
 
 /// All texts that settings come from.
-pub(super) struct Places {
-    pub(super) file: Arc<Source>,
-    pub(super) syntax: Syntax,
+pub struct Places {
+    pub file: Arc<Source>,
+    pub syntax: Syntax,
     variables: Vec<Arc<Source>>,
 }
 
 impl Places {
-    pub(super) fn new(file: Arc<Source>, syntax: Syntax) -> Self {
+    pub fn new(file: Arc<Source>, syntax: Syntax) -> Self {
         Self { file, syntax, variables: Vec::new() }
     }
 
     /// The place of one more variable.
-    pub(super) fn add_variable(&mut self, name: &str) -> Range<usize> {
+    pub fn add_variable(&mut self, name: &str) -> Range<usize> {
         self.variables.push(Arc::new(Source { name: name.to_owned(), text: String::new() }));
         let place = self.file.text.len() + self.variables.len();
         place..place
@@ -38,12 +38,12 @@ impl Places {
         self.variables.get(span.start.checked_sub(self.file.text.len() + 1)?)
     }
 
-    pub(super) fn is_variable(&self, node: &Node) -> bool {
+    pub fn is_variable(&self, node: &Node) -> bool {
         self.variable(&node.span).is_some()
     }
 
     /// A problem in the file shows its line; one in a variable names the variable.
-    pub(super) fn problem(&self, span: &Range<usize>, cause: String, remedy: String) -> Problem {
+    pub fn problem(&self, span: &Range<usize>, cause: String, remedy: String) -> Problem {
         match self.variable(span) {
             Some(variable) => Problem::new(variable, None, cause, remedy),
             None => Problem::new(&self.file, Some(span.clone()), cause, remedy),
@@ -51,7 +51,7 @@ impl Places {
     }
 
     /// A problem whose line must not be shown.
-    pub(super) fn hidden(&self, span: &Range<usize>, cause: String, remedy: String) -> Problem {
+    pub fn hidden(&self, span: &Range<usize>, cause: String, remedy: String) -> Problem {
         if let Some(variable) = self.variable(span) {
             return Problem::new(variable, None, cause, remedy);
         }
@@ -61,7 +61,7 @@ impl Places {
     }
 
     /// How to write this value of this key in the place where it stands now.
-    pub(super) fn example(&self, span: &Range<usize>, path: &str, value: &str, bare: bool) -> String {
+    pub fn example(&self, span: &Range<usize>, path: &str, value: &str, bare: bool) -> String {
         let key = path.rsplit('.').next().unwrap_or(path);
         match (self.variable(span), self.syntax) {
             (Some(_), _) => format!("{}={value}", variable_name(path)),
@@ -72,7 +72,7 @@ impl Places {
     }
 
     /// What a key is called in the place where this one stands.
-    pub(super) fn name(&self, span: &Range<usize>, path: &str) -> String {
+    pub fn name(&self, span: &Range<usize>, path: &str) -> String {
         match self.variable(span) {
             Some(_) => variable_name(path),
             None => path.to_owned(),
@@ -81,6 +81,6 @@ impl Places {
 }
 
 /// The variable of a key: `HIVEMIND_SERVER__HOST` for `server.host`.
-pub(super) fn variable_name(path: &str) -> String {
+pub fn variable_name(path: &str) -> String {
     format!("HIVEMIND_{}", path.to_uppercase().replace('.', "__"))
 }

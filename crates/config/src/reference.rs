@@ -3,19 +3,19 @@
 
 use std::collections::BTreeMap;
 
-pub(super) const CONFIGURATION: &str = include_str!("../../reference/configuration.md");
-pub(super) const RULES: &str = include_str!("../../reference/rules.md");
+pub const CONFIGURATION: &str = include_str!("../reference/configuration.md");
+pub const RULES: &str = include_str!("../reference/rules.md");
 
 /// What a page says of a key.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) default: Option<&'static str>,
-    pub(super) meaning: String,
+pub struct Row {
+    pub default: Option<&'static str>,
+    pub meaning: String,
 }
 
 /// All keys in tables of four columns from `heading` on, up to the next heading of its rank or of a
 /// higher one; those of the whole page if it is empty.
-pub(super) fn rows(page: &'static str, heading: &str, head: &str) -> BTreeMap<&'static str, Row> {
+pub fn rows(page: &'static str, heading: &str, head: &str) -> BTreeMap<&'static str, Row> {
     let from = page.lines().skip_while(|line| !heading.is_empty() && *line != heading);
     let part =
         from.enumerate().take_while(|(at, line)| heading.is_empty() || *at == 0 || !line.starts_with("## "));
@@ -39,7 +39,7 @@ pub(super) fn rows(page: &'static str, heading: &str, head: &str) -> BTreeMap<&'
 }
 
 /// A default of one of the limits of a `websocket`, which are not those of all others.
-pub(super) fn of_websocket(limit: &str, key: &str) -> Option<&'static str> {
+pub fn of_websocket(limit: &str, key: &str) -> Option<&'static str> {
     let mut table =
         CONFIGURATION.lines().skip_while(|line| !line.starts_with("| default of a `websocket` |"));
     let cells =
@@ -50,7 +50,7 @@ pub(super) fn of_websocket(limit: &str, key: &str) -> Option<&'static str> {
 }
 
 /// Keys of an older design, and what became of them.
-pub(super) fn older() -> BTreeMap<&'static str, String> {
+pub fn older() -> BTreeMap<&'static str, String> {
     let table = CONFIGURATION.lines().skip_while(|line| !line.starts_with("| older key |")).skip(2);
     let rows = table.take_while(|line| line.starts_with('|')).filter_map(|line| {
         let (key, now) = line.trim_matches('|').split_once(" | ")?;
@@ -60,7 +60,7 @@ pub(super) fn older() -> BTreeMap<&'static str, String> {
 }
 
 /// What a heading says of the section it names.
-pub(super) fn section(name: &str) -> Option<&'static str> {
+pub fn section(name: &str) -> Option<&'static str> {
     let heading = format!("## `{name}`: ");
     CONFIGURATION.lines().find_map(|line| line.strip_prefix(heading.as_str()))
 }

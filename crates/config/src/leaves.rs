@@ -1,16 +1,16 @@
 //! What was written in a file and in the environment over it, key by key, so that what has changed
 //! can be named. Of values only a hash is kept: some are secrets.
 
-use super::super::document::{Node, Value};
+use super::document::{Node, Value};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Every key that has a value, by its path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Leaves(BTreeMap<String, u64>);
+pub struct Leaves(BTreeMap<String, u64>);
 
 impl Leaves {
-    pub(super) fn of(root: &Node) -> Self {
+    pub fn of(root: &Node) -> Self {
         let mut leaves = Self::default();
         leaves.add("", root);
         leaves
@@ -35,12 +35,12 @@ impl Leaves {
     }
 
     /// Whether this key, or one below it, is written.
-    pub(crate) fn has(&self, key: &str) -> bool {
+    pub fn has(&self, key: &str) -> bool {
         self.0.keys().any(|path| is_in(path, key))
     }
 
     /// The keys that are other in `now`, without those in any of `but`.
-    pub(crate) fn changed(&self, now: &Self, but: &[&str]) -> Vec<String> {
+    pub fn changed(&self, now: &Self, but: &[&str]) -> Vec<String> {
         let mut keys: Vec<&String> = self.0.keys().chain(now.0.keys()).collect();
         keys.sort_unstable();
         keys.dedup();
@@ -57,9 +57,9 @@ fn is_in(path: &str, key: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::document;
-    use super::super::super::problem::Source;
     use super::Leaves;
+    use crate::document;
+    use crate::problem::Source;
     use std::sync::Arc;
 
     fn leaves(text: &str) -> Leaves {

@@ -1,20 +1,20 @@
 //! Reads the tree key by key. A key is known because somebody asked for it, so the
 //! list of keys cannot differ from what is read; what nobody asked for is unknown.
 
-use super::super::document::{Node, Value};
-use super::super::masked::masked;
-use super::super::problem::{Problem, Source};
-use super::super::reader::is_no;
+use super::document::{Node, Value};
 use super::kind::Kind;
+use super::masked::masked;
 use super::places::Places;
+use super::problem::{Problem, Source};
 use super::shape::{Shape, Taken};
+use super::words::is_no;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// What stands behind a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
+pub enum Known {
     Section,
     Value,
     /// A value that is read under another name now, or not at all.
@@ -22,17 +22,17 @@ pub(super) enum Known {
 }
 
 /// What was asked for, and what was wrong.
-pub(super) struct Reading<'n> {
-    pub(super) places: &'n Places,
-    pub(super) known: BTreeMap<String, Known>,
-    pub(super) shapes: BTreeMap<String, Shape>,
+pub struct Reading<'n> {
+    pub places: &'n Places,
+    pub known: BTreeMap<String, Known>,
+    pub shapes: BTreeMap<String, Shape>,
     /// With where they begin, so that they can be told in the order of the file.
     errors: Vec<(usize, Problem)>,
     warnings: Vec<(usize, Problem)>,
 }
 
 impl<'n> Reading<'n> {
-    pub(super) fn new(places: &'n Places) -> Self {
+    pub fn new(places: &'n Places) -> Self {
         Self {
             places,
             known: BTreeMap::new(),
@@ -42,11 +42,11 @@ impl<'n> Reading<'n> {
         }
     }
 
-    pub(super) fn root(&mut self, node: &'n Node) -> Section<'_, 'n> {
+    pub fn root(&mut self, node: &'n Node) -> Section<'_, 'n> {
         Section::new(self, String::new(), Some(node))
     }
 
-    pub(super) fn error(&mut self, span: &Range<usize>, cause: String, remedy: String) {
+    pub fn error(&mut self, span: &Range<usize>, cause: String, remedy: String) {
         self.errors.push((span.start, self.places.problem(span, cause, remedy)));
     }
 
@@ -55,13 +55,13 @@ impl<'n> Reading<'n> {
     }
 
     /// About a variable that is not in the tree.
-    pub(super) fn warn_of_variable(&mut self, name: &str, cause: &str, remedy: String) {
+    pub fn warn_of_variable(&mut self, name: &str, cause: &str, remedy: String) {
         let source = Arc::new(Source { name: name.to_owned(), text: String::new() });
         self.warnings.push((usize::MAX, Problem::new(&source, None, cause, remedy).into_warning()));
     }
 
     /// Errors and warnings, each in the order of the file.
-    pub(super) fn finish(mut self) -> (Vec<Problem>, Vec<Problem>) {
+    pub fn finish(mut self) -> (Vec<Problem>, Vec<Problem>) {
         let in_order = |problems: &mut Vec<(usize, Problem)>| {
             problems.sort_by_key(|(start, _)| *start);
             std::mem::take(problems).into_iter().map(|(_, problem)| problem).collect()
@@ -71,7 +71,7 @@ impl<'n> Reading<'n> {
 }
 
 /// One map of the tree, or the absence of it.
-pub(super) struct Section<'r, 'n> {
+pub struct Section<'r, 'n> {
     reading: &'r mut Reading<'n>,
     path: String,
     pairs: &'n [(Node, Node)],
@@ -92,7 +92,7 @@ impl<'r, 'n> Section<'r, 'n> {
         Self { reading, path, pairs }
     }
 
-    pub(super) fn path(&self, key: &str) -> String {
+    pub fn path(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
@@ -114,22 +114,22 @@ impl<'r, 'n> Section<'r, 'n> {
     }
 
     /// Whether the key is there; it does not become known by that.
-    pub(super) fn has(&self, key: &str) -> bool {
+    pub fn has(&self, key: &str) -> bool {
         self.pair(key).is_some()
     }
 
     /// Whether a list without items stands there.
-    pub(super) fn is_empty_list(&self, key: &str) -> bool {
+    pub fn is_empty_list(&self, key: &str) -> bool {
         self.pair(key).is_some_and(|(_, node)| matches!(&node.value, Value::List(items) if items.is_empty()))
     }
 
     /// Whether anything is in it. The item of a list that only makes keys known has nothing.
-    pub(super) fn is_there(&self) -> bool {
+    pub fn is_there(&self) -> bool {
         !self.pairs.is_empty()
     }
 
     /// The section, and whether `off` stands in its place.
-    pub(super) fn section_or_off(&mut self, key: &str) -> (bool, Section<'_, 'n>) {
+    pub fn section_or_off(&mut self, key: &str) -> (bool, Section<'_, 'n>) {
         self.note(key, || Shape::Section { or_off: true });
         let node = self.ask(key, Known::Section);
         let is_off = |node: &Node| matches!(&node.value, Value::Scalar { text, .. } if is_no(text));
@@ -138,7 +138,7 @@ impl<'r, 'n> Section<'r, 'n> {
         (off, Section::new(self.reading, path, node.filter(|_| !off)))
     }
 
-    pub(super) fn section(&mut self, key: &str) -> Section<'_, 'n> {
+    pub fn section(&mut self, key: &str) -> Section<'_, 'n> {
         self.note(key, || Shape::Section { or_off: false });
         let node = self.ask(key, Known::Section);
         let path = self.path(key);
@@ -146,7 +146,7 @@ impl<'r, 'n> Section<'r, 'n> {
     }
 
     /// Reads every item of a list of sections.
-    pub(super) fn each(&mut self, key: &str, mut read: impl FnMut(&mut Section<'_, 'n>)) {
+    pub fn each(&mut self, key: &str, mut read: impl FnMut(&mut Section<'_, 'n>)) {
         self.note(key, || Shape::Sections);
         let node = self.ask(key, Known::Section);
         let path = self.path(&format!("{key}[]"));
@@ -167,7 +167,7 @@ impl<'r, 'n> Section<'r, 'n> {
     }
 
     /// Goes over the items of a list once more, after [`each`](Self::each) has made their keys known.
-    pub(super) fn again(&mut self, key: &str, mut look: impl FnMut(&mut Section<'_, 'n>)) {
+    pub fn again(&mut self, key: &str, mut look: impl FnMut(&mut Section<'_, 'n>)) {
         let path = self.path(&format!("{key}[]"));
         let Some((_, Node { value: Value::List(items), .. })) = self.pair(key) else { return };
         for item in items {
@@ -176,18 +176,18 @@ impl<'r, 'n> Section<'r, 'n> {
     }
 
     /// How many mistakes were found so far, in all of the file.
-    pub(super) fn mistakes(&self) -> usize {
+    pub fn mistakes(&self) -> usize {
         self.reading.errors.len()
     }
 
-    pub(super) fn read<T>(&mut self, key: &str, kind: &Kind<T>) -> Option<T> {
+    pub fn read<T>(&mut self, key: &str, kind: &Kind<T>) -> Option<T> {
         self.note(key, || Shape::One(Taken::of(kind)));
         let node = self.ask(key, Known::Value)?;
         self.scalar(node, key, kind)
     }
 
     /// A list; the environment may write it with commas.
-    pub(super) fn list<T>(&mut self, key: &str, kind: &Kind<T>) -> Vec<T> {
+    pub fn list<T>(&mut self, key: &str, kind: &Kind<T>) -> Vec<T> {
         self.note(key, || Shape::Several(Taken::of(kind)));
         let Some(node) = self.ask(key, Known::Value) else { return Vec::new() };
         let span = &node.span;
@@ -206,7 +206,7 @@ impl<'r, 'n> Section<'r, 'n> {
     }
 
     /// A single value, or a list of such; the environment may write that with commas.
-    pub(super) fn one_or_list<T>(&mut self, key: &str, kind: &Kind<T>) -> Vec<T> {
+    pub fn one_or_list<T>(&mut self, key: &str, kind: &Kind<T>) -> Vec<T> {
         self.note(key, || Shape::OneOrSeveral(Taken::of(kind)));
         match self.pair(key) {
             Some((_, node @ Node { value: Value::Scalar { text, .. }, .. }))
@@ -219,7 +219,7 @@ impl<'r, 'n> Section<'r, 'n> {
     }
 
     /// One of a few words.
-    pub(super) fn choice<T: Copy>(&mut self, key: &str, choices: &[(&'static str, T)]) -> Option<T> {
+    pub fn choice<T: Copy>(&mut self, key: &str, choices: &[(&'static str, T)]) -> Option<T> {
         self.note(key, || Shape::Choice(choices.iter().map(|(name, _)| *name).collect()));
         let node = self.ask(key, Known::Value)?;
         let text = match &node.value {
@@ -236,7 +236,7 @@ impl<'r, 'n> Section<'r, 'n> {
     }
 
     /// Reads a key of an older design and says what became of it. `now` is the key it is read as.
-    pub(super) fn superseded<T>(&mut self, key: &str, kind: &Kind<T>, now: Result<&str, &str>) -> Option<T> {
+    pub fn superseded<T>(&mut self, key: &str, kind: &Kind<T>, now: Result<&str, &str>) -> Option<T> {
         self.note(key, || Shape::One(Taken::of(kind)));
         let node = self.ask(key, Known::Superseded)?;
         let value = self.scalar(node, key, kind)?;
@@ -253,21 +253,21 @@ impl<'r, 'n> Section<'r, 'n> {
     }
 
     /// A warning about a value that must not be shown.
-    pub(super) fn warn_hidden(&mut self, key: &str, cause: String, remedy: &str) {
+    pub fn warn_hidden(&mut self, key: &str, cause: String, remedy: &str) {
         let span = self.span(key);
         let problem = self.reading.places.hidden(&span, cause, remedy.to_owned());
         self.reading.warnings.push((span.start, problem.into_warning()));
     }
 
     /// As [`Section::refuse`], about a value that must not be shown.
-    pub(super) fn refuse_hidden(&mut self, key: &str, cause: String, remedy: &str) {
+    pub fn refuse_hidden(&mut self, key: &str, cause: String, remedy: &str) {
         let span = self.span(key);
         let problem = self.reading.places.hidden(&span, cause, remedy.to_owned());
         self.reading.errors.push((span.start, problem));
     }
 
     /// What is asked for and not there yet, and must not be missing in silence.
-    pub(super) fn refuse(&mut self, key: &str, cause: String, remedy: &str) {
+    pub fn refuse(&mut self, key: &str, cause: String, remedy: &str) {
         let span = self.pair(key).map_or(self.span(key), |(_, value)| match value.value {
             Value::Scalar { .. } => value.span.clone(),
             // A section is pointed at by its name, not by all of its lines.
@@ -277,13 +277,13 @@ impl<'r, 'n> Section<'r, 'n> {
     }
 
     /// What is missing in this section: told at its first key.
-    pub(super) fn lacks(&mut self, cause: String, remedy: &str) {
+    pub fn lacks(&mut self, cause: String, remedy: &str) {
         let span = self.pairs.first().map_or(0..0, |(name, _)| name.span.clone());
         self.reading.error(&span, cause, remedy.to_owned());
     }
 
     /// What does what it says, and should be known to whoever runs it.
-    pub(super) fn warn(&mut self, key: &str, cause: String, remedy: &str) {
+    pub fn warn(&mut self, key: &str, cause: String, remedy: &str) {
         let span = self.span(key);
         self.reading.warn(&span, cause, remedy.to_owned());
     }
