@@ -18,8 +18,8 @@ mod replay;
 mod schema;
 mod serve;
 
-use crate::config::Problems;
 use clap::{CommandFactory, Parser, Subcommand};
+use hivemind_config::problem::Problems;
 use std::io::Write;
 use std::process::ExitCode;
 

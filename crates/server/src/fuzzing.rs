@@ -11,7 +11,7 @@
 mod tests;
 
 use crate::admin::answer_json;
-use crate::config::{Problem, parse_rules};
+use crate::config::parse_rules;
 use crate::front::rls::{RateLimitService, ReadRequest};
 use crate::front::websocket::scan;
 use crate::proto::envoy::service::ratelimit::v3::{
@@ -23,6 +23,7 @@ use crate::service::{Asked, HeaderNames, Options, Service};
 use crate::storage::Storage;
 use crate::telemetry::trace::Door;
 use crate::telemetry::{Stats, exposition};
+use hivemind_config::problem::Problem;
 use hivemind_core::store::{KeySeed, MemoryStore, OnRefusal, StoreOptions};
 use hivemind_core::{Clock, Descriptor, Matcher, SystemClock};
 use prost::Message;

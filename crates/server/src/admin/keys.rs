@@ -22,7 +22,7 @@ use axum::routing::post;
 use axum::{Extension, Router};
 use hivemind_core::store::{Mode, Op, Sharing, StoreError};
 use hivemind_core::{Clock, Cost, Limit, SystemClock};
-use hivemind_mesh::net::NotPosted;
+use hivemind_mesh::NotPosted;
 use serde_json::{Map, Value, json};
 
 /// The counter is shared because the table was full.

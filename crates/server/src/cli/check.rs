@@ -1,7 +1,8 @@
 //! `hivemind check`: reports every mistake in rules and configuration before they become active.
 
-use crate::config::{LARGEST_CONFIGURATION, load_rules, load_settings, read_bounded};
+use crate::config::{LARGEST_CONFIGURATION, load_rules, load_settings};
 use clap::Args;
+use hivemind_config::bounded_file::read_bounded;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

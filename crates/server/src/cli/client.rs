@@ -153,7 +153,7 @@ impl Client {
 /// `Bearer` and the token: the first line of a file that is neither empty nor a comment.
 fn bearer(file: &Path) -> anyhow::Result<HeaderValue> {
     let shown = file.display();
-    let text = crate::config::read_bounded(file, LARGEST_TOKEN_FILE);
+    let text = hivemind_config::bounded_file::read_bounded(file, LARGEST_TOKEN_FILE);
     let text = text.with_context(|| format!("--token-file {shown} cannot be read"))?;
     // Only for a readable file with content: `chmod` on a device or a folder would be wrong advice.
     if tls::is_exposed(file) {

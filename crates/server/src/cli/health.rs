@@ -1,10 +1,11 @@
 //! `hivemind health`: the health of a running service, for containers without curl.
 
 use super::client::{Client, Question};
-use crate::config::{Settings, duration};
+use crate::config::Settings;
 use crate::reload::Configuration;
 use anyhow::{Context, bail};
 use clap::Args;
+use hivemind_config::kind::duration;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;

@@ -77,7 +77,7 @@ fn be_wrong_by(offset: Option<&str>) -> anyhow::Result<()> {
     let millis: i64 = offset.parse().with_context(|| {
         format!("{WRONG_CLOCK} must be a whole number of milliseconds; it is for tests only")
     })?;
-    SystemClock::be_wrong_by(millis);
+    SystemClock::set_error_millis(millis);
     tracing::warn!(
         "{WRONG_CLOCK} is set: the clock of this process is shifted by {millis} ms; use it in tests only"
     );

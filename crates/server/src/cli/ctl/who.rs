@@ -2,9 +2,9 @@
 //! machine can list them. So a value can be read from a file or standard input, and entries keep their order.
 
 use crate::cli::entries::{NotUnderstood, entries};
-use crate::config::read_bounded;
 use anyhow::{Context, ensure};
 use clap::Args;
+use hivemind_config::bounded_file::read_bounded;
 use serde_json::{Map, Value, json};
 use std::io::Read;
 use std::path::Path;
