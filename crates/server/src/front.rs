@@ -1,4 +1,4 @@
-//! What clients speak to.
+//! Frontends: the entry points for clients.
 
 pub(crate) mod gateway;
 pub(crate) mod grpc;

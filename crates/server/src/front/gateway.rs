@@ -1,8 +1,8 @@
-//! The gateway: a reverse proxy that limits. A thread for each core, connections dealt out to them, and
-//! all that a request needs (its upstream's connections too) in the thread that serves it.
+//! The gateway: a rate limiting reverse proxy. It runs one thread per core; each connection stays on one thread,
+//! together with everything its requests need, including upstream connections.
 //!
-//! What is forwarded is written anew from what was understood, never copied: so no two servers can read
-//! one request as two. See docs/decisions/010.
+//! Forwarded requests are serialized from parsed values, never copied: so no two servers can read one request as two.
+//! See docs/decisions/010.
 
 mod access_log;
 mod brief;
@@ -64,29 +64,29 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use visitor::{Desk, Shared};
 
-/// How long the end of the logs waits for their disk.
+/// Time limit to write the last log lines to disk.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
-/// A connection on its way to the thread that serves it.
+/// A connection on its way to its worker thread.
 pub(crate) struct Arrival {
     pub(crate) stream: std::net::TcpStream,
     pub(crate) peer: SocketAddr,
     pub(crate) seat: Seat,
 }
 
-/// The gateway, to be told of new routes.
+/// The running gateway.
 pub(crate) struct Gateway {
     shared: Arc<Shared>,
     limiter: RateLimiter,
     outside: Outside,
     refusals: Arc<RefusalLog>,
     lanes: usize,
-    /// Told when nobody is waited for any more.
+    /// Set when remaining connections must be aborted.
     cut: watch::Sender<bool>,
 }
 
 impl Gateway {
-    /// Starts its threads. Connections come to them by the workers that this gives back.
+    /// Starts the worker threads, which receive connections through the returned workers.
     pub(crate) async fn start(
         settings: &settings::Gateway,
         Limiting { limiter, refusals, decisions }: Limiting,
@@ -137,54 +137,54 @@ impl Gateway {
         Ok((Self { shared, limiter, outside, refusals, lanes, cut }, workers, ended))
     }
 
-    /// What limits whoever comes.
+    /// The rate limiter.
     pub(crate) const fn limiter(&self) -> &RateLimiter {
         &self.limiter
     }
 
-    /// Whom its upstreams' certificates are checked with.
+    /// The trust anchors for upstream certificates.
     pub(crate) const fn trust(&self) -> &Arc<Trust> {
         &self.outside.trust
     }
 
-    /// Its limits in force.
+    /// The active limits.
     pub(crate) fn effective_limits(&self) -> Vec<EffectiveLimit> {
         self.limiter.effective_limits()
     }
 
-    /// Who may connect, with these settings.
+    /// The limit on connections per client, with these settings.
     pub(crate) fn crowd(&self, front: &settings::Front) -> Crowd {
         Crowd::of(front, self.shared.clients.clone())
     }
 
-    /// Tells everybody with their next answer to come anew: another gateway listens where this one did.
+    /// Asks clients to reconnect with their next response: another process listens in place of this one.
     pub(crate) fn sees_off(&self) {
         self.shared.sees_off.store(true, Ordering::Relaxed);
     }
 
-    /// Cuts off whoever is still there.
+    /// Aborts the remaining connections.
     pub(crate) fn cut(&self) {
-        // Nobody listens any more only if everything has ended already.
+        // Sending fails only if all connections have ended.
         let _ = self.cut.send(true);
     }
 
-    /// Waits until the logs hold all that was told, or their disk does not answer.
+    /// Flushes the logs, unless their disk does not respond.
     pub(crate) async fn flush(&self) {
         if let Some(log) = &self.shared.log
             && !log.flush(LAST_WAIT).await
         {
-            tracing::warn!("the last requests are missing in the access log: its disk does not answer");
+            tracing::warn!("the access log lacks the last requests: its disk does not respond");
         }
         let refusals = Arc::clone(&self.refusals);
-        // Where it is not written in time, the log itself says so as it ends.
+        // If the disk is too slow, the log reports that itself when it closes.
         let _ = tokio::task::spawn_blocking(move || refusals.flush(LAST_WAIT)).await;
     }
 
-    /// Puts other services in force, from the next request on. Those under way end as they began.
-    /// All of it, or nothing, and at once: a table's gates have the limits that it was made with.
+    /// Applies new services and limits from the next request on, completely or not at all. Requests in progress
+    /// finish under the old ones. A table is bound to the limits that were active when it was built.
     pub(crate) fn put_in_force(&self, routing: &Routing) -> Result<(), GatewayError> {
         let before = self.shared.table.load();
-        // Made twice: once to see that it can be, and once with gates that have the new limits.
+        // Built twice: first to validate it, then with the new limits.
         let made = Table::new(routing, &self.limiter, Some(&before), &self.outside, self.lanes)?;
         self.limiter.reload(&routing.limits())?;
         let table = Table::new(routing, &self.limiter, Some(&made), &self.outside, self.lanes)?;
@@ -194,21 +194,21 @@ impl Gateway {
     }
 }
 
-/// Why a gateway cannot be started, or not be put in another shape.
+/// Why the gateway cannot start, or cannot apply new settings.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GatewayError {
     #[error("gateway.services: {0}")]
     Upstream(#[from] DialError),
     #[error(transparent)]
     Limits(#[from] LimitsError),
-    // The cause is told after it, as that of every error.
-    #[error("gateway.access_log: cannot be appended to; make its folder, and let this process write there")]
+    // The cause follows, as in every error.
+    #[error("gateway.access_log: cannot append; create its folder and grant this process write permission")]
     AccessLog(#[source] io::Error),
-    #[error("the threads of the gateway cannot be started; allow this process more of them")]
+    #[error("cannot start the gateway's threads; raise the thread limit of this process")]
     Threads(#[source] io::Error),
 }
 
-/// Now, for all that may take so long and no longer: not by the wall clock, which may be set meanwhile.
+/// The monotonic time, for time limits: the wall clock may be changed.
 fn now() -> Timestamp {
     MonotonicClock.now()
 }

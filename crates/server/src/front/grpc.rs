@@ -1,7 +1,6 @@
-//! gRPC over HTTP/2, at the price of its transport: a runtime of one thread for each
-//! core, connections dealt out to them, and the one call that counts answered in its
-//! connection's own task. Everything else (health, reflection, methods that do not
-//! exist) goes to tonic's routes on the same connection. See docs/decisions/009.
+//! gRPC over HTTP/2 at low cost: one single-threaded runtime per core, and ShouldRateLimit calls answered within the
+//! task of their connection. All other calls (health, reflection, unknown methods) go to tonic's routes on the same
+//! connection. See docs/decisions/009.
 
 mod activity;
 mod batch;

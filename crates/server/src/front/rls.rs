@@ -1,6 +1,5 @@
-//! Envoy's rate limit service without its transport: the bytes of a request in, the
-//! bytes of an answer out. The messages are read and written here by hand, because
-//! this is what every request of somebody else pays for; see docs/decisions/009.
+//! Envoy's rate limit service without its transport: request bytes in, response bytes out. The messages are decoded
+//! and encoded by hand, because this runs on every request of our users; see docs/decisions/009.
 
 mod field;
 mod request;
@@ -23,10 +22,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Why a call has no answer.
+/// Why a call was not decided.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallError {
-    #[error("the message is no RateLimitRequest")]
+    #[error("the message is not a RateLimitRequest")]
     Malformed,
     #[error("this API key is not for this domain")]
     NotItsDomain,
@@ -36,15 +35,15 @@ pub(crate) enum CallError {
     NoDescriptors,
     #[error("no rate limit configuration loaded")]
     NoRules,
-    #[error("a request has at most {MOST_DESCRIPTORS} descriptors; this one has {count}")]
+    #[error("a request may have at most {MOST_DESCRIPTORS} descriptors; this one has {count}")]
     TooManyDescriptors { count: usize },
     #[error(
-        "descriptor {index} brings a limit with unit {unit}; known are SECOND 1, MINUTE 2, HOUR 3, DAY 4, MONTH 5, YEAR 6"
+        "descriptor {index} has a limit with the unknown unit {unit}; use SECOND 1, MINUTE 2, HOUR 3, DAY 4, MONTH 5, YEAR 6"
     )]
     UnknownUnit { index: usize, unit: i32 },
 }
 
-/// The service behind its messages.
+/// The service with its message codec.
 pub(crate) struct RateLimitService<R = SharedStore>(pub(crate) Arc<Service<R>>);
 
 impl<R> Clone for RateLimitService<R> {
@@ -54,9 +53,9 @@ impl<R> Clone for RateLimitService<R> {
 }
 
 impl<R: Store> RateLimitService<R> {
-    /// Appends the answer to a message, and counts it. `None` where the decision would have
-    /// to wait: nothing was appended or counted then, and [`answer`](Self::answer) has to be awaited.
-    /// `grant` is what the caller's key opens, where keys are asked for.
+    /// Appends the response to a message, and counts it. Returns `None` if the decision would have to wait: then
+    /// nothing was appended or counted, and [`answer`](Self::answer) must be awaited. `grant` is the permission of
+    /// the caller's key, if keys are required.
     pub(crate) fn answer_at_once(
         &self,
         message: &[u8],
@@ -80,13 +79,13 @@ impl<R: Store> RateLimitService<R> {
     ) -> Result<Option<()>, CallError> {
         let request = self.read(message, grant)?;
         let descriptors = self.descriptors(&request)?;
-        let told = || request.told();
+        let metadata = || request.metadata();
         let door = Door::Grpc;
-        let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &told, now, door };
+        let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &metadata, now, door };
         Ok(self.0.decide_at_once(&asked, check, |answer| tell(answer, now, out)))
     }
 
-    /// Appends the answer to a message, however long its decision takes, and counts it.
+    /// Appends the response to a message, however long the decision takes, and counts it.
     pub(crate) async fn answer(
         &self,
         message: &[u8],
@@ -112,19 +111,19 @@ impl<R: Store> RateLimitService<R> {
         out: &mut Vec<u8>,
     ) -> Result<(), CallError> {
         let descriptors = self.descriptors(request)?;
-        let told = || request.told();
-        let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &told, now, door };
+        let metadata = || request.metadata();
+        let asked = Asked { domain: request.domain, descriptors: &descriptors, told: &metadata, now, door };
         self.0.decide(&asked, deadline, check, |answer| tell(answer, now, out)).await;
         Ok(())
     }
 
-    /// Follows the check of a request with these headers, where it is to be followed.
+    /// Starts the trace of a request, if it is sampled.
     #[inline]
     pub(crate) fn follow(&self, headers: &HeaderMap, door: Door) -> Option<Check> {
         self.0.tracer().and_then(|tracer| tracer.check(headers, door))
     }
 
-    /// A request, if whoever sends it may.
+    /// Decodes a request, and checks that the caller may use its domain.
     fn read<'a>(&self, message: &'a [u8], grant: Option<&Grant>) -> Result<Request<'a>, CallError> {
         let request = Request::read(message).map_err(|_| CallError::Malformed)?;
         if grant.is_some_and(|grant| !grant.admits(request.domain)) {
@@ -134,20 +133,20 @@ impl<R: Store> RateLimitService<R> {
         Ok(request)
     }
 
-    /// What is asked, unless there is nothing to decide it by.
+    /// The descriptors, if rules are loaded.
     fn descriptors<'a>(&self, request: &'a Request<'_>) -> Result<Descriptors<'a>, CallError> {
         let descriptors = request.descriptors()?;
         if self.0.has_rules() { Ok(descriptors) } else { Err(CallError::NoRules) }
     }
 
-    /// What has an answer is counted while it is told.
+    /// Counts an error; decided calls are counted when their response is written.
     fn count(&self, from: Timestamp, answered: &Result<(), CallError>) {
         if answered.is_err() {
             self.has_failed(SystemClock.now().since(from));
         }
     }
 
-    /// A call has ended without a decision, after as long as that.
+    /// Counts a call that ended without a decision after this time.
     pub(crate) fn has_failed(&self, took: Duration) {
         let stats = self.0.stats();
         stats.service_errors.fetch_add(1, Ordering::Relaxed);
@@ -157,7 +156,7 @@ impl<R: Store> RateLimitService<R> {
     }
 }
 
-/// Appends an answer, and counts how long all of it took.
+/// Appends a response, and records how long the call took.
 fn tell(answer: &Answer<'_>, from: Timestamp, out: &mut Vec<u8>) {
     response::write(answer, out);
     if let Some(timings) = answer.timings() {

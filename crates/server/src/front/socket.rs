@@ -1,9 +1,9 @@
-//! A connection on its way from the thread that accepted it to the one that serves it.
+//! Accepted connections on their way to a worker thread.
 
 use std::io;
 use tokio::net::{TcpStream, UnixStream};
 
-/// A connection that belongs to no runtime.
+/// A connection that is not registered with a runtime.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(std::net::TcpStream),

@@ -1,10 +1,11 @@
-//! A WebSocket through the gateway: the client's bytes to the upstream and back, as they are.
+//! WebSocket forwarding: copies bytes between client and upstream unchanged.
 //!
-//! Frames are not re-encoded. Where messages are counted, the heads of the client's frames are
-//! read on the way (`gate`), and a frame is charged before a byte of it goes on; where they are
-//! not, nothing of the client's is read. The heads of the upstream's frames are always followed: a Close of the
-//! gateway's own, when a client is over its limit or the gateway stops, must stand between two frames.
-//! Invariant: what an application could read otherwise than the gate does never reaches it.
+//! Frames are not re-encoded. If messages are counted, the frame headers of the client are parsed on the way
+//! (`gate`), and a frame is charged before any of its bytes pass; otherwise nothing from the client is parsed. Frame
+//! headers of the upstream are always parsed: a Close frame of the gateway, on a limit or at shutdown, must be placed
+//! between two frames.
+//!
+//! Invariant: bytes that an application could parse differently from the gate never reach it.
 
 mod frame;
 mod gate;
@@ -33,61 +34,61 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
-/// How long a Close may take: the rest of a frame, the Close, and the other's in return.
+/// Time limit of a Close: the rest of a frame, our Close, and the peer's Close.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// Once one end has said its last, the other has no more than this long between two bytes.
+/// Idle timeout after one side has finished.
 const HALF_CLOSED: Duration = Duration::from_secs(10);
-/// Silence is looked for so many times in the time it may last: it is told late by a quarter at most.
+/// Checks per idle timeout: an idle connection closes at most a quarter late.
 const LOOKS: u32 = 4;
 
-/// What came of a connection.
+/// The outcome of a connection.
 #[derive(Debug)]
 pub(crate) struct Spliced {
     pub(crate) ended: Ended,
-    /// Bytes that the upstream was given.
+    /// Bytes sent to the upstream.
     pub(crate) to_upstream: u64,
-    /// Bytes that the client was given.
+    /// Bytes sent to the client.
     pub(crate) to_client: u64,
-    /// Messages of the client that were counted and let through.
+    /// Messages of the client that were counted and forwarded.
     pub(crate) messages: u64,
 }
 
 /// Why a connection ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// Both ends were done.
+    /// Both sides finished.
     Finished,
-    /// The client sent a message too many, and was told so.
+    /// The client exceeded its message limit, and received a Close.
     Limited(Close),
-    /// The client sent what no client may send, and was told so.
+    /// The client sent an invalid frame, and received a Close.
     Malformed(Violation),
-    /// Nothing came from either end for too long.
+    /// No bytes arrived from either side for too long.
     Idle,
-    /// The gateway stops.
+    /// The gateway is shutting down.
     Stopped,
-    /// The client, or the way to it, broke.
+    /// The client connection failed.
     ClientFailed(io::Error),
-    /// The upstream, or the way to it, broke.
+    /// The upstream connection failed.
     UpstreamFailed(io::Error),
 }
 
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Finished => f.write_str("both ends were done"),
+            Self::Finished => f.write_str("both sides closed"),
             Self::Limited(close) => write!(f, "closed with {close}"),
             Self::Malformed(violation) => write!(f, "closed with {}: {violation}", Farewell::PROTOCOL_ERROR),
-            Self::Idle => f.write_str("nothing was said for too long"),
-            Self::Stopped => f.write_str("the gateway stops"),
+            Self::Idle => f.write_str("idle timeout"),
+            Self::Stopped => f.write_str("the gateway is shutting down"),
             Self::ClientFailed(error) => write!(f, "the client failed: {error}"),
             Self::UpstreamFailed(error) => write!(f, "the upstream failed: {error}"),
         }
     }
 }
 
-/// Passes bytes between a client and an upstream that have agreed on a WebSocket, until they are
-/// done, or `idle` goes by without a byte, or the gateway is `stopped`. With a limiter, the
-/// client's messages are counted, and one too many closes the connection with 4429.
+/// Copies bytes between a client and an upstream after a WebSocket handshake, until both finish, `idle` passes
+/// without a byte, or the gateway is `stopped`. With a limiter, the client's messages are counted, and one over the
+/// limit closes the connection with 4429.
 pub(crate) async fn splice<C, U>(
     client: C,
     upstream: U,
@@ -102,28 +103,28 @@ where
     Splice::new(client, upstream, ClientGate::new(limiter), ServerGate::following()).run(idle, stopped).await
 }
 
-/// Closes a WebSocket that the gateway itself has accepted only to say this, since a script in a
-/// browser does not see what an HTTP answer says. Waits a little for the client's Close.
+/// Closes a WebSocket that the gateway accepted only to send this, because scripts in a browser cannot read an HTTP
+/// error. Waits briefly for the client's Close.
 pub(crate) async fn refuse_with_close<C: AsyncRead + AsyncWrite + Unpin>(mut client: C, close: &Close) {
     let farewell = Farewell { code: close.code, reason: &close.reason };
     let mut lane = Lane::new(ClientGate::refusing());
     let _ = timeout(FAREWELL, async {
         client.write_all(&farewell.to_client()).await?;
         client.flush().await?;
-        // Read to the end of it: closed over unread bytes, a socket takes back what it has sent.
+        // Read everything: closing a socket with unread bytes discards what it has sent.
         let _ = poll_fn(|cx| lane.poll(cx, &mut client, &mut tokio::io::sink())).await;
         client.shutdown().await
     })
     .await;
 }
 
-/// Two ends, and the two directions between them.
+/// The two connections, and both directions between them.
 struct Splice<C, U, L> {
     client: C,
     upstream: U,
     up: Direction<ClientGate<L>>,
     down: Direction<ServerGate>,
-    /// What broke first.
+    /// The first failure.
     failure: Option<Ended>,
 }
 
@@ -133,9 +134,9 @@ struct Direction<G> {
 }
 
 enum Event {
-    /// One direction is over, and the other is not.
+    /// One direction has ended, the other has not.
     HalfClosed,
-    /// Both are.
+    /// Both have ended.
     Finished,
     Stopped(Stop),
 }
@@ -167,7 +168,7 @@ where
         }
     }
 
-    /// Passes bytes until there is a reason not to.
+    /// Copies bytes until the connection must end.
     async fn pass(&mut self, idle: Duration, mut stopped: watch::Receiver<bool>) -> Ended {
         let mut looks = looks(idle);
         let mut silent_looks = 0;
@@ -208,13 +209,13 @@ where
         }
     }
 
-    /// Ready once nothing more goes up; with the reason, if it is the gate's.
+    /// Ready when nothing more goes up; with the reason if the gate stopped it.
     fn poll_up(&mut self, cx: &mut Context<'_>) -> Poll<Option<Stop>> {
         if self.up.is_over {
             return Poll::Ready(None);
         }
         self.up.lane.poll(cx, &mut self.client, &mut self.upstream).map(|end| {
-            // After a stop the lane goes on reading, for the client's Close.
+            // After a stop the lane continues reading, for the client's Close.
             let failure = match end {
                 End::Stopped(stop) => return Some(stop),
                 End::Finished | End::Over => None,
@@ -227,7 +228,7 @@ where
         })
     }
 
-    /// Ready once nothing more comes down. Says whether that is because the gate waited for it.
+    /// Ready when nothing more comes down. Returns whether the gate waited for that.
     fn poll_down(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if self.down.is_over {
             return Poll::Ready(false);
@@ -245,7 +246,7 @@ where
         })
     }
 
-    /// Tells both ends that it is over, and waits for the client's Close.
+    /// Sends a Close to both sides, and waits for the client's Close.
     async fn part(&mut self, ended: &Ended) {
         let violation;
         let farewell = match ended {
@@ -254,8 +255,8 @@ where
                 violation = found.to_string();
                 Farewell { code: Farewell::PROTOCOL_ERROR, reason: &violation }
             }
-            Ended::Idle => Farewell { code: Farewell::GOING_AWAY, reason: "Nothing was said for too long." },
-            _ => Farewell { code: Farewell::GOING_AWAY, reason: "The gateway stops." },
+            Ended::Idle => Farewell { code: Farewell::GOING_AWAY, reason: "Idle timeout." },
+            _ => Farewell { code: Farewell::GOING_AWAY, reason: "The gateway is shutting down." },
         };
         let is_refusal = matches!(ended, Ended::Limited(_) | Ended::Malformed(_));
         if is_refusal {
@@ -263,35 +264,35 @@ where
             self.up.lane.say(&Farewell { code: Farewell::GOING_AWAY, reason: "" }.to_upstream());
         }
         self.up.lane.gate.await_close();
-        let mut words = self.down.lane.gate.finish().then(|| farewell.to_client());
-        poll_fn(|cx| self.poll_part(cx, &mut words)).await;
+        let mut close = self.down.lane.gate.finish().then(|| farewell.to_client());
+        poll_fn(|cx| self.poll_part(cx, &mut close)).await;
         let _ = self.client.shutdown().await;
         let _ = self.upstream.shutdown().await;
     }
 
-    fn poll_part(&mut self, cx: &mut Context<'_>, words: &mut Option<Vec<u8>>) -> Poll<()> {
+    fn poll_part(&mut self, cx: &mut Context<'_>, close: &mut Option<Vec<u8>>) -> Poll<()> {
         while self.poll_down(cx) == Poll::Ready(true) {
-            self.down.lane.say(&words.take().unwrap_or_default());
+            self.down.lane.say(&close.take().unwrap_or_default());
             self.down.lane.gate.silence();
         }
         while let Poll::Ready(Some(_)) = self.poll_up(cx) {}
-        let is_told = self.down.is_over || (words.is_none() && self.down.lane.is_written());
-        // Where the client's frames are not read, the upstream's end says that its Close has come.
-        let has_heard = self.up.is_over || (self.down.is_over && !self.up.lane.gate.is_counting());
-        if is_told && has_heard { Poll::Ready(()) } else { Poll::Pending }
+        let is_sent = self.down.is_over || (close.is_none() && self.down.lane.is_written());
+        // If the client's frames are not parsed, the end of the upstream shows that the Close arrived.
+        let is_received = self.up.is_over || (self.down.is_over && !self.up.lane.gate.is_counting());
+        if is_sent && is_received { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
-/// Ticks that find a silence of `idle`.
+/// Ticks that detect a silence of `idle`.
 fn looks(idle: Duration) -> Interval {
     let mut looks = interval((idle / LOOKS).max(Duration::from_millis(1)));
-    // A machine that slept has not listened, so what it missed was not silence.
+    // While a machine sleeps, missed ticks are not silence.
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    looks.reset(); // The first would come at once.
+    looks.reset(); // Skip the immediate first tick.
     looks
 }
 
-/// Returns when the gateway stops; not if whoever could say so is gone.
+/// Returns at shutdown; a dropped sender does not count as one.
 async fn stop(stopped: &mut watch::Receiver<bool>) {
     if stopped.wait_for(|stopped| *stopped).await.is_err() {
         std::future::pending::<()>().await;

@@ -1,6 +1,5 @@
-//! The threads that serve connections, one for each core. A connection stays with the
-//! thread that it was dealt to, so that nothing it asks ever crosses from core to core; it
-//! is dealt to the thread with the fewest, because proxies open few and keep them.
+//! Worker threads, one per core. A connection stays on one thread, so its data never crosses cores. New connections
+//! go to the thread with the fewest, because proxies open few connections and keep them.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -10,7 +9,7 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
 
-/// A connection, the place that it takes among all, and its share in its thread's load.
+/// A connection with its permit, and its share in the load of its thread.
 struct Dealt<C> {
     connection: C,
     place: OwnedSemaphorePermit,
@@ -18,15 +17,15 @@ struct Dealt<C> {
 }
 
 struct Worker<C> {
-    /// Not bounded by itself: there are as many connections as there are places.
+    /// Unbounded, because the number of permits limits the connections.
     inbox: mpsc::UnboundedSender<Dealt<C>>,
     load: Arc<()>,
 }
 
-/// The threads that serve connections. They end when this is dropped and their connections have ended.
+/// The worker threads. They end when this is dropped and their connections have ended.
 pub(crate) struct Workers<C>(Vec<Worker<C>>);
 
-/// Told when all threads have ended.
+/// Signals that all threads have ended.
 pub(crate) struct Ended(mpsc::Receiver<()>);
 
 impl Ended {
@@ -36,8 +35,8 @@ impl Ended {
 }
 
 impl<C: Send + 'static> Workers<C> {
-    /// Starts threads of this name. In each of them, `equip` makes what serves a connection there: it may
-    /// hold what belongs to one thread, and start tasks beside.
+    /// Starts threads with this name. In each of them, `equip` creates the connection handler: it may hold data of
+    /// that thread, and start tasks.
     pub(crate) async fn start<E, A, F>(count: NonZeroUsize, name: &str, equip: E) -> io::Result<(Self, Ended)>
     where
         E: Fn(usize) -> A + Clone + Send + 'static,
@@ -61,27 +60,27 @@ impl<C: Send + 'static> Workers<C> {
                 }
                 drop(running);
             })?;
-            // Only a thread that panicked says nothing.
-            starting.await.unwrap_or_else(|_| Err(io::Error::other("a thread ended as it started")))?;
+            // Only a thread that panicked sends nothing.
+            starting.await.unwrap_or_else(|_| Err(io::Error::other("a thread ended during startup")))?;
             workers.push(Worker { inbox, load: Arc::default() });
         }
         Ok((Self(workers), Ended(ended)))
     }
 
-    /// Hands a connection to the thread with the fewest.
+    /// Passes a connection to the thread with the fewest.
     pub(crate) fn deal(&self, connection: C, place: OwnedSemaphorePermit) {
         let alive = self.0.iter().filter(|worker| !worker.inbox.is_closed());
         let Some(idlest) = alive.min_by_key(|worker| Arc::strong_count(&worker.load)) else {
-            tracing::error!("no thread is there to serve connections; restart the service");
+            tracing::error!("no thread is left to serve connections; restart the service");
             return;
         };
         let dealt = Dealt { connection, place, load: Arc::clone(&idlest.load) };
-        // A thread that ends between the look and this closes the connection.
+        // If the thread ends between the check and this, the connection closes.
         let _ = idlest.inbox.send(dealt);
     }
 }
 
-/// Serves all connections that are dealt to this thread.
+/// Serves all connections of this thread.
 async fn work<C, A, F>(mut dealt: mpsc::UnboundedReceiver<Dealt<C>>, attend: A)
 where
     A: Fn(C) -> F,
@@ -99,7 +98,7 @@ where
                     served
                 });
             }
-            // Those that have ended are let go of as it happens.
+            // Ended connections are removed immediately.
             Some(ended) = connections.join_next() => note(ended),
         }
     }
@@ -111,7 +110,7 @@ where
 fn note(ended: Result<io::Result<()>, tokio::task::JoinError>) {
     match ended {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!("a connection could not be served: {error}"),
-        Err(error) => tracing::error!("a connection ended in a panic: {error}"),
+        Ok(Err(error)) => tracing::warn!("cannot serve a connection: {error}"),
+        Err(error) => tracing::error!("a connection handler panicked: {error}"),
     }
 }

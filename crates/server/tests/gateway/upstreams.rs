@@ -217,7 +217,7 @@ async fn what_is_no_answer_is_told_in_the_log_with_the_upstream() {
         server.send(said).await;
         drop(server);
         assert_problem(&client.answer().await, 502);
-        let told = gateway.log.next("gave no valid answer").await;
+        let told = gateway.log.next("sent no valid response").await;
         assert!(told.contains(&upstream.address.to_string()) && told.contains(why), "{told}");
     }
 }

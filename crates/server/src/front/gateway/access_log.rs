@@ -1,6 +1,6 @@
-//! The access log: one line of JSON for each request, written by a thread of its own. A disk that stalls
-//! holds up no request: what does not fit the queue is lost, counted and warned of. The file is looked for
-//! at its path before each write, so that it may be renamed without a signal.
+//! Access log: one JSON line per request, written by its own thread. A stalled disk delays no request: lines that do
+//! not fit into the queue are dropped, counted and reported. Before each write the path is checked, so that the file
+//! can be rotated without a signal.
 
 mod writer;
 
@@ -19,28 +19,28 @@ use tokio::sync::oneshot;
 use tokio::time::{interval, timeout};
 use writer::Writer;
 
-/// How many lines may wait for the disk: a second of a busy thread, in a few megabytes.
+/// Queue length: one second of a busy thread, in a few megabytes.
 const QUEUE: usize = 16_384;
-/// How often a flush looks for a place in a full queue.
+/// Retry interval of a flush while the queue is full.
 const TURN: Duration = Duration::from_millis(10);
-/// A longer path is cut: a line is to be read.
+/// Longer paths are truncated.
 const LONGEST_PATH: usize = 2_048;
 
-/// Where lines go.
+/// The sending end of the log queue.
 #[derive(Clone)]
 pub(super) struct AccessLog {
     queue: SyncSender<Message>,
     lost: Arc<AtomicU64>,
 }
 
-/// What the thread that writes is told.
+/// A message to the writer thread.
 enum Message {
     Line(Box<Entry>),
-    /// To say so when all lines before this are written.
+    /// Reports when all earlier lines are written.
     Flush(oneshot::Sender<()>),
 }
 
-/// What a line says. Of what could not be read as a request, neither method nor path is known.
+/// The content of a line. If the request could not be parsed, method and path are missing.
 pub(super) struct Entry {
     at: Timestamp,
     took: Duration,
@@ -55,13 +55,13 @@ pub(super) struct Entry {
     is_limited: bool,
 }
 
-/// Who asked, as far as it is known: never a credential.
+/// The client as far as it is known; never a credential.
 enum Who {
     Client(Box<Client>),
     Address(IpAddr),
 }
 
-/// A line that is not written yet: it is when this is dropped.
+/// An unfinished line, which is queued on drop.
 pub(super) struct Line {
     log: AccessLog,
     entry: Option<Box<Entry>>,
@@ -76,7 +76,7 @@ impl AccessLog {
         Ok(Self { queue, lost })
     }
 
-    /// A line for a request that has just come.
+    /// Starts the line of a request.
     pub(super) fn begin(&self, parts: &Parts, peer: IpAddr) -> Line {
         let path = parts.uri.path();
         let end = (0..=LONGEST_PATH.min(path.len())).rev().find(|end| path.is_char_boundary(*end));
@@ -86,18 +86,18 @@ impl AccessLog {
         Line { log: self.clone(), entry: Some(Box::new(entry)) }
     }
 
-    /// A line for what never became a request.
+    /// Logs a message that was not a valid request.
     pub(super) fn unheard(&self, peer: IpAddr, status: StatusCode) {
         drop(Line { log: self.clone(), entry: Some(Box::new(Entry::new(peer, status))) });
     }
 
-    /// Waits until all lines so far are written, at most so long; says whether they are.
+    /// Waits until all lines so far are written, up to a time limit; returns whether they are.
     pub(super) async fn flush(&self, most: Duration) -> bool {
         let (done, mut written) = oneshot::channel();
         let mut message = Message::Flush(done);
         let flushed = async {
             let mut turns = interval(TURN);
-            // The queue may be full, and there is no waiting for a place in it that could be given up.
+            // The queue may be full, and waiting for room in it could not be cancelled.
             while let Err(TrySendError::Full(full)) = self.queue.try_send(message) {
                 message = full;
                 turns.tick().await;
@@ -108,7 +108,7 @@ impl AccessLog {
     }
 }
 
-/// As nginx has it: the client went, or was cut off, before it was answered.
+/// Status 499 as in nginx: the client disconnected, or was aborted, before the response.
 fn unanswered() -> StatusCode {
     StatusCode::from_u16(499).unwrap_or(StatusCode::REQUEST_TIMEOUT)
 }

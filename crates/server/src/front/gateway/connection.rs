@@ -1,5 +1,4 @@
-//! One client's connection, from its first byte to its end: which HTTP it speaks, how long it may be
-//! silent, and how it is shown out.
+//! One client connection, from its first byte to its end: protocol detection, timeouts, and drain.
 
 use super::Arrival;
 use super::failure::Failure;
@@ -28,26 +27,26 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// What a client of HTTP/2 says first.
+/// The preface of an HTTP/2 client.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Streams that one connection may have open, as most servers have it.
+/// Maximum open streams per connection, as in most servers.
 const MOST_STREAMS: u32 = 128;
-/// What a client may send ahead, on a stream and on a connection, before the upstream takes it.
+/// Flow control windows for request bodies, per stream and per connection.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
-/// What is held of an answer for a client that takes it slowly; as many times as it has streams.
+/// Response bytes buffered per stream for a slow client.
 const SEND_BUFFER: usize = 64 << 10;
-/// Streams that a client opens and takes back: more is an attack (CVE-2023-44487).
+/// Maximum streams that a client may open and reset: more is an attack (CVE-2023-44487).
 const MOST_TAKEN_BACK: usize = 64;
-/// What hyper holds of one connection's head, body or answer; its own least, and enough for any head.
+/// hyper's buffer per connection; its own minimum, and enough for any head.
 const LEAST_BUFFER: usize = 64 << 10;
-/// As many headers hyper takes where it is told no other number.
+/// hyper's default maximum number of headers.
 const USUAL_HEADERS: usize = 100;
-/// A silent peer of HTTP/2 is asked whether it is there, and cut off where it is not.
+/// An idle HTTP/2 peer is pinged, and aborted if it does not answer.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(10);
-/// Whoever was told no before it had said everything is listened to so long, between two bytes and in all,
-/// for it to see the answer: closed over unread bytes, a socket takes back what it has sent.
+/// After an early error response the client's remaining bytes are read for this long (between two bytes, and in
+/// total), so that it receives the response: closing a socket with unread bytes discards what it has sent.
 const LINGER_SILENT: Duration = Duration::from_secs(5);
 const LINGER: Duration = Duration::from_secs(30);
 
@@ -72,7 +71,7 @@ pub(super) async fn serve(arrival: Arrival, desk: Rc<Desk>, manner: Rc<Manner>) 
     match &manner.tls {
         None => speak(stream, false, visitor, &manner).await,
         Some(acceptor) => {
-            // In a box: it is over before the rest begins. Where it fails, it is told of.
+            // Boxed, because it ends before the rest starts. Failures are logged there.
             let shaken = Box::pin(accept(stream, acceptor, manner.limits.head)).await;
             if let Ok((stream, negotiated)) = shaken {
                 Box::pin(speak(stream, negotiated.is_http2, visitor, &manner)).await;
@@ -82,7 +81,7 @@ pub(super) async fn serve(arrival: Arrival, desk: Rc<Desk>, manner: Rc<Manner>) 
     Ok(())
 }
 
-/// Finds out which HTTP is spoken, and speaks it.
+/// Detects the HTTP version, and serves it.
 async fn speak<T>(mut io: T, is_http2: bool, visitor: Rc<Visitor>, manner: &Manner)
 where
     T: AsyncRead + AsyncWrite + Unpin + 'static,
@@ -94,7 +93,7 @@ where
         let Some(Ok(is_http2)) = opening else { return };
         is_http2
     };
-    // Each in a box of its size: else every connection would have room for the largest of them.
+    // Boxed, so that a connection does not reserve memory for the larger of both.
     if is_http2 {
         let line = TokioIo::new(Line::new(io, &first, presence, None));
         return Box::pin(http2(line, visitor, manner)).await;
@@ -103,7 +102,7 @@ where
         let line = TokioIo::new(Line::new(io, &first, Rc::clone(&presence), visitor.unheard()));
         let Some(resting) = Box::pin(http1(line, Rc::clone(&visitor), manner)).await else { return };
         (io, first) = (resting.io, resting.ahead);
-        // What is said next is HTTP/1.1 as before, whatever it looks like.
+        // From here on it is HTTP/1.1, whatever the bytes look like.
         if first.is_empty() && !matches!(attended(&presence, opening(&mut io, &mut first)).await, Some(Ok(_)))
         {
             return;
@@ -113,15 +112,15 @@ where
     }
 }
 
-/// A connection between two requests, for which nothing is kept: a client may hold one for long, and
-/// what hyper keeps for it is twenty times what it takes to wait.
+/// An idle connection between two requests: clients may keep it for long, and hyper's state for it is twenty times
+/// what waiting needs.
 struct Resting<T> {
     io: T,
-    /// A copy, since what hyper read into is kept as long as any part of it is.
+    /// A copy, because a slice would keep hyper's read buffer in memory.
     ahead: Vec<u8>,
 }
 
-/// Waits for something as long as the connection may stay.
+/// Awaits a future for as long as the connection may stay open.
 async fn attended<F: Future>(presence: &Presence, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     poll_fn(|cx| match presence.order(cx) {
@@ -131,7 +130,7 @@ async fn attended<F: Future>(presence: &Presence, future: F) -> Option<F::Output
     .await
 }
 
-/// Reads until it is known whether this is HTTP/2: for all others that is with the first byte.
+/// Reads until it is known whether this is HTTP/2: usually the first byte is enough.
 async fn opening(io: &mut (impl AsyncRead + Unpin), first: &mut Vec<u8>) -> io::Result<bool> {
     let mut bytes = [0; PREFACE.len()];
     let mut known = 0;
@@ -149,18 +148,18 @@ async fn opening(io: &mut (impl AsyncRead + Unpin), first: &mut Vec<u8>) -> io::
     }
 }
 
-/// Serves HTTP/1.1 until the connection ends, or has nothing to do for a while.
+/// Serves HTTP/1.1 until the connection ends, or is idle for a while.
 async fn http1<T>(line: TokioIo<Line<T>>, visitor: Rc<Visitor>, manner: &Manner) -> Option<Resting<T>>
 where
     T: AsyncRead + AsyncWrite + Unpin + 'static,
 {
     let presence = Rc::clone(&visitor.presence);
     let served = Rc::clone(&visitor);
-    // Hyper keeps room for an answer; an idle connection has no hyper.
+    // An idle connection has no hyper state, although hyper reserves memory for a response.
     let service = service_fn(move |request| answer(Rc::clone(&served), request));
     let mut builder = http1::Builder::new();
     builder.max_buf_size(manner.max_header_bytes.max(LEAST_BUFFER)).max_header_size(manner.max_header_bytes);
-    // Told its own number, it would fill room for as many at each request before it reads one.
+    // With an explicit maximum, hyper initializes that many headers for each request, even for its default.
     if manner.max_headers != USUAL_HEADERS {
         builder.max_headers(manner.max_headers);
     }
@@ -195,7 +194,7 @@ where
     };
     if let Err(error) = &ended {
         tracing::debug!("a connection ended: {error}");
-        // An answer that broke off must not look as if it went on.
+        // A truncated response must not look complete.
         if error.is_user() {
             return None;
         }
@@ -225,8 +224,8 @@ where
     ticket.run(Rewound::new(io, ahead), manner.stopped.clone()).await;
 }
 
-/// Reads what a client still says until it has heard what it was told: so long, and no longer than the
-/// gateway runs.
+/// Reads what the client still sends, so that it receives the response; with a time limit, and only while the gateway
+/// runs.
 async fn linger(
     mut io: impl AsyncRead + AsyncWrite + Unpin,
     is_leaving: bool,
@@ -234,7 +233,7 @@ async fn linger(
 ) {
     let silent = if is_leaving { LINGER_SILENT / 5 } else { LINGER_SILENT };
     let heard = async {
-        // Whoever has gone already needs no word of it.
+        // A client that has disconnected needs no shutdown.
         if !matches!(timeout(silent, io.shutdown()).await, Ok(Ok(()))) {
             return;
         }
@@ -251,7 +250,7 @@ async fn linger(
             _ = stopped.wait_for(|stopped| *stopped) => {}
         }
     };
-    // In a box: it comes after all that needs room.
+    // Boxed, because it comes after everything that needs memory.
     let _ = Box::pin(timeout(LINGER, until_stopped)).await;
 }
 

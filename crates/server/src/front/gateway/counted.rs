@@ -1,5 +1,5 @@
-//! What is counted of the gateway's decisions: in the same series as calls of the rate limit service, under the service's
-//! id and the endpoint's pattern, which are the configuration's; in the ranking of keys; and in the ring of the last ones.
+//! Metrics of the gateway's decisions: the same series as for rate limit service calls, labeled with the configured
+//! service id and endpoint pattern; the top list of keys; and the decision ring.
 
 use crate::telemetry::ring::{Door, Head, Part};
 use crate::telemetry::{By, DomainSeries, KeySeries, Stats};
@@ -14,9 +14,9 @@ use std::time::Duration;
 /// Counts decisions.
 pub(crate) struct Counting {
     stats: Arc<Stats>,
-    /// Whether anybody reads what is counted.
+    /// Whether the metrics are read at all.
     is_read: bool,
-    /// Found without a lock; what is not there yet is added to a copy.
+    /// Read without a lock; additions replace the map.
     known: ArcSwap<HashMap<Arc<str>, OfService>>,
 }
 
@@ -32,7 +32,7 @@ impl Counting {
         Self { stats, is_read, known: ArcSwap::default() }
     }
 
-    /// Only the series of services that there are stay.
+    /// Drops the series of removed services.
     pub(super) fn keep(&self, is_there: impl Fn(&str) -> bool) {
         self.known.rcu(|known| {
             let mut known = HashMap::clone(known);
@@ -42,13 +42,13 @@ impl Counting {
         self.stats.drop_unused();
     }
 
-    /// When a decision begins; none where nothing is counted or kept of it.
+    /// The start time of a decision; `None` if nothing is counted or recorded.
     #[inline]
     pub(super) fn begin(&self) -> Option<Timestamp> {
         (self.is_read || self.stats.ring.is_on()).then(|| SystemClock.now())
     }
 
-    /// Counts a decision that began then.
+    /// Counts a decision that started at this time.
     #[inline]
     pub(super) fn count(&self, passage: &Admission, from: Option<Timestamp>) {
         let Some(from) = from else { return };
@@ -61,7 +61,7 @@ impl Counting {
                 None
             }
             Admission::Refused(decision, _) => decision.as_ref(),
-            // As hivemind-tower may come to say more.
+            // For future variants of hivemind-tower.
             _ => None,
         };
         if let Some(decision) = decision {
@@ -74,7 +74,7 @@ impl Counting {
         decision.with_charge(|charge| {
             if self.is_read {
                 let by = if is_over { By::Denied } else { By::Spent };
-                // Its limits are those of services: no rule's.
+                // Gateway limits belong to services and not to rules.
                 self.stats.top.record(by, (charge, None), 1, from);
             }
             let (domain, entries) = (charge.parts.domain, charge.parts.entries);
@@ -84,7 +84,7 @@ impl Counting {
             self.stats.ring.record(&head, std::iter::once(part));
         });
         if self.is_read {
-            // Who is held back has been decided on before.
+            // A delayed request was decided before its delay.
             let took = SystemClock.now().since(from).saturating_sub(decision.delay());
             let key = match decision.kind() {
                 LimitKind::Http => decision.endpoint(),
@@ -100,7 +100,7 @@ impl Counting {
         let Some((domain, series)) = found else {
             drop(known);
             self.learn(service, key);
-            // The first of a kind is counted once its series is there.
+            // Counted after its series has been added.
             let known = self.known.load();
             if let Some(of) = known.get(service)
                 && let Some(series) = of.keys.get(key)

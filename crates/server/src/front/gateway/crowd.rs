@@ -1,5 +1,5 @@
-//! How many connections each client has open: one alone must not take all places. Whoever comes over its share
-//! is closed at once, which costs less than anything that could be said to it.
+//! Connection limit per client: one client must not take all connections. Connections over the limit are closed
+//! immediately, which is cheaper than any response.
 
 use crate::config::gateway::Front;
 use crate::seldom::Seldom;
@@ -10,24 +10,23 @@ use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The share of all places that one client has, where nothing else is said.
+/// One client may use this fraction of all connections by default.
 const SHARE: usize = 4;
 
-/// All clients that are connected.
+/// All connected clients.
 pub(crate) struct Crowd {
     most: NonZeroUsize,
-    /// Whether those on this machine are clients like others: only where the share is written down. Else they
-    /// are proxies and measurements more often than anybody to be afraid of.
+    /// Whether clients on this machine are limited too: only with an explicit limit. Otherwise they are usually
+    /// proxies and probes.
     counts_loopback: bool,
     prefix: Ipv6Prefix,
-    /// Trusted proxies bring many clients each.
+    /// Trusted proxies carry many clients each, and are not limited.
     proxies: ClientAddress,
     here: Arc<Mutex<HashMap<ClientIp, usize>>>,
     seldom: Seldom,
 }
 
-/// A connection's place among those of its client, which has one fewer when this is dropped. None where
-/// nobody counts.
+/// The permit of a connection; returned on drop. Empty if the client is not limited.
 pub(crate) struct Seat {
     _taken: Option<Taken>,
 }
@@ -38,9 +37,9 @@ struct Taken {
 }
 
 impl Crowd {
-    /// Of a gateway with these settings, where these proxies are believed.
+    /// The limit with these settings and trusted proxies.
     pub(super) fn of(front: &Front, proxies: ClientAddress) -> Self {
-        // It was checked with the settings.
+        // The settings have validated it.
         let prefix = Ipv6Prefix::new(front.clients.ipv6_prefix).unwrap_or_default();
         Self::new(front.max_connections, front.max_connections_per_client, prefix, proxies)
     }
@@ -62,7 +61,7 @@ impl Crowd {
         }
     }
 
-    /// A place for one more connection of this peer; none if it has its share.
+    /// A permit for one more connection of this peer; `None` over the limit.
     pub(crate) fn enter(&self, peer: IpAddr) -> Option<Seat> {
         let peer = peer.to_canonical();
         if (peer.is_loopback() && !self.counts_loopback) || self.proxies.trusts(Some(peer)) {
@@ -80,8 +79,8 @@ impl Crowd {
         if let Some(times) = self.seldom.happens(MonotonicClock.now()) {
             let most = self.most;
             tracing::warn!(
-                %client, times, "a client has {most} connections open and was refused more; where it is a proxy, name \
-                 it in gateway.client_ip.trusted_proxies, else see gateway.max_connections_per_client"
+                %client, times, "a client has {most} open connections and further ones are refused; if it is a proxy, add it to \
+                 gateway.client_ip.trusted_proxies, otherwise see gateway.max_connections_per_client"
             );
         }
         None
@@ -116,29 +115,29 @@ mod tests {
         crowd.enter(peer.parse().unwrap())
     }
 
-    // Seen failing on: a place that is not given back; addresses of one /64 counted apart; a proxy that is counted.
+    // Fails when permits are not returned, addresses of one /64 count separately, or a proxy is counted.
     #[test]
-    fn each_client_has_its_share_and_gets_it_back_and_proxies_are_not_counted() {
+    fn connection_limit_counts_clients_but_not_proxies() {
         let crowd = crowd(8, None);
         let mut seats = vec![enters(&crowd, "192.0.2.1").unwrap(), enters(&crowd, "192.0.2.1").unwrap()];
-        assert!(enters(&crowd, "192.0.2.1").is_none(), "a quarter of 8 is its share");
-        assert!(enters(&crowd, "::ffff:192.0.2.1").is_none(), "it is the same by IPv6");
-        seats.push(enters(&crowd, "192.0.2.2").expect("another has its own"));
+        assert!(enters(&crowd, "192.0.2.1").is_none(), "a quarter of 8 is its limit");
+        assert!(enters(&crowd, "::ffff:192.0.2.1").is_none(), "the same client over IPv6");
+        seats.push(enters(&crowd, "192.0.2.2").expect("another client has its own limit"));
         seats.pop();
         seats.pop();
-        seats.push(enters(&crowd, "192.0.2.1").expect("one has gone"));
+        seats.push(enters(&crowd, "192.0.2.1").expect("one connection has closed"));
         seats.push(enters(&crowd, "2001:db8::1").unwrap());
         seats.push(enters(&crowd, "2001:db8::2").unwrap());
-        assert!(enters(&crowd, "2001:db8::3").is_none(), "a /64 is a client");
+        assert!(enters(&crowd, "2001:db8::3").is_none(), "a /64 is one client");
         for peer in ["203.0.113.9", "127.0.0.1", "::1"] {
             seats.extend((0..10).map(|_| enters(&crowd, peer).expect(peer)));
         }
         drop(seats);
-        assert!(crowd.here.lock().unwrap().is_empty(), "nothing is kept of those who have gone");
+        assert!(crowd.here.lock().unwrap().is_empty(), "disconnected clients are removed");
     }
 
     #[test]
-    fn a_share_that_is_written_down_is_everybodys() {
+    fn explicit_connection_limit_applies_to_loopback() {
         let crowd = crowd(8, Some(1));
         let _seat = enters(&crowd, "127.0.0.1").unwrap();
         assert!(enters(&crowd, "127.0.0.1").is_none());

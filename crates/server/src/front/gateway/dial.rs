@@ -1,5 +1,5 @@
-//! Opens connections to an upstream: names are looked up each time, so that what moves is found; TLS says
-//! by ALPN which HTTP is spoken.
+//! Upstream dialer: resolves names for each connection, so that moved upstreams are found; ALPN selects the HTTP
+//! version.
 
 use super::brief::Brief;
 use super::failure::Failure;
@@ -21,54 +21,54 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// The head of an answer may be so large.
+/// Maximum size of a response head.
 const LARGEST_HEAD: usize = 64 << 10;
-/// A silent upstream is asked whether it is there, and given up where it is not.
+/// An idle upstream connection is pinged, and closed if it does not answer.
 const PING: Duration = Duration::from_secs(20);
 const PONG: Duration = Duration::from_secs(10);
-/// Streams on one connection until it is known how many the upstream takes: one too many would wait behind
-/// others that may never end.
+/// Streams per connection until the upstream announces its maximum: one too many would wait behind others that may
+/// never end.
 const FIRST_STREAMS: usize = 1;
-/// What may be on its way from an upstream before it is read, on a stream and on a connection.
+/// Flow control windows for responses, per stream and per connection.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 
-/// What all upstreams are reached by: whom to believe, and where names are looked up.
+/// What all dialers share: trust anchors and name resolution.
 #[derive(Default)]
 pub(super) struct Outside {
     pub(super) trust: Arc<Trust>,
     names: Arc<Names>,
 }
 
-/// Why an upstream cannot be dialled at all.
+/// Why an upstream cannot be dialed at all.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DialError {
-    #[error("`{host}` is no name that a certificate can be checked for; write a host name or an address")]
+    #[error("`{host}` is not a valid name in a certificate; use a host name or an address")]
     Name { host: String },
     #[error(transparent)]
     Tls(#[from] TlsError),
 }
 
-/// Why there is no connection.
+/// Why a connection attempt failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoLine {
     #[error("{0}")]
     Refused(#[from] io::Error),
-    #[error("it did not answer in time")]
+    #[error("timed out")]
     TooSlow,
 }
 
-/// What the system says where a process has as many files open as it may, and where all together have.
+/// EMFILE and ENFILE: the file descriptor limit of the process, and of the system.
 const OUT_OF_DESCRIPTORS: [i32; 2] = [24, 23];
 
 impl NoLine {
-    /// Whether that is this process's own fault, and says nothing of the upstream.
+    /// Whether the cause is this process, and not the upstream.
     pub(super) fn is_ours(&self) -> bool {
         let Self::Refused(error) = self else { return false };
         error.raw_os_error().is_some_and(|code| OUT_OF_DESCRIPTORS.contains(&code))
     }
 
-    /// What a client is told of it.
+    /// The failure that the client receives.
     pub(super) const fn failure(&self) -> Failure {
         match self {
             Self::Refused(_) => Failure::UpstreamFailed,
@@ -77,18 +77,18 @@ impl NoLine {
     }
 }
 
-/// A connection that nobody has used yet.
+/// A new connection.
 pub(super) enum Fresh {
     Http1(http1::SendRequest<RequestBody>),
-    /// With how many streams the upstream takes, as it says.
+    /// With the maximum number of streams that the upstream announces.
     Http2(http2::SendRequest<RequestBody>, Arc<AtomicUsize>),
 }
 
-/// How an upstream is connected to.
+/// Opens connections to one upstream.
 pub(super) struct Dialler {
     host: String,
     port: u16,
-    /// Known where the host is an address.
+    /// Set if the host is an address.
     fixed: Option<SocketAddr>,
     names: Arc<Names>,
     is_http2: bool,
@@ -100,7 +100,7 @@ struct Tls {
     trusted: Arc<Trusted>,
 }
 
-/// Either kind of connection.
+/// A plaintext or TLS connection.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
@@ -119,9 +119,9 @@ impl Dialler {
         })
     }
 
-    /// A connection that speaks whichever HTTP the upstream wants.
+    /// Opens a connection with the HTTP version of the upstream.
     pub(super) async fn dial(&self, most: Duration) -> Result<Fresh, NoLine> {
-        // In a box: it is rare, and every connection of a client keeps room for what is not.
+        // Boxed, because it is rare, and client connections reserve memory for everything unboxed.
         let opened = Box::pin(self.open());
         timeout(most, opened).await.map_err(|_| NoLine::TooSlow)?.map_err(NoLine::Refused)
     }
@@ -136,7 +136,7 @@ impl Dialler {
         if is_http2 { http2(stream).await } else { http1(stream).await }
     }
 
-    /// A connection that speaks HTTP/1.1, as upgrades need.
+    /// Opens an HTTP/1.1 connection, for upgrades.
     pub(super) async fn dial_http1(&self, most: Duration) -> Result<Box<dyn Stream>, NoLine> {
         let opened = async {
             let stream = self.connect().await?;
@@ -154,7 +154,7 @@ impl Dialler {
             let found = self.names.addresses(&self.host, self.port).await?;
             TcpStream::connect(&*found).await?
         };
-        // A request's last part must not wait to fill a packet.
+        // Without Nagle's algorithm, which would delay the end of a request.
         stream.set_nodelay(true)?;
         Ok(stream)
     }
@@ -182,12 +182,12 @@ async fn http2(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> io::Res
         .initial_connection_window_size(CONNECTION_WINDOW);
     let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
     let most_streams = Arc::new(AtomicUsize::new(FIRST_STREAMS));
-    let told = Arc::clone(&most_streams);
+    let announced = Arc::clone(&most_streams);
     let mut connection = Box::pin(connection);
     tokio::task::spawn_local(async move {
         let ended = poll_fn(|cx| {
             let polled = connection.as_mut().poll(cx);
-            told.store(connection.current_max_send_streams(), Ordering::Relaxed);
+            announced.store(connection.current_max_send_streams(), Ordering::Relaxed);
             polled
         });
         if let Err(error) = ended.await {

@@ -1,7 +1,6 @@
-//! A request and its answer, with an upstream that may be slow, gone or not there. What was sent is sent
-//! again only where that cannot do anything twice: nothing of it had left, or it is safe to repeat, has no
-//! body, and not a byte of an answer came. Then a connection that had been kept was too old, or another
-//! upstream may have what this one has not.
+//! Request exchange with an upstream that may be slow or unreachable. A request is retried only if that cannot take
+//! effect twice: nothing of it was sent, or it is idempotent, has no body, and not a byte of a response arrived. Then
+//! a kept connection was stale, or another upstream can serve it.
 
 use super::failure::Failure;
 use super::proxy::Way;
@@ -19,36 +18,36 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Upstreams that are tried for one request. More would hold a client for longer than it waits.
+/// Maximum number of upstreams per request: more would take longer than clients wait.
 const MOST_TRIED: usize = 3;
 
-/// What is to be known of a request beside itself.
+/// The context of a request.
 pub(super) struct Exchange<'a> {
     pub(super) way: &'a Way<'a>,
     pub(super) upload: Option<Arc<Upload>>,
-    /// When it came, if there is an end to how long it may take.
+    /// Its arrival time, if the service has a total timeout.
     pub(super) began: Option<Timestamp>,
 }
 
-/// An answer, what it is on, and how long the rest of it is waited for.
+/// A response, the lease of its connection, and the timeouts for the rest.
 pub(super) type Answered = (Response<Incoming>, Lease, Waiting);
 
-/// Sends a request to an upstream of its service, and waits for the head of its answer.
+/// Sends a request to an upstream of its service, and waits for the response head.
 pub(super) async fn exchange(with: Exchange<'_>, request: Request<RequestBody>) -> Result<Answered, Failure> {
     let attempt = async |upstream, request| with.attempt(&upstream, request).await;
     let (response, lease) = try_each(with.way, request, attempt).await?;
     Ok((response, lease, with.rest()?))
 }
 
-/// What came of one attempt.
+/// The outcome of one attempt.
 pub(super) enum Attempt<T, R> {
     Done(T),
-    /// Nothing of it was sent: another upstream may have it.
+    /// Nothing was sent: another upstream may get it.
     Unsent(R, Failure),
     Failed(Failure),
 }
 
-/// Tries upstreams of a service with a request, one after another, until one has it.
+/// Tries the upstreams of a service in turn until one accepts the request.
 pub(super) async fn try_each<T, R>(
     way: &Way<'_>,
     mut request: R,
@@ -69,14 +68,14 @@ pub(super) async fn try_each<T, R>(
     Err(failure)
 }
 
-/// How long a request that came then may still take; none if there is no end to it.
+/// The time left for a request that arrived then; `None` without a total timeout.
 pub(super) fn left(way: &Way<'_>, began: Option<Timestamp>) -> Result<Option<Duration>, Failure> {
     let (Some(total), Some(began)) = (way.service.timeouts.total, began) else { return Ok(None) };
     let left = total.saturating_sub(super::now().since(began));
     if left.is_zero() { Err(Failure::UpstreamTooSlow) } else { Ok(Some(left)) }
 }
 
-/// The shorter of a time-out and what is left of all.
+/// The shorter of a timeout and the time left.
 pub(super) fn shorter(most: Duration, left: Option<Duration>) -> Duration {
     left.map_or(most, |left| left.min(most))
 }
@@ -107,7 +106,8 @@ impl Exchange<'_> {
             if let Err(failure) = self.way.address(&mut request, upstream, lease.is_http2()) {
                 return Attempt::Failed(failure);
             }
-            // A kept connection may fail by being old; of a new one only another upstream can do better.
+            // A kept connection may fail because it is stale; after a failure on a new one only another upstream can
+            // help.
             let is_last = lease.is_fresh() && self.way.service.has_one_upstream();
             let again = if is_last { None } else { copy(&request) };
             let failed = match self.wait_for(&mut lease, request).await {
@@ -128,8 +128,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// Waits for the head of an answer: so long from when all of the request is sent. Until then its body
-    /// has its own patience with the client, and this has as much with an upstream that does not take it.
+    /// Waits for the response head, with a timeout that starts when the request is completely sent. Until then the
+    /// body has its own timeout for the client, and this has one for an upstream that does not read it.
     async fn wait_for(
         &self,
         lease: &mut Lease,
@@ -163,7 +163,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// How long the rest of an answer is waited for, now that it has begun.
+    /// The timeouts for the rest of a response that has begun.
     fn rest(&self) -> Result<Waiting, Failure> {
         let upload = self.upload.clone();
         if let Some(upload) = &upload {
@@ -175,22 +175,22 @@ impl Exchange<'_> {
 
 #[expect(
     clippy::large_enum_variant,
-    reason = "it is on the stack for a moment; a box would cost every request"
+    reason = "short-lived on the stack; a box would allocate for every request"
 )]
 enum Waited {
     Failed(Unanswered),
     TooLong,
 }
 
-/// Whether both sides talk at once, as over gRPC: then a body may have little to say, for long. That of gRPC-Web is
-/// another kind, and says all at once.
+/// Whether both sides may send at any time, as in gRPC: then a body may be silent for long. gRPC-Web is excluded,
+/// because it sends its body at once.
 pub(super) fn is_conversation(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     let rest = kind.strip_prefix(b"application/grpc");
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';' | b' ')))
 }
 
-/// The same request once more, if it may be sent twice.
+/// A copy of the request, if it may be sent twice.
 fn copy(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
     let has_body = !http_body::Body::is_end_stream(request.body());
     if has_body || !request.method().is_idempotent() {

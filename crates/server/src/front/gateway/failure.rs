@@ -1,6 +1,5 @@
-//! What a client is told when its request cannot be served: a problem (RFC 9457) that says what to do, and
-//! nothing of what is behind the gateway. The whole of it is written down here; a flood of failures costs
-//! no formatting.
+//! Error responses of the gateway: problem documents (RFC 9457) that say what to do, and reveal nothing about
+//! upstreams. All are constants, so a flood of failures costs no formatting.
 
 use super::reply::Content;
 use bytes::Bytes;
@@ -9,17 +8,17 @@ use http::header::{
 };
 use http::{Response, StatusCode};
 
-/// Why a request was not served.
+/// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// It cannot be read in one way only: its host, or where it is sent.
+    /// Its host or path is ambiguous.
     BadTarget,
-    /// An application may take it for another one that it serves.
+    /// Its method is ambiguous: an application may read it as another one.
     BadMethod,
-    /// It is no HTTP.
+    /// It is not valid HTTP.
     Unreadable,
     NoService,
-    /// Its body did not come.
+    /// Its body did not arrive in time.
     ClientTooSlow,
     BodyTooLarge,
     TargetTooLong,
@@ -80,37 +79,37 @@ impl Failure {
                 problem!(408, "Request Timeout", "The body of the request did not arrive in time.")
             }
             Self::BodyTooLarge => {
-                problem!(413, "Content Too Large", "The body of the request is larger than is allowed here.")
+                problem!(413, "Content Too Large", "The body of the request is larger than allowed.")
             }
             Self::TargetTooLong => {
-                problem!(414, "URI Too Long", "The target of the request is longer than is allowed here.")
+                problem!(414, "URI Too Long", "The target of the request is longer than allowed.")
             }
             Self::HeadTooLarge => problem!(
                 431,
                 "Request Header Fields Too Large",
-                "The header fields of the request are larger or more than is allowed here."
+                "The header fields of the request are too large or too many."
             ),
             Self::OverLimit => problem!(429, "Too Many Requests", "Rate limit exceeded. Retry later."),
             Self::NotSupported => {
-                problem!(501, "Not Implemented", "This method or transfer coding is not served here.")
+                problem!(501, "Not Implemented", "This method or transfer coding is not supported.")
             }
             Self::UpstreamFailed => problem!(
                 502,
                 "Bad Gateway",
-                "The service behind the gateway could not be reached or gave no valid answer."
+                "The service behind the gateway could not be reached, or sent an invalid response."
             ),
             Self::UpstreamBusy => problem!(
                 503,
                 "Service Unavailable",
-                "The service behind the gateway has too many requests under way. Try again."
+                "The service behind the gateway has too many requests in progress. Try again."
             ),
             Self::UpstreamTooSlow => {
-                problem!(504, "Gateway Timeout", "The service behind the gateway did not answer in time.")
+                problem!(504, "Gateway Timeout", "The service behind the gateway did not respond in time.")
             }
         }
     }
 
-    /// The answer; it ends the connection where the request was not read to its end.
+    /// The response; it closes the connection if the request was not read completely.
     pub(super) fn answer(self, is_unread: bool) -> Response<Content> {
         let mut response = self.response().map(Content::own);
         if is_unread {
@@ -134,7 +133,7 @@ impl Failure {
         response
     }
 
-    /// The same as it goes over the wire, where no HTTP library stands between.
+    /// The response as bytes, for use below the HTTP library.
     pub(super) fn bytes(self) -> Vec<u8> {
         let (status, body) = (self.status(), self.body());
         format!(
@@ -147,7 +146,7 @@ impl Failure {
         .into_bytes()
     }
 
-    /// The failure that hyper found by itself, by the status that it answers with.
+    /// The failure that hyper detected, by the status of its response.
     pub(super) fn of_unread(status: &[u8]) -> Option<Self> {
         match status {
             b"400" => Some(Self::Unreadable),
@@ -179,7 +178,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_failure_is_a_problem_whose_status_is_the_answers() {
+    fn failure_body_status_equals_response_status() {
         for failure in ALL {
             let answer = failure.response();
             let problem: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();

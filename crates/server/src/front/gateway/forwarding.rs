@@ -1,6 +1,6 @@
-//! What the upstream is told of the client. Of these headers it gets what we wrote, or what a trusted
-//! proxy did with our part added; never what a client made up. A trusted proxy is believed in the one kind of
-//! header that it is known to write: the others it may pass on from anybody.
+//! Forwarding headers (`Forwarded`, `X-Forwarded-*`): the upstream receives only our values, or a trusted proxy's
+//! with ours appended, and never a client's. A trusted proxy is trusted for the one kind of header that it is known
+//! to write; it may pass on the others unchecked.
 
 use crate::config::gateway::ForwardedHeaders;
 use hivemind_tower::ForwardingHeader;
@@ -14,11 +14,11 @@ const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host")
 const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 const FAMILY: &str = "x-forwarded-";
 
-/// The other end of a connection, as it is told on. Made once for each connection.
+/// The peer of a connection in forwarding headers; created once per connection.
 pub(super) struct Origin {
     pub(super) address: IpAddr,
     text: HeaderValue,
-    /// Whether what it says of those before it is believed.
+    /// Whether its forwarding headers are trusted.
     pub(super) is_trusted: bool,
     pub(super) is_tls: bool,
 }
@@ -26,7 +26,7 @@ pub(super) struct Origin {
 impl Origin {
     pub(super) fn new(address: IpAddr, is_trusted: bool, is_tls: bool) -> Self {
         let address = address.to_canonical();
-        // An address is of digits, dots and colons.
+        // An IP address is always a valid header value.
         let text = HeaderValue::from_str(&address.to_string());
         let text = text.unwrap_or_else(|_| HeaderValue::from_static("unknown"));
         Self { address, text, is_trusted, is_tls }
@@ -36,8 +36,8 @@ impl Origin {
         if self.is_tls { "https" } else { "http" }
     }
 
-    /// Writes the headers that this service wants, and removes what is not to be believed: all, or what is
-    /// not of the kind that is `believed` of a trusted peer.
+    /// Writes the headers that this service wants, and removes untrusted ones: all, or those of another kind than the
+    /// `believed` one of a trusted peer.
     pub(super) fn tell(
         &self,
         headers: &mut HeaderMap,
@@ -56,9 +56,9 @@ impl Origin {
     }
 
     fn tell_x_forwarded(&self, headers: &mut HeaderMap, host: Option<&HeaderValue>) {
-        headers.reserve(3); // Growing once costs less than thrice.
+        headers.reserve(3); // Grow once instead of three times.
         append(headers, X_FORWARDED_FOR, self.text.clone());
-        // What the first proxy saw is what the client asked for.
+        // The first proxy saw the client's original request.
         if !self.is_trusted || !headers.contains_key(X_FORWARDED_PROTO) {
             headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(self.scheme()));
         }
@@ -76,7 +76,7 @@ impl Origin {
             IpAddr::V6(address) => format!("for=\"[{address}]\""),
         };
         if let Some(host) = host.and_then(|host| host.to_str().ok()) {
-            // A host was checked to have neither quotes nor backslashes.
+            // The host was validated to contain neither quotes nor backslashes.
             text.push_str(";host=\"");
             text.push_str(host);
             text.push('"');
@@ -87,7 +87,7 @@ impl Origin {
     }
 }
 
-/// Adds to the list that is there, in one line: an application may read the first line only.
+/// Appends to an existing list in one line, because an application may read only the first line.
 fn append(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
     let mut before = headers.get_all(&name).iter().peekable();
     if before.peek().is_none() {
@@ -100,16 +100,16 @@ fn append(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
         joined.extend_from_slice(b", ");
     }
     joined.extend_from_slice(value.as_bytes());
-    // Of valid values with a comma between them.
+    // Valid values joined by commas are valid.
     headers.insert(name, HeaderValue::from_bytes(&joined).unwrap_or(value));
 }
 
-/// Whether a header tells of clients.
+/// Whether a header describes the client.
 pub(super) fn tells_of_clients(name: &HeaderName) -> bool {
     *name == X_REAL_IP || kind(name).is_some()
 }
 
-/// Of which kind a header is that may be believed; `X-Real-IP` is of neither.
+/// The kind of a header that may be trusted; `X-Real-IP` has none.
 fn kind(name: &HeaderName) -> Option<ForwardingHeader> {
     if *name == FORWARDED {
         return Some(ForwardingHeader::Forwarded);
@@ -117,14 +117,13 @@ fn kind(name: &HeaderName) -> Option<ForwardingHeader> {
     name.as_str().starts_with(FAMILY).then_some(ForwardingHeader::XForwardedFor)
 }
 
-/// Whether those behind may read a header as another: to CGI, and to all that took over its names, `X_Real_IP`
-/// is `X-Real-IP`. nginx leaves them out as well.
+/// Whether an upstream may read a header as another one: to CGI and its descendants, `X_Real_IP` is `X-Real-IP`.
+/// nginx drops such headers too.
 pub(super) fn is_ambiguous(name: &HeaderName) -> bool {
     name.as_str().as_bytes().contains(&b'_')
 }
 
-/// Removes what tells of clients, whoever reads it behind, but for the kind that is believed; and what
-/// could be read as such.
+/// Removes headers that describe the client, except for the trusted kind, and ambiguous spellings of them.
 fn remove(headers: &mut HeaderMap, believed: Option<ForwardingHeader>) {
     let is_made_up = |name: &&HeaderName| {
         is_ambiguous(name) || tells_of_clients(name) && (kind(name).is_none() || kind(name) != believed)
@@ -151,9 +150,9 @@ mod tests {
         ("x_api_key_id", "another"),
     ];
 
-    fn told(
+    fn written(
         believed: Option<ForwardingHeader>,
-        written: ForwardedHeaders,
+        format: ForwardedHeaders,
         sent: &[(&'static str, &'static str)],
     ) -> Vec<String> {
         let mut headers = HeaderMap::new();
@@ -162,30 +161,30 @@ mod tests {
         }
         let origin = Origin::new("::ffff:203.0.113.9".parse().unwrap(), believed.is_some(), false);
         let host = HeaderValue::from_static("a.example:81");
-        origin.tell(&mut headers, Some(&host), written, believed);
+        origin.tell(&mut headers, Some(&host), format, believed);
         let mut lines: Vec<String> =
             headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
         lines.sort();
         lines
     }
 
-    /// Seen failing with the headers of untrusted peers added to.
+    /// Fails when our values are appended to the headers of untrusted peers.
     #[test]
-    fn what_an_untrusted_peer_says_of_others_never_passes() {
+    fn untrusted_forwarding_headers_are_removed() {
         let ours =
             ["x-forwarded-for: 203.0.113.9", "x-forwarded-host: a.example:81", "x-forwarded-proto: http"];
-        assert_eq!(told(None, ForwardedHeaders::XForwarded, &LINES), ours);
-        assert_eq!(told(None, ForwardedHeaders::XForwarded, &[]), ours);
-        assert_eq!(told(None, ForwardedHeaders::Off, &LINES), Vec::<String>::new());
+        assert_eq!(written(None, ForwardedHeaders::XForwarded, &LINES), ours);
+        assert_eq!(written(None, ForwardedHeaders::XForwarded, &[]), ours);
+        assert_eq!(written(None, ForwardedHeaders::Off, &LINES), Vec::<String>::new());
         let forwarded = r#"forwarded: for=203.0.113.9;host="a.example:81";proto=http"#;
-        assert_eq!(told(None, ForwardedHeaders::Forwarded, &LINES), [forwarded]);
+        assert_eq!(written(None, ForwardedHeaders::Forwarded, &LINES), [forwarded]);
     }
 
     #[test]
-    fn a_trusted_proxys_list_is_added_to_in_one_line_and_what_it_does_not_write_ends_here() {
+    fn trusted_forwarding_header_is_extended_and_others_drop() {
         let ours = r#"for=203.0.113.9;host="a.example:81";proto=http"#;
         assert_eq!(
-            told(Some(ForwardingHeader::XForwardedFor), ForwardedHeaders::Both, &LINES),
+            written(Some(ForwardingHeader::XForwardedFor), ForwardedHeaders::Both, &LINES),
             [
                 &format!("forwarded: {ours}"),
                 "x-forwarded-for: 1.2.3.4, 5.6.7.8, 203.0.113.9",
@@ -195,7 +194,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            told(Some(ForwardingHeader::Forwarded), ForwardedHeaders::Both, &LINES),
+            written(Some(ForwardingHeader::Forwarded), ForwardedHeaders::Both, &LINES),
             [
                 &format!("forwarded: for=1.2.3.4, {ours}"),
                 "x-forwarded-for: 203.0.113.9",
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_ipv6_is_quoted_in_forwarded() {
+    fn ipv6_address_is_quoted_in_forwarded() {
         let origin = Origin::new("2001:db8::1".parse().unwrap(), false, true);
         assert_eq!(origin.element(None), r#"for="[2001:db8::1]";proto=https"#);
     }

@@ -1,21 +1,20 @@
-//! Where a body ends, as its head says it: in one way only, or nobody behind is told of it.
+//! Message framing: the length of a body must be unambiguous, or the message is rejected.
 
 use super::failure::Failure;
 use super::hop_by_hop;
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 
-/// Whether a body is only cut into chunks. What else it may be coded in ends at the next hop as the chunks
-/// do, and the upstream could not know of it any more.
+/// Whether the only transfer coding is `chunked`. Any other coding ends at this hop together with the chunks, and the
+/// upstream would not know about it.
 pub(super) fn is_chunked_alone(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let is_chunked = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
     codings.next().is_none_or(is_chunked) && codings.next().is_none()
 }
 
-/// Makes the head of an upstream's answer one for the client. Where the body came in chunks its length is
-/// what they say, and another one beside would be read by somebody behind; where there is no body, there is none
-/// of any length (RFC 9110, 8.6).
+/// Converts the head of an upstream's response for the client. A chunked body has no `Content-Length`, which another
+/// server could read instead of the chunks; a response without a body has none either (RFC 9110, 8.6).
 pub(super) fn relay(status: StatusCode, headers: &mut HeaderMap) -> Result<(), Failure> {
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
     let is_number = |length: &HeaderValue| length.as_bytes().iter().all(u8::is_ascii_digit);
@@ -35,7 +34,7 @@ pub(super) fn relay(status: StatusCode, headers: &mut HeaderMap) -> Result<(), F
     Ok(())
 }
 
-/// A length with zeros in front of it is one to us, and may be none to another, or one in octal.
+/// Normalizes a length with leading zeros: other servers may reject it, or read it as octal.
 pub(super) fn write_length_anew(headers: &mut HeaderMap) {
     if let Some(length) = headers.get(CONTENT_LENGTH)
         && length.len() > 1
@@ -51,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_is_forwarded_as_the_number_that_it_is() {
+    fn content_length_is_forwarded_as_a_plain_number() {
         for (written, forwarded) in [("5", "5"), ("0", "0"), ("0005", "5"), ("000", "0")] {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static(written));
@@ -60,9 +59,9 @@ mod tests {
         }
     }
 
-    // Seen failing on: a length that is kept with 204, and one that is a list.
+    // Fails when a length is kept with 204, or when a list of lengths is accepted.
     #[test]
-    fn an_answer_is_in_chunks_or_has_a_length_and_nothing_else() {
+    fn response_is_chunked_or_has_one_length() {
         let with = |status: StatusCode, lines: &[(&'static str, &'static str)]| {
             let mut headers = HeaderMap::new();
             for (name, value) in lines {

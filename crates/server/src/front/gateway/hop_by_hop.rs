@@ -1,6 +1,5 @@
-//! Headers that are for one connection and not for the request (RFC 9110, 7.6.1): they end here, with
-//! all that `Connection` names. One pass over the names finds what is there to remove; most requests
-//! have nothing, and nothing is looked up for them.
+//! Hop-by-hop headers (RFC 9110, 7.6.1): removed here, together with all headers that `Connection` names. One pass
+//! over the names finds them; most requests have none and need no lookup.
 
 use super::forwarding::{is_ambiguous, tells_of_clients};
 use hivemind_tower::tokens::has_token;
@@ -18,9 +17,9 @@ const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 const X_SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
 const X_API_KEY_ID: HeaderName = HeaderName::from_static("x-api-key-id");
 
-/// Whether a header is for one connection.
+/// Whether a header applies only to one connection.
 fn is_hop_by_hop(name: &HeaderName) -> bool {
-    // By length first: this is asked of every header of every request.
+    // By length first, because this runs for every header of every request.
     match name.as_str().len() {
         2 => *name == TE,
         7 => *name == UPGRADE,
@@ -34,14 +33,14 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
     }
 }
 
-/// Removes what is for this connection alone. That the sender understands trailers is told on.
+/// Removes hop-by-hop headers. Only `TE: trailers` is passed on.
 pub(super) fn remove(headers: &mut HeaderMap) {
     let found: SmallVec<[HeaderName; 8]> =
         headers.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
     if found.is_empty() {
         return;
     }
-    // As nearly all have it: nothing is named, and there is nothing beside.
+    // The usual case: no other header is named, and there is nothing else to remove.
     let mut values = headers.get_all(CONNECTION).iter();
     if let ([_], Some(value), None) = (&*found, values.next(), values.next())
         && (value == "keep-alive" || value == "close")
@@ -65,19 +64,19 @@ pub(super) fn remove(headers: &mut HeaderMap) {
     }
 }
 
-/// What a client may not have removed by naming it in `Connection`: the message would be read otherwise
-/// behind than before, or those behind would miss who it is from, by which it was limited.
+/// Headers that a client cannot remove by naming them in `Connection`: the upstream would frame the message
+/// differently, or miss the identity by which the request was limited.
 fn is_end_to_end(name: &HeaderName) -> bool {
     [CONTENT_LENGTH, CONTENT_TYPE].contains(name) || is_identity(name) || tells_of_clients(name)
 }
 
-/// Whether a header says who asks, and whom.
+/// Whether a header identifies the client or the host.
 fn is_identity(name: &HeaderName) -> bool {
     [HOST, AUTHORIZATION, COOKIE, X_SESSION_ID, X_API_KEY_ID].contains(name)
 }
 
-/// Removes of trailers what means something only where it was looked for: in the head. There it
-/// was checked and counted; behind, trailers may be put beside the head as if they had been in it.
+/// Removes trailers that only have a meaning in the head, where they were checked and counted: an upstream may merge
+/// trailers into the head.
 pub(super) fn remove_from_trailers(trailers: &mut HeaderMap) {
     let is_of_the_head = |name: &&HeaderName| {
         is_hop_by_hop(name)
@@ -100,9 +99,9 @@ mod tests {
         lines.iter().map(|(name, text)| (HeaderName::from_static(name), value(text))).collect()
     }
 
-    /// Seen failing without what `Connection` names.
+    /// Fails when headers that `Connection` names are kept.
     #[test]
-    fn what_is_for_one_connection_ends_here_and_the_rest_goes_on() {
+    fn hop_by_hop_headers_are_removed_and_others_kept() {
         let mut headers = map(&[
             ("connection", "keep-alive, X-Secret-Hop, content-length"),
             ("keep-alive", "timeout=5"),
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_was_limited_by_is_not_removed_because_it_says_so() {
+    fn identity_headers_named_in_connection_are_kept() {
         let names = [
             "authorization",
             "content-length",
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn of_trailers_only_those_go_on_that_are_for_no_one_on_the_way() {
+    fn trailers_with_a_meaning_in_the_head_are_removed() {
         let mut trailers = map(&[
             ("x-checksum", "1"),
             ("grpc-status", "0"),
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_connection_header_hides_no_second_one() {
+    fn second_connection_header_is_not_ignored() {
         let mut headers = map(&[("connection", "keep-alive"), ("x-hop", "1")]);
         headers.append(CONNECTION, HeaderValue::from_static("x-hop"));
         remove(&mut headers);
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_for_one_connection_nothing_changes() {
+    fn end_to_end_headers_are_unchanged() {
         let mut headers = map(&[("accept", "*/*"), ("x-kept", "2")]);
         remove(&mut headers);
         assert_eq!(headers, map(&[("accept", "*/*"), ("x-kept", "2")]));

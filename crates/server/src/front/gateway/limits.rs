@@ -1,4 +1,4 @@
-//! The limiter of a gateway, made of its settings.
+//! Rate limiter of the gateway, built from its settings.
 
 use crate::config::Settings;
 use crate::config::gateway::{Clients, Forwarding, Front, Gateway, IdentityStep, LimitHeaders, LogTarget};
@@ -13,7 +13,7 @@ use hivemind_tower::{
 };
 use std::sync::Arc;
 
-/// Why a gateway has no limiter.
+/// Why the limiter cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GatewayLimitsError {
     #[error("gateway.client_ip: {0}")]
@@ -28,14 +28,14 @@ pub(crate) enum GatewayLimitsError {
     Limiter(#[from] LimiterError),
 }
 
-/// A limiter, and the logs that refusals and decisions are told in.
+/// The limiter, and the logs of refusals and decisions.
 pub(crate) struct Limiting {
     pub(crate) limiter: RateLimiter,
     pub(crate) refusals: Arc<RefusalLog>,
     pub(crate) decisions: Arc<DecisionLog>,
 }
 
-/// A limiter that counts in `storage`, which others use too and sweep.
+/// Builds a limiter that counts in `storage`, which other components use and sweep.
 pub(crate) fn limiter(
     gateway: &Gateway,
     storage: &Arc<Storage>,
@@ -98,7 +98,7 @@ fn identity(clients: &Clients) -> Result<Identity, GatewayLimitsError> {
             }
             IdentityStep::Bearer => Some(IdentitySource::bearer()),
             IdentityStep::ApiKey => Some(IdentitySource::api_key_id()),
-            // What is left if no step names the client.
+            // The fallback if no step identifies the client.
             IdentityStep::Ip => None,
         });
     }

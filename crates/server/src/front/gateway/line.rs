@@ -1,5 +1,5 @@
-//! A client's connection, watched: when it speaks, and whether it takes what it is told. And where hyper
-//! finds by itself that something is no HTTP, the client gets a problem in the place of an empty answer.
+//! Stream wrapper of a client connection: records when the client sends and whether it reads. If hyper rejects a
+//! request, the client receives a problem document instead of an empty response.
 
 use super::brief::poll_write_list;
 use super::failure::Failure;
@@ -10,18 +10,18 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Whoever wants to know what could not be read as a request.
+/// A callback for messages that could not be parsed as requests.
 pub(super) type Unheard = Rc<dyn Fn(Failure)>;
 
-/// A client's connection.
+/// A client connection.
 pub(super) struct Line<T> {
     io: T,
     presence: Rc<Presence>,
-    /// What was read before it was known what is spoken, and how much of it was given.
+    /// Bytes that were read during protocol detection, and how many of them were delivered.
     prefix: Option<(Box<[u8]>, usize)>,
-    /// Told of what hyper found by itself.
+    /// Called when hyper rejects a message.
     unheard: Option<Unheard>,
-    /// What goes out in the place of what hyper wrote, and how much of that is left.
+    /// The bytes that replace hyper's output, and how many of them are left.
     instead: Option<Instead>,
 }
 
@@ -56,7 +56,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Line<T> {
             if *given >= prefix.len() {
                 self.prefix = None;
             }
-            // With what has come since: a short read would have hyper take a second buffer.
+            // Together with newly arrived bytes: after a short read hyper would allocate a second buffer.
             let _ = Pin::new(&mut self.io).poll_read(cx, buf)?;
             return Poll::Ready(Ok(()));
         }
@@ -87,7 +87,7 @@ impl<T: AsyncWrite + Unpin> Line<T> {
         Poll::Ready(Ok(0))
     }
 
-    /// What hyper found by itself, if it did: an application may have as little to say.
+    /// The failure that hyper detected, if it did: an application may send an equally empty response.
     fn unread(&self, bytes: &[u8]) -> Option<Failure> {
         unread(bytes).filter(|_| self.presence.is_within_head())
     }
@@ -143,7 +143,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Line<T> {
     }
 }
 
-/// Whether this is what hyper writes when it cannot read a head: a status, and nothing to say.
+/// Whether these bytes are hyper's response to an invalid head: a status without content.
 fn unread(bytes: &[u8]) -> Option<Failure> {
     let rest = bytes.strip_prefix(b"HTTP/1.1 4").or_else(|| bytes.strip_prefix(b"HTTP/1.0 4"))?;
     let failure = Failure::of_unread(&[b'4', *rest.first()?, *rest.get(1)?])?;
@@ -160,7 +160,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[test]
-    fn only_an_answer_that_says_nothing_is_replaced() {
+    fn only_empty_responses_of_hyper_are_replaced() {
         let close = "connection: close\r\ncontent-length: 0\r\ndate: Mon, 16 Nov 2026 04:00:00 GMT\r\n\r\n";
         let of = |text: String| unread(text.as_bytes());
         assert_eq!(of(format!("HTTP/1.1 400 Bad Request\r\n{close}")), Some(Failure::Unreadable));
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(of(format!("HTTP/1.1 400 Bad Request\r\n{close}tail")), None);
     }
     #[tokio::test]
-    async fn an_application_may_answer_with_nothing_but_a_status() {
+    async fn empty_response_of_an_application_is_kept() {
         const NOTHING: &str = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
         let presence = super::super::presence::Roll::default().enter();
         let written = async || {

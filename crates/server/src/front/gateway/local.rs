@@ -1,6 +1,6 @@
-//! Tasks of this thread: nothing that a connection starts leaves it.
+//! Executor of thread-local tasks: what a connection starts stays on its thread.
 
-/// Runs what HTTP/2 starts in the thread that it is started in.
+/// Runs HTTP/2 tasks on the current thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LocalTasks;
 

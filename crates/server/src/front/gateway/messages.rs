@@ -1,21 +1,21 @@
-//! The messages of a gRPC body, as far as their ends: each has a flag and its length before it. Between two of
-//! them whoever sends may have nothing to say for long; within one it is only slow.
+//! Message boundaries of a gRPC body: each message has a prefix with a flag and its length. Between two messages a
+//! sender may pause for long; within one it is only slow.
 
-/// A flag, and four bytes of length.
+/// A flag and four bytes of length.
 const PREFIX: u8 = 5;
 
-/// Where in its messages a body is.
+/// The position of a body within its messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Messages {
-    /// How much of a prefix is known, and the length as far as it is.
+    /// The number of prefix bytes read, and the length read so far.
     prefix: u8,
     length: u32,
-    /// What is left of the message.
+    /// Bytes left of the message.
     left: u32,
 }
 
 impl Messages {
-    /// So many bytes more of the body.
+    /// Advances by the next bytes of the body.
     pub(super) fn take(&mut self, mut bytes: &[u8]) {
         while let Some((&byte, rest)) = bytes.split_first() {
             if self.left > 0 {
@@ -24,7 +24,7 @@ impl Messages {
                 bytes = bytes.get(now..).unwrap_or_default();
                 continue;
             }
-            // The flag is shifted out by the four bytes behind it.
+            // The four bytes behind it shift the flag out.
             self.length = self.length << 8 | u32::from(byte);
             self.prefix += 1;
             if self.prefix == PREFIX {
@@ -34,7 +34,7 @@ impl Messages {
         }
     }
 
-    /// Whether no message has begun that is not whole.
+    /// Whether no message is incomplete.
     pub(super) const fn is_between(self) -> bool {
         self.prefix == 0 && self.left == 0
     }
@@ -44,9 +44,9 @@ impl Messages {
 mod tests {
     use super::*;
 
-    // Seen failing on: a message that is a byte longer than its length.
+    // Fails when a message is one byte longer than its length.
     #[test]
-    fn messages_end_where_their_lengths_say_however_they_are_cut() {
+    fn grpc_messages_end_at_their_lengths_in_any_split() {
         let mut body = Vec::new();
         let mut ends = vec![0];
         for (flag, size) in [(0, 3), (1, 0), (0, 300), (255, 1)] {

@@ -1,6 +1,5 @@
-//! The addresses of upstreams that have names. A look-up takes a thread for as long as the servers of names do not
-//! answer, so there are only so many at once, and whoever asks for a name that is looked up already waits
-//! with the others for its answer. Nothing is remembered: what moves is found.
+//! Name resolution of upstreams. A lookup blocks a thread until the name servers answer, so their number is limited,
+//! and concurrent requests for a name share one lookup. Results are not cached, so that moved upstreams are found.
 
 use std::collections::HashMap;
 use std::io;
@@ -8,16 +7,16 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Semaphore, watch};
 
-/// More threads than this are not kept waiting, whatever the number of upstreams.
+/// Maximum number of blocked threads, regardless of the number of upstreams.
 const MOST_AT_ONCE: usize = 16;
 
 type Name = (String, u16);
-/// An error has to be told to several: by its kind and its text.
+/// An error as kind and text, because several callers receive it.
 type Found = Result<Vec<SocketAddr>, (io::ErrorKind, String)>;
 type Answer = watch::Receiver<Option<Found>>;
 type LookUp = dyn Fn(&Name) -> io::Result<Vec<SocketAddr>> + Send + Sync;
 
-/// The look-ups that are under way.
+/// The lookups in progress.
 pub(super) struct Names {
     places: Arc<Semaphore>,
     under_way: Arc<Mutex<HashMap<Name, Answer>>>,
@@ -36,15 +35,15 @@ impl Names {
         Self { places, under_way: Arc::default(), look_up: Arc::new(look_up) }
     }
 
-    /// The addresses of a name, as they are now.
+    /// The current addresses of a name.
     pub(super) async fn addresses(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let name = (host.to_owned(), port);
         loop {
             let (mut answer, first) = self.join(&name);
-            if let Some(tell) = first {
-                self.begin(name.clone(), tell).await?;
+            if let Some(sender) = first {
+                self.begin(name.clone(), sender).await?;
             }
-            // Whoever began it may have given up before there was a place: then it is begun anew.
+            // The first caller may have been cancelled before it got a permit: then start again.
             if let Ok(found) = answer.wait_for(Option::is_some).await {
                 let found = found.clone().unwrap_or_else(|| Ok(Vec::new()));
                 return found.map_err(|(kind, text)| io::Error::new(kind, text));
@@ -52,26 +51,26 @@ impl Names {
         }
     }
 
-    /// The look-up of this name, and for whoever is the first to ask, where its answer is to be told.
+    /// The lookup of this name; the first caller also gets the sender of its result.
     fn join(&self, name: &Name) -> (Answer, Option<watch::Sender<Option<Found>>>) {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(answer) = under_way.get(name).filter(|answer| answer.has_changed().is_ok()) {
             return (answer.clone(), None);
         }
-        let (tell, answer) = watch::channel(None);
+        let (sender, answer) = watch::channel(None);
         under_way.insert(name.clone(), answer.clone());
-        (answer, Some(tell))
+        (answer, Some(sender))
     }
 
-    /// Looks a name up once there is a place. It goes on to its end, be anybody there to hear it or not: a
-    /// thread that waits cannot be called back, and its place is taken until it is.
-    async fn begin(&self, name: Name, tell: watch::Sender<Option<Found>>) -> io::Result<()> {
+    /// Starts a lookup when a permit is free. It runs to its end even if all callers are cancelled: the blocked
+    /// thread cannot be interrupted, and keeps its permit.
+    async fn begin(&self, name: Name, sender: watch::Sender<Option<Found>>) -> io::Result<()> {
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(io::Error::other)?;
         let (look_up, under_way) = (Arc::clone(&self.look_up), Arc::clone(&self.under_way));
         tokio::task::spawn_blocking(move || {
             let found = look_up(&name).map_err(|error| (error.kind(), error.to_string()));
             under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
-            tell.send_replace(Some(found));
+            sender.send_replace(Some(found));
             drop(place);
         });
         Ok(())
@@ -88,14 +87,14 @@ mod tests {
 
     const DEADLINE: Duration = Duration::from_secs(30);
 
-    /// A server of names that answers when it is told to.
+    /// A name server that answers on command.
     #[derive(Default)]
     struct Slow {
         asked: AtomicUsize,
         at_once: AtomicUsize,
         most: AtomicUsize,
         may_answer: Mutex<bool>,
-        told: Condvar,
+        wakes: Condvar,
     }
 
     impl Slow {
@@ -106,9 +105,9 @@ mod tests {
                 let now = slow.at_once.fetch_add(1, Ordering::SeqCst) + 1;
                 slow.most.fetch_max(now, Ordering::SeqCst);
                 let may_answer = slow.may_answer.lock().unwrap();
-                drop(slow.told.wait_while(may_answer, |may_answer| !*may_answer).unwrap());
+                drop(slow.wakes.wait_while(may_answer, |may_answer| !*may_answer).unwrap());
                 slow.at_once.fetch_sub(1, Ordering::SeqCst);
-                if host == "nobody" {
+                if host == "unknown" {
                     return Err(io::Error::new(io::ErrorKind::NotFound, "no such name"));
                 }
                 Ok(vec![SocketAddr::new([192, 0, 2, 1].into(), *port)])
@@ -117,7 +116,7 @@ mod tests {
 
         fn answer(&self) {
             *self.may_answer.lock().unwrap() = true;
-            self.told.notify_all();
+            self.wakes.notify_all();
         }
 
         async fn is_asked(&self, times: usize) {
@@ -127,33 +126,33 @@ mod tests {
         }
     }
 
-    // Seen failing on: a look-up for each who asks; no bound.
+    // Fails when each caller starts a lookup, or without a limit.
     #[tokio::test]
-    async fn a_name_is_looked_up_once_for_all_who_wait_and_few_names_at_once() {
+    async fn concurrent_lookups_are_shared_and_limited() {
         let slow = Arc::<Slow>::default();
         let names = Arc::new(slow.names());
         let ask = |host: String| {
             let names = Arc::clone(&names);
             tokio::spawn(async move { names.addresses(&host, 80).await })
         };
-        // The first to ask gives up, and those behind it have their answer all the same.
+        // The first caller is cancelled, and the others still get the answer.
         let first = ask("app".into());
         timeout(DEADLINE, slow.is_asked(1)).await.unwrap();
         let same: Vec<_> = (0..100).map(|_| ask("app".into())).collect();
         first.abort();
         let others: Vec<_> = (0..3 * MOST_AT_ONCE).map(|number| ask(format!("app-{number}"))).collect();
-        let nobody = ask("nobody".into());
+        let unknown = ask("unknown".into());
         timeout(DEADLINE, slow.is_asked(MOST_AT_ONCE)).await.unwrap();
         slow.answer();
         for asked in same.into_iter().chain(others) {
             let found = timeout(DEADLINE, asked).await.unwrap().unwrap().unwrap();
             assert_eq!(found, ["192.0.2.1:80".parse().unwrap()]);
         }
-        let error = timeout(DEADLINE, nobody).await.unwrap().unwrap().unwrap_err();
+        let error = timeout(DEADLINE, unknown).await.unwrap().unwrap().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         assert_eq!(slow.asked.load(Ordering::SeqCst), 1 + 3 * MOST_AT_ONCE + 1);
         assert_eq!(slow.most.load(Ordering::SeqCst), MOST_AT_ONCE);
-        // And nothing is remembered.
+        // Results are not cached.
         assert!(names.under_way.lock().unwrap().is_empty());
         names.addresses("app", 80).await.unwrap();
         assert_eq!(slow.asked.load(Ordering::SeqCst), 3 + 3 * MOST_AT_ONCE);

@@ -1,49 +1,49 @@
-//! How slowly a body may come. Without this, a byte in every minute would hold an upstream's connection
-//! for as long as a client likes.
+//! Minimum data rate of request bodies. Without it, one byte per minute would occupy an upstream connection for as
+//! long as the client wants.
 
 use super::messages::Messages;
 use hivemind_core::Timestamp;
 use std::time::Duration;
 
-/// What a body has to come to in a second, once its grace is used up.
+/// The minimum rate in bytes per second, after the grace time.
 const LEAST_RATE: u64 = 256;
-/// How far it may fall behind that at least, as a phone in a tunnel does.
+/// The minimum grace time, for example for a phone in a tunnel.
 const LEAST_GRACE: Duration = Duration::from_secs(10);
 
-/// How a body comes. Only the time that it was waited for counts: where the upstream takes it slowly, its
-/// client is not at fault. Invariant: what came early is no credit for later.
+/// The data rate of a body. Only the time spent waiting for the client counts: a slow upstream is not the client's
+/// fault. Invariant: early bytes are not credited for later.
 pub(super) struct Pace {
     grace: Duration,
     behind: Duration,
     waits_since: Option<Timestamp>,
-    /// Of a conversation: between two messages it is not waited for.
+    /// Message boundaries of a gRPC body: pauses between messages do not count.
     messages: Option<Messages>,
 }
 
 impl Pace {
-    /// A body that may fall behind by so much.
+    /// A body with this grace time.
     pub(super) fn new(grace: Duration) -> Self {
         Self { grace: grace.max(LEAST_GRACE), behind: Duration::ZERO, waits_since: None, messages: None }
     }
 
-    /// The same for one that has to hold its pace within each message, and only there.
+    /// A body that must keep the rate only within each message.
     pub(super) fn of_messages(grace: Duration) -> Self {
         Self { messages: Some(Messages::default()), ..Self::new(grace) }
     }
 
-    /// Whether it is one of messages.
+    /// Whether it has message boundaries.
     pub(super) const fn is_of_messages(&self) -> bool {
         self.messages.is_some()
     }
 
-    /// It was asked for more, and there was none.
+    /// Records that the body was polled and had no data.
     pub(super) fn waits(&mut self, now: Timestamp) {
         if !self.messages.is_some_and(Messages::is_between) {
             self.waits_since.get_or_insert(now);
         }
     }
 
-    /// These bytes came. Says whether that is too slow.
+    /// Records received bytes; returns whether the body is too slow.
     pub(super) fn comes(&mut self, bytes: &[u8], now: Timestamp) -> bool {
         if let Some(messages) = &mut self.messages {
             messages.take(bytes);
@@ -65,7 +65,7 @@ mod tests {
 
     const GRACE: Duration = Duration::from_secs(60);
 
-    /// When a body that comes with so many bytes in every so many seconds is too slow, within an hour.
+    /// The second within an hour at which a body with this rate is too slow.
     fn gives_up(bytes: u64, every: u64) -> Option<u64> {
         let mut pace = Pace::new(GRACE);
         let at = |second: u64| Timestamp::from_millis(second * 1_000);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_a_minute_is_given_up_and_a_slow_line_is_not() {
+    fn stalled_body_is_aborted_and_slow_body_is_not() {
         assert_eq!(gives_up(1, 59), Some(118));
         assert_eq!(gives_up(100, 1), Some(99));
         assert_eq!(gives_up(256, 1), None);
@@ -84,27 +84,27 @@ mod tests {
     }
 
     #[test]
-    fn what_came_early_is_no_credit_and_what_was_not_asked_for_is_no_fault() {
+    fn early_bytes_and_unpolled_time_do_not_count() {
         let at = |second: u64| Timestamp::from_millis(second * 1_000);
         let mut pace = Pace::new(GRACE);
         pace.waits(at(0));
         assert!(!pace.is_too_slow(1 << 30, at(1)));
-        assert!(!pace.is_too_slow(1, at(1_000)), "nobody asked");
+        assert!(!pace.is_too_slow(1, at(1_000)), "the body was not polled");
         pace.waits(at(1_000));
         assert!(pace.is_too_slow(1, at(1_061)));
     }
 
-    // Seen failing on: no pace at all for conversations; a pace between messages, too.
+    // Fails without a minimum rate for gRPC, or when pauses between messages count.
     #[test]
-    fn a_conversation_may_pause_between_messages_and_not_trickle_within_one() {
+    fn grpc_body_may_pause_only_between_messages() {
         let at = |second: u64| Timestamp::from_millis(second * 1_000);
         let mut pace = Pace::of_messages(GRACE);
-        // A small message in every hour is a conversation.
+        // One small message per hour is a valid conversation.
         for hour in 0..24 {
             pace.waits(at(hour * 3_600));
             assert!(!pace.comes(&[0, 0, 0, 0, 2, 7, 7], at(hour * 3_600 + 3_599)));
         }
-        // A byte in every minute of a message that was announced as large is none.
+        // One byte per minute of a message that was announced as large is not.
         pace.waits(at(100_000));
         assert!(!pace.comes(&[0, 1, 0, 0, 0], at(100_001)));
         let gives_up = (1..100).find(|minute| {

@@ -1,17 +1,16 @@
-//! How long something may be silent. The timer is made when there is first something to wait for, so
-//! that what is there at once, as most bodies are, sets none; and it runs only while somebody waits: who
-//! takes slowly what is there has not been kept waiting.
+//! Idle timeout. The timer is created on the first wait, so that bodies that are available immediately, as most are,
+//! need none; and it runs only while someone waits: time in which the reader is slow does not count.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Interval, interval};
 
-/// Runs out when nothing came for a while.
+/// Expires when nothing has arrived for a while.
 pub(super) struct Patience {
     span: Duration,
     timer: Option<Pin<Box<Interval>>>,
-    /// While it is waited for: what had moved elsewhere when the timer was set.
+    /// While waiting: the progress counter when the timer was set.
     waits: Option<u32>,
 }
 
@@ -20,14 +19,14 @@ impl Patience {
         Self { span, timer: None, waits: None }
     }
 
-    /// Asked while nothing comes: ready once that took too long. What moves elsewhere, as the other way of
-    /// the same exchange does, sets the timer anew when it has run out: two silent for so long have been so
-    /// for once to twice the span.
+    /// Polled while nothing arrives; ready after the timeout. Progress elsewhere, for example in the other direction
+    /// of the exchange, restarts the timer when it expires: so two idle directions time out after one to two
+    /// timeouts.
     pub(super) fn poll_end(&mut self, cx: &mut Context<'_>, moves: u32) -> Poll<()> {
         let timer = self.timer.get_or_insert_with(|| Box::pin(interval(self.span)));
         if self.waits.is_none() {
             self.waits = Some(moves);
-            timer.reset(); // The first tick of an interval is at once, the next after a pause too early.
+            timer.reset(); // Skip the immediate first tick, and the early one after a pause.
         }
         loop {
             ready!(timer.poll_tick(cx));
@@ -38,7 +37,7 @@ impl Patience {
         }
     }
 
-    /// Something came.
+    /// Records an arrival.
     pub(super) const fn renew(&mut self) {
         self.waits = None;
     }
@@ -61,7 +60,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_does_not_run_while_nobody_asks() {
+    async fn idle_timeout_runs_only_while_polled() {
         let mut patience = Patience::new(SPAN);
         assert!(!ends_within(&mut patience, SPAN / 2, 0).await);
         patience.renew();
@@ -71,7 +70,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_moves_elsewhere_is_not_silence() {
+    async fn progress_elsewhere_restarts_the_idle_timeout() {
         let mut patience = Patience::new(SPAN);
         assert!(!ends_within(&mut patience, SPAN / 2, 0).await);
         for moves in 1..10 {

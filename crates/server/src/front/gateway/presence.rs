@@ -1,6 +1,5 @@
-//! Who is connected, and whether they may stay. One look over all connections of a thread, a few times in
-//! the shortest time-out, takes the place of a timer for each: a request sets none, and ten thousand idle
-//! connections wake nobody.
+//! Connection states, and which connections may stay open. One periodic check of all connections of a thread replaces
+//! a timer per connection: a request sets none, and ten thousand idle connections cause no wake-ups.
 
 use super::now;
 use super::request_body::Upload;
@@ -14,49 +13,49 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// How long connections may be silent.
+/// Timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// From the first byte of a head to its last.
     pub(super) head: Duration,
-    /// Between requests, and while the client does not take its answer.
+    /// Between requests, and while the client does not read its response.
     pub(super) idle: Duration,
 }
 
-/// A look more often than this would cost more than it finds.
+/// More frequent checks would cost more than they find.
 const SHORTEST_TICK: Duration = Duration::from_millis(20);
 const LONGEST_TICK: Duration = Duration::from_secs(1);
-/// After this much silence another request is not expected at once.
+/// After this much silence, another request is not expected immediately.
 const RESTS_AFTER: Duration = Duration::from_secs(1);
 
-/// What a connection is told to do.
+/// What a connection must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Stay,
-    /// Nothing is under way: what is kept for requests can go.
+    /// It is idle: the state for requests can be released.
     Rest,
-    /// Requests under way are answered, no others.
+    /// Requests in progress are answered, and no others.
     Leave,
-    /// At once.
+    /// Close immediately.
     Cut,
 }
 
-/// One connection, as its thread sees it.
+/// The state of one connection.
 pub(super) struct Presence {
     order: Cell<Order>,
     waker: RefCell<Option<Waker>>,
     visits: Cell<u32>,
-    /// Whether a head has begun that is not whole.
+    /// Whether a head is incomplete.
     is_within_head: Cell<bool>,
-    /// Whether the last request had a body. Where it ends is hyper's to know, so hyper stays.
+    /// Whether the last request had a body. Only hyper knows where it ends, so hyper's state is kept.
     had_body: Cell<bool>,
-    /// Whether bytes between two requests are no head yet.
+    /// Whether bytes between two requests are not the start of a head.
     is_http2: Cell<bool>,
-    /// Since when it is as it is: silent, or within a head.
+    /// The start of the current silence, or of the current head.
     since: Cell<Timestamp>,
-    /// Since when what is written to it waits for it to be read.
+    /// When written bytes began to wait for the client to read.
     blocked_since: Cell<Option<Timestamp>>,
-    /// The streams whose answers come in parts, and bodies that outlast their answers.
+    /// Streams with multi-part responses, and bodies that continue after their response.
     answers: RefCell<Vec<Weak<Stream>>>,
     uploads: RefCell<Vec<Arc<Upload>>>,
 }
@@ -67,7 +66,7 @@ impl Presence {
             order: Cell::new(Order::Stay),
             waker: RefCell::default(),
             visits: Cell::new(0),
-            // Whoever connects has something to say: it has as long as for a head.
+            // A new connection must send a head within the head timeout.
             is_within_head: Cell::new(true),
             had_body: Cell::new(false),
             is_http2: Cell::new(false),
@@ -78,7 +77,7 @@ impl Presence {
         }
     }
 
-    /// What it is told to do. Whoever asks is woken when that changes.
+    /// The current order; the caller is woken when it changes.
     pub(super) fn order(&self, cx: &Context<'_>) -> Order {
         let mut waker = self.waker.borrow_mut();
         if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
@@ -87,15 +86,15 @@ impl Presence {
         self.order.get()
     }
 
-    /// It speaks HTTP/2, where what comes between two requests is seldom one: it is settings, windows, the
-    /// answer to a ping. None of it keeps the connection, and none of it has to become a head.
+    /// Switches to HTTP/2, where bytes between two requests are usually settings, window updates or pings: they
+    /// neither keep the connection open nor must become a head.
     pub(super) fn speaks_http2(&self) {
         self.is_http2.set(true);
         self.is_within_head.set(false);
         self.since.set(now());
     }
 
-    /// Bytes came.
+    /// Records received bytes.
     pub(super) fn hears(&self) {
         let is_between = self.visits.get() == 0 && self.uploads.borrow().is_empty();
         if is_between && !self.is_within_head.get() && !self.is_http2.get() {
@@ -104,7 +103,7 @@ impl Presence {
         }
     }
 
-    /// Bytes were taken, or not.
+    /// Records whether written bytes were read.
     pub(super) fn takes(&self, is_blocked: bool) {
         if !is_blocked {
             self.blocked_since.set(None);
@@ -113,7 +112,7 @@ impl Presence {
         }
     }
 
-    /// A request has begun; it is over when what this gives back is dropped.
+    /// Records the start of a request; it ends when the returned guard is dropped.
     pub(super) fn visit(self: &Rc<Self>, has_body: bool) -> Visit {
         self.visits.set(self.visits.get() + 1);
         self.had_body.set(has_body);
@@ -121,20 +120,20 @@ impl Presence {
         Visit(Rc::clone(self))
     }
 
-    /// Whether no request is under way, none has begun, and all that was said is out.
+    /// Whether no request is in progress or has begun, and all output is written.
     pub(super) fn is_at_rest(&self) -> bool {
         let is_quiet = self.visits.get() == 0 && !self.is_within_head.get() && !self.had_body.get();
         is_quiet && !self.is_http2.get() && self.blocked_since.get().is_none()
     }
 
-    /// It does not rest, or not any more.
+    /// Ends the idle state.
     pub(super) fn stays(&self) {
         if self.order.get() == Order::Rest {
             self.order.set(Order::Stay);
         }
     }
 
-    /// Whether what was said last is no whole head: nobody has been asked to answer it.
+    /// Whether the last received bytes are an incomplete head, which no handler has seen.
     pub(super) fn is_within_head(&self) -> bool {
         self.is_within_head.get()
     }
@@ -148,7 +147,7 @@ impl Presence {
         }
     }
 
-    /// Looks after what is under way on it.
+    /// Checks streams and bodies in progress.
     fn look(&self, now: Timestamp) {
         self.answers.borrow_mut().retain(|answer| match answer.upgrade() {
             Some(stream) => {
@@ -164,7 +163,7 @@ impl Presence {
         }
     }
 
-    /// What becomes of it, looked at now.
+    /// The order that follows from the current state.
     fn judge(&self, now: Timestamp, limits: Limits) -> Order {
         let is_over = |since: Timestamp, most: Duration| now.since(since) >= most;
         if self.blocked_since.get().is_some_and(|since| is_over(since, limits.idle)) {
@@ -182,19 +181,19 @@ impl Presence {
     }
 }
 
-/// A request under way.
+/// A request in progress.
 pub(super) struct Visit(Rc<Presence>);
 
 impl Visit {
-    /// Looks after an answer that is one of several on its connection, where nothing else shows that its
-    /// client does not take it: if no part is asked for in so long, its stream is reset.
+    /// Watches a response that shares its connection with others, where nothing else shows that its client does not
+    /// read it: if no part is polled for this long, its stream is reset.
     pub(super) fn watch(&self, stream: &Rc<Stream>, most: Duration) {
         stream.bound(most);
         self.0.answers.borrow_mut().push(Rc::downgrade(stream));
     }
 
-    /// An answer is over and the body of its request is not: as long as that goes on, the connection is not
-    /// idle, and what comes is no head.
+    /// Registers a request body that continues after its response: while it does, the connection is not idle, and its
+    /// bytes are not a head.
     pub(super) fn is_outlasted_by(&self, upload: Arc<Upload>) {
         self.0.uploads.borrow_mut().push(upload);
     }
@@ -218,7 +217,7 @@ pub(super) struct Roll {
 }
 
 impl Roll {
-    /// A new connection.
+    /// Registers a new connection.
     pub(super) fn enter(&self) -> Rc<Presence> {
         let presence = Rc::new(Presence::new());
         if self.is_stopping.get() {
@@ -228,7 +227,7 @@ impl Roll {
         presence
     }
 
-    /// Looks after all connections until the thread ends.
+    /// Checks all connections until the thread ends.
     pub(super) async fn call(
         &self,
         limits: Limits,
@@ -254,14 +253,14 @@ impl Roll {
     }
 
     fn look(&self, now: Timestamp, limits: Limits) {
-        // Only the roll still holds those that have gone.
+        // Closed connections are only referenced by the registry.
         self.all.borrow_mut().retain(|presence| Rc::strong_count(presence) > 1);
         for presence in self.all.borrow().iter() {
             presence.look(now);
             match presence.judge(now, limits) {
                 Order::Stay => {}
                 Order::Rest if presence.order.get() != Order::Stay => {}
-                // Whoever was shown out and has gone silent meanwhile is not waited for twice.
+                // A draining connection that is idle again is closed immediately.
                 Order::Leave if presence.order.get() == Order::Leave => presence.tell(Order::Cut),
                 order => presence.tell(order),
             }

@@ -1,4 +1,4 @@
-//! A request's way through the gateway: routed, limited, forwarded, answered.
+//! The request path of the gateway: route, limit, forward, respond.
 
 use super::access_log::Line;
 use super::exchange::{Exchange, exchange, is_conversation};
@@ -26,14 +26,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Answers a request, whatever becomes of it.
+/// Answers a request; failures become error responses.
 pub(super) async fn answer(
     visitor: Rc<Visitor>,
     request: Request<Incoming>,
 ) -> Result<Response<Reply>, Infallible> {
     let (parts, body) = request.into_parts();
     let visit = visitor.presence.visit(!body.is_end_stream());
-    // Who has more to say than was listened to is not kept: the rest could be read as a request.
+    // A connection with unread request bytes is closed: they could be parsed as a request.
     let is_http2 = parts.version == Version::HTTP_2;
     let is_unread = !body.is_end_stream() && !is_http2;
     let log = visitor.desk.shared.log.as_ref();
@@ -56,7 +56,7 @@ pub(super) async fn answer(
             response
         }
     };
-    // HTTP/2 has a farewell of its own.
+    // HTTP/2 uses GOAWAY.
     if !is_http2 && visitor.desk.shared.sees_off.load(Ordering::Relaxed) {
         see_off(&mut response);
     }
@@ -69,20 +69,20 @@ pub(super) async fn answer(
     Ok(response.map(|content| Reply::new(content, line, visit, idle)))
 }
 
-/// Ends the connection with this answer, unless it becomes another by it.
+/// Closes the connection after this response, unless the protocol is switched.
 fn see_off(response: &mut Response<Content>) {
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
 }
 
-#[expect(clippy::large_enum_variant, reason = "it is there for a moment; a box would cost every request")]
+#[expect(clippy::large_enum_variant, reason = "short-lived; a box would allocate for every request")]
 enum Admitted {
     Refused(Response<Content>),
     Passed(Arc<Service>, Target, AdmittedRequest),
 }
 
-/// Which service it is for, and whether it may go on.
+/// Finds the service of a request, and asks the limiter.
 async fn admit(
     visitor: &Visitor,
     parts: &Parts,
@@ -96,11 +96,11 @@ async fn admit(
     if parts.method == Method::CONNECT {
         return Err(Failure::NotSupported);
     }
-    // `post` is no POST to limits, and one to applications that write methods in capital letters.
+    // `post` does not match limits for POST, but applications that normalize the case would treat it as POST.
     if parts.method.as_str().bytes().any(|letter| letter.is_ascii_lowercase()) {
         return Err(Failure::BadMethod);
     }
-    // Over HTTP/1.1 hyper has counted them already; over HTTP/2 it knows only how large they are in all.
+    // With HTTP/1.1 hyper has checked the number; with HTTP/2 it only checks the total size.
     if parts.headers.len() > visitor.desk.shared.max_headers {
         return Err(Failure::HeadTooLarge);
     }
@@ -138,18 +138,18 @@ async fn admit(
             }
             Ok(Admitted::Refused(answer.map(Content::own)))
         }
-        // As hivemind-tower may come to say more.
+        // For future variants of hivemind-tower.
         _ => Err(Failure::UpstreamBusy),
     }
 }
 
-/// An admitted request's way.
+/// The context of an admitted request.
 pub(super) struct Way<'a> {
     pub(super) visitor: &'a Visitor,
     pub(super) service: &'a Arc<Service>,
     pub(super) host: Option<&'a HeaderValue>,
     pub(super) pass: &'a AdmittedRequest,
-    /// Where it is followed.
+    /// Set if the request is traced.
     pub(super) check: Option<&'a Check>,
 }
 
@@ -161,13 +161,13 @@ impl Way<'_> {
         line: Option<&mut Line>,
     ) -> Result<Response<Content>, Failure> {
         let service = self.service;
-        // The guard says what a WebSocket is, so that nothing is one to the limiter and none to us. Where there
-        // is no guard nothing is counted, and the request goes on without what asks for an upgrade.
+        // The guard decides what a WebSocket is, so that limiter and gateway agree. Without a guard nothing is
+        // counted, and the request is forwarded without its upgrade headers.
         if let Some(guard) = self.pass.guard() {
-            // In a box: it is rare, and every connection keeps room for what is not.
+            // Boxed, because it is rare, and connections reserve memory for everything unboxed.
             return Box::pin(upgrade::open(self, guard, parts, line)).await;
         }
-        // Whom the limiter lets through to be closed is not let through to anything else.
+        // Admitted only to receive a close frame, so anything else is refused.
         if self.pass.decision().is_some_and(|decision| !decision.is_allowed()) {
             return Err(Failure::OverLimit);
         }
@@ -184,23 +184,23 @@ impl Way<'_> {
         }
         let upstream = Arc::clone(lease.upstream());
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            // Nobody asked for it.
-            return Err(upstream.fails(&"it switches to a protocol that it was not asked for"));
+            // The upgrade was not requested.
+            return Err(upstream.fails(&"it switched protocols without an upgrade request"));
         }
         let (mut head, body) = response.into_parts();
         let outcome = relay(head.status, &mut head.headers);
-        outcome.map_err(|_| upstream.fails(&"its answer's length can be read in two ways"))?;
+        outcome.map_err(|_| upstream.fails(&"the length of its response is ambiguous"))?;
         head.version = Version::HTTP_11;
         let relayed = Relayed::begun(body, lease, waiting).await;
         let relayed = relayed.map_err(|error| upstream.fails(&error))?;
         Ok(Response::from_parts(head, Content::Relayed(relayed)))
     }
 
-    /// Makes a request that came one for the upstream, in all that does not depend on which one.
+    /// Converts a client's request for any upstream of the service.
     pub(super) fn prepare(&self, parts: &mut Parts) {
         let headers = &mut parts.headers;
         hop_by_hop::remove(headers);
-        // The client is told to go on when its body is asked for, which is after all that may refuse it.
+        // The client receives 100 Continue when its body is first read, after all checks that may refuse it.
         headers.remove(EXPECT);
         let believed = self.visitor.desk.shared.clients.header();
         self.visitor.origin.tell(headers, self.host, self.service.forwarded, believed);
@@ -213,7 +213,7 @@ impl Way<'_> {
         parts.extensions.clear();
     }
 
-    /// Addresses a request to an upstream.
+    /// Sets target and host for an upstream.
     pub(super) fn address(
         &self,
         request: &mut Request<RequestBody>,
@@ -241,7 +241,7 @@ impl Way<'_> {
         } else {
             *request.uri_mut() = Uri::from(target);
             *request.version_mut() = Version::HTTP_11;
-            // Most of the time it is there already.
+            // Usually it is set already.
             if request.headers().get(HOST) != Some(host) {
                 let host = host.clone();
                 request.headers_mut().insert(HOST, host);
@@ -260,7 +260,7 @@ impl Way<'_> {
     }
 }
 
-/// HTTP/2 may send cookies in several lines, which are one in HTTP/1.1 (RFC 9113, 8.2.3).
+/// HTTP/2 may split cookies into several lines, which are one in HTTP/1.1 (RFC 9113, 8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
     let mut cookies = headers.get_all(COOKIE).iter();
     if cookies.next().is_none() || cookies.next().is_none() {

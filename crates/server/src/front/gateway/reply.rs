@@ -1,5 +1,5 @@
-//! The body of an answer: the upstream's, passed on as the client takes it, or a few bytes of our own. It
-//! knows when it has ended, which is when the request has.
+//! Response bodies: the upstream's, forwarded as the client reads it, or a short one of ours. The end of the body is
+//! the end of the request.
 
 use super::access_log::Line;
 use super::hop_by_hop;
@@ -19,18 +19,18 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Timeout, timeout};
 
-/// The body of an answer.
+/// The body of a response.
 pub(super) struct Reply {
     content: Content,
     line: Option<Line>,
-    /// Over when the body is.
+    /// Ends with the body.
     visit: Visit,
-    /// For an answer over HTTP/2: how long its client may not take it.
+    /// For HTTP/2: how long the client may not read it.
     idle: Option<Duration>,
     stream: Option<Rc<Stream>>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "it is there for a moment; a box would cost every request")]
+#[expect(clippy::large_enum_variant, reason = "short-lived; a box would allocate for every request")]
 pub(super) enum Content {
     Own(Option<Bytes>),
     Relayed(Relayed),
@@ -39,31 +39,31 @@ pub(super) enum Content {
 /// The upstream's body.
 pub(super) struct Relayed {
     inner: Incoming,
-    /// The first part, if it was there with the head.
+    /// The first part, if it arrived with the head.
     first: Option<Frame<Bytes>>,
     lease: Option<Lease>,
     patience: Patience,
-    /// The body of the request, if it had one: where that goes on, there is no silence.
+    /// The request body, if there was one: while it makes progress, the exchange is not idle.
     upload: Option<Arc<Upload>>,
-    /// Runs out when all of the request has taken too long.
+    /// Expires when the total timeout of the request is over.
     end: Option<Pin<Box<Timeout<Pending<()>>>>>,
 }
 
-/// What an answer is waited for by.
+/// The timeouts of a response.
 pub(super) struct Waiting {
-    /// How long it may be silent.
+    /// The idle timeout.
     pub(super) idle: Duration,
-    /// How long all of it may take; none if there is no end to it.
+    /// The time left in total; `None` without a total timeout.
     pub(super) left: Option<Duration>,
     pub(super) upload: Option<Arc<Upload>>,
 }
 
-/// An answer that was not passed on to its end. The client sees it cut off, as it is.
+/// A response that was not forwarded completely. The client sees it truncated.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CutOff {
-    #[error("the upstream did not end its answer: {0}")]
+    #[error("the upstream's response was truncated: {0}")]
     Broken(#[source] hyper::Error),
-    #[error("the upstream did not go on with its answer in time")]
+    #[error("the upstream's response stalled")]
     Silent,
 }
 
@@ -74,8 +74,8 @@ impl Content {
 }
 
 impl Relayed {
-    /// A body that has begun. What has come with its head goes out with its head: in a write of its own it
-    /// would cost the client's side twice.
+    /// Starts to forward a body. What arrived with the head is sent with the head: a separate write would double the
+    /// cost for the client.
     pub(super) async fn begun(mut inner: Incoming, lease: Lease, waiting: Waiting) -> Result<Self, CutOff> {
         let first = first(&mut inner).await.transpose().map_err(CutOff::Broken)?;
         Ok(Self::new(inner, first, lease, waiting))
@@ -145,7 +145,7 @@ impl Relayed {
     }
 }
 
-/// The same without trailers that mean something only in the head.
+/// Removes trailers that only have a meaning in the head.
 fn cleared(mut frame: Frame<Bytes>) -> Frame<Bytes> {
     if let Some(trailers) = frame.trailers_mut() {
         hop_by_hop::remove_from_trailers(trailers);
@@ -153,8 +153,7 @@ fn cleared(mut frame: Frame<Bytes>) -> Frame<Bytes> {
     frame
 }
 
-/// The first part of a body, if it is there already. It is asked for, its connection's task gets one turn
-/// to hand it over, and that is all that is waited for.
+/// The first part of a body, if it is available. The task of the connection gets one turn to deliver it.
 async fn first(body: &mut Incoming) -> Option<Result<Frame<Bytes>, hyper::Error>> {
     if body.is_end_stream() {
         return None;
@@ -165,7 +164,7 @@ async fn first(body: &mut Incoming) -> Option<Result<Frame<Bytes>, hyper::Error>
         Poll::Pending if has_waited => Poll::Ready(None),
         Poll::Pending => {
             has_waited = true;
-            // Behind the connection's task, which was woken by being asked.
+            // Runs after the connection's task, which was woken by the poll.
             cx.waker().wake_by_ref();
             Poll::Pending
         }
@@ -209,7 +208,7 @@ impl Body for Reply {
         {
             line.count(frame.data_ref().map_or(0, Bytes::len));
         }
-        // What comes in one part is not worth a watch.
+        // A body in one part needs no watch.
         if let Some(idle) = self.idle
             && !self.is_end_stream()
         {

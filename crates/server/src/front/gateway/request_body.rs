@@ -1,5 +1,4 @@
-//! A request's body on its way to the upstream: passed on as it comes, no faster than the upstream takes
-//! it, bounded in size and in how long it may be silent.
+//! Request bodies: forwarded at the speed of the upstream, with limits on size, idle time and data rate.
 
 use super::failure::Failure;
 use super::hop_by_hop;
@@ -16,15 +15,15 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// What is seen of a body from outside: by who waits for the answer to it. The connection to the upstream
-/// reads it in a task of its own, though always in the same thread.
+/// The shared state of a body, for the task that waits for the response. The connection to the upstream reads the
+/// body in its own task, on the same thread.
 #[derive(Default)]
 pub(super) struct Upload {
     moves: AtomicU32,
     trouble: AtomicU8,
-    /// Whether it is the client that is waited for, and not the upstream.
+    /// Whether the client, and not the upstream, is awaited.
     waits_for_client: AtomicBool,
-    /// Whether it may come as slowly as it likes, if it comes.
+    /// Whether the minimum data rate no longer applies.
     may_trickle: AtomicBool,
     ended: Notify,
 }
@@ -36,17 +35,17 @@ const ENDED: u8 = 4;
 const LEFT: u8 = 5;
 
 impl Upload {
-    /// How many parts have been passed on, of the body and of the answer to it.
+    /// Progress counter: parts forwarded of the body and of the response.
     pub(super) fn moves(&self) -> u32 {
         self.moves.load(Ordering::Relaxed)
     }
 
-    /// A part was passed on, either way.
+    /// Records a forwarded part, in either direction.
     pub(super) fn moved(&self) {
         self.moves.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It need not come at any pace, now that the upstream has answered it; a conversation's messages still do.
+    /// Ends the minimum data rate, because the upstream has responded; it still applies within gRPC messages.
     pub(super) fn may_trickle(&self) {
         self.may_trickle.store(true, Ordering::Relaxed);
     }
@@ -55,24 +54,24 @@ impl Upload {
         self.waits_for_client.load(Ordering::Relaxed)
     }
 
-    /// Whether there may be more of it.
+    /// Whether more of it may follow.
     pub(super) fn is_under_way(&self) -> bool {
         self.trouble.load(Ordering::Relaxed) == 0
     }
 
-    /// Waits until there is no more of it.
+    /// Waits for its end.
     pub(super) async fn ended(&self) {
         self.ended.notified().await;
     }
 
-    /// Nobody reads it any more.
+    /// Records that the body is not read any more.
     pub(super) fn is_left(&self) {
         if self.is_under_way() {
             self.ends(LEFT);
         }
     }
 
-    /// Why the body was given up, if it was.
+    /// Why the body was aborted, if it was.
     pub(super) fn failure(&self) -> Option<Failure> {
         match self.trouble.load(Ordering::Relaxed) {
             TOO_LARGE => Some(Failure::BodyTooLarge),
@@ -88,12 +87,12 @@ impl Upload {
     }
 }
 
-/// A body that was given up; why is known to its [`Upload`].
+/// An aborted body; its [`Upload`] contains the reason.
 #[derive(Debug, thiserror::Error)]
-#[error("the body of a request was given up")]
+#[error("the request body was aborted")]
 pub(super) struct GivenUp;
 
-/// A request's body.
+/// The body of a request.
 pub(super) struct RequestBody(Option<Box<Streaming>>);
 
 struct Streaming {
@@ -115,8 +114,8 @@ impl RequestBody {
         Self(None)
     }
 
-    /// This body, of at most so many bytes, and what is seen of it; nothing for one that is empty. One of gRPC is
-    /// a conversation, which may have nothing to say for long.
+    /// Wraps a body with a maximum size, and returns its shared state; `None` for an empty body. A gRPC body is a
+    /// conversation, which may pause for long.
     pub(super) fn of(
         inner: Incoming,
         most: Option<u64>,
@@ -137,7 +136,7 @@ impl RequestBody {
     }
 }
 
-/// The same without trailers that are only meant in the head.
+/// Removes trailers that only have a meaning in the head.
 fn cleared(mut frame: Frame<Bytes>) -> Frame<Bytes> {
     if let Some(trailers) = frame.trailers_mut() {
         hop_by_hop::remove_from_trailers(trailers);

@@ -1,4 +1,4 @@
-//! A connection of which something was read too far: that comes first.
+//! Connection with read-ahead bytes, which are delivered first.
 
 use bytes::{Buf, Bytes};
 use std::io::{self, IoSlice};
@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A connection, and what was read of it already.
+/// A connection, and the bytes that were already read from it.
 pub(super) struct Rewound<T> {
     io: T,
     ahead: Bytes,

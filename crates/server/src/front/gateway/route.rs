@@ -1,5 +1,5 @@
-//! Which service a request is for: by its host, then by the longest prefix of its path. A table does not
-//! change; a reload swaps it whole, and a request keeps the service that it found.
+//! Routing: the service of a request, by its host and then by the longest path prefix. A table is immutable; a reload
+//! replaces it, and a request keeps the service it found.
 
 use super::dial::{DialError, Outside};
 use super::failure::Failure;
@@ -15,19 +15,19 @@ use std::sync::Arc;
 
 /// All services.
 pub(super) struct Table {
-    /// By host, in lower case.
+    /// By host in lower case.
     hosts: HashMap<Box<str>, Paths>,
-    /// `.example.org` for `*.example.org`, the longest first.
+    /// `.example.org` for `*.example.org`, longest first.
     wildcards: Vec<(Box<str>, Paths)>,
     any: Paths,
     upstreams: Vec<Arc<Upstream>>,
 }
 
-/// The services of one host, the longest prefix first.
+/// The services of one host, longest prefix first.
 #[derive(Default)]
 struct Paths(Vec<Arc<Service>>);
 
-/// One service, as requests meet it.
+/// One service.
 pub(super) struct Service {
     pub(super) gate: ServiceLimiter,
     prefix: Box<str>,
@@ -39,7 +39,7 @@ pub(super) struct Service {
     pub(super) timeouts: Timeouts,
 }
 
-/// What the upstream gets as `Host`.
+/// The `Host` header for the upstream.
 pub(super) enum Host {
     Keep,
     Upstream,
@@ -47,7 +47,7 @@ pub(super) enum Host {
 }
 
 impl Table {
-    /// The table of these settings. Upstreams that were there before keep their connections.
+    /// Builds the table from the settings. Upstreams that existed before keep their connections.
     pub(super) fn new(
         routing: &Routing,
         limiter: &RateLimiter,
@@ -91,8 +91,8 @@ impl Table {
         Ok(Self { hosts, wildcards, any, upstreams })
     }
 
-    /// The service for a host and a path. A path that its upstream may read as one that is not this service's is
-    /// nobody's: it would be a way around another's limits, or out of the prefix.
+    /// The service for a host and a path. A path that the upstream may read as one of another service is rejected: it
+    /// would bypass that service's limits, or leave the prefix.
     pub(super) fn find(&self, host: &str, path: &str) -> Result<&Arc<Service>, Failure> {
         let service = self.at(host, path).ok_or(Failure::NoService)?;
         match folded(path) {
@@ -156,7 +156,7 @@ impl Service {
         path.strip_prefix(&*self.prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// What the upstream gets of a path and query.
+    /// The path and query for the upstream.
     pub(super) fn stripped<'a>(&self, target: &'a str) -> &'a str {
         if self.strips_prefix { target.strip_prefix(&*self.prefix).unwrap_or(target) } else { target }
     }
@@ -165,8 +165,8 @@ impl Service {
         self.upstreams.len() == 1
     }
 
-    /// The less loaded of two upstreams at random. Those that could not be reached a moment ago are asked
-    /// only if all are so, and one that was tried already never again.
+    /// The less loaded of two random upstreams. Upstreams that failed recently are used only if all have; one that
+    /// was tried for this request is not tried again.
     pub(super) fn choose(&self, dice: &Dice, tried: &[Arc<Upstream>]) -> Option<&Arc<Upstream>> {
         if let [only] = &*self.upstreams {
             return tried.is_empty().then_some(only);
@@ -180,14 +180,14 @@ impl Service {
             return new().min_by_key(|of| of.load());
         }
         let first = dice.below(count);
-        // Another one than the first, if there is.
+        // A different one, if there is one.
         let second = (first + 1 + dice.below(count.saturating_sub(1).max(1))) % count;
         let pair = [well().nth(first), well().nth(second)];
         pair.into_iter().flatten().min_by_key(|of| of.load())
     }
 }
 
-/// Chance of one thread: good enough to spread load, and of no use to guess.
+/// Random numbers of one thread: good enough for load balancing, unsuitable for secrets.
 pub(super) struct Dice(Cell<u64>);
 
 impl Dice {

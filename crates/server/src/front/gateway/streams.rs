@@ -1,6 +1,6 @@
-//! The streams of a connection over HTTP/2, so that one can be reset by itself. Hyper asks an answer for
-//! its next part only when its client can take one, and so the answer is not there to say that nobody takes
-//! it: the task that sends it is what can be ended, and what it holds resets the stream as it goes.
+//! HTTP/2 streams that can be reset individually. hyper polls a response body only when its client can receive more,
+//! so the body cannot detect a client that does not read: instead the task that sends it is ended, and dropping it
+//! resets the stream.
 
 use super::now;
 use hivemind_core::Timestamp;
@@ -14,7 +14,7 @@ tokio::task_local! {
     static CURRENT: Rc<Stream>;
 }
 
-/// Runs each stream in the thread that it comes in.
+/// Runs each stream on the thread where it arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamTasks;
 
@@ -34,13 +34,13 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for StreamTasks {
 pub(super) struct Stream {
     is_reset: Cell<bool>,
     waker: RefCell<Option<Waker>>,
-    /// Since when a part of its answer waits to be taken.
+    /// When the current part began to wait for the client.
     untaken_since: Cell<Option<Timestamp>>,
     most: Cell<Duration>,
 }
 
 impl Stream {
-    /// The stream that is served here, if one is.
+    /// The stream of the current task, if there is one.
     pub(super) fn current() -> Option<Rc<Self>> {
         CURRENT.try_with(Rc::clone).ok()
     }
@@ -53,22 +53,22 @@ impl Stream {
         self.is_reset.get()
     }
 
-    /// Its answer may wait so long for its client to take a part of it.
+    /// Sets how long the client may not read the response.
     pub(super) fn bound(&self, most: Duration) {
         self.most.set(most);
     }
 
-    /// Its answer was asked for more, and there was some or not.
+    /// Records that the response was polled, and whether it had data.
     pub(super) fn asked(&self, was_given: bool) {
         self.untaken_since.set(was_given.then(now));
     }
 
-    /// Its answer is over.
+    /// Records the end of the response.
     pub(super) fn is_over(&self) {
         self.untaken_since.set(None);
     }
 
-    /// Resets it if its client has not taken its answer for too long.
+    /// Resets the stream if its client has not read for too long.
     pub(super) fn look(&self, now: Timestamp) {
         if self.untaken_since.get().is_some_and(|since| now.since(since) >= self.most.get()) {
             self.reset();
@@ -98,7 +98,7 @@ mod tests {
 
     const MOST: Duration = Duration::from_secs(60);
 
-    /// An answer without end, which its client has to take.
+    /// An endless response.
     struct Endless(Rc<Stream>);
 
     impl Body for Endless {
@@ -115,13 +115,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_is_not_taken_is_reset_and_those_beside_it_go_on() {
+    async fn unread_stream_is_reset_and_others_continue() {
         let (ours, theirs) = tokio::io::duplex(64 << 10);
         let streams = Rc::<RefCell<Vec<Rc<Stream>>>>::default();
         let served = Rc::clone(&streams);
         let service = service_fn(move |_: Request<Incoming>| {
             let served = Rc::clone(&served);
-            // The call is the connection's; what it gives runs as the stream.
+            // The call runs in the connection's task, the body in the stream's task.
             async move {
                 let stream = Stream::current().expect("a stream is served");
                 stream.bound(MOST);
@@ -138,7 +138,7 @@ mod tests {
             tokio::task::spawn_local(connection);
             let ask = || Request::new(Empty::<Bytes>::new());
             let mut stalled = sender.send_request(ask()).await.unwrap();
-            // Until the client's window is full, and the server has nothing to do but wait.
+            // Until the client's window is full, and the server waits.
             tokio::time::timeout(Duration::from_secs(1), std::future::pending::<()>()).await.unwrap_err();
             let first = Rc::clone(&streams.borrow()[0]);
             let since = first.untaken_since.get().expect("it waits for the client");

@@ -1,4 +1,4 @@
-//! Where a request wants to go: its host and its path, each of which must be readable in one way only.
+//! Request target: host and path, each of which must be unambiguous.
 
 use super::failure::Failure;
 use crate::authority;
@@ -7,11 +7,11 @@ use http::header::{HOST, HeaderValue};
 use http::request::Parts;
 use http::{Method, Version};
 
-/// Where a request wants to go, as far as routes ask.
+/// The host of a request, for routing.
 pub(super) struct Target {
-    /// As the client wrote it, with its port; none only in HTTP/1.0.
+    /// As the client sent it, with port; `None` only with HTTP/1.0.
     pub(super) host: Option<HeaderValue>,
-    /// How much of that is its name.
+    /// The length of the name within it.
     name: usize,
 }
 
@@ -22,10 +22,10 @@ impl Target {
         if again.is_some() {
             return Err(Failure::BadTarget);
         }
-        // The target goes before `Host` (RFC 9112, 3.2.2), as `:authority` does (RFC 9113, 8.3.1).
+        // The target takes precedence over `Host` (RFC 9112, 3.2.2), as `:authority` does (RFC 9113, 8.3.1).
         let host = match parts.uri.authority() {
             Some(authority) => {
-                // A name and a password in front of it would be told on as a part of the host.
+                // User information would be forwarded as a part of the host.
                 if authority.as_str().contains('@') {
                     return Err(Failure::BadTarget);
                 }
@@ -42,24 +42,24 @@ impl Target {
         if !path.starts_with('/') && !is_whole_server {
             return Err(Failure::BadTarget);
         }
-        // What is outside of it to one reader is in a limit of its own to another.
+        // Readers disagree about dot segments, so a path could be counted under another limit.
         if has_dot_segments(path) {
             return Err(Failure::BadTarget);
         }
         Ok(Self { host, name })
     }
 
-    /// The host without its port, for routes.
+    /// The host without its port.
     pub(super) fn name(&self) -> &str {
         let host = self.host.as_ref().and_then(|host| host.to_str().ok()).unwrap_or_default();
         let name = host.get(..self.name).unwrap_or_default();
-        // The root that every name ends in may be written.
+        // The root of a name may be written as a trailing dot.
         name.strip_suffix('.').unwrap_or(name)
     }
 }
 
-/// How much of what a client calls the host is its name; none if it can be something else. Empty is allowed
-/// (RFC 9110, 7.2), and is no service's name.
+/// The length of the name in a host; `None` if it is ambiguous. Empty is allowed (RFC 9110, 7.2), and matches no
+/// named host.
 fn name(host: &HeaderValue) -> Option<usize> {
     if host.is_empty() {
         return Some(0);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_the_targets_then_the_headers_and_there_is_one() {
+    fn host_is_from_the_target_or_a_single_header() {
         let host = |host: &str| of(Request::get("/").header("host", host));
         assert_eq!(host("a.example:8080"), Ok(Some("a.example".into())));
         assert_eq!(host("[2001:db8::1]:80"), Ok(Some("[2001:db8::1]".into())));
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(of(Request::options("*").header("host", "a")), Ok(Some("a".into())));
     }
     #[test]
-    fn a_path_has_no_dot_segments_however_they_are_written() {
+    fn paths_with_dot_segments_are_rejected() {
         let path = |path: &str| of(Request::get(path).header("host", "a")).is_ok();
         for sound in ["/", "/a.b/..c/.well-known", "/a%20b;c=..", "/...", "/a?b=/../c", "/%ff"] {
             assert!(path(sound), "{sound}");

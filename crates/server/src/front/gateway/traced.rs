@@ -1,10 +1,10 @@
-//! What a request that is followed is told of its way through the limiter.
+//! Trace events of a request: limiter stages and the decision.
 
 use crate::telemetry::trace::{Check, Decided, Stage};
 use hivemind_tower::trace::DecisionStage as Asked;
 use hivemind_tower::{Admission, Decision, RetryAfter, ServiceLimiter};
 
-/// The limiter has come so far with it.
+/// Records a stage of the limiter.
 #[inline]
 pub(super) fn comes_to(check: &mut Option<&mut Check>, stage: Asked) {
     let Some(check) = check else { return };
@@ -12,18 +12,18 @@ pub(super) fn comes_to(check: &mut Option<&mut Check>, stage: Asked) {
         Asked::Resolved => check.comes_to(Stage::Writes),
         Asked::Waiting => check.comes_to(Stage::Waits),
         Asked::Decided => check.comes_to(Stage::Written),
-        // As hivemind-tower may come to say more.
+        // For future variants of hivemind-tower.
         _ => {}
     }
 }
 
-/// What was decided, by the service and its limit: nothing that is its client's.
+/// Records the decision with its service and limit; nothing that identifies the client.
 #[cold]
 pub(super) fn is_decided(check: &mut Check, gate: &ServiceLimiter, passage: &Admission) {
     let decision = match passage {
         Admission::Admitted(pass) => pass.decision(),
         Admission::Refused(decision, _) => decision.as_ref(),
-        // As hivemind-tower may come to say more.
+        // For future variants of hivemind-tower.
         _ => return,
     };
     let retry_after = match decision.and_then(Decision::retry_after) {

@@ -1,17 +1,17 @@
-//! A request that an upstream gave no answer to: what of it may be sent again, and why it failed.
+//! Requests without a response: whether they may be retried, and why they failed.
 
 use super::request_body::RequestBody;
 use http::Request;
 use hyper::client::conn::TrySendError;
 use std::fmt::Write;
 
-/// A request that was not answered.
+/// A request without a response.
 pub(super) struct Unanswered {
-    /// The request, where nothing of it was sent.
+    /// The request, if nothing of it was sent.
     pub(super) unsent: Option<Request<RequestBody>>,
-    /// Whether another that does the same may be sent, if doing it twice does no harm.
+    /// Whether an equal request may be sent, if a repetition does no harm.
     pub(super) may_be_repeated: bool,
-    /// What is the matter, for whoever reads the log.
+    /// The cause, for the log.
     pub(super) why: String,
 }
 
@@ -22,24 +22,24 @@ impl Unanswered {
     ) -> Self {
         let unsent = error.take_message();
         let error = error.into_error();
-        Self { unsent, may_be_repeated: may_be_repeated(&error), why: told(&error) }
+        Self { unsent, may_be_repeated: may_be_repeated(&error), why: chain(&error) }
     }
 }
 
-/// An error with what caused it.
-fn told(error: &dyn std::error::Error) -> String {
+/// An error with its chain of causes.
+fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        // Into memory, which does not fail.
+        // Writing to memory cannot fail.
         let _ = write!(text, ": {error}");
         cause = error.source();
     }
     text
 }
 
-/// Whether an upstream says, by HTTP/2, that it has not looked at a request. What it resets otherwise it may
-/// have found wanting, and would again.
+/// Whether an upstream signals over HTTP/2 that it has not processed a request. After any other reset a retry would
+/// probably fail again.
 pub(super) fn is_untouched(error: &hyper::Error) -> bool {
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {

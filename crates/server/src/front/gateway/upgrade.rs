@@ -1,6 +1,6 @@
-//! WebSockets: the handshake goes to the upstream like any request, over a connection of its own; once both
-//! have agreed, the two connections are one. A client that is over its limit may be accepted only to be told so, where the
-//! service says it that way.
+//! WebSocket upgrades: the handshake is forwarded like any request, over a separate connection; after both sides
+//! agree, the two connections are spliced. A client over its limit may be accepted only to receive a close frame, if
+//! the service is configured so.
 
 use super::access_log::Line;
 use super::dial::Stream;
@@ -31,9 +31,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
-/// Whether a handshake is sound, and has nothing behind its head: a body would be read as frames here and as
-/// a body there. No other upgrade than to a WebSocket is known here: a header that asks for one is left out,
-/// and the upstream answers as if it had not been there.
+/// Whether a handshake is valid and has no body, which one side would read as frames. Upgrades other than WebSocket
+/// are not supported: their headers are removed, and the upstream responds without an upgrade.
 fn is_sound(parts: &Parts) -> bool {
     let mut lengths = parts.headers.get_all(CONTENT_LENGTH).iter();
     is_handshake(parts)
@@ -41,7 +40,7 @@ fn is_sound(parts: &Parts) -> bool {
         && !parts.headers.contains_key(TRANSFER_ENCODING)
 }
 
-/// What a connection becomes.
+/// What an upgraded connection becomes.
 pub(super) enum Ticket {
     Spliced(Box<Tunnel>),
     Refused(Close),
@@ -55,7 +54,7 @@ pub(super) struct Tunnel {
 }
 
 impl Ticket {
-    /// Runs a connection to its end as what it has become.
+    /// Serves an upgraded connection to its end.
     pub(super) async fn run<T>(self, client: T, stopped: watch::Receiver<bool>)
     where
         T: AsyncRead + AsyncWrite + Unpin,
@@ -63,10 +62,11 @@ impl Ticket {
         match self {
             Self::Refused(close) => refuse_with_close(client, &close).await,
             Self::Spliced(tunnel) => {
-                // The connection is handed over as soon as its answer is read, which it is by now.
+                // The upstream connection arrives as soon as its response is read, which has happened by now.
                 let Ok((upstream, ahead)) = tunnel.upstream.await else { return };
                 let upstream = super::rewound::Rewound::new(upstream, ahead);
-                // What counts no messages is kept to the end all the same: it counts as the open connection.
+                // Without message counting the limiter is still kept, because it holds the permit of the open
+                // connection.
                 let counts = tunnel.limiter.is_counting();
                 let (limiter, _kept) =
                     if counts { (Some(tunnel.limiter), None) } else { (None, Some(tunnel.limiter)) };
@@ -78,7 +78,7 @@ impl Ticket {
     }
 }
 
-/// Opens a WebSocket, or gives the upstream's answer if it does not.
+/// Opens a WebSocket, or returns the upstream's response if it declines.
 pub(super) async fn open(
     way: &Way<'_>,
     guard: &ConnectionGuard,
@@ -123,7 +123,7 @@ pub(super) async fn open(
     agree(way, stream, request, limiter, lease, began).await
 }
 
-/// Sends the handshake, and hands both connections over if it is accepted.
+/// Sends the handshake, and passes both connections on if it is accepted.
 async fn agree(
     way: &Way<'_>,
     stream: Box<dyn Stream>,
@@ -139,7 +139,7 @@ async fn agree(
         let ended = poll_fn(|cx| Pin::new(&mut connection).poll(cx)).await;
         if ended.is_ok() {
             let parts = connection.into_parts();
-            // Nobody waits for it where the upstream did not agree.
+            // The receiver is gone if the upstream declined.
             let _ = handed_over.send((parts.io.into_inner(), parts.read_buf));
         }
     });
@@ -166,7 +166,7 @@ async fn agree(
     Ok(Response::from_parts(head, Content::own(Bytes::new())))
 }
 
-/// Accepts a WebSocket only to close it: a script in a browser does not see what an HTTP answer says.
+/// Accepts a WebSocket only to close it, because scripts in a browser cannot read an HTTP error.
 fn refuse(way: &Way<'_>, parts: &Parts, close: Close) -> Result<Response<Content>, Failure> {
     let key = parts.headers.get(SEC_WEBSOCKET_KEY).and_then(accept_key).ok_or(Failure::Unreadable)?;
     let mut response = Response::new(Content::own(Bytes::new()));
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handshake_has_nothing_behind_its_head() {
+    fn websocket_handshake_with_a_body_is_rejected() {
         let of = |headers: &[(&str, &str)]| {
             let request = Request::get("/")
                 .header("connection", "upgrade")

@@ -1,5 +1,5 @@
-//! An upstream, and the connections to it that are kept. Each thread has its own: none is ever handed from
-//! core to core, and the lock around them is only ever taken by their own thread.
+//! Upstreams and their connection pools. Each thread has its own pool: connections never move between cores, and each
+//! lock is only taken by its own thread.
 
 use super::dial::{DialError, Dialler, Fresh, NoLine, Outside};
 use super::failure::Failure;
@@ -17,26 +17,26 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Connections that each thread keeps for later, for each upstream. More would be idle more often than not.
+/// Maximum idle connections per thread and upstream. More would rarely be used.
 const MOST_IDLE: usize = 64;
-/// How long one is kept: less than the 5 s that Node and uvicorn keep theirs, so that few are found closed.
+/// Idle timeout: less than the 5 s of Node and uvicorn, so that few connections are found closed.
 const LONGEST_IDLE: Duration = Duration::from_secs(4);
-/// Requests on one connection of HTTP/2, which is what the standard asks servers to take at least, where the
-/// upstream does not take fewer; and such connections of each thread: what is more waits for a stream to end.
+/// Maximum streams per HTTP/2 connection: the minimum that the standard recommends for servers, or fewer if the
+/// upstream announces fewer. Also the maximum of such connections per thread: further requests wait for a stream.
 const MOST_STREAMS: usize = 100;
 const MOST_HTTP2: usize = 8;
-/// Requests under way at one upstream. Over HTTP/1.1 each has a connection, and there are 28,000 ports
-/// to connect from; an upstream that is that far behind is not helped by more.
+/// Maximum requests in progress at one upstream. With HTTP/1.1 each needs a connection, and there are 28,000
+/// ephemeral ports; more would not help an overloaded upstream.
 const MOST_UNDER_WAY: usize = 8_192;
-/// How long an upstream that could not be reached, or gave no answer, is left out, as long as there are others: twice as long
-/// each time, and after each one request finds out whether it is there again.
+/// How long an unreachable or failing upstream is skipped while others exist: doubled each time; after each period
+/// one request probes it.
 const LEFT_OUT: Duration = Duration::from_secs(1);
 const LONGEST_LEFT_OUT: Duration = Duration::from_secs(30);
 
-/// Nobody's fault but this process's, and so of all upstreams together.
+/// Caused by this process, so shared by all upstreams.
 static OUT_OF_DESCRIPTORS: Seldom = Seldom::new();
 
-/// What tells two upstreams apart.
+/// The identity of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Address {
     pub(super) upstream: settings::Upstream,
@@ -46,33 +46,33 @@ pub(super) struct Address {
 
 pub(super) struct Upstream {
     pub(super) address: Address,
-    /// Its own host and port, as `Host` names it.
+    /// Its host and port, for the `Host` header.
     pub(super) authority: HeaderValue,
     dialler: Dialler,
     lanes: Box<[Mutex<Lane>]>,
     under_way: AtomicUsize,
     left_out_until: AtomicU64,
-    /// How many times in a row it could not be reached, or gave no answer.
+    /// Consecutive failures.
     misses: AtomicU32,
-    /// Whether it was told that it cannot be reached.
+    /// Whether its outage was logged.
     is_told: AtomicBool,
-    /// Answers that were none.
+    /// Invalid responses.
     failures: Seldom,
 }
 
-/// What one thread keeps.
+/// The connection pool of one thread.
 #[derive(Default)]
 struct Lane {
     idle: Vec<Idle>,
     http2: Vec<Shared>,
 }
 
-/// A connection of HTTP/2. It has one user fewer than its token has holders: one is the lane.
+/// An HTTP/2 connection. Its users are the clones of the token, except for the pool's own.
 #[derive(Clone)]
 struct Shared {
     sender: http2::SendRequest<RequestBody>,
     token: Arc<()>,
-    /// How many streams the upstream takes on it, as it says.
+    /// The maximum number of streams that the upstream announces.
     most: Arc<AtomicUsize>,
 }
 
@@ -81,7 +81,7 @@ struct Idle {
     since: Timestamp,
 }
 
-/// A place among the requests under way, with the connection that it is on.
+/// A request in progress, with its connection.
 pub(super) struct Lease {
     upstream: Arc<Upstream>,
     lane: usize,
@@ -122,13 +122,13 @@ impl Upstream {
         self.left_out_until.load(Ordering::Relaxed) > now.as_nanos()
     }
 
-    /// It could not be reached. That is told once, until it can be again.
+    /// Records a failed connection attempt; logged once until it succeeds again.
     pub(super) fn leave_out(&self, why: &NoLine) {
         if why.is_ours() {
             if let Some(times) = OUT_OF_DESCRIPTORS.happens(super::now()) {
                 tracing::error!(
                     times,
-                    "no connection to an upstream: {why}; raise `ulimit -n` or LimitNOFILE"
+                    "cannot connect to an upstream: {why}; raise `ulimit -n` or LimitNOFILE"
                 );
             }
             return;
@@ -136,29 +136,29 @@ impl Upstream {
         self.set_aside();
         if !self.is_told.swap(true, Ordering::Relaxed) {
             let authority = self.authority.to_str().unwrap_or_default();
-            tracing::warn!("the upstream {authority} cannot be reached: {why}");
+            tracing::warn!("upstream {authority} unreachable: {why}");
         }
     }
 
-    /// Others are asked for a while, as long as there are any.
+    /// Skips this upstream for a while, if there are others.
     fn set_aside(&self) {
         let misses = self.misses.fetch_add(1, Ordering::Relaxed);
         let until = super::now().saturating_add(left_out_for(misses));
         self.left_out_until.store(until.as_nanos(), Ordering::Relaxed);
     }
 
-    /// It was reached, and what it says is no answer. That is told now and then, with what a client is told. It is
-    /// set aside, too: one that fails at once has always the least to do, and would be chosen by everybody.
+    /// Records an invalid response, logs it now and then, and returns the failure for the client. The upstream is
+    /// skipped for a while: one that fails immediately has the least load, and would be chosen by every request.
     pub(super) fn fails(&self, why: &dyn fmt::Display) -> Failure {
         self.set_aside();
         if let Some(times) = self.failures.happens(super::now()) {
             let authority = self.authority.to_str().unwrap_or_default();
-            tracing::warn!(times, "the upstream {authority} gave no valid answer: {why}");
+            tracing::warn!(times, "upstream {authority} sent no valid response: {why}");
         }
         Failure::UpstreamFailed
     }
 
-    /// It has answered.
+    /// Records a response.
     pub(super) fn answers(&self) {
         if self.left_out_until.load(Ordering::Relaxed) == 0 {
             return;
@@ -166,11 +166,11 @@ impl Upstream {
         self.left_out_until.store(0, Ordering::Relaxed);
         self.misses.store(0, Ordering::Relaxed);
         if self.is_told.swap(false, Ordering::Relaxed) {
-            tracing::info!("the upstream {} is reached again", self.authority.to_str().unwrap_or_default());
+            tracing::info!("upstream {} reachable again", self.authority.to_str().unwrap_or_default());
         }
     }
 
-    /// Where it was left out until now, this request finds out whether it is there: others wait for that.
+    /// After a skip period, this request probes the upstream while others still skip it.
     fn probe(&self) {
         let until = self.left_out_until.load(Ordering::Relaxed);
         if until == 0 {
@@ -180,7 +180,7 @@ impl Upstream {
         if until <= now.as_nanos() {
             let next = now.saturating_add(left_out_for(self.misses.load(Ordering::Relaxed)));
             let order = Ordering::Relaxed;
-            // Where another was faster, it does the same.
+            // If another thread was faster, that one probes.
             let _ = self.left_out_until.compare_exchange(until, next.as_nanos(), order, order);
         }
     }
@@ -189,10 +189,10 @@ impl Upstream {
         &self.dialler
     }
 
-    /// A place for one more request.
+    /// Registers one more request.
     pub(super) fn lease(self: &Arc<Self>, lane: usize) -> Result<Lease, Failure> {
         self.probe();
-        // The lease puts it back, also where there was no place.
+        // The lease decrements it on drop, also over the limit.
         let before = self.under_way.fetch_add(1, Ordering::Relaxed);
         let lease = Lease { upstream: Arc::clone(self), lane, line: None, is_fresh: false };
         if before < MOST_UNDER_WAY { Ok(lease) } else { Err(Failure::UpstreamBusy) }
@@ -203,13 +203,13 @@ impl Upstream {
     }
 }
 
-/// How long an upstream is left out that was not reached so many times before.
+/// The skip period after this number of consecutive failures.
 fn left_out_for(misses: u32) -> Duration {
     LEFT_OUT.saturating_mul(1 << misses.min(5)).min(LONGEST_LEFT_OUT)
 }
 
 impl Lane {
-    /// A connection that is kept, still open and not too old.
+    /// Takes an open and fresh connection from the pool.
     fn take(&mut self, now: Timestamp) -> Option<Line> {
         self.http2.retain(|shared| !shared.sender.is_closed());
         if let Some(shared) = self.http2.iter().max_by_key(|shared| shared.room())
@@ -218,7 +218,7 @@ impl Lane {
             return Some(Line::Http2(shared.clone()));
         }
         self.sweep(now);
-        // The last that came is the likeliest to be open still, and lets the others grow old.
+        // The most recent one is most likely still open, and the others can expire.
         while let Some(idle) = self.idle.pop() {
             if idle.sender.is_ready() {
                 return Some(Line::Http1(idle.sender));
@@ -235,7 +235,7 @@ impl Lane {
         self.idle.push(Idle { sender, since: now });
     }
 
-    /// Closes those that were kept for too long; the oldest are in front.
+    /// Closes expired connections; the oldest are in front.
     fn sweep(&mut self, now: Timestamp) {
         let is_old = |idle: &Idle| now.since(idle.since) > LONGEST_IDLE;
         if self.idle.first().is_some_and(is_old) {
@@ -244,7 +244,7 @@ impl Lane {
         }
     }
 
-    /// Keeps a connection of HTTP/2 for others, if there is room.
+    /// Adds an HTTP/2 connection to the pool, if there is room.
     fn share(&mut self, shared: &Shared) {
         if self.http2.len() < MOST_HTTP2 {
             self.http2.push(shared.clone());
@@ -253,7 +253,7 @@ impl Lane {
 }
 
 impl Shared {
-    /// How many streams may be opened beside those that are: as many as the upstream says that it takes.
+    /// The number of streams that may still be opened.
     fn room(&self) -> usize {
         self.most.load(Ordering::Relaxed).min(MOST_STREAMS).saturating_sub(self.users())
     }
@@ -272,14 +272,14 @@ impl Lease {
         &self.upstream
     }
 
-    /// Takes a connection that is kept; says whether there was one.
+    /// Takes a connection from the pool; returns whether there was one.
     pub(super) fn take_kept(&mut self) -> bool {
         self.line = self.upstream.lane(self.lane).and_then(|mut lane| lane.take(super::now()));
         self.is_fresh = false;
         self.line.is_some()
     }
 
-    /// Opens a connection.
+    /// Opens a new connection.
     pub(super) async fn open(&mut self, most: Duration) -> Result<(), NoLine> {
         self.is_fresh = true;
         let fresh = self.upstream.dialler.dial(most).await?;
@@ -304,7 +304,7 @@ impl Lease {
         matches!(self.line, Some(Line::Http2(_)))
     }
 
-    /// Sends a request; gives it back where nothing of it was sent.
+    /// Sends a request; returns it in the error if nothing of it was sent.
     pub(super) async fn send(
         &mut self,
         request: Request<RequestBody>,
@@ -325,7 +325,7 @@ impl Lease {
         answered
     }
 
-    /// The answer is whole: the connection may serve others.
+    /// Returns the connection to the pool after a complete response.
     pub(super) fn give_back(&mut self) {
         if let Some(Line::Http1(sender)) = self.line.take()
             && !sender.is_closed()

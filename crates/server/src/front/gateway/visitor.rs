@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection, and what its requests need of the thread that serves it.
+//! Contexts of threads and connections.
 
 use super::access_log::AccessLog;
 use super::counted::Counting;
@@ -17,23 +17,23 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What all threads share.
+/// State that all threads share.
 pub(super) struct Shared {
     pub(super) table: ArcSwap<Table>,
     pub(super) log: Option<AccessLog>,
-    /// None: nothing is traced.
+    /// `None` without tracing.
     pub(super) tracer: Option<Arc<Tracer>>,
     pub(super) decisions: Arc<DecisionLog>,
     pub(super) counting: Counting,
-    /// Who is believed about those before it.
+    /// Trusted proxies.
     pub(super) clients: ClientAddress,
-    /// HTTP/2 has no such bound of its own, only one in bytes.
+    /// HTTP/2 limits only the total size of headers.
     pub(super) max_headers: usize,
-    /// Whether another gateway has taken over: who stays connected would be cut off between two requests.
+    /// Whether another process has taken over: idle connections would otherwise be closed between two requests.
     pub(super) sees_off: AtomicBool,
 }
 
-/// What one thread has.
+/// State of one thread.
 pub(super) struct Desk {
     pub(super) shared: Arc<Shared>,
     pub(super) lane: usize,
@@ -41,24 +41,24 @@ pub(super) struct Desk {
     pub(super) dice: Dice,
 }
 
-/// One connection's client.
+/// The client of one connection.
 pub(super) struct Visitor {
     pub(super) desk: Rc<Desk>,
     pub(super) presence: Rc<Presence>,
     pub(super) origin: Origin,
-    /// What the connection becomes once the answer that says so is written.
+    /// What the connection becomes after its upgrade response is written.
     pub(super) ticket: RefCell<Option<Ticket>>,
 }
 
 impl Visitor {
-    /// Something that it said could not be read as a request, and was refused.
+    /// Logs a message that could not be parsed as a request.
     pub(super) fn was_unheard(&self, failure: Failure) {
         if let Some(log) = &self.desk.shared.log {
             log.unheard(self.origin.address, failure.status());
         }
     }
 
-    /// Who is told of that where it is found; nobody where nothing is logged.
+    /// The callback that logs such messages; `None` without an access log.
     pub(super) fn unheard(self: &Rc<Self>) -> Option<Unheard> {
         self.desk.shared.log.as_ref()?;
         let visitor = Rc::downgrade(self);

@@ -1,20 +1,20 @@
-//! What happens on a connection, for those who decide whether it may stay.
+//! Activity of a connection: decides whether it may stay open.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// What a connection's unfinished messages may hold together; whole ones are never held.
+/// Maximum bytes of unfinished messages per connection; complete messages are never buffered.
 const MOST_GATHERED: usize = 2 << 20;
 
-/// What happens on a connection.
+/// The activity of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
     begun: Cell<u64>,
-    /// Calls that are not answered yet, or whose answer has not been taken.
+    /// Calls that are not answered yet, or whose response was not read.
     calls: Cell<u64>,
-    /// Those that end when the client says so, and not by themselves.
+    /// Streams, which end only when the client ends them.
     streams: Cell<u64>,
-    /// Whether the call that is being polled is one of the latter.
+    /// Whether the call that is being polled is a stream.
     pub(super) is_stream: Cell<bool>,
     gathered: Cell<usize>,
 }
@@ -24,7 +24,7 @@ impl Activity {
         self.begun.set(self.begun.get() + 1);
     }
 
-    /// How many calls have begun.
+    /// The number of calls so far.
     pub(super) fn begun(&self) -> u64 {
         self.begun.get()
     }
@@ -37,21 +37,21 @@ impl Activity {
         self.has_calls() || self.streams.get() > 0
     }
 
-    /// Notes a call that waits; it is over when what this gives back is dropped.
+    /// Records a waiting call; it ends when the returned guard is dropped.
     pub(super) fn opened(self: &Rc<Self>, is_stream: bool) -> Open {
         let open = Open { activity: Rc::clone(self), is_stream };
         open.count().set(open.count().get() + 1);
         open
     }
 
-    /// Notes that a call holds `now` bytes where it held `before`; says whether that is bearable.
+    /// Records that a call buffers `now` bytes instead of `before`; returns whether the total is within its limit.
     pub(super) fn gather(&self, before: usize, now: usize) -> bool {
         self.gathered.set(self.gathered.get() + now - before);
         self.gathered.get() <= MOST_GATHERED
     }
 }
 
-/// A call that waits.
+/// A waiting call.
 pub(super) struct Open {
     activity: Rc<Activity>,
     is_stream: bool,

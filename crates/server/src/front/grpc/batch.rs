@@ -1,7 +1,6 @@
-//! Runs the calls of one connection in batches: the connection first reads all that
-//! has come, then every new call is polled once in the connection's own task, then
-//! the connection writes all their answers together. Only a call that has to wait
-//! becomes a task of its own, and that not for ever.
+//! Batched execution of calls: a connection first reads everything available, then polls each new call once in its
+//! own task, then writes all responses together. Only a call that has to wait becomes a separate task, with a time
+//! limit.
 
 use super::activity::Activity;
 use std::cell::RefCell;
@@ -13,15 +12,15 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// A call that nobody has polled yet.
+/// A call that was not polled yet.
 pub(super) type Call = Pin<Box<dyn Future<Output = ()>>>;
 
-/// The calls that a connection has begun and nobody has polled yet.
+/// The calls of a connection that were not polled yet.
 #[derive(Clone)]
 pub(super) struct Batch {
     calls: Rc<RefCell<Vec<Call>>>,
     activity: Rc<Activity>,
-    /// How long a call may take, until its answer is taken.
+    /// Time limit of a call, until its response is read.
     longest: Duration,
 }
 
@@ -36,8 +35,8 @@ impl Batch {
         Self { calls: Rc::default(), activity, longest }
     }
 
-    /// Polls every new call once; says whether there were any. `emptied` is an empty
-    /// list that is used again, so that no batch has to allocate one.
+    /// Polls every new call once, and returns whether there were any. `emptied` is an empty list for reuse, so that
+    /// no batch allocates one.
     pub(super) fn run(&self, emptied: &mut Vec<Call>) -> bool {
         std::mem::swap(emptied, &mut *self.calls.borrow_mut());
         let any = !emptied.is_empty();
@@ -48,17 +47,17 @@ impl Batch {
     }
 
     fn poll_once(&self, mut call: Call) {
-        // Nobody has to be woken: what is not ready is polled again, by the task that it becomes.
+        // No waker is needed: a call that is not ready becomes a task, which polls it again.
         let mut context = Context::from_waker(Waker::noop());
-        // What a call says of itself, it says as it is polled.
+        // A call sets this flag while it is polled.
         self.activity.is_stream.set(false);
         let polled = catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(&mut context).is_pending()));
         let is_stream = self.activity.is_stream.get();
         match polled {
             Ok(true) => drop(tokio::task::spawn_local(self.clone().wait_for(call, is_stream))),
             Ok(false) => {}
-            // Its stream is reset as it is dropped here; the connection and its other calls go on.
-            Err(_) => tracing::error!("a call ended in a panic; its caller sees a reset stream"),
+            // Dropping it resets its stream; the connection and its other calls continue.
+            Err(_) => tracing::error!("a call panicked; its stream is reset"),
         }
     }
 
@@ -67,11 +66,11 @@ impl Batch {
         if is_stream {
             call.await;
         } else if timeout(self.longest, call).await.is_err() {
-            tracing::debug!("a call ended because nobody took its answer");
+            tracing::debug!("a call timed out before its response was read");
         }
     }
 
-    /// Drops what nobody will poll any more: these calls hold the batch, and the batch them.
+    /// Drops calls that will not be polled: they hold the batch, and the batch holds them.
     pub(super) fn clear(&self) {
         self.calls.borrow_mut().clear();
     }

@@ -1,4 +1,4 @@
-//! The body of an answer: one message and its trailers, or whatever tonic's routes say.
+//! Response bodies: one message with trailers, or the body from tonic's routes.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -10,10 +10,10 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 #[derive(Default)]
 pub(super) enum Body {
-    /// A message, then the trailers of a call that went well.
+    /// A message, then the trailers of a successful call.
     Message(Bytes),
     Trailers,
-    /// Nothing, or nothing more.
+    /// Empty, or at its end.
     #[default]
     Ended,
     Routed(tonic::body::Body),

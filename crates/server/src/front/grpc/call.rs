@@ -1,6 +1,5 @@
-//! One call: its message is gathered, and the one method that counts answered at
-//! once. A decision that has to wait, a message that is still on its way and every
-//! other method leave this fast path; they wait under a deadline, and hold nobody up.
+//! One call: collects its message, and answers ShouldRateLimit immediately. A decision that has to wait, an
+//! incomplete message and every other method leave this fast path; they wait with a deadline and delay no other call.
 
 use super::activity::Activity;
 use super::body::Body;
@@ -34,16 +33,17 @@ use tower_service::Service;
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
-/// A header may be one byte on the wire and a hundred in memory, so their number has a bound beside their size.
+/// A header may be one byte on the wire and a hundred in memory, so their number is limited in addition to their
+/// size.
 const MOST_HEADERS: usize = 128;
-/// Answers share a piece of memory of this size, so that few of them allocate one.
+/// Responses share memory blocks of this size, so that few of them allocate.
 const ANSWERS: usize = 16 << 10;
 
-/// What all calls of one thread share.
+/// State that all calls of one thread share.
 pub(super) struct Desk<S> {
     service: RateLimitService<S>,
     routes: Routes,
-    /// None: everybody's calls are answered.
+    /// `None` accepts calls without a key.
     keys: Option<Arc<ApiKeys>>,
     timeout: Duration,
     scratch: RefCell<Vec<u8>>,
@@ -61,7 +61,7 @@ impl<S: Store> Desk<S> {
         Self { service, routes, keys, timeout, scratch: RefCell::default(), answers }
     }
 
-    /// The framed answer to a message; `None` where its decision has to wait.
+    /// The framed response to a message; `None` if its decision has to wait.
     fn answer_at_once(
         &self,
         message: &[u8],
@@ -76,7 +76,7 @@ impl<S: Store> Desk<S> {
             frame(&mut scratch);
             let mut answers = self.answers.borrow_mut();
             answers.extend_from_slice(&scratch);
-            // One large answer is no reason to hold its memory for ever.
+            // Do not keep the memory of one large response.
             scratch.shrink_to(ANSWERS);
             answers.split().freeze()
         }))
@@ -100,7 +100,7 @@ impl<S: Store> Desk<S> {
     }
 }
 
-/// The end of a check that is followed.
+/// Ends the trace of a call.
 #[inline]
 fn is_answered<T>(check: Option<Check>, answered: Result<T, Status>) -> Result<T, Status> {
     if let Some(mut check) = check {
@@ -113,7 +113,7 @@ fn grant(known: Option<&Rc<Known>>) -> Option<&Grant> {
     known.map(|known| &*known.grant)
 }
 
-/// Writes the length of what follows the prefix into it.
+/// Writes the message length into the frame prefix.
 fn frame(out: &mut [u8]) {
     let length = u32::try_from(out.len() - PREFIX).unwrap_or(u32::MAX);
     if let Some(place) = out.get_mut(1..PREFIX) {
@@ -160,11 +160,11 @@ impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for Calls<S>
             }
         };
         if request.uri().path() != SHOULD_RATE_LIMIT {
-            // Tonic has the others.
+            // tonic handles all other methods.
             let granted = request.headers().get(deadline::HEADER).cloned();
             let headers = granted.map(|value| (deadline::HEADER, value)).into_iter().collect();
             let mut tonic = desk.routes.clone();
-            // Asked when it is polled first, where a panic ends the call and not the connection.
+            // Called when first polled, where a panic ends the call and not the connection.
             let routed = Box::pin(async move { tonic.call(request).await });
             return Call { headers, known, ..self.begin(State::Routed(routed)) };
         }
@@ -172,21 +172,21 @@ impl<S: Store + 'static> hyper::service::Service<Request<Incoming>> for Calls<S>
         if let Some(code) = unacceptable(&method, &headers) {
             return Call { headers, known, ..self.begin(State::Refused(code)) };
         }
-        // Followed from here: of a call that waits, the headers are not kept.
+        // The trace starts here, because the headers of a waiting call are dropped.
         let check = desk.service.follow(&headers, Door::Grpc);
         Call { headers, known, check, ..self.begin(State::Reading { body, message: Message::default() }) }
     }
 }
 
 impl<S> Calls<S> {
-    /// A call of which nothing is known but this.
+    /// A call with only a state.
     fn begin(&self, state: State) -> Call<S> {
         let (desk, activity) = (Rc::clone(&self.desk), Rc::clone(&self.activity));
         Call { desk, activity, headers: HeaderMap::new(), known: None, waits: None, check: None, state }
     }
 }
 
-/// What HTTP has to say against a call.
+/// The HTTP error of a call, if it has one.
 fn unacceptable(method: &Method, headers: &HeaderMap) -> Option<StatusCode> {
     if method != Method::POST {
         return Some(StatusCode::METHOD_NOT_ALLOWED);
@@ -202,11 +202,11 @@ pub(super) struct Call<S> {
     desk: Rc<Desk<S>>,
     activity: Rc<Activity>,
     headers: HeaderMap,
-    /// Whose call it is, where keys are asked for.
+    /// The caller's key, if keys are required.
     known: Option<Rc<Known>>,
-    /// Once it is off the fast path.
+    /// Set when the call leaves the fast path.
     waits: Option<Waits>,
-    /// Where it is followed.
+    /// Set if the call is traced.
     check: Option<Check>,
     state: State,
 }
@@ -219,7 +219,7 @@ enum State {
     Deciding(Pin<Box<dyn Future<Output = Result<Bytes, Status>>>>),
     Routed(Pin<Box<dyn Future<Output = Result<Response<tonic::body::Body>, Infallible>>>>),
     Refused(StatusCode),
-    /// Nobody knows whose call it is.
+    /// The caller's key is missing or unknown.
     Unknown(&'static str),
 }
 
@@ -241,19 +241,19 @@ impl<S: Store + 'static> Future for Call<S> {
         if waits.timer.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        let late = Status::deadline_exceeded("the call's time is over before it is answered");
+        let late = Status::deadline_exceeded("the call's deadline passed before it was answered");
         Poll::Ready(Ok(self.end(late)))
     }
 }
 
 impl<S: Store + 'static> Call<S> {
-    /// From the first time that it has to wait, its time runs.
+    /// Its timeout starts when it first has to wait.
     fn waits(&mut self) -> &mut Waits {
         let Self { desk, activity, headers, waits, .. } = self;
         waits.get_or_insert_with(|| {
             let granted =
                 deadline::granted(headers).map_or(desk.timeout, |granted| granted.min(desk.timeout));
-            // Small on the wire and large in memory: a thousand lists of them are not held for as long as that.
+            // Headers are small on the wire and large in memory: a waiting call must not hold them.
             *headers = message::still_to_read(headers);
             Waits::new(activity, granted)
         })
@@ -287,19 +287,19 @@ impl<S: Store + 'static> Call<S> {
         }
     }
 
-    /// Ends it without a decision.
+    /// Ends the call without a decision.
     fn end(&mut self, status: Status) -> Response<Body> {
-        // Whoever hung up was not failed; what tonic answers is no decision.
+        // A cancelled call is not an error of ours, and tonic's methods are not decisions.
         if status.code() != Code::Cancelled && !matches!(self.state, State::Routed(_)) {
             self.desk.service.has_failed(self.waits.as_ref().map(Waits::until_now).unwrap_or_default());
         }
         respond(is_answered(self.check.take(), Err(status)))
     }
 
-    /// Answers at once, or begins to wait for the decision.
+    /// Answers immediately, or starts to wait for the decision.
     fn answer(&mut self, message: Message) -> Option<Response<Body>> {
         let at_once = match message.read(&self.headers) {
-            // A bug that one message finds must not take the calls beside it down.
+            // A panic in one decision must not end the other calls.
             Ok(bytes) => {
                 let (grant, check) = (grant(self.known.as_ref()), self.check.as_mut());
                 catch_unwind(AssertUnwindSafe(|| self.desk.answer_at_once(bytes, grant, check)))
@@ -319,8 +319,8 @@ impl<S: Store + 'static> Call<S> {
                 None
             }
             Err(_) => {
-                tracing::error!("a decision ended in a panic; its caller is told INTERNAL");
-                Some(self.end(Status::internal("the decision ended in a panic; the log says where")))
+                tracing::error!("a decision panicked; its caller receives INTERNAL");
+                Some(self.end(Status::internal("the decision panicked; the log contains the location")))
             }
         }
     }
@@ -337,12 +337,12 @@ fn respond(answered: Result<Bytes, Status>) -> Response<Body> {
     }
 }
 
-/// Takes all that has come of a message; ready when it is whole, or cannot be.
+/// Reads the available part of a message; ready when it is complete or invalid.
 fn read(body: &mut Incoming, message: &mut Message, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
     while !body.is_end_stream() {
         match ready!(Pin::new(&mut *body).poll_frame(cx)) {
             Some(Ok(frame)) => {
-                // Trailers of a request say nothing to us.
+                // Request trailers are ignored.
                 if let Ok(piece) = frame.into_data() {
                     message.add(piece)?;
                 }

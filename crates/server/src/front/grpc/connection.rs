@@ -1,6 +1,5 @@
-//! One connection, from its first byte to its end. Whoever does not begin to speak
-//! HTTP/2, has nothing to ask for long, does not answer a ping, or is old, is shown
-//! out by `GOAWAY`; calls under way are answered first.
+//! One HTTP/2 connection, from its first byte to its end. `GOAWAY` closes a connection without an HTTP/2 preface,
+//! without calls for too long, without ping responses, or of maximum age; calls in progress are answered first.
 
 use super::activity::Activity;
 use super::batch::{Batch, Call};
@@ -21,17 +20,17 @@ use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::io::InspectReader;
 
-/// What one connection may have open at once.
+/// Maximum number of open streams per connection.
 const MOST_STREAMS: u32 = 1_000;
 const LARGEST_HEADERS: u32 = 16 << 10;
-/// What may be on its way before it is read, on a stream and on all of a connection.
+/// Flow control window of a stream, and of a connection.
 const WINDOW: u32 = 1 << 20;
-/// After a stall, a proxy takes the calls back that it has waited too long for, all at once. More
-/// of them than this are a flood (h2's own bound of 20 is less than a busy Envoy has under way).
+/// After a stall, a proxy resets all calls that it has waited for too long, at once. More of them than this are
+/// treated as an attack (the default of h2, 20, is less than a busy Envoy has in progress).
 const MOST_TAKEN_BACK: usize = 200;
-/// The client's preface and the header of its first frame: less is no HTTP/2.
+/// The client preface and the header of its first frame.
 const HANDSHAKE: usize = 24 + 9;
-/// Who is shown out and has no call under way goes within this, or is cut off.
+/// After GOAWAY, a connection without calls has this long to close.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// Serves a connection to its end.
@@ -45,7 +44,7 @@ pub(super) async fn serve<S: Store + 'static>(
     let counted = Rc::clone(&heard);
     let io = InspectReader::new(io, move |read: &[u8]| counted.set(counted.get() + read.len()));
     let calls = Calls { desk, activity: Rc::clone(&activity), gate: Gate::default() };
-    // Half of it to come and to be decided, half of it to be taken.
+    // Half of it to receive and decide, half of it to send.
     let batch = Batch::new(Rc::clone(&activity), patience.call * 2);
     let connection = Box::pin(settings(batch.clone(), patience).serve_connection(TokioIo::new(io), calls));
     let mut driven = Driven { connection, batch, emptied: Vec::new() };
@@ -57,7 +56,7 @@ pub(super) async fn serve<S: Store + 'static>(
     quiet.set_missed_tick_behavior(MissedTickBehavior::Delay);
     quiet.reset();
     loop {
-        // The connection comes last: one that never rests would leave the others no budget to be looked at.
+        // The connection comes last: otherwise a busy one would use up the budget of the other branches.
         tokio::select! { biased;
             _ = &mut stopped => break,
             _ = &mut old => break,
@@ -68,7 +67,7 @@ pub(super) async fn serve<S: Store + 'static>(
                 }
             }
             _ = quiet.tick() => {
-                // Idle: no call has begun since the last look, and none is under way.
+                // Idle: no call started since the last tick, and none is in progress.
                 let before = std::mem::replace(&mut begun, activity.begun());
                 if begun == before && !activity.is_busy() {
                     break;
@@ -77,14 +76,14 @@ pub(super) async fn serve<S: Store + 'static>(
             ended = &mut driven => return note(ended),
         }
     }
-    // Whoever never spoke understands no farewell.
+    // A client that sent no preface does not understand GOAWAY.
     if heard.get() >= HANDSHAKE {
         driven.connection.as_mut().graceful_shutdown();
         linger(driven, &activity).await;
     }
 }
 
-/// Waits until all calls are answered and the peer has gone. Streams have no end to wait for.
+/// Waits until all calls are answered and the peer has closed. Streams have no end to wait for.
 async fn linger(mut driven: impl Future<Output = hyper::Result<()>> + Unpin, activity: &Activity) {
     let mut was_open = true;
     loop {
@@ -104,7 +103,7 @@ fn note(ended: hyper::Result<()>) {
     }
 }
 
-/// A connection with the calls that it begins.
+/// A connection with the calls that it starts.
 struct Driven<C> {
     connection: Pin<Box<C>>,
     batch: Batch,
@@ -118,7 +117,7 @@ impl<C: Future> Future for Driven<C> {
         let Self { connection, batch, emptied } = self.get_mut();
         loop {
             let polled = connection.as_mut().poll(cx);
-            // What the calls answer is written when the connection is polled once more, all together.
+            // The next poll of the connection writes all responses together.
             if !batch.run(emptied) || polled.is_ready() {
                 return polled;
             }

@@ -1,12 +1,12 @@
-//! When a caller stops waiting, as it says in `grpc-timeout`.
+//! Deadline of a call, from the header `grpc-timeout`.
 
 use http::{HeaderMap, HeaderName};
 use std::time::Duration;
 
 pub(super) const HEADER: HeaderName = HeaderName::from_static("grpc-timeout");
 
-/// What the caller grants, if it says so in a way that the protocol has: at most
-/// eight digits and a unit. Anything else is no deadline.
+/// The timeout in the header, if it has the protocol's format: at most eight digits and a unit. Anything else means
+/// no deadline.
 pub(super) fn granted(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(HEADER)?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
@@ -32,7 +32,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_deadline_is_eight_digits_and_a_unit_and_anything_else_is_none() {
+    fn grpc_timeout_parses_up_to_eight_digits_and_a_unit() {
         for (text, expected) in [
             ("20m", Some(Duration::from_millis(20))),
             ("1S", Some(Duration::from_secs(1))),

@@ -1,5 +1,5 @@
-//! Whose calls are answered, where keys are asked for. Proxies send one key with all calls of a connection: it is
-//! looked up with the first of them, and those after it are compared with that, at no allocation and no hash.
+//! API key check of calls. A proxy sends one key with all calls of a connection: the first call looks it up, later
+//! calls are compared with it, without allocation or hashing.
 
 use crate::access::{ApiKeys, Grant, KEY_HEADER};
 use http::HeaderMap;
@@ -8,24 +8,24 @@ use std::rc::Rc;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
-/// Whoever asks for health needs no key: probes have none.
+/// Health checks need no key, because probes have none.
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
-/// A key that was found to be good.
+/// A verified key.
 pub(super) struct Known {
-    /// A copy: what was read is kept in memory as long as a part of it is.
+    /// A copy, because a slice would keep the whole read buffer in memory.
     sent: Box<[u8]>,
-    /// Of the keys it was found in.
+    /// The generation of the key set that contained it.
     generation: u64,
     pub(super) grant: Arc<Grant>,
 }
 
-/// What one connection knows of its caller.
+/// The verified key of one connection.
 #[derive(Default)]
 pub(super) struct Gate(RefCell<Option<Rc<Known>>>);
 
 impl Gate {
-    /// Lets a call in, with what its key opens; or says why not.
+    /// Admits a call with the permissions of its key, or returns the reason for rejection.
     pub(super) fn admit(
         &self,
         keys: &ApiKeys,
@@ -36,7 +36,7 @@ impl Gate {
             return Ok(None);
         }
         let sent = headers.get(KEY_HEADER).ok_or("an API key is needed; send it as x-api-key")?.as_bytes();
-        // Before the look-up: keys that come into force meanwhile are looked at with the next call.
+        // Read before the lookup: keys that become active meanwhile are checked with the next call.
         let generation = keys.generation();
         let mut known = self.0.borrow_mut();
         if let Some(known) = &*known
@@ -45,15 +45,15 @@ impl Gate {
         {
             return Ok(Some(Rc::clone(known)));
         }
-        let grant = keys.in_force().grant(sent).ok_or("this API key is not known here")?;
+        let grant = keys.in_force().grant(sent).ok_or("unknown API key")?;
         let found = Rc::new(Known { sent: sent.into(), generation, grant });
         *known = Some(Rc::clone(&found));
         Ok(Some(found))
     }
 }
 
-/// Compares in a time that depends on the lengths alone. By words, since this is what every call pays: byte by byte it
-/// would be as much as all else here.
+/// Compares in time that depends only on the lengths. By words, because every call pays for this: bytewise it would
+/// cost as much as the rest of the check.
 fn is_same(known: &[u8], sent: &[u8]) -> bool {
     let ((known_words, known_rest), (words, rest)) = (known.as_chunks::<8>(), sent.as_chunks::<8>());
     let of_words =
@@ -80,9 +80,9 @@ mod tests {
         HeaderMap::from_iter([(KEY_HEADER, HeaderValue::from_static(key))])
     }
 
-    // Seen failing on: a key that is remembered without its generation; one compared by its length.
+    // Fails when a key is cached without its generation, or compared by its length.
     #[test]
-    fn a_connection_remembers_its_key_and_takes_no_other_for_it() {
+    fn connection_caches_its_key_and_accepts_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let file = ApiKeys::open(&keys(folder.path(), &[("a", "key-a"), ("b", "key-b")])).unwrap();
         let gate = Gate::default();
@@ -97,7 +97,7 @@ mod tests {
             assert_eq!(name(key).ok().as_deref(), expected, "{key}");
         }
         keys(folder.path(), &[("c", "key-c"), ("a", "key-a")]);
-        assert_eq!(name("key-b").ok().as_deref(), Some("b"), "what is on disk is not in force yet");
+        assert_eq!(name("key-b").ok().as_deref(), Some("b"), "the file on disk is not active yet");
         file.reload().unwrap();
         for (key, expected) in [("key-b", None), ("key-a", Some("a")), ("key-c", Some("c"))] {
             assert_eq!(name(key).ok().as_deref(), expected, "{key}");
@@ -106,9 +106,9 @@ mod tests {
         assert!(gate.admit(&file, "/grpc.health.v1.Healthy/Check", &HeaderMap::new()).is_err());
     }
 
-    // Seen failing on: a rest that is not compared.
+    // Fails when the rest after the last whole word is not compared.
     #[test]
-    fn two_keys_are_the_same_only_if_all_of_them_is() {
+    fn keys_are_equal_only_in_all_bytes() {
         let key = b"hm_0123456789abcdef";
         assert!(is_same(key, key) && is_same(b"", b""));
         for at in 0..key.len() {
@@ -118,9 +118,9 @@ mod tests {
         }
     }
 
-    // Seen failing on: the key copied for each call.
+    // Fails when the key is copied for each call.
     #[test]
-    fn a_key_that_is_known_costs_no_allocation_and_a_wrong_one_neither() {
+    fn key_check_does_not_allocate() {
         let folder = tempfile::tempdir().unwrap();
         let file = ApiKeys::open(&keys(folder.path(), &[("a", "key-a")])).unwrap();
         let (gate, known, wrong) = (Gate::default(), with("key-a"), with("key-w"));

@@ -1,5 +1,5 @@
-//! The transport with a store that waits, fails and panics, over real sockets: what the
-//! memory store never does. What it does is in `tests/serve` and `tests/wire`.
+//! The transport with a store that waits, fails and panics, over real sockets: the memory store never does. Its
+//! behavior is tested in `tests/serve` and `tests/wire`.
 
 use super::{Door, Patience, start_workers};
 use crate::config::parse_rules;
@@ -32,11 +32,11 @@ use tonic::{Code, Status};
 const RULES: &str = "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, requests_per_unit: 100}}\n";
 const LONG: Duration = Duration::from_secs(60);
 
-/// Does what the value of the first entry says; a decision that waits is let go by a permit.
+/// A store that acts on the value of the first entry; a permit releases a waiting decision.
 struct Moody {
     memory: MemoryStore,
     permits: Semaphore,
-    /// Told when a decision begins to wait.
+    /// Notified when a decision starts to wait.
     waits: Notify,
 }
 
@@ -50,7 +50,7 @@ impl Store for Moody {
     async fn decide(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
         match Self::mood(batch) {
             "fails" => return Err(StoreError::Unreachable { reason: "no route".into() }),
-            // All that is granted is used up.
+            // Uses up its whole deadline.
             "late" => {
                 let granted = context.deadline.unwrap().since(SystemClock.now());
                 let _ = tokio::time::timeout(granted, std::future::pending::<()>()).await;
@@ -66,7 +66,7 @@ impl Store for Moody {
             }
             _ => {}
         }
-        assert!(context.deadline.is_some(), "whoever waits is told until when");
+        assert!(context.deadline.is_some(), "a waiting store has a deadline");
         Ok(self.memory.decide_now(batch, context))
     }
 
@@ -91,7 +91,7 @@ struct Running {
 }
 
 impl Running {
-    /// One thread, so that whatever blocks it blocks everybody.
+    /// One thread, so that a blocked thread blocks all calls.
     async fn start(call: Duration) -> Self {
         Self::start_with(call, LONG).await
     }
@@ -155,9 +155,9 @@ fn left(answer: &RateLimitResponse) -> u32 {
     answer.statuses[0].limit_remaining
 }
 
-/// Seen failing with the decision awaited in the connection's own task.
+/// Fails when the decision is awaited in the task of the connection.
 #[tokio::test]
-async fn a_decision_that_waits_holds_up_neither_its_connection_nor_its_core() {
+async fn waiting_decision_delays_no_other_call() {
     let running = Running::start(LONG).await;
     let (same, other) = (running.client().await, running.client().await);
     let waiting = tokio::spawn({
@@ -175,7 +175,7 @@ async fn a_decision_that_waits_holds_up_neither_its_connection_nor_its_core() {
 }
 
 #[tokio::test]
-async fn a_decision_that_waits_too_long_is_given_up() {
+async fn waiting_decision_fails_at_its_deadline() {
     let running = Running::start(Duration::from_millis(50)).await;
     let client = running.client().await;
     let error = ask(&client, "waits").await.unwrap_err();
@@ -184,16 +184,16 @@ async fn a_decision_that_waits_too_long_is_given_up() {
 }
 
 #[tokio::test]
-async fn where_a_store_cannot_be_reached_the_policy_answers() {
+async fn unreachable_store_is_answered_by_policy() {
     let running = Running::start(LONG).await;
     let answer = ask(&running.client().await, "fails").await.unwrap();
     assert_eq!(answer.overall_code, 2, "OVER_LIMIT: {answer:?}");
     assert_eq!(answer.statuses[0].duration_until_reset.unwrap().seconds, 1);
 }
 
-/// Seen failing with more than the caller's time granted to the store.
+/// Fails when the store is granted more than the caller's time.
 #[tokio::test]
-async fn a_store_is_granted_a_little_less_than_the_caller_waits() {
+async fn store_deadline_is_before_the_callers_deadline() {
     let running = Running::start(LONG).await;
     let mut request = tonic::Request::new(asked("late"));
     request.set_timeout(Duration::from_secs(2));
@@ -202,9 +202,9 @@ async fn a_store_is_granted_a_little_less_than_the_caller_waits() {
     assert_eq!(answer.overall_code, 2, "OVER_LIMIT: {answer:?}");
 }
 
-/// Seen failing (the second call) without either of the two nets.
+/// Fails (the second call) without either of the two `catch_unwind`.
 #[tokio::test]
-async fn a_panic_ends_its_call_and_nothing_else() {
+async fn panic_ends_only_its_own_call() {
     let running = Running::start(LONG).await;
     let client = running.client().await;
     let calm = tokio::spawn({
@@ -221,7 +221,7 @@ async fn a_panic_ends_its_call_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_drain_waits_for_a_decision_that_waits() {
+async fn drain_waits_for_a_waiting_decision() {
     let running = Running::start(LONG).await;
     let client = running.client().await;
     ask(&client, "calm").await.unwrap();
@@ -233,15 +233,15 @@ async fn a_drain_waits_for_a_decision_that_waits() {
     tokio::time::timeout(LONG, running.ended.wait()).await.expect("the threads end");
 }
 
-/// Seen failing with a minute between the pings.
+/// Fails with one minute between pings.
 #[tokio::test]
-async fn a_peer_that_does_not_answer_a_ping_is_cut_off() {
+async fn peer_without_ping_response_is_disconnected() {
     let running = Running::start_with(LONG, Duration::from_millis(50)).await;
     let mut silent = TcpStream::connect(running.address).await.unwrap();
     silent.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00").await.unwrap();
     let mut heard = Vec::new();
     let ended = tokio::time::timeout(LONG, silent.read_to_end(&mut heard)).await;
     ended.expect("the end of the connection").ok();
-    // A frame of 8 bytes and kind 6: it was asked.
+    // A frame of 8 bytes and type 6: a ping was sent.
     assert!(heard.windows(4).any(|bytes| bytes == [0, 0, 8, 6]), "{heard:?}");
 }

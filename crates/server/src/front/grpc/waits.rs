@@ -1,4 +1,4 @@
-//! A call that has left the fast path: until when it waits, and what it holds meanwhile.
+//! State of a call that has left the fast path: its deadline, and the bytes it buffers.
 
 use super::activity::Activity;
 use hivemind_core::{Clock, SystemClock, Timestamp};
@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::time::{Timeout, timeout};
 use tonic::Status;
 
-/// A call that waits, and until when.
+/// A waiting call.
 pub(super) struct Waits {
     activity: Rc<Activity>,
-    /// How much of its message it holds.
+    /// The bytes of its message that it buffers.
     gathered: usize,
     began: Timestamp,
     pub(super) deadline: Timestamp,
@@ -27,7 +27,7 @@ impl Waits {
             gathered: 0,
             began,
             deadline: began.saturating_add(granted),
-            // A time-out of nothing is a timer: whatever comes first, the call or this, ends the wait.
+            // A timeout of a pending future is a timer: whichever ends first, the call or this, ends the wait.
             timer: Box::pin(timeout(granted, pending())),
         }
     }

@@ -1,4 +1,4 @@
-//! What the threads that answer calls are equipped with, and how long they wait for what.
+//! Worker threads of the rate limit service, and their timeouts.
 
 use super::call::Desk;
 use super::connection::serve;
@@ -17,28 +17,28 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 use tonic::service::Routes;
 
-/// How long connections and calls are waited for.
+/// Timeouts of connections and calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     pub(crate) handshake: Duration,
     pub(crate) call: Duration,
     pub(crate) idle: Duration,
     pub(crate) age: Duration,
-    /// Until a silent peer is asked whether it is there, and how long it may take to say so.
+    /// The interval of keepalive pings, and the timeout of their responses.
     pub(crate) ping: Duration,
     pub(crate) pong: Duration,
 }
 
-/// What callers have to pass.
+/// What callers must present.
 #[derive(Clone, Default)]
 pub(crate) struct Door {
-    /// On TCP; none: plaintext.
+    /// On TCP; `None` means plaintext.
     pub(crate) tls: Option<Arc<PortTls>>,
-    /// None: everybody's calls are answered.
+    /// `None` accepts calls without a key.
     pub(crate) keys: Option<Arc<ApiKeys>>,
 }
 
-/// Starts the threads that answer calls.
+/// Starts the worker threads.
 pub(crate) async fn start_workers<S: Store + 'static>(
     count: NonZeroUsize,
     service: &RateLimitService<S>,
@@ -66,7 +66,7 @@ async fn attend<S: Store + 'static>(
     match (socket, tls) {
         (Socket::Tcp(stream), None) => serve(TcpStream::from_std(stream)?, desk, patience, stopped).await,
         (Socket::Tcp(stream), Some(tls)) => {
-            // In a box: what is plaintext needs no room for it.
+            // Boxed, so that plaintext connections do not reserve memory for it.
             Box::pin(shake_hands(TcpStream::from_std(stream)?, tls, desk, patience, stopped)).await;
         }
         (Socket::Unix(stream), _) => serve(UnixStream::from_std(stream)?, desk, patience, stopped).await,
@@ -74,7 +74,7 @@ async fn attend<S: Store + 'static>(
     Ok(())
 }
 
-/// Serves a connection over TLS. Its handshake is its own affair: nobody else waits for it.
+/// Serves a connection over TLS. The handshake runs in the task of its connection, and delays no other.
 async fn shake_hands<S: Store + 'static>(
     stream: TcpStream,
     tls: Arc<PortTls>,
@@ -87,7 +87,7 @@ async fn shake_hands<S: Store + 'static>(
         _ = stopped.wait_for(|stopped| *stopped) => return,
         shaken = tls::accept(stream, &acceptor, patience.handshake) => shaken,
     };
-    // Where it fails, it is told of.
+    // A failed handshake is logged there.
     if let Ok((stream, _)) = shaken {
         serve(stream, desk, patience, stopped).await;
     }

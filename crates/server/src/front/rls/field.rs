@@ -1,12 +1,11 @@
-//! The fields of a protobuf message, read where they lie: nothing is copied and
-//! nothing allocated. It accepts exactly what prost accepts (`fuzzing.rs` holds it
-//! to that), so a known field of another wire type is an error here, too.
+//! Protobuf field reader without copies or allocations. It accepts exactly what prost accepts (checked in
+//! `fuzzing.rs`), so a known field with a wrong wire type is an error here too.
 
-/// Bytes that are no message.
+/// Bytes that are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// How the value of a field is written.
+/// The wire type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wire {
     Varint,
@@ -17,15 +16,15 @@ pub(super) enum Wire {
     ThirtyTwoBit,
 }
 
-/// How deep messages and groups may lie in one another. prost's own figure.
+/// Maximum nesting of messages and groups, as in prost.
 pub(super) const DEEPEST: u32 = 100;
 
-/// A message that is read from its front.
+/// A message that is read from the front.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// The number of the next field and how its value is written; none at the end.
+    /// The number and wire type of the next field; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<(u32, Wire)>, Malformed> {
         if self.0.is_empty() {
             return Ok(None);
@@ -73,13 +72,13 @@ impl<'a> Fields<'a> {
         Err(Malformed)
     }
 
-    /// A number.
+    /// Reads an integer.
     #[inline]
     pub(super) fn number(&mut self, wire: Wire) -> Result<u64, Malformed> {
         if wire == Wire::Varint { self.varint() } else { Err(Malformed) }
     }
 
-    /// A message within this one, or any other bytes.
+    /// Reads a nested message, or bytes.
     #[inline]
     pub(super) fn bytes(&mut self, wire: Wire) -> Result<&'a [u8], Malformed> {
         if wire == Wire::Delimited { self.delimited() } else { Err(Malformed) }
@@ -92,13 +91,13 @@ impl<'a> Fields<'a> {
         Ok(bytes)
     }
 
-    /// A text, which has to be UTF-8.
+    /// Reads a string, which must be UTF-8.
     #[inline]
     pub(super) fn text(&mut self, wire: Wire) -> Result<&'a str, Malformed> {
         std::str::from_utf8(self.bytes(wire)?).map_err(|_| Malformed)
     }
 
-    /// Leaves a field that we do not know aside; groups may lie `deepest` deep in it.
+    /// Skips an unknown field; groups may be nested up to `deepest`.
     #[cold]
     pub(super) fn skip(&mut self, number: u32, wire: Wire, deepest: u32) -> Result<(), Malformed> {
         let Some(deeper) = deepest.checked_sub(1) else { return Err(Malformed) };

@@ -1,4 +1,4 @@
-//! A `RateLimitRequest`, read where it lies in the bytes that came.
+//! A `RateLimitRequest`, decoded without copying.
 
 use super::CallError;
 use super::field::{DEEPEST, Fields, Malformed};
@@ -9,25 +9,25 @@ use serde_json::{Map, Value};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// More descriptors than this are no request.
+/// Maximum number of descriptors in a request.
 pub(super) const MOST_DESCRIPTORS: usize = 256;
 
-/// What a request asks for, in the engine's words.
+/// The descriptors in the engine's types.
 pub(super) type Descriptors<'a> = SmallVec<[Descriptor<'a>; 4]>;
 
-/// A request as it was sent.
+/// A decoded request.
 #[derive(Debug, Default)]
 pub(crate) struct Request<'a> {
     pub(crate) domain: &'a str,
     pub(crate) hits_addend: u32,
-    /// Those of all descriptors, one after the other.
+    /// The entries of all descriptors in sequence.
     entries: SmallVec<[Entry<'a>; 8]>,
     asked: SmallVec<[Asked; 4]>,
-    /// How many descriptors there are; past the bound they are only counted.
+    /// The number of descriptors; above the maximum they are only counted.
     count: usize,
 }
 
-/// A descriptor as it was sent.
+/// A decoded descriptor.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     entries: Range<usize>,
@@ -38,8 +38,8 @@ pub(crate) struct Asked {
 }
 
 impl<'a> Request<'a> {
-    /// Reads a message. Fields that we do not know are left aside, and of a field
-    /// that may be there once the last one counts, as protobuf has it.
+    /// Decodes a message. Unknown fields are skipped, and of repeated singular fields the last one counts, as in
+    /// protobuf.
     pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut request = Self::default();
         let mut fields = Fields(bytes);
@@ -79,18 +79,18 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// How many descriptors it has, those past the bound included.
+    /// The number of descriptors, including those above the maximum.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Its descriptors with their entries.
+    /// The descriptors with their entries.
     pub(crate) fn asked(&self) -> impl Iterator<Item = (&[Entry<'a>], &Asked)> {
         self.asked.iter().map(|asked| (self.entries.get(asked.entries.clone()).unwrap_or_default(), asked))
     }
 
-    /// The request in the engine's words, or why it is none.
+    /// The descriptors in the engine's types, or why the request is invalid.
     pub(super) fn descriptors(&self) -> Result<Descriptors<'_>, CallError> {
         if self.domain.is_empty() {
             return Err(CallError::EmptyDomain);
@@ -105,7 +105,7 @@ impl<'a> Request<'a> {
         for (index, (entries, asked)) in self.asked().enumerate() {
             descriptors.push(Descriptor {
                 entries,
-                // A descriptor's own hits count, also where they are 0; else those of the request, where 0 is 1.
+                // A descriptor's own hits count even if they are 0; otherwise those of the request, where 0 means 1.
                 cost: Cost::new(asked.hits_addend.unwrap_or_else(|| u64::from(self.hits_addend.max(1)))),
                 op: if asked.is_negative_hits { Op::Refund } else { Op::Spend },
                 limit: asked.limit.map(|limit| brought(index, limit)).transpose()?,
@@ -114,27 +114,27 @@ impl<'a> Request<'a> {
         Ok(descriptors)
     }
 
-    /// The request in the reference's words, with what it left out left out.
-    pub(super) fn told(&self) -> Map<String, Value> {
+    /// The request as dynamic metadata in the reference's format, without unset fields.
+    pub(super) fn metadata(&self) -> Map<String, Value> {
         let descriptor = |(entries, asked): (&[Entry<'_>], &Asked)| {
             let entries = entries.iter().map(|(key, value)| format!("{key}={value}"));
-            let mut told = Map::from_iter([("entries".to_owned(), entries.collect())]);
+            let mut fields = Map::from_iter([("entries".to_owned(), entries.collect())]);
             if let Some((requests, unit)) = asked.limit {
                 let unit = RateLimitUnit::try_from(unit).unwrap_or_default().as_str_name();
-                told.insert("limit".into(), format!("requests_per_unit:{requests} unit:{unit}").into());
+                fields.insert("limit".into(), format!("requests_per_unit:{requests} unit:{unit}").into());
             }
             if let Some(hits) = asked.hits_addend {
-                told.insert("hitsAddend".into(), hits.into());
+                fields.insert("hitsAddend".into(), hits.into());
             }
-            Value::Object(told)
+            Value::Object(fields)
         };
-        let mut told = Map::new();
-        told.insert("domain".into(), self.domain.into());
-        told.insert("descriptors".into(), self.asked().map(descriptor).collect());
+        let mut metadata = Map::new();
+        metadata.insert("domain".into(), self.domain.into());
+        metadata.insert("descriptors".into(), self.asked().map(descriptor).collect());
         if self.hits_addend > 0 {
-            told.insert("hitsAddend".into(), self.hits_addend.into());
+            metadata.insert("hitsAddend".into(), self.hits_addend.into());
         }
-        told
+        metadata
     }
 }
 
@@ -150,7 +150,7 @@ fn entry(mut fields: Fields<'_>) -> Result<Entry<'_>, Malformed> {
     Ok((key, value))
 }
 
-/// A second one of a message adds to the first.
+/// A repeated one merges with the first.
 fn limit(before: (u32, i32), mut fields: Fields<'_>) -> Result<(u32, i32), Malformed> {
     let (mut requests, mut unit) = before;
     while let Some((number, wire)) = fields.next()? {
@@ -163,7 +163,7 @@ fn limit(before: (u32, i32), mut fields: Fields<'_>) -> Result<(u32, i32), Malfo
     Ok((requests, unit))
 }
 
-/// A number that may be left out is a message with one field.
+/// An optional number is a message with one field.
 fn wrapped(before: u64, mut fields: Fields<'_>) -> Result<u64, Malformed> {
     let mut value = before;
     while let Some((number, wire)) = fields.next()? {
@@ -175,8 +175,8 @@ fn wrapped(before: u64, mut fields: Fields<'_>) -> Result<u64, Malformed> {
     Ok(value)
 }
 
-/// Protobuf cuts a number that is too long for its field.
-#[expect(clippy::cast_possible_truncation, reason = "this is the cut")]
+/// Protobuf truncates a number that is too long for its field.
+#[expect(clippy::cast_possible_truncation, reason = "this is the truncation")]
 fn low_bits(number: u64) -> u32 {
     number as u32
 }

@@ -1,5 +1,4 @@
-//! A `RateLimitResponse`, written as prost would write it, byte for byte, into
-//! a buffer that is used again: nothing is allocated for an ordinary answer.
+//! A `RateLimitResponse`, encoded exactly like prost, into a reused buffer: an ordinary response allocates nothing.
 
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_response::{self as response, rate_limit::Unit};
 use crate::service::{Answer, Code, CurrentLimit, Grant, Status};
@@ -75,7 +74,7 @@ fn code(code: Code) -> u64 {
     code as u64
 }
 
-/// The protocol's unit; a period that is none of them has no name there.
+/// The unit in the protocol; `UNKNOWN` for other periods.
 fn unit(period: Period) -> u64 {
     let unit = match period {
         Period::SECOND => Unit::Second,
@@ -90,7 +89,7 @@ fn unit(period: Period) -> u64 {
     unit as u64
 }
 
-/// A field of this number whose value is a varint. What is 0 is left out.
+/// Writes an integer field; 0 is omitted.
 #[inline]
 fn number(field: u8, value: u64, out: &mut Vec<u8>) {
     if value != 0 {
@@ -99,7 +98,7 @@ fn number(field: u8, value: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// A field whose value is a text. An empty one is left out.
+/// Writes a string field; an empty one is omitted.
 fn text(field: u8, value: &str, out: &mut Vec<u8>) {
     if !value.is_empty() {
         bytes(field, value.as_bytes(), out);
@@ -112,8 +111,8 @@ fn bytes(field: u8, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(value);
 }
 
-/// A field whose value is a message. It is written in place; where its length does
-/// not fit the one byte that was kept for it, which is rare, it moves on.
+/// Writes a message field in place. One byte is reserved for its length; in the rare case that more are needed, the
+/// message moves.
 #[inline]
 fn nested(field: u8, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out.push(field << 3 | 2);

@@ -1,12 +1,12 @@
-//! The codec beside prost: they accept and refuse the same messages, and read the
-//! same out of them; what the codec writes, prost reads and writes again byte for byte.
+//! The codec compared with prost: both accept and reject the same messages and decode the same values; prost decodes
+//! our output and encodes it to the same bytes.
 
 use crate::config::parse_rules;
 use crate::fuzzing::{options, rls_codec, rls_request, service};
 use crate::ruleset::Ruleset;
 use crate::service::Options;
 
-/// A generator of bits: the same at each run, unless the long tier asks for others.
+/// A random generator: the same on each run, except in the long tier.
 struct Dice(u64);
 
 impl Dice {
@@ -34,8 +34,8 @@ fn varint(mut value: u64, out: &mut Vec<u8>) {
     out.push(u8::try_from(value).unwrap());
 }
 
-/// Fields of a message: mostly those that a request has, in any order and number, some
-/// of the wrong kind, some too long, some cut, groups and unknown ones among them.
+/// Fields of a message: mostly those of a request, in any order and number, with wrong types, wrong lengths,
+/// truncations, groups and unknown fields.
 fn message(dice: &mut Dice, depth: u32, out: &mut Vec<u8>) {
     const ODD_NUMBERS: [u64; 6] = [0, 15, 16, 2_047, (1 << 29) - 1, 1 << 29];
     for _ in 0..dice.throw(6) {
@@ -83,10 +83,10 @@ fn delimited(dice: &mut Dice, depth: u32, out: &mut Vec<u8>) {
     out.extend(inner);
 }
 
-/// Seen failing with: wire types not compared, the tenth byte of a varint not looked at, field 0
-/// accepted, a second limit that replaces the first, UTF-8 not checked, groups one deeper.
+/// Fails when wire types are not compared, the tenth byte of a varint is ignored, field 0 is accepted, a second limit
+/// replaces the first, UTF-8 is not checked, or groups may be one level deeper.
 #[test]
-fn the_codec_reads_and_refuses_what_prost_reads_and_refuses() {
+fn codec_accepts_and_rejects_the_same_as_prost() {
     let long = std::env::var_os("HIVEMIND_LONG").is_some();
     let seed = if long { u64::from(std::process::id()) << 20 | 1 } else { 0x4856_4d44 };
     let (messages, mut dice) = (if long { 20_000_000 } else { 1_000_000 }, Dice(seed));
@@ -100,19 +100,19 @@ fn the_codec_reads_and_refuses_what_prost_reads_and_refuses() {
         }
         accepted += u64::from(rls_codec(&bytes));
     }
-    // A generator that makes nothing but noise would prove nothing.
+    // A generator that creates only noise would prove nothing.
     assert!((messages / 10..messages * 9 / 10).contains(&accepted), "{accepted} of {messages} accepted");
 }
 
 #[test]
-fn groups_and_messages_may_lie_as_deep_as_prost_lets_them() {
+fn nesting_limit_equals_that_of_prost() {
     for inside in [&[][..], &[0x12], &[0x12, 0x0a], &[0x12, 0x12], &[0x12, 0x1a]] {
         let verdicts: Vec<bool> = (95..105).map(|depth| rls_codec(&nested(inside, depth))).collect();
         assert!(verdicts.contains(&true) && verdicts.contains(&false), "{verdicts:?}");
     }
 }
 
-/// `depth` groups within the fields of these tags.
+/// `depth` groups within fields with these tags.
 fn nested(tags: &[u8], depth: usize) -> Vec<u8> {
     let groups = [vec![0x7b; depth], vec![0x7c; depth]].concat();
     tags.iter().rev().fold(groups, |inner, tag| {
@@ -124,7 +124,7 @@ fn nested(tags: &[u8], depth: usize) -> Vec<u8> {
 }
 
 #[test]
-fn answers_are_written_as_prost_writes_them() {
+fn responses_are_encoded_like_prost() {
     let mut dice = Dice(7);
     let values = ["", "a", "long", "quota", "body"];
     for _ in 0..500 {
@@ -140,16 +140,16 @@ fn answers_are_written_as_prost_writes_them() {
             }
             bytes(2, &descriptor, &mut request);
         }
-        // What a call is answered with is compared there.
+        // The response is compared there.
         rls_request(&request);
     }
 }
 
-/// A request of up to two descriptors, each under one limit, for a key that is known.
+/// A request of up to two descriptors, each under one limit, for a known key.
 ///
-/// Seen failing with a status whose name is cloned.
+/// Fails when the name of a status is cloned.
 #[test]
-fn an_ordinary_call_allocates_nothing() {
+fn ordinary_call_does_not_allocate() {
     let ruleset = parse_rules("rules", RULES).unwrap().ruleset;
     let options = Options { response_headers: None, dynamic_metadata: false, ..options() };
     let service = service(Ruleset::default(), options);
@@ -165,7 +165,7 @@ fn an_ordinary_call_allocates_nothing() {
             bytes(2, &descriptor, &mut request);
         }
         let mut out = Vec::with_capacity(1_000);
-        // Once over its limit as well: whom it is that spends and is refused is written down the first time.
+        // Also once over its limit: the first spend and the first refusal of a key are recorded with allocations.
         for _ in 0..8 {
             service.answer_at_once(&request, None, None, &mut out).unwrap().unwrap();
         }

@@ -1,33 +1,33 @@
-//! Frames of a WebSocket (RFC 6455, section 5.2): the head of one is read, and the one kind
-//! that the gateway says itself, Close, is written. Payloads are nobody's business here.
+//! WebSocket frames (RFC 6455, section 5.2): parses frame headers, and writes Close frames. Payloads are not
+//! interpreted.
 
 use std::fmt;
 
-/// First byte, length, 64 bits of more length, mask.
+/// First byte, length, 64-bit extended length, mask.
 pub(super) const LONGEST_HEAD: usize = 14;
 
 const CLOSE: u8 = 0x8;
 const FIN: u8 = 0x80;
 const MASKED: u8 = 0x80;
-/// What the payload of a control frame may be, and what 7 bits of length can say.
+/// Maximum payload of a control frame, which is also the maximum of a 7-bit length.
 const MOST_CONTROL: u64 = 125;
-/// What is left of it for a reason, after the code.
+/// What is left of that for a reason, after the code.
 const MOST_REASON: usize = 123;
 
-/// What is said of a frame before its payload.
+/// A frame header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) opcode: u8,
     pub(super) is_final: bool,
     pub(super) is_masked: bool,
-    /// The bytes of the head itself, the mask's key included.
+    /// The length of the header itself, including the mask.
     pub(super) length: usize,
-    /// The bytes that follow it.
+    /// The length of the payload.
     pub(super) payload: u64,
 }
 
 impl Head {
-    /// The head at the start of `bytes`; none if they end before it does.
+    /// Parses the header at the start of `bytes`; `None` if it is incomplete.
     pub(super) fn read(bytes: &[u8]) -> Result<Option<Self>, Violation> {
         let [first, second, rest @ ..] = bytes else { return Ok(None) };
         let (extended, shortest, payload) = match second & !MASKED {
@@ -65,40 +65,40 @@ impl Head {
     }
 }
 
-/// What a client may not send. Two readers could make different messages of it, so nobody gets it.
+/// An invalid client frame. Two parsers could read different messages from it, so it is never forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Violation {
-    /// A length with its highest bit set, or written with more bytes than it needs.
+    /// A length with its highest bit set, or encoded with more bytes than needed.
     Length,
     /// A control frame of more than 125 bytes.
     LongControl,
     /// A control frame in fragments.
     FragmentedControl,
-    /// A frame of a client that is not masked.
+    /// A client frame without a mask.
     Unmasked,
-    /// An opcode that means nothing.
+    /// A reserved opcode.
     Opcode,
-    /// A fragment of a message that was not begun.
+    /// A continuation without a message.
     NothingToContinue,
-    /// A message begun within another.
+    /// A message within another one.
     Interleaved,
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Length => "The length of a frame is not written as RFC 6455 has it.",
-            Self::LongControl => "A control frame has more than 125 bytes.",
+            Self::Length => "The length of a frame is not encoded as in RFC 6455.",
+            Self::LongControl => "A control frame is longer than 125 bytes.",
             Self::FragmentedControl => "A control frame is fragmented.",
-            Self::Unmasked => "A frame of the client is not masked.",
-            Self::Opcode => "A frame has an opcode that means nothing.",
-            Self::NothingToContinue => "A fragment continues no message.",
-            Self::Interleaved => "A message begins within another.",
+            Self::Unmasked => "A client frame is not masked.",
+            Self::Opcode => "A frame has a reserved opcode.",
+            Self::NothingToContinue => "A continuation frame has no message.",
+            Self::Interleaved => "A message begins within another one.",
         })
     }
 }
 
-/// Why a connection ends, for the one at its other end.
+/// Code and reason of a Close frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Farewell<'a> {
     pub(super) code: u16,
@@ -109,7 +109,7 @@ impl Farewell<'_> {
     pub(super) const GOING_AWAY: u16 = 1001;
     pub(super) const PROTOCOL_ERROR: u16 = 1002;
 
-    /// The Close frame of a server, with as much of the reason as a control frame can hold.
+    /// The Close frame of a server, with the reason truncated to the length of a control frame.
     pub(super) fn to_client(&self) -> Vec<u8> {
         let reason = self.reason.get(..self.reason.floor_char_boundary(MOST_REASON)).unwrap_or_default();
         let mut frame = vec![FIN | CLOSE, u8::try_from(2 + reason.len()).unwrap_or_default()];
@@ -118,8 +118,8 @@ impl Farewell<'_> {
         frame
     }
 
-    /// The Close frame of a client. Masks keep what a script chooses from looking like HTTP on the
-    /// wire; nobody chooses these two bytes, so a mask of zeros does.
+    /// The Close frame of a client. Masks prevent a script's payload from looking like HTTP on the wire; these two
+    /// bytes are fixed, so a mask of zeros is enough.
     pub(super) fn to_upstream(&self) -> Vec<u8> {
         let mut frame = vec![FIN | CLOSE, MASKED | 2, 0, 0, 0, 0];
         frame.extend_from_slice(&self.code.to_be_bytes());

@@ -1,20 +1,20 @@
-//! What of the bytes that came may go on. Both gates walk from head to head and keep one number,
-//! how much is left of the frame they are in: whatever a client sends, memory stays the same.
+//! Frame gates: which bytes may pass. Both gates parse frame headers and store only how much is left of the current
+//! frame, so memory does not depend on the traffic.
 
 use super::frame::{Head, Violation};
 use hivemind_tower::websocket::{Close, MessageLimiter};
 
-/// Looks at what came before it goes on.
+/// Inspects bytes before they pass.
 pub(super) trait Gate {
-    /// What to do with `bytes`, which begin where those of the last look ended or were kept.
+    /// Decides about `bytes`, which start where the previous call ended or kept bytes.
     fn look(&mut self, bytes: &[u8]) -> Look;
 
-    /// Whether nothing more is to be read.
+    /// Whether nothing more must be read.
     fn is_over(&self) -> bool;
 }
 
-/// So many bytes pass, and so many at the end are to be shown again with what follows them.
-/// Those between are for nobody.
+/// The number of bytes that pass, and the number at the end that must be presented again. The bytes between them are
+/// dropped.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Look {
     pub(super) pass: usize,
@@ -22,16 +22,16 @@ pub(super) struct Look {
     pub(super) stop: Option<Stop>,
 }
 
-/// Why nothing more of a client's may pass.
+/// Why nothing more from the client may pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// A message too many.
+    /// The message limit was exceeded.
     Limited(Close),
-    /// What the application might read otherwise than the gate does.
+    /// The application might parse it differently from the gate.
     Malformed(Violation),
 }
 
-/// Charges messages. The limiter, or a count in a test.
+/// Charges messages: the limiter, or a counter in tests.
 pub(super) trait Charge {
     fn charge(&mut self, opcode: u8) -> Result<(), Close>;
 }
@@ -51,9 +51,9 @@ impl Charge for Nothing {
     }
 }
 
-/// From the client to the upstream.
+/// Gate from the client to the upstream.
 pub(super) struct ClientGate<L> {
-    /// None where nothing is counted: then nothing is read.
+    /// `None` if messages are not counted: then nothing is parsed.
     counting: Option<Counting<L>>,
     awaits_close: bool,
 }
@@ -76,12 +76,12 @@ impl<L: Charge> ClientGate<L> {
         Self { counting: limiter.map(Counting::new), awaits_close: false }
     }
 
-    /// From now on, the client's Close is all that is waited for.
+    /// From here on, only the client's Close is awaited.
     pub(super) fn await_close(&mut self) {
         self.awaits_close = true;
     }
 
-    /// Messages that were let through.
+    /// Messages that were forwarded.
     pub(super) fn messages(&self) -> u64 {
         self.counting.as_ref().map_or(0, |counting| counting.messages)
     }
@@ -92,23 +92,23 @@ impl<L: Charge> ClientGate<L> {
 }
 
 impl ClientGate<Nothing> {
-    /// Passes nothing from the start, and waits for the client's Close.
+    /// Passes nothing, and waits for the client's Close.
     pub(super) fn refusing() -> Self {
         let counting = Counting { is_refused: true, ..Counting::new(Nothing) };
         Self { counting: Some(counting), awaits_close: true }
     }
 }
 
-/// Reads a client's frames: each is whole in its head and charged before a byte of it passes.
+/// Parses client frames: each header is complete, and charged, before any byte of its frame passes.
 struct Counting<L> {
     limiter: L,
-    /// What is still to come of the present frame.
+    /// Bytes left of the current frame.
     left: u64,
     in_message: bool,
     messages: u64,
-    /// Nothing passes any more; frames are followed for the client's Close only.
+    /// Nothing passes any more; frames are only parsed to find the client's Close.
     is_refused: bool,
-    /// The head of the client's Close was seen: it has said its last.
+    /// The header of the client's Close was seen.
     is_closing: bool,
 }
 
@@ -139,7 +139,7 @@ impl<L: Charge> Counting<L> {
                     return look;
                 }
                 Err(violation) => {
-                    // Where the next frame begins is not known any more: all is payload from here.
+                    // The start of the next frame is unknown: treat everything as payload.
                     self.left = u64::MAX;
                     self.refuse(&mut look, Stop::Malformed(violation));
                     continue;
@@ -166,7 +166,7 @@ impl<L: Charge> Counting<L> {
         }
     }
 
-    /// Whether the frame is one that a client may send now, and has something left for.
+    /// Checks that the client may send this frame now, and that its limit allows it.
     fn admit(&mut self, head: &Head) -> Result<(), Stop> {
         self.in_message = follows(self.in_message, head).map_err(Stop::Malformed)?;
         self.limiter.charge(head.opcode).map_err(Stop::Limited)?;
@@ -175,7 +175,7 @@ impl<L: Charge> Counting<L> {
     }
 }
 
-/// Whether a message is unfinished after this frame of a client, which was told if one was before.
+/// Whether a message is unfinished after this client frame, given whether one was unfinished before.
 fn follows(in_message: bool, head: &Head) -> Result<bool, Violation> {
     if !head.is_masked {
         return Err(Violation::Unmasked);
@@ -190,23 +190,23 @@ fn follows(in_message: bool, head: &Head) -> Result<bool, Violation> {
     }
 }
 
-/// From the upstream to the client. All passes; but where a frame ends is known, since a Close
-/// of ours in the middle of one would be taken for its payload.
+/// Gate from the upstream to the client. Everything passes, but frame ends are tracked: our Close inside of a frame
+/// would be read as its payload.
 pub(super) struct ServerGate {
     mode: Mode,
     left: u64,
-    /// The upstream has said Close itself, after which there must not be another.
+    /// The upstream has sent a Close, after which no other may follow.
     has_closed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Following,
-    /// These are no frames, or none that can be followed: all passes, and nothing of ours may be added.
+    /// The bytes cannot be parsed as frames: everything passes, and nothing of ours may be added.
     Blind,
-    /// Until the end of the present frame.
+    /// Until the end of the current frame.
     Finishing,
-    /// What still comes is for nobody.
+    /// Further bytes are dropped.
     Silent,
 }
 
@@ -215,7 +215,7 @@ impl ServerGate {
         Self { mode: Mode::Following, left: 0, has_closed: false }
     }
 
-    /// Ends what passes with the present frame. Says whether a Close of ours may follow it.
+    /// Stops after the current frame. Returns whether our Close may follow it.
     pub(super) fn finish(&mut self) -> bool {
         let can_speak = self.mode != Mode::Blind && !self.has_closed;
         self.mode = if can_speak { Mode::Finishing } else { Mode::Silent };
@@ -264,7 +264,7 @@ impl Gate for ServerGate {
     }
 }
 
-/// What is after those of `bytes` that are of the present frame, of which so much is left.
+/// The bytes after the payload of the current frame.
 fn payload<'a>(left: &mut u64, bytes: &'a [u8]) -> &'a [u8] {
     let here = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
     *left -= u64::try_from(here).unwrap_or_default();

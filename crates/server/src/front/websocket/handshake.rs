@@ -1,4 +1,4 @@
-//! The opening handshake (RFC 6455, section 4.2), as far as a gateway takes part in it.
+//! Opening handshake (RFC 6455, section 4.2), as far as a gateway takes part.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,12 +8,12 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Version};
 use sha1_smol::Sha1;
 
-/// What RFC 6455 has every server append to the key, so that no other kind of server agrees by chance.
+/// RFC 6455: every server appends this to the key, so that no other kind of server confirms by chance.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const KEY_BYTES: usize = 16;
 
-/// Whether a request asks for a WebSocket as RFC 6455 has it: over HTTP/1.1, with a key of 16 bytes,
-/// version 13. Over HTTP/2 it would be another handshake (RFC 8441), which is not offered.
+/// Whether a request is a WebSocket handshake of RFC 6455: HTTP/1.1, a key of 16 bytes, version 13. The handshake
+/// over HTTP/2 (RFC 8441) is not supported.
 pub(crate) fn is_handshake(parts: &Parts) -> bool {
     let headers = &parts.headers;
     parts.method == Method::GET
@@ -24,7 +24,7 @@ pub(crate) fn is_handshake(parts: &Parts) -> bool {
         && only(headers, &SEC_WEBSOCKET_KEY).is_some_and(is_key)
 }
 
-/// What a server answers to a client's key, in `Sec-WebSocket-Accept`; none if it is not a key.
+/// The `Sec-WebSocket-Accept` for a client's key; `None` if the key is invalid.
 pub(crate) fn accept_key(key: &HeaderValue) -> Option<HeaderValue> {
     if !is_key(key) {
         return None;
@@ -36,11 +36,11 @@ pub(crate) fn accept_key(key: &HeaderValue) -> Option<HeaderValue> {
 }
 
 fn is_key(key: &HeaderValue) -> bool {
-    let mut bytes = [0; KEY_BYTES + 2]; // What the decoder wants for 24 letters, padding or not.
+    let mut bytes = [0; KEY_BYTES + 2]; // The decoder's buffer size for 24 characters.
     key.len() == 24 && STANDARD.decode_slice(key.as_bytes(), &mut bytes) == Ok(KEY_BYTES)
 }
 
-/// The value of a header that is there once. There twice, two servers may read it differently.
+/// The value of a header that occurs once. Two servers may read duplicates differently.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
     let mut values = headers.get_all(name).iter();
     values.next().filter(|_| values.next().is_none())

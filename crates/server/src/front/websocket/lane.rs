@@ -1,6 +1,6 @@
-//! One direction of a connection. It reads only once what it read before is written, so a slow
-//! reader slows its writer down; and it reads into the stack, so a silent connection holds no
-//! buffer. All its state is its own: a poll that is not repeated loses nothing.
+//! One direction of a connection. It reads only after the previous bytes are written, so a slow reader slows down the
+//! writer; it reads into the stack, so an idle connection holds no buffer. Its state is complete: a poll that is not
+//! repeated loses nothing.
 
 use super::frame::LONGEST_HEAD;
 use super::gate::{Gate, Look, Stop};
@@ -10,34 +10,34 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What is read at once, and the most that is held for a reader that does not keep up.
+/// Bytes per read, and the maximum held for a slow reader.
 const CHUNK: usize = 16 << 10;
 
-/// Bytes on their way from one end to the other, through a gate.
+/// Bytes on their way through a gate.
 pub(super) struct Lane<G> {
     pub(super) gate: G,
-    /// What may go on and was not taken yet.
+    /// Bytes that may pass but are not written yet.
     pending: Vec<u8>,
     written: usize,
-    /// The beginning of a head, which the gate wants to see again.
+    /// The start of a frame header, to be presented again.
     held: [u8; LONGEST_HEAD],
     held_length: usize,
     needs_flush: bool,
     is_ended: bool,
-    /// Bytes that were written.
+    /// Bytes written so far.
     pub(super) passed: u64,
-    /// Whether anything was read or written since this was last set to false.
+    /// Whether anything was read or written since the flag was last cleared.
     pub(super) has_moved: bool,
 }
 
-/// How a direction comes to an end.
+/// Why a direction ended.
 #[derive(Debug)]
 pub(super) enum End {
-    /// One end has said all it had to say, and the other knows.
+    /// The source closed, and the other side was shut down.
     Finished,
     /// The gate waited for this.
     Over,
-    /// The gate lets nothing more through.
+    /// The gate stopped it.
     Stopped(Stop),
     ReadFailed(io::Error),
     WriteFailed(io::Error),
@@ -58,7 +58,7 @@ impl<G: Gate> Lane<G> {
         }
     }
 
-    /// Moves bytes until one of the ends has to be waited for.
+    /// Copies bytes until one side must be awaited.
     pub(super) fn poll<R, W>(&mut self, cx: &mut Context<'_>, from: &mut R, to: &mut W) -> Poll<End>
     where
         R: AsyncRead + Unpin,
@@ -85,7 +85,7 @@ impl<G: Gate> Lane<G> {
                 Poll::Ready(Ok(Some(stop))) => return Poll::Ready(End::Stopped(stop)),
                 Poll::Ready(Err(end)) => return Poll::Ready(end),
                 Poll::Pending => {
-                    // Nothing more for now: what lies in the writer's own buffer must not wait for more.
+                    // Nothing more for now: flush what is in the writer's buffer.
                     return match ready!(self.poll_flush(cx, to)) {
                         Ok(()) => Poll::Pending,
                         Err(error) => Poll::Ready(End::WriteFailed(error)),
@@ -95,7 +95,7 @@ impl<G: Gate> Lane<G> {
         }
     }
 
-    /// Reads once, and passes on what the gate lets through.
+    /// Reads once, and writes what the gate lets pass.
     fn poll_look<R, W>(
         &mut self,
         cx: &mut Context<'_>,
@@ -132,17 +132,17 @@ impl<G: Gate> Lane<G> {
         }
     }
 
-    /// Puts bytes behind those that wait to be written.
+    /// Appends bytes to those that wait to be written.
     pub(super) fn say(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// Whether all that may go on is written.
+    /// Whether everything that may pass is written.
     pub(super) fn is_written(&self) -> bool {
         self.pending.is_empty() && !self.needs_flush
     }
 
-    /// Writes what is taken at once, and says how much that was.
+    /// Writes what is accepted immediately, and returns how much that was.
     fn write<W: AsyncWrite + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
@@ -166,7 +166,7 @@ impl<G: Gate> Lane<G> {
         Ok(written)
     }
 
-    /// Writes what waits.
+    /// Writes pending bytes.
     fn poll_pending<W: AsyncWrite + Unpin>(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,8 +1,8 @@
-//! A client's bytes through the gate without a connection, for tests and for the fuzzer.
+//! Frame gate without a connection, for tests and fuzzing.
 
 use super::gate::{ClientGate, Gate, Look, Nothing, Stop};
 
-/// What came of bytes.
+/// The outcome of parsing bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scanned {
     pub(crate) passed: Vec<u8>,
@@ -10,14 +10,14 @@ pub(crate) struct Scanned {
     pub(crate) messages: u64,
 }
 
-/// What the gate of a client's frames lets through of bytes that come in these pieces.
+/// What the client gate lets pass of bytes in these pieces.
 pub(crate) fn scan<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Scanned {
     let mut gate = ClientGate::new(Some(Nothing));
     let (passed, stop) = through(&mut gate, pieces);
     Scanned { passed, stop, messages: gate.messages() }
 }
 
-/// What any gate lets through, until it stops.
+/// What any gate lets pass until it stops.
 pub(super) fn through<'a>(
     gate: &mut impl Gate,
     pieces: impl IntoIterator<Item = &'a [u8]>,

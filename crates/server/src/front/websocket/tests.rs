@@ -1,5 +1,4 @@
-//! Frames that are scanned, and connections that are spliced: tungstenite is the client, the
-//! server, and the one to agree with about where frames begin.
+//! Frame parsing and forwarding, with tungstenite as client, server and reference parser.
 
 mod closing;
 mod handshake;

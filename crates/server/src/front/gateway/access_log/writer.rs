@@ -1,5 +1,4 @@
-//! The end of the log that a thread of its own holds: lines are made and written here, many at once where
-//! many wait.
+//! Writer thread of the access log: formats lines, and writes many at once if many wait.
 
 use super::{Entry, Message, Who};
 use crate::config::gateway::LogTarget;
@@ -11,13 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 
-/// What is written at once.
+/// Maximum bytes per write.
 const LARGEST_WRITE: usize = 64 << 10;
 
 pub(super) struct Writer {
     sink: Sink,
     lost: Arc<AtomicU64>,
-    told: u64,
+    reported: u64,
 }
 
 enum Sink {
@@ -31,7 +30,7 @@ impl Writer {
             LogTarget::Stdout => Sink::Stdout,
             LogTarget::File(path) => Sink::File { path: path.clone(), file: Some(open(path)?) },
         };
-        Ok(Self { sink, lost, told: 0 })
+        Ok(Self { sink, lost, reported: 0 })
     }
 
     pub(super) fn run(mut self, messages: &Receiver<Message>) {
@@ -43,7 +42,7 @@ impl Writer {
                 match message {
                     Message::Line(entry) => {
                         lines += 1;
-                        // Into memory, which does not fail.
+                        // Writing to memory cannot fail.
                         let _ = write(&mut text, &entry);
                     }
                     Message::Flush(done) => flushed = Some(done),
@@ -58,18 +57,18 @@ impl Writer {
                 self.lost.fetch_add(lines, Ordering::Relaxed);
             }
             self.warn(written.err().as_ref());
-            // Whoever asked may have given up waiting.
+            // The caller may have stopped waiting.
             let _ = flushed.map(|done| done.send(()));
         }
     }
 
-    /// Tells of losses when their number has doubled: a disk that is full says so once, and not for ever.
+    /// Reports losses when their number has doubled, so that a full disk does not flood the log.
     fn warn(&mut self, cause: Option<&io::Error>) {
         let lost = self.lost.load(Ordering::Relaxed);
-        if lost > self.told.saturating_mul(2) {
+        if lost > self.reported.saturating_mul(2) {
             let cause = cause.map_or_else(|| "the disk is too slow".to_owned(), ToString::to_string);
-            tracing::warn!(lost, cause, "requests are missing in the access log");
-            self.told = lost;
+            tracing::warn!(lost, cause, "access log lines were lost");
+            self.reported = lost;
         }
     }
 }
@@ -78,7 +77,7 @@ impl Sink {
     fn write(&mut self, text: &[u8]) -> io::Result<()> {
         match self {
             Self::Stdout => {
-                // The refusal log takes the same lock, so neither's lines are in the middle of the other's.
+                // The refusal log takes the same lock, so lines do not mix.
                 let mut out = io::stdout().lock();
                 out.write_all(text)?;
                 out.flush()
@@ -97,11 +96,11 @@ impl Sink {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    // It tells who visits what: not for everybody on the machine.
+    // The log shows which client requests what, so it is not world-readable.
     OpenOptions::new().append(true).create(true).mode(0o640).open(path)
 }
 
-/// Whether the file at this path is the one that is open.
+/// Whether the open file is still at this path.
 fn is_at(path: &Path, file: &File) -> bool {
     match (std::fs::metadata(path), file.metadata()) {
         (Ok(there), Ok(open)) => (there.dev(), there.ino()) == (open.dev(), open.ino()),
@@ -109,7 +108,7 @@ fn is_at(path: &Path, file: &File) -> bool {
     }
 }
 
-/// One line of JSON.
+/// Writes one JSON line.
 fn write(out: &mut Vec<u8>, entry: &Entry) -> io::Result<()> {
     let nanos = i128::from(entry.at.as_nanos());
     let at = jiff::Timestamp::from_nanosecond(nanos).unwrap_or_default();
@@ -149,7 +148,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_line_is_json_whatever_a_client_writes() {
+    fn access_log_line_is_json_for_any_input() {
         let entry = Entry {
             at: Timestamp::from_millis(1_794_800_000_123),
             took: Duration::from_micros(1_500),
@@ -174,9 +173,9 @@ mod tests {
         assert!(text.ends_with("}\n") && text.matches('\n').count() == 1, "{text}");
     }
 
-    /// Seen failing with the first file written to for ever.
+    /// Fails when the renamed file is written to forever.
     #[test]
-    fn a_renamed_log_goes_on_in_a_new_file() {
+    fn renamed_access_log_continues_in_a_new_file() {
         let folder = tempfile::tempdir().unwrap();
         let (path, moved) = (folder.path().join("access"), folder.path().join("access.1"));
         let mut writer = Writer::open(&LogTarget::File(path.clone()), Arc::default()).unwrap();

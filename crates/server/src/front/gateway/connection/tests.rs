@@ -1,9 +1,9 @@
-//! How a connection ends.
+//! The end of connections.
 
 use super::*;
 use tokio::io::duplex;
 
-/// A connection that cannot be shut down, as a TLS one whose client takes nothing.
+/// A connection whose shutdown never completes, such as TLS with a client that does not read.
 struct Stuck(tokio::io::DuplexStream);
 
 impl AsyncRead for Stuck {
@@ -31,14 +31,14 @@ impl AsyncWrite for Stuck {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_hear_the_end_is_not_waited_for() {
+async fn linger_ends_when_the_client_does_not_read() {
     let (_stop, stopped) = watch::channel(false);
     let (ours, _theirs) = duplex(64);
     timeout(LINGER * 2, linger(Stuck(ours), false, &stopped)).await.expect("it ends");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gateway_that_stops_waits_for_nobody_to_hear_the_end() {
+async fn linger_ends_immediately_at_shutdown() {
     let (stop, stopped) = watch::channel(false);
     let (ours, _theirs) = duplex(64);
     stop.send(true).unwrap();

@@ -1,4 +1,4 @@
-//! Who may stay, without a connection.
+//! Connection states without a connection.
 
 use super::*;
 
@@ -8,9 +8,9 @@ fn after(presence: &Presence, seconds: u64) -> Order {
     presence.judge(now().saturating_add(Duration::from_secs(seconds)), LIMITS)
 }
 
-/// Seen failing with the head's time counted from the last answer.
+/// Fails when the head timeout is counted from the last response.
 #[test]
-fn who_begins_a_head_has_to_end_it_and_who_says_nothing_has_to_go() {
+fn incomplete_head_and_idle_connection_time_out() {
     let roll = Roll::default();
     let presence = roll.enter();
     assert_eq!((after(&presence, 4), after(&presence, 6)), (Order::Stay, Order::Cut));
@@ -25,7 +25,7 @@ fn who_begins_a_head_has_to_end_it_and_who_says_nothing_has_to_go() {
 }
 
 #[test]
-fn over_http2_what_comes_between_requests_is_no_head_and_it_is_told_before_it_is_cut_off() {
+fn idle_http2_connection_drains_before_it_is_closed() {
     let roll = Roll::default();
     let presence = roll.enter();
     presence.speaks_http2();
@@ -41,7 +41,7 @@ fn over_http2_what_comes_between_requests_is_no_head_and_it_is_told_before_it_is
 }
 
 #[test]
-fn who_does_not_take_its_answer_is_cut_off() {
+fn unread_response_closes_the_connection() {
     let presence = Roll::default().enter();
     let _visit = presence.visit(false);
     presence.takes(true);
@@ -51,7 +51,7 @@ fn who_does_not_take_its_answer_is_cut_off() {
 }
 
 #[test]
-fn a_body_that_outlasts_its_answer_keeps_its_connection() {
+fn unfinished_body_keeps_its_connection_open() {
     let roll = Roll::default();
     let presence = roll.enter();
     let upload = Arc::<Upload>::default();
@@ -70,7 +70,7 @@ fn a_body_that_outlasts_its_answer_keeps_its_connection() {
 }
 
 #[test]
-fn those_who_have_gone_are_forgotten_and_all_others_leave_when_it_stops() {
+fn closed_connections_are_removed_and_new_ones_drain() {
     let roll = Roll::default();
     let (stays, goes) = (roll.enter(), roll.enter());
     drop(goes);

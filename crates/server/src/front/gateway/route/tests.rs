@@ -1,4 +1,4 @@
-//! Routes and the choice of upstreams, without a connection.
+//! Routing and the choice of upstreams, without connections.
 
 use super::*;
 use crate::config::gateway::{IpGuard, Platform, Upstream as UpstreamSettings, WebSocketSettings};
@@ -45,10 +45,10 @@ fn table(services: Vec<ServiceSettings>, before: Option<&Table>) -> Table {
     Table::new(&routing(services), &limiter, before, &Outside::default(), 1).unwrap()
 }
 
-/// Seen failing with the shortest prefix first, with a prefix that may end within a segment, with
-/// hosts compared as they are written, and with a path out of every prefix let through.
+/// Fails when the shortest prefix wins, a prefix may end within a segment, hosts are compared with their case, or a
+/// path outside of every prefix is accepted.
 #[test]
-fn the_nearest_host_wins_and_then_the_longest_prefix() {
+fn most_specific_host_wins_then_longest_prefix() {
     let table = table(
         vec![
             service("all", &[], "/", &[1]),
@@ -88,7 +88,7 @@ fn the_nearest_host_wins_and_then_the_longest_prefix() {
 }
 
 #[test]
-fn no_way_leads_out_of_a_prefix() {
+fn path_cannot_leave_its_prefix() {
     let table = table(vec![service("users", &[], "/users", &[1])], None);
     for (path, is_found) in [("/users/7", true), ("/users/../admin", false), ("/users/%2e%2e/admin", false)] {
         assert_eq!(table.find("x", path).is_ok(), is_found, "{path}");
@@ -97,7 +97,7 @@ fn no_way_leads_out_of_a_prefix() {
 }
 
 #[test]
-fn an_upstream_keeps_its_connections_over_a_reload() {
+fn upstream_keeps_its_connections_on_reload() {
     let before = table(vec![service("a", &[], "/", &[1, 2])], None);
     let after = table(vec![service("b", &[], "/b", &[2, 3])], Some(&before));
     let known = |port: u16| before.upstreams.iter().find(|of| of.address.upstream.port == port).unwrap();
@@ -105,14 +105,14 @@ fn an_upstream_keeps_its_connections_over_a_reload() {
     assert_eq!((again, after.upstreams.len()), (1, 2));
 }
 
-/// Seen failing with the first of all upstreams always chosen.
+/// Fails when the first upstream is always chosen.
 #[test]
-fn of_two_upstreams_at_random_the_less_loaded_is_chosen_and_none_twice() {
+fn less_loaded_of_two_random_upstreams_is_chosen() {
     let table = table(vec![service("a", &[], "/", &[1, 2, 3])], None);
     let service = table.find("x", "/").unwrap();
     let dice = Dice::new();
     let port = |of: &Arc<Upstream>| of.address.upstream.port;
-    // Two requests are under way at the first: it loses against either.
+    // Two requests are in progress at the first: it loses against either.
     let busy = service.upstreams.first().unwrap();
     let _under_way = [busy.lease(0), busy.lease(0)];
     let mut chosen = [0; 4];
@@ -130,7 +130,7 @@ fn of_two_upstreams_at_random_the_less_loaded_is_chosen_and_none_twice() {
 }
 
 #[test]
-fn an_upstream_that_cannot_be_reached_is_left_out_while_there_are_others() {
+fn unreachable_upstream_is_skipped_while_others_exist() {
     let table = table(vec![service("a", &[], "/", &[1, 2])], None);
     let service = table.find("x", "/").unwrap();
     let dice = Dice::new();
@@ -144,10 +144,10 @@ fn an_upstream_that_cannot_be_reached_is_left_out_while_there_are_others() {
 }
 
 proptest! {
-    /// However a path below a service is written, it is this service's or nobody's. Seen failing with
-    /// routes found by the path as it came.
+    /// Any spelling of a path below a service finds this service or none. Fails when routes are matched without
+    /// normalizing the path.
     #[test]
-    fn no_spelling_of_a_path_finds_another_service(
+    fn path_spelling_does_not_change_the_service(
         spelling in prop::collection::vec(
             prop::sample::select(vec!["/", "//", "/./", "/x/../", "%2f", "/%2e/", "/x/%2E%2e/", "/;a/"]), 1..4)
     ) {

@@ -1,4 +1,4 @@
-//! What a thread keeps of an upstream, without a network.
+//! Connection pools without a network.
 
 use super::*;
 use hyper_util::rt::TokioIo;
@@ -26,7 +26,7 @@ fn upstream() -> Upstream {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_kept_for_too_long_is_not_taken() {
+async fn expired_pooled_connection_is_not_used() {
     let test = async {
         let mut lane = Lane::default();
         let now = super::super::now();
@@ -41,7 +41,7 @@ async fn a_connection_that_was_kept_for_too_long_is_not_taken() {
 }
 
 #[tokio::test]
-async fn more_streams_than_an_upstream_takes_have_another_connection_up_to_a_bound() {
+async fn extra_streams_open_connections_up_to_the_maximum() {
     let test = async {
         let mut lane = Lane::default();
         let now = super::super::now();
@@ -61,9 +61,9 @@ async fn more_streams_than_an_upstream_takes_have_another_connection_up_to_a_bou
     tokio::task::LocalSet::new().run_until(test).await;
 }
 
-// Seen failing on: as many streams for every upstream.
+// Fails when all upstreams get the same number of streams.
 #[tokio::test]
-async fn an_upstream_that_takes_few_streams_gets_no_more_on_a_connection() {
+async fn announced_stream_limit_is_respected() {
     let test = async {
         let mut lane = Lane::default();
         let now = super::super::now();
@@ -73,15 +73,15 @@ async fn an_upstream_that_takes_few_streams_gets_no_more_on_a_connection() {
         let most = Arc::clone(&shared.most);
         drop(shared);
         let _users = (lane.take(now).expect("the first"), lane.take(now).expect("the second"));
-        assert!(lane.take(now).is_none(), "a third has to have another connection");
+        assert!(lane.take(now).is_none(), "a third needs another connection");
         most.store(3, Ordering::Relaxed);
-        assert!(lane.take(now).is_some(), "it takes more now");
+        assert!(lane.take(now).is_some(), "the limit was raised");
     };
     tokio::task::LocalSet::new().run_until(test).await;
 }
 
 #[test]
-fn who_is_not_reached_is_left_out_for_longer_each_time_and_then_one_request_asks() {
+fn unreachable_upstream_is_skipped_longer_then_probed() {
     let spans: Vec<u64> = (0..8).map(|misses| left_out_for(misses).as_secs()).collect();
     assert_eq!(spans, [1, 2, 4, 8, 16, 30, 30, 30]);
     let upstream = Arc::new(upstream());
@@ -92,7 +92,7 @@ fn who_is_not_reached_is_left_out_for_longer_each_time_and_then_one_request_asks
     upstream.left_out_until.store(1, Ordering::Relaxed);
     assert!(!upstream.is_left_out(now));
     let _probe = upstream.lease(0).unwrap();
-    assert!(upstream.is_left_out(now), "one asks, others go elsewhere");
+    assert!(upstream.is_left_out(now), "one request probes, others go elsewhere");
     upstream.answers();
     assert!(!upstream.is_left_out(now));
 }

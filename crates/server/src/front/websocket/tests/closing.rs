@@ -1,4 +1,4 @@
-//! Connections that the gateway itself closes: over the limit, malformed, at a stop.
+//! Connections that the gateway closes: over the limit, invalid frames, shutdown.
 
 use super::super::{Ended, Violation, refuse_with_close};
 use super::support::{Connection, frame, limiter, server_frame, socket};
@@ -10,12 +10,12 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{self, Message};
 
-/// The Close that a gateway sends a client's way up: 1001, masked.
+/// The Close frame that the gateway sends to the upstream: 1001, masked.
 const GOING_AWAY: [u8; 8] = [0x88, 0x82, 0, 0, 0, 0, 3, 233];
 
-// Seen failing on: a limiter that is asked after its frame was passed.
+// Fails when the limiter is asked after the frame has passed.
 #[tokio::test(start_paused = true)]
-async fn a_message_too_many_closes_with_4429_and_never_arrives() {
+async fn message_over_the_limit_closes_with_4429() {
     let connection = Connection::open(Some(limiter(2).await), 4_096);
     let mut client = socket(connection.client, Role::Client).await;
     let mut upstream = socket(connection.upstream, Role::Server).await;
@@ -29,7 +29,7 @@ async fn a_message_too_many_closes_with_4429_and_never_arrives() {
     assert_eq!(close.code, CloseCode::Away);
     let Message::Close(Some(close)) = client.next().await.unwrap().unwrap() else { panic!("no Close") };
     assert_eq!((u16::from(close.code), &*close.reason), (4429, "Rate limit exceeded. Retry after 1 second."));
-    assert!(client.next().await.is_none(), "tungstenite answers, and the connection ends in order");
+    assert!(client.next().await.is_none(), "tungstenite responds, and the connection closes cleanly");
     let spliced =
         timeout(Duration::from_millis(100), connection.spliced).await.expect("at the client's Close");
     let spliced = spliced.unwrap();
@@ -37,9 +37,9 @@ async fn a_message_too_many_closes_with_4429_and_never_arrives() {
     assert_eq!(spliced.messages, 2);
 }
 
-// Seen failing on: the rest of the read passed with what came before the refused frame.
+// Fails when the rest of a read passes together with the bytes before the refused frame.
 #[tokio::test(start_paused = true)]
-async fn nothing_of_a_refused_frame_goes_up_whatever_it_came_with() {
+async fn refused_frame_does_not_reach_the_upstream() {
     let sent = [frame(0x81, b"one"), frame(0x01, &[b'x'; 300]), frame(0x89, b"ping")].concat();
     for size in [1, 3, 9, 1_000] {
         let mut connection = Connection::open(Some(limiter(1).await), 4_096);
@@ -55,7 +55,7 @@ async fn nothing_of_a_refused_frame_goes_up_whatever_it_came_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fragments_and_control_frames_are_free() {
+async fn fragments_and_control_frames_are_not_charged() {
     let mut connection = Connection::open(Some(limiter(1).await), 1 << 16);
     let mut sent = frame(0x01, b"begun");
     for _ in 0..50 {
@@ -68,9 +68,9 @@ async fn fragments_and_control_frames_are_free() {
     assert_eq!(up, sent);
 }
 
-// Seen failing on: a violation that is passed on; a code of 4429 for it.
+// Fails when an invalid frame passes, or closes with 4429.
 #[tokio::test(start_paused = true)]
-async fn a_malformed_frame_closes_with_1002_and_never_arrives() {
+async fn malformed_frame_closes_with_1002() {
     let mut connection = Connection::open(Some(limiter(9).await), 4_096);
     let good = frame(0x81, b"good");
     connection.client.write_all(&[&good[..], &[0x83, 0x80, 1, 2, 3, 4]].concat()).await.unwrap();
@@ -79,15 +79,15 @@ async fn a_malformed_frame_closes_with_1002_and_never_arrives() {
     assert_eq!(up, [&good[..], &GOING_AWAY].concat());
     let mut down = Vec::new();
     connection.client.read_to_end(&mut down).await.unwrap();
-    assert_eq!(down, server_frame(0x88, b"\x03\xeaA frame has an opcode that means nothing."));
+    assert_eq!(down, server_frame(0x88, b"\x03\xeaA frame has a reserved opcode."));
     let ended = connection.spliced.await.unwrap().ended;
     assert!(matches!(ended, Ended::Malformed(Violation::Opcode)));
-    assert_eq!(ended.to_string(), "closed with 1002: A frame has an opcode that means nothing.");
+    assert_eq!(ended.to_string(), "closed with 1002: A frame has a reserved opcode.");
 }
 
-// Seen failing on: a Close that is written at once.
+// Fails when the Close is written immediately.
 #[tokio::test(start_paused = true)]
-async fn a_close_waits_for_the_end_of_the_frame_that_is_coming_down() {
+async fn close_waits_for_the_end_of_the_current_frame() {
     let mut connection = Connection::open(Some(limiter(1).await), 4_096);
     connection.upstream.write_all(b"\x82\x08half").await.unwrap();
     connection.client.read_exact(&mut [0; 6]).await.unwrap();
@@ -100,9 +100,9 @@ async fn a_close_waits_for_the_end_of_the_frame_that_is_coming_down() {
     assert_eq!((&down[..4], down[4], &down[6..]), (&b"more"[..], 0x88, &4429_u16.to_be_bytes()[..]));
 }
 
-// Seen failing on: no bound at all; a Close in the middle of the frame.
+// Fails without a time limit, or when the Close is written inside of the frame.
 #[tokio::test(start_paused = true)]
-async fn a_frame_that_is_never_finished_is_not_waited_for() {
+async fn unfinished_frame_does_not_delay_the_close_forever() {
     let mut connection = Connection::open(Some(limiter(1).await), 4_096);
     connection.upstream.write_all(b"\x82\x08half").await.unwrap();
     connection.client.read_exact(&mut [0; 6]).await.unwrap();
@@ -113,9 +113,9 @@ async fn a_frame_that_is_never_finished_is_not_waited_for() {
     assert!(matches!(connection.spliced.await.unwrap().ended, Ended::Limited(_)));
 }
 
-// Seen failing on: a second Close.
+// Fails on a second Close.
 #[tokio::test(start_paused = true)]
-async fn an_upstreams_own_close_is_the_last_thing_said() {
+async fn upstream_close_is_the_last_frame() {
     let mut connection = Connection::open(Some(limiter(1).await), 4_096);
     let close = server_frame(0x88, &[3, 232]);
     connection.upstream.write_all(&close).await.unwrap();
@@ -126,9 +126,9 @@ async fn an_upstreams_own_close_is_the_last_thing_said() {
     assert_eq!(down, b"");
 }
 
-// Seen failing on: a client's Close that is dropped while the gateway stops.
+// Fails when a client's Close is dropped during shutdown.
 #[tokio::test(start_paused = true)]
-async fn at_a_stop_the_client_is_told_and_its_close_goes_up() {
+async fn shutdown_closes_and_forwards_the_clients_close() {
     for counted in [true, false] {
         let limiter = if counted { Some(limiter(9).await) } else { None };
         let connection = Connection::open(limiter, 4_096);
@@ -136,7 +136,7 @@ async fn at_a_stop_the_client_is_told_and_its_close_goes_up() {
         let mut upstream = socket(connection.upstream, Role::Server).await;
         connection.stop.send(true).unwrap();
         let Message::Close(Some(close)) = client.next().await.unwrap().unwrap() else { panic!("no Close") };
-        assert_eq!((close.code, &*close.reason), (CloseCode::Away, "The gateway stops."));
+        assert_eq!((close.code, &*close.reason), (CloseCode::Away, "The gateway is shutting down."));
         assert!(client.next().await.is_none());
         let Message::Close(Some(close)) = upstream.next().await.unwrap().unwrap() else { panic!("no Close") };
         assert_eq!(close.code, CloseCode::Away);
@@ -147,7 +147,7 @@ async fn at_a_stop_the_client_is_told_and_its_close_goes_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_says_nothing_to_a_close_is_left_after_two_seconds() {
+async fn unanswered_close_times_out_after_two_seconds() {
     let connection = Connection::open(Some(limiter(9).await), 4_096);
     connection.stop.send(true).unwrap();
     let spliced = timeout(Duration::from_millis(2_100), connection.spliced).await.expect("an end").unwrap();
@@ -155,7 +155,7 @@ async fn who_says_nothing_to_a_close_is_left_after_two_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_can_be_opened_only_to_be_closed() {
+async fn refused_websocket_receives_a_close() {
     let mut limiter = limiter(1).await;
     limiter.check().unwrap();
     let close = limiter.check().unwrap_err();
@@ -170,7 +170,7 @@ async fn a_connection_can_be_opened_only_to_be_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_refused_and_says_nothing_is_left_after_two_seconds() {
+async fn refused_silent_websocket_times_out() {
     let mut limiter = limiter(1).await;
     limiter.check().unwrap();
     let close = limiter.check().unwrap_err();

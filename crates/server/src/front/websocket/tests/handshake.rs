@@ -8,7 +8,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
 #[test]
-fn a_key_is_answered_as_rfc_6455_and_tungstenite_do() {
+fn accept_key_matches_rfc_6455_and_tungstenite() {
     assert_eq!(accept_key(&HeaderValue::from_static(KEY)).unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     for _ in 0..100 {
         let key = generate_key();
@@ -17,20 +17,20 @@ fn a_key_is_answered_as_rfc_6455_and_tungstenite_do() {
             derive_accept_key(key.as_bytes())
         );
     }
-    for no_key in [
+    for invalid in [
         "",
         "dGhlIHNhbXBsZSBub25jZQ",
         "dGhlIHNhbXBsZSBub25j",
         "dGhlIHNhbXBsZSBub25jZSE=",
         "!!!!IHNhbXBsZSBub25jZQ==",
     ] {
-        assert_eq!(accept_key(&HeaderValue::from_static(no_key)), None, "{no_key}");
+        assert_eq!(accept_key(&HeaderValue::from_static(invalid)), None, "{invalid}");
     }
 }
 
-// Seen failing on: each condition left out, and `Upgrade` compared as a whole.
+// Fails when a condition is missing, or when `Upgrade` is compared as a whole.
 #[test]
-fn a_request_is_a_handshake_or_it_is_not() {
+fn handshake_requires_each_of_its_headers() {
     let good = [
         ("connection", "Upgrade"),
         ("upgrade", "websocket"),

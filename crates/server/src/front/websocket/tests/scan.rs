@@ -1,4 +1,4 @@
-//! The scanner of a client's frames: the same for any split, as tungstenite reads them.
+//! Parsing of client frames: independent of how bytes are split, and equal to tungstenite.
 
 use super::super::frame::{Head, Violation};
 use super::super::gate::{ServerGate, Stop};
@@ -18,10 +18,10 @@ fn counted(pieces: &[&[u8]]) -> (Vec<u8>, Option<Stop>, u64) {
     (passed, stop, messages)
 }
 
-// Seen failing on: a head that is passed before it is whole; a fragment that is charged; FIN that is not
-// looked at for the next frame; a length of 16 bits that is read as one of 8.
+// Fails when an incomplete header passes, a fragment is charged, FIN is ignored for the next frame, or a 16-bit
+// length is read as 8 bits.
 #[test]
-fn messages_are_counted_once_however_they_are_framed() {
+fn each_message_counts_once_in_any_framing() {
     let text = |first, length| frame(first, &vec![b'a'; length]);
     for (messages, frames) in [
         (1, vec![text(0x81, 0)]),
@@ -44,9 +44,9 @@ fn messages_are_counted_once_however_they_are_framed() {
     }
 }
 
-// Seen failing on: each of the conditions left out.
+// Fails when one of the conditions is missing.
 #[test]
-fn what_no_client_may_send_is_refused_and_nothing_of_it_passes() {
+fn invalid_client_frames_do_not_pass() {
     let unmasked = server_frame(0x81, b"hi");
     let long_control = frame(0x89, &[0; 126]);
     let highest_bit = [&[0x82, 0xFF, 0x80][..], &[0; 11]].concat();
@@ -80,7 +80,7 @@ fn what_no_client_may_send_is_refused_and_nothing_of_it_passes() {
 }
 
 #[test]
-fn after_a_clients_close_nothing_passes() {
+fn nothing_passes_after_the_clients_close() {
     let close = [frame(0x81, b"a"), frame(0x88, &[3, 232])].concat();
     let all = [close.clone(), frame(0x81, b"too late"), vec![0xFF; 40]].concat();
     assert_eq!(counted(&[&all]), (close.clone(), None, 1));
@@ -88,7 +88,7 @@ fn after_a_clients_close_nothing_passes() {
 }
 
 #[test]
-fn what_is_no_websocket_comes_down_as_it_is() {
+fn unparsable_upstream_bytes_pass_unchanged() {
     let bytes = [server_frame(0x81, b"hello"), vec![0x82, 0xFF, 0xFF], vec![0xEE; 90]].concat();
     for size in [1, 7, 200] {
         let (passed, stop) = through(&mut ServerGate::following(), bytes.chunks(size));
@@ -96,7 +96,7 @@ fn what_is_no_websocket_comes_down_as_it_is() {
     }
 }
 
-/// Frames of a client that a server accepts, and how many messages they are.
+/// Valid client frames.
 fn conversation() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let length = || prop_oneof![0..4_usize, 120..130_usize, Just(65_535_usize), Just(65_536_usize)];
     let control = (prop_oneof![Just(0x89_u8), Just(0x8A)], 0..126_usize);
@@ -116,10 +116,10 @@ fn fragments(kind: u8, parts: &[(usize, Option<(u8, usize)>)]) -> Vec<Vec<u8>> {
     frames
 }
 
-/// How many messages a server of tungstenite's reads from these bytes.
+/// The number of messages that a tungstenite server reads from these bytes.
 fn messages_by_tungstenite(bytes: &[u8]) -> u64 {
     let config = WebSocketConfig::default().accept_unmasked_frames(false);
-    // What it answers to pings goes to the end of the bytes, where nobody reads it again.
+    // Its pongs are appended after the input, where they are not read.
     let stream = ReadOnly(Cursor::new(bytes.to_vec()));
     let mut socket = WebSocket::from_raw_socket(stream, Role::Server, Some(config));
     let mut messages = 0;
@@ -147,7 +147,7 @@ impl std::io::Write for ReadOnly {
     }
 }
 
-/// The bytes in pieces.
+/// The bytes, split at these places.
 fn split<'a>(bytes: &'a [u8], cuts: &[Index]) -> Vec<&'a [u8]> {
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
     cuts.extend([0, bytes.len()]);
@@ -158,9 +158,9 @@ fn split<'a>(bytes: &'a [u8], cuts: &[Index]) -> Vec<&'a [u8]> {
 proptest! {
     #![proptest_config(cases(300))]
 
-    // Seen failing on: a held head that is forgotten; the payload of one read that is not taken off the frame's.
+    // Fails when a held header is forgotten, or when a read's payload is not subtracted from the frame.
     #[test]
-    fn any_split_is_counted_as_tungstenite_reads_it(frames in conversation(), cuts in vec(any::<Index>(), 0..40)) {
+    fn any_split_counts_like_tungstenite(frames in conversation(), cuts in vec(any::<Index>(), 0..40)) {
         let bytes = frames.concat();
         let (passed, stop, messages) = counted(&split(&bytes, &cuts));
         prop_assert_eq!(stop, None);
@@ -168,9 +168,9 @@ proptest! {
         prop_assert_eq!(messages, messages_by_tungstenite(&bytes));
     }
 
-    // Seen failing on: a held head that is forgotten; the rest of a read that passes with what came before a violation.
+    // Fails when a held header is forgotten, or when the rest of a read passes with the bytes before a violation.
     #[test]
-    fn any_bytes_give_the_same_in_any_split(
+    fn any_split_of_any_bytes_passes_the_same(
         bytes in vec(prop_oneof![any::<u8>(), prop::sample::select(vec![0x81, 0x01, 0x80, 0x88, 0xFE, 0xFF, 0])], 1..200),
         cuts in vec(any::<Index>(), 0..20),
     ) {
@@ -178,7 +178,7 @@ proptest! {
     }
 
     #[test]
-    fn a_head_is_read_as_tungstenite_reads_it(bytes in vec(any::<u8>(), 0..15)) {
+    fn frame_header_parses_like_tungstenite(bytes in vec(any::<u8>(), 0..15)) {
         let mut cursor = Cursor::new(&bytes);
         let theirs = FrameHeader::parse(&mut cursor);
         match (Head::read(&bytes), theirs) {
@@ -187,10 +187,10 @@ proptest! {
                 prop_assert_eq!((head.opcode, head.is_masked), (u8::from(header.opcode), header.mask.is_some()));
                 prop_assert_eq!(head.length, usize::try_from(cursor.position()).unwrap());
             }
-            // It waits for a whole head before it judges; tungstenite does not know reserved opcodes at all.
+            // It waits for a complete header before it decides; tungstenite does not accept reserved opcodes.
             (Ok(None), Ok(None) | Err(_)) => {}
             (Ok(Some(head)), Err(_)) => prop_assert!(matches!(head.opcode, 3..=7 | 11..=15)),
-            // What tungstenite bears and RFC 6455 does not.
+            // tungstenite accepts these, RFC 6455 does not.
             (Err(violation), _) => prop_assert!(matches!(violation, Violation::Length | Violation::LongControl)),
             (ours, theirs) => prop_assert!(false, "{:?} and {:?}", ours, theirs),
         }

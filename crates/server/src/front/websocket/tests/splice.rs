@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
 #[tokio::test(start_paused = true)]
-async fn messages_and_closes_of_real_ends_pass_counted_or_not() {
+async fn messages_and_closes_pass_counted_or_not() {
     for counted in [false, true] {
         let limiter = if counted { Some(limiter(100).await) } else { None };
         let connection = Connection::open(limiter, 700);
@@ -43,9 +43,9 @@ async fn messages_and_closes_of_real_ends_pass_counted_or_not() {
     }
 }
 
-// Seen failing on: a lane that reads before it has written what it read.
+// Fails when a lane reads before it has written the previous bytes.
 #[tokio::test(start_paused = true)]
-async fn who_does_not_read_slows_the_other_down() {
+async fn unread_bytes_slow_down_the_writer() {
     let Connection { mut client, upstream, stop: _stop, .. } =
         Connection::open(Some(limiter(1).await), 1_000);
     let message = frame(0x82, &vec![0; 1 << 20]);
@@ -55,7 +55,7 @@ async fn who_does_not_read_slows_the_other_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_half_closed_end_still_gets_what_is_on_its_way() {
+async fn half_closed_side_receives_remaining_bytes() {
     for counted in [false, true] {
         let limiter = if counted { Some(limiter(9).await) } else { None };
         let mut connection = Connection::open(limiter, 64);
@@ -73,13 +73,13 @@ async fn a_half_closed_end_still_gets_what_is_on_its_way() {
     }
 }
 
-// Seen failing on: a broken pipe that ends both directions at once.
+// Fails when a broken pipe ends both directions at once.
 #[tokio::test(start_paused = true)]
-async fn what_an_upstream_said_before_it_broke_reaches_the_client() {
+async fn bytes_before_an_upstream_failure_reach_the_client() {
     let mut connection = Connection::open(Some(limiter(9).await), 4_096);
     connection.upstream.write_all(&server_frame(0x88, &[3, 233])).await.unwrap();
     drop(connection.upstream);
-    connection.client.write_all(&frame(0x81, b"to nobody")).await.unwrap();
+    connection.client.write_all(&frame(0x81, b"lost")).await.unwrap();
     let mut heard = Vec::new();
     connection.client.read_to_end(&mut heard).await.unwrap();
     assert_eq!(heard, server_frame(0x88, &[3, 233]));
@@ -88,9 +88,9 @@ async fn what_an_upstream_said_before_it_broke_reaches_the_client() {
     assert_eq!(ended, "the upstream failed: broken pipe");
 }
 
-// Seen failing on: a client's silence that is not bounded once the upstream has gone.
+// Fails without a timeout for a silent client after the upstream has closed.
 #[tokio::test(start_paused = true)]
-async fn a_client_whose_upstream_has_gone_does_not_stay_for_long() {
+async fn client_without_upstream_closes_after_timeout() {
     let connection = Connection::open(None, 64);
     drop(connection.upstream);
     let spliced =
@@ -98,9 +98,9 @@ async fn a_client_whose_upstream_has_gone_does_not_stay_for_long() {
     assert!(matches!(spliced.unwrap().ended, Ended::Idle));
 }
 
-// Seen failing on: silence that is told of one direction only; a flag that is not taken back.
+// Fails when only one direction is checked, or when the flag is not cleared.
 #[tokio::test(start_paused = true)]
-async fn silence_ends_a_connection_and_a_byte_from_either_end_does_not_let_it() {
+async fn idle_websocket_closes_and_any_byte_resets_it() {
     let mut connection = Connection::open(None, 64);
     for round in 0..20 {
         assert!(timeout(IDLE * 3 / 4, &mut connection.spliced).await.is_err(), "ended in round {round}");
@@ -119,11 +119,11 @@ async fn silence_ends_a_connection_and_a_byte_from_either_end_does_not_let_it() 
         .await
         .expect("a Close, then the end")
         .unwrap();
-    assert_eq!(heard[..4], [0x88, 32, 3, 233]);
+    assert_eq!(heard[..4], [0x88, 15, 3, 233]);
     assert!(matches!(connection.spliced.await.unwrap().ended, Ended::Idle));
 }
 
-/// Sends a message of so many bytes through a splice.
+/// Sends a message of this length through a splice.
 async fn pass(limiter: Option<MessageLimiter>, length: u64) {
     let Connection { mut client, mut upstream, stop: _stop, spliced } = Connection::open(limiter, 16 << 10);
     let sent = tokio::spawn(async move {
@@ -137,9 +137,9 @@ async fn pass(limiter: Option<MessageLimiter>, length: u64) {
     assert!(matches!(spliced.await.unwrap().ended, Ended::Finished));
 }
 
-// Seen failing on: a lane that reads before it has written what it read.
+// Fails when a lane reads before it has written the previous bytes.
 #[test]
-fn a_message_of_any_length_passes_in_the_same_memory() {
+fn message_of_any_length_passes_in_constant_memory() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     for counted in [false, true] {
         let limiter = if counted { Some(runtime.block_on(limiter(1))) } else { None };
@@ -148,9 +148,9 @@ fn a_message_of_any_length_passes_in_the_same_memory() {
     }
 }
 
-// Seen failing on: a buffer in the lane.
+// Fails when the lane has its own buffer.
 #[tokio::test]
-async fn a_silent_connection_holds_no_buffers() {
+async fn idle_connection_holds_no_buffers() {
     let (client, upstream) = (tokio::io::duplex(1).0, tokio::io::duplex(1).0);
     let limiter = Some(limiter(1).await);
     let splice = splice(client, upstream, limiter, IDLE, watch::channel(false).1);

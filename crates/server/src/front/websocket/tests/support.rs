@@ -1,4 +1,4 @@
-//! Frames as a client makes them, limiters as the gateway gets them, and connections in memory.
+//! Client frames, limiters and in-memory connections.
 
 use super::super::{Spliced, splice};
 use axum::Extension;
@@ -20,15 +20,15 @@ use tower_service::Service;
 pub(super) const IDLE: Duration = Duration::from_secs(60);
 const MASK: [u8; 4] = [0xA5, 0x5A, 0x0F, 0xF1];
 
-/// A limiter of so many messages, and no more ever: its clock stands.
+/// A limiter of this many messages; its clock stands still.
 pub(super) async fn limiter(messages: u32) -> MessageLimiter {
     let limits = ServiceLimits::new("api").websocket("/");
     let limits = limits.ws_message(PartialLimit::per_second(1).burst(messages));
     let clock = ManualClock::at(Timestamp::from_millis(1_700_000_040_000));
     let limiter = RateLimiter::builder(Limits::new().service(limits)).clock(clock).build().unwrap();
-    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut received) = tokio::sync::mpsc::unbounded_channel();
     let handler = move |Extension(guard): Extension<ConnectionGuard>| async move {
-        let _ = tell.send(guard.open().unwrap());
+        let _ = sender.send(guard.open().unwrap());
     };
     let mut router: Router = Router::new().route("/", get(handler)).layer(limiter.layer("api"));
     let handshake = [
@@ -41,10 +41,10 @@ pub(super) async fn limiter(messages: u32) -> MessageLimiter {
         handshake.into_iter().fold(Request::builder(), |request, (name, value)| request.header(name, value));
     let request = request.body(Body::empty()).unwrap();
     assert_eq!(Service::call(&mut router, request).await.unwrap().status(), 200);
-    told.try_recv().unwrap()
+    received.try_recv().unwrap()
 }
 
-/// A frame of a client. The first byte is its own: FIN, reserved bits, opcode.
+/// A client frame. The first byte contains FIN, reserved bits and opcode.
 pub(super) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![first];
     match payload.len() {
@@ -63,12 +63,12 @@ pub(super) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A frame of a server: no mask, and short.
+/// A server frame: without a mask, and short.
 pub(super) fn server_frame(first: u8, payload: &[u8]) -> Vec<u8> {
     [&[first, u8::try_from(payload.len()).unwrap()], payload].concat()
 }
 
-/// A spliced connection, its two ends in the hands of the test.
+/// A spliced connection whose ends are controlled by the test.
 pub(super) struct Connection {
     pub(super) client: DuplexStream,
     pub(super) upstream: DuplexStream,
@@ -77,7 +77,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// With buffers of this many bytes on either side.
+    /// With buffers of this size on both sides.
     pub(super) fn open(limiter: Option<MessageLimiter>, buffer: usize) -> Self {
         let (client, client_end) = tokio::io::duplex(buffer);
         let (upstream, upstream_end) = tokio::io::duplex(buffer);
