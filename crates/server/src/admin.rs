@@ -47,7 +47,6 @@ pub(crate) use json::request as request_of_json;
 pub(crate) use live::{Live, Stays};
 pub(crate) use stats::{Gauge, Room};
 
-use crate::access::{Access, Grant};
 use crate::front::gateway::Gateway;
 use crate::front::rls::{CallError, RateLimitService};
 use crate::health::{Component, Health};
@@ -66,6 +65,7 @@ use axum::routing::{any, get, post};
 use axum::{Extension, Router};
 use guard::Visitor;
 use hivemind_core::{Clock, SystemClock};
+use hivemind_tls::access::{Access, Grant};
 use std::sync::Arc;
 use std::time::Duration;
 

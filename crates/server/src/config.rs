@@ -8,6 +8,8 @@ mod rule_files;
 mod rule_schema;
 mod settings;
 
+pub(crate) use hivemind_tls::acme::settings;
+pub(crate) use hivemind_tls::security::Security;
 #[cfg(any(test, fuzzing))]
 pub(crate) use rule_files::parse_rules;
 pub(crate) use rule_files::{LoadedRules, RuleTexts, demo_rules, load_rules};
@@ -16,7 +18,7 @@ pub(crate) use rule_schema::rules as rules_schema;
 pub(crate) use settings::gateway;
 pub(crate) use settings::{
     DecisionLines, Destination, LARGEST_CONFIGURATION, Loaded, Log, LogFormat, LogLevel, LogLevels, Mesh,
-    MeshFiles, NamedService, OtlpProtocol, RateLimiting, Redis, SECTIONS, Security, Settings, SettingsText,
-    Told, Topology, Tracing, configuration_schema, environment, is_secret, is_short_secret, load_settings,
+    MeshFiles, NamedService, OtlpProtocol, RateLimiting, Redis, SECTIONS, Settings, SettingsText, Told,
+    Topology, Tracing, configuration_schema, environment, is_secret, is_short_secret, load_settings,
     module_name,
 };

@@ -1,11 +1,8 @@
 //! The parts of the binary `hivemind`. A library only so that fuzz targets reach them:
 //! what others may build on is `hivemind-core`.
 
-mod access;
-mod acme;
 mod admin;
 mod app;
-mod authority;
 mod blocks;
 mod cli;
 mod config;
@@ -15,7 +12,6 @@ mod explained;
 mod front;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-mod harmless;
 mod health;
 mod import;
 mod logging;
@@ -24,13 +20,11 @@ mod proto;
 mod reload;
 mod replay;
 mod ruleset;
-mod secrets;
 mod seldom;
 mod service;
 mod storage;
 mod systemd;
 mod telemetry;
-mod tls;
 
 use std::process::ExitCode;
 

@@ -4,7 +4,7 @@
 mod decisions;
 mod per_second;
 
-pub(crate) use decisions::{DecisionLog, hits};
+pub(crate) use decisions::{DecisionLog, LoggedDecision, LoggedStatus, hits};
 pub(crate) use per_second::PerSecond;
 
 use crate::config::{DecisionLines, Log, LogFormat, LogLevel, LogLevels, Told};

@@ -326,7 +326,7 @@ impl<R: Store> Service<R> {
         if self.options.dynamic_metadata {
             answer.add_dynamic_metadata((asked.told)());
         }
-        self.decisions.tell(asked, &answer);
+        self.decisions.tell(|| answer.logged(asked));
         remembered::remember(&self.stats.ring, asked, &answer, decided.resolved);
         answer
     }

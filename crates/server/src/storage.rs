@@ -22,10 +22,10 @@ pub(crate) use for_http::counting;
 pub(crate) use on_error::OnError;
 pub(crate) use open::{Opened, figures, open};
 pub(crate) use operated::Seen;
-pub(crate) use outage::Fallbacks;
 pub(crate) use shared_store::SharedStore;
 
 use crate::blocks::Blocks;
+use crate::telemetry::Fallbacks;
 use arc_swap::ArcSwapOption;
 use hivemind_core::store::{Charge, Context, LocalStore, MemoryStore, Store, StoreError, Verdicts};
 use outage::Outage;

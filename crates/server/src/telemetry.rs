@@ -18,11 +18,11 @@ mod top;
 pub(crate) mod trace;
 
 pub(crate) use exposition::exposition;
-pub(crate) use instruments::Instruments;
+pub(crate) use instruments::{Figures, Instruments};
 pub(crate) use rule_stats::{Charged, RuleCounters, StatName};
 pub(crate) use series::{DomainSeries, KeySeries, Level};
 pub(crate) use shown::{as_shown, hashed, is_hash, is_short, kept, kept_again, salted, shown_entries};
 pub(crate) use stats::Stats;
-pub(crate) use store_figures::StoreFigures;
+pub(crate) use store_figures::{Fallbacks, StoreFigures};
 pub(crate) use timings::Timings;
 pub(crate) use top::{By, RuleOf};

@@ -7,11 +7,10 @@ pub(crate) mod gateway;
 mod log;
 mod mesh;
 mod observability;
-mod otel;
+pub(crate) mod otel;
 mod rate_limiting;
 mod redis_url;
 mod secret_name;
-mod security;
 mod server;
 mod storage;
 #[cfg(test)]
@@ -30,13 +29,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) use hivemind_config::leaves::Leaves;
+pub(crate) use hivemind_tls::security::Security;
 pub(crate) use log::{DecisionLines, Log, LogFormat, LogLevel, LogLevels, Told, module_name};
 pub(crate) use mesh::{Mesh, MeshFiles};
 pub(crate) use observability::Observability;
 pub(crate) use otel::{Destination, NamedService, OtlpProtocol, Tracing};
 pub(crate) use rate_limiting::RateLimiting;
 pub(crate) use secret_name::{is_secret, is_short_secret};
-pub(crate) use security::Security;
 pub(crate) use server::Server;
 pub(crate) use storage::{Redis, Storage, Topology};
 
@@ -201,7 +200,7 @@ fn read<'n>(reading: &mut Reading<'n>, node: &'n Node) -> Settings {
         rate_limiting: rate_limiting::read(root.section("rate_limiting")),
         storage,
         mesh: mesh::read(&mut root, is_mesh, &server),
-        security: security::read(root.section("security")),
+        security: hivemind_tls::security::read(root.section("security")),
         observability,
         gateway: gateway::read(&mut root, &server),
         server,

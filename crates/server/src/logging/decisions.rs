@@ -5,11 +5,10 @@
 
 use super::per_second::PerSecond;
 use crate::config::{DecisionLines, Told};
-use crate::service::{Answer, Asked, Code};
 use crate::telemetry::kept;
 use arc_swap::ArcSwap;
 use hivemind_core::store::Op;
-use hivemind_core::{Clock, Descriptor, SystemClock};
+use hivemind_core::{Clock, Descriptor, Limit, SystemClock, Timestamp};
 use hivemind_tower::Decision;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,6 +22,25 @@ const LONGEST_WORD: usize = 64;
 const LONGEST_LIST: usize = 512;
 /// What a gateway's client is called in `log_decisions_values`.
 const CLIENT: &str = "client";
+
+/// A decision by descriptors, as far as a line of the log shows it.
+pub(crate) struct LoggedDecision<'a> {
+    pub(crate) domain: &'a str,
+    pub(crate) descriptors: &'a [Descriptor<'a>],
+    /// When the request came.
+    pub(crate) now: Timestamp,
+    pub(crate) is_denied: bool,
+    pub(crate) is_blocked: bool,
+    /// The status that speaks for all, and the number of its descriptor.
+    pub(crate) tightest: Option<(usize, LoggedStatus<'a>)>,
+}
+
+/// The status of one descriptor, as far as a line of the log shows it.
+pub(crate) struct LoggedStatus<'a> {
+    /// The limit and its name.
+    pub(crate) limit: Option<(Limit, &'a str)>,
+    pub(crate) remaining: u32,
+}
 
 /// Which decisions are told, and how many were.
 #[derive(Debug)]
@@ -56,9 +74,9 @@ impl DecisionLog {
 
     /// A request by descriptors was decided.
     #[inline]
-    pub(crate) fn tell(&self, asked: &Asked<'_>, answer: &Answer<'_>) {
+    pub(crate) fn tell<'a>(&self, decision: impl FnOnce() -> LoggedDecision<'a>) {
         if self.is_on.load(Ordering::Relaxed) {
-            self.write(asked, answer);
+            self.write(&decision());
         }
     }
 
@@ -103,26 +121,25 @@ impl DecisionLog {
     }
 
     #[cold]
-    fn write(&self, asked: &Asked<'_>, answer: &Answer<'_>) {
-        let is_denied = answer.overall == Code::OverLimit;
+    fn write(&self, decision: &LoggedDecision<'_>) {
+        let is_denied = decision.is_denied;
         let Some(lines) = self.line(is_denied) else { return };
-        let told = answer.tightest();
-        let (at, status) = told.unzip();
+        let (at, status) = decision.tightest.as_ref().map(|(at, status)| (*at, status)).unzip();
         let current = status.and_then(|status| status.limit.as_ref());
-        let descriptor = asked.descriptors.get(at.unwrap_or_default());
+        let descriptor = decision.descriptors.get(at.unwrap_or_default());
         let mut domain = String::new();
-        push_cut(&mut domain, asked.domain);
+        push_cut(&mut domain, decision.domain);
         tracing::info!(
             target: TARGET,
             domain,
-            descriptors = shown(asked.descriptors, &lines),
+            descriptors = shown(decision.descriptors, &lines),
             code = if is_denied { "OVER_LIMIT" } else { "OK" },
-            reason = answer.is_blocked.then_some("blocked"),
+            reason = decision.is_blocked.then_some("blocked"),
             hits = descriptor.map_or(0, hits),
-            limit_name = current.map(|current| current.name).filter(|name| !name.is_empty()),
-            limit = current.map(|current| current.limit.to_string()),
+            limit_name = current.map(|(_, name)| *name).filter(|name| !name.is_empty()),
+            limit = current.map(|(limit, _)| limit.to_string()),
             remaining = status.map(|status| status.remaining),
-            micros = u64::try_from(SystemClock.now().since(asked.now).as_micros()).unwrap_or(u64::MAX),
+            micros = u64::try_from(SystemClock.now().since(decision.now).as_micros()).unwrap_or(u64::MAX),
             "decided"
         );
     }

@@ -1,7 +1,5 @@
 //! What is counted of the mesh, as the page of metrics shows it.
 
-use hivemind_mesh::net::NotesLost;
-
 /// What is counted of the mesh. Without one, everything is zero.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MeshFigures {
@@ -19,7 +17,9 @@ pub(crate) struct MeshFigures {
     pub(crate) unreadable: u64,
     pub(crate) callers_refused: u64,
     /// Notes of peers, which are blocks, that this node does not have.
-    pub(crate) notes_lost: NotesLost,
+    pub(crate) notes_dropped: u64,
+    pub(crate) notes_unbelieved: u64,
+    pub(crate) notes_unheard: u64,
     /// When this node's certificate ends, in seconds since the epoch.
     pub(crate) certificate_expiry: Option<u64>,
     /// When the CA does that it is of.

@@ -3,25 +3,31 @@
 use super::family::Family;
 use super::stats::Stats;
 use super::store_figures::StoreFigures;
-use crate::mesh::{MeshFigures, RunningMesh};
-use crate::storage::{self, Storage};
+use crate::mesh::MeshFigures;
 use hivemind_core::store::Occupancy;
 use std::sync::Arc;
+
+/// What is counted by those who keep the counters, read at once.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    pub(crate) occupancy: Occupancy,
+    pub(crate) store: StoreFigures,
+    pub(crate) mesh: MeshFigures,
+}
 
 /// Everything that is counted.
 #[derive(Clone)]
 pub(crate) struct Instruments {
     pub(crate) stats: Arc<Stats>,
-    pub(crate) storage: Arc<Storage>,
-    pub(crate) mesh: Option<Arc<RunningMesh>>,
+    /// Reads what the storage and the mesh count.
+    pub(crate) figures: Arc<dyn Fn() -> Figures + Send + Sync>,
 }
 
 impl Instruments {
     /// As it is now.
     pub(crate) fn families(&self) -> Vec<Family> {
-        let mesh = self.mesh.as_ref().map(|mesh| mesh.figures()).unwrap_or_default();
-        let occupancy = self.storage.memory().occupancy();
-        families(&self.stats, occupancy, &storage::figures(&self.storage), &mesh)
+        let Figures { occupancy, store, mesh } = (self.figures)();
+        families(&self.stats, occupancy, &store, &mesh)
     }
 }
 

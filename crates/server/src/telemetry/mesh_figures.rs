@@ -75,14 +75,14 @@ impl MeshFigures {
             (
                 "notes_dropped",
                 "Blocks that ended early, because peers said more than there is room for.",
-                self.notes_lost.dropped,
+                self.notes_dropped,
             ),
             (
                 "notes_unbelieved",
                 "Blocks of peers that were dated ahead or for too long.",
-                self.notes_lost.unbelieved,
+                self.notes_unbelieved,
             ),
-            ("notes_unheard", "Blocks of peers that told too many in a second.", self.notes_lost.unheard),
+            ("notes_unheard", "Blocks of peers that told too many in a second.", self.notes_unheard),
         ]
     }
 

@@ -1,7 +1,16 @@
 //! What is counted of the store that nodes share. All zeros where counters are in memory alone.
 
 use super::family::{Family, Kind};
-use crate::storage::Fallbacks;
+
+/// The limits that were decided without the shared store, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fallbacks {
+    pub(crate) open: u64,
+    pub(crate) closed: u64,
+    pub(crate) local: u64,
+    /// By this node alone, because the store has not been there yet.
+    pub(crate) start: u64,
+}
 
 /// What is counted of the store that nodes share.
 #[derive(Clone, Copy, Debug, Default)]

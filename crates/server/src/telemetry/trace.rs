@@ -20,4 +20,6 @@ pub(crate) use exporter::Exporter;
 pub(crate) use figures::TraceFigures;
 pub(crate) use queue::Outlet;
 pub(crate) use span::Value;
-pub(crate) use tracer::{Keeper, OnLimit, Tracer};
+pub(crate) use tracer::{Keeper, Tracer};
+
+pub(crate) use crate::config::otel::OnLimit;

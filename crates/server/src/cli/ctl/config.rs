@@ -1,8 +1,8 @@
 //! `hivemind ctl config`: what is in force of the files, and what is wrong with them.
 
 use super::table::{Table, each, moment, plain, text};
-use crate::harmless::harmless_lines;
 use clap::Args;
+use hivemind_tls::harmless::harmless_lines;
 use serde_json::Value;
 
 /// What is in force of rules and configuration, and what is wrong with their files

@@ -1,8 +1,8 @@
 //! `hivemind ctl reload`: rules, configuration, certificates and keys are loaded anew.
 
 use super::table::each;
-use crate::harmless::harmless_lines;
 use clap::Args;
+use hivemind_tls::harmless::harmless_lines;
 use serde_json::Value;
 
 /// Load rules, configuration, certificates and keys anew: exit 1 with everything that is wrong

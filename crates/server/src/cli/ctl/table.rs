@@ -1,6 +1,6 @@
 //! Tables for people: columns as wide as what is in them, and nothing in them that does anything to a terminal.
 
-use crate::harmless::harmless;
+use hivemind_tls::harmless::harmless;
 use serde_json::Value;
 
 /// No cell is wider.

@@ -1,10 +1,9 @@
 //! `observability.otel`: what is sent by OTLP, and where to. Without an endpoint nothing is.
 
-use crate::authority;
-use crate::telemetry::trace::OnLimit;
 use hivemind_config::kind::{FLAG, Kind, RATIO, SPAN, WORD};
 use hivemind_config::reading::Section;
 use hivemind_config::shape::Form;
+use hivemind_tls::authority;
 use std::fmt;
 use std::time::Duration;
 
@@ -24,6 +23,14 @@ pub(crate) struct Tracing {
     /// Of those that begin here, from 0 to 1.
     pub(crate) sample_rate: f64,
     pub(crate) on_limit: OnLimit,
+}
+
+/// The status of a span whose request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnLimit {
+    /// As the conventions of OpenTelemetry have it for 429.
+    Unset,
+    Ok,
 }
 
 /// Whom receivers take us for.

@@ -4,8 +4,6 @@
 use super::{Door, Patience, start_workers};
 use crate::config::parse_rules;
 use crate::front::rls::RateLimitService;
-use crate::front::socket::Socket;
-use crate::front::workers::Ended;
 use crate::fuzzing::options;
 use crate::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use crate::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
@@ -19,6 +17,8 @@ use hivemind_core::store::{
     Charge, Context, KeySeed, LocalStore, MemoryStore, Store, StoreError, StoreOptions, Verdicts,
 };
 use hivemind_core::{Clock, SystemClock};
+use hivemind_tls::socket::Socket;
+use hivemind_tls::workers::Ended;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! A connection to a receiver: HTTP/2 for gRPC, HTTP/1.1 for the other, with TLS by the system's CAs or without.
 
 use crate::config::{Destination, OtlpProtocol};
-use crate::tls::{TlsError, Trust, Trusted};
 use bytes::Bytes;
+use hivemind_tls::{TlsError, Trust, Trusted};
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;

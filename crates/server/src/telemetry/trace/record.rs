@@ -1,9 +1,10 @@
 //! What is noted of a check, and the spans that are made of it where they are sent.
 
+use super::OnLimit;
 use super::check::{Decided, Door};
 use super::context::{SpanId, TraceId};
 use super::span::{Kind, Span, Status, Value};
-use super::tracer::{Keeper, OnLimit, within};
+use super::tracer::{Keeper, within};
 use hivemind_core::Timestamp;
 use http::Method;
 

@@ -1,5 +1,6 @@
 //! Follows checks, and rounds of the mesh.
 
+use super::OnLimit;
 use super::check::{Check, Door};
 use super::context::{Parent, SpanId, TraceId};
 use super::figures::TraceFigures;
@@ -17,14 +18,6 @@ pub(crate) enum Keeper {
     Memory,
     Mesh,
     Redis,
-}
-
-/// The status of a span whose request was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnLimit {
-    /// As the conventions of OpenTelemetry have it for 429.
-    Unset,
-    Ok,
 }
 
 /// Follows checks, and rounds of the mesh.

@@ -1,7 +1,7 @@
 //! What came of it, for people. What was not done, or not everywhere, is said beside what was.
 
 use crate::cli::ctl::table::{Table, each, limit, moment, span, text};
-use crate::harmless::harmless_lines;
+use hivemind_tls::harmless::harmless_lines;
 use serde_json::Value;
 
 const NO_LIMIT: &str = "no limit is asked for this key; see `hivemind ctl explain`";
