@@ -14,17 +14,14 @@ mod front;
 pub mod fuzzing;
 mod health;
 mod import;
-mod logging;
 mod mesh;
 mod proto;
 mod reload;
 mod replay;
 mod ruleset;
-mod seldom;
 mod service;
 mod storage;
 mod systemd;
-mod telemetry;
 
 use std::process::ExitCode;
 

@@ -25,9 +25,9 @@ pub(crate) use operated::Seen;
 pub(crate) use shared_store::SharedStore;
 
 use crate::blocks::Blocks;
-use crate::telemetry::Fallbacks;
 use arc_swap::ArcSwapOption;
 use hivemind_core::store::{Charge, Context, LocalStore, MemoryStore, Store, StoreError, Verdicts};
+use hivemind_telemetry::Fallbacks;
 use outage::Outage;
 pub(crate) use screened::Ruled;
 use screened::Screened;

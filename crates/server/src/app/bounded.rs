@@ -1,9 +1,9 @@
 //! A bound on open connections: whoever comes when all places are taken waits
 //! in the kernel's queue until one is free, and costs nothing until then.
 
-use crate::seldom::Seldom;
 use axum::serve::Listener;
 use hivemind_core::{Clock, MonotonicClock};
+use hivemind_telemetry::seldom::Seldom;
 use std::io;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};

@@ -3,8 +3,8 @@
 //! its peers. A decision is compared by that hash, and by nothing that is shown: 64 bits are too few to refuse somebody by.
 
 use super::KeyName;
-use crate::telemetry::{as_shown, is_short, kept};
 use hivemind_core::store::Parts;
+use hivemind_telemetry::{as_shown, is_short, kept};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;

@@ -4,13 +4,9 @@
 //! values of it. Nothing is used of a file in which anything is wrong.
 
 pub(crate) mod gateway;
-mod log;
 mod mesh;
-mod observability;
-pub(crate) mod otel;
 mod rate_limiting;
 mod redis_url;
-mod secret_name;
 mod server;
 mod storage;
 #[cfg(test)]
@@ -20,22 +16,19 @@ use gateway::Gateway;
 use hivemind_config::bounded_file::read_bounded;
 use hivemind_config::document;
 use hivemind_config::document::{Node, Value};
+use hivemind_config::leaves::Leaves;
 use hivemind_config::places::{Places, Syntax};
 use hivemind_config::problem::{Problem, Problems, Source};
 use hivemind_config::reading::Reading;
 use hivemind_config::toml_document;
+use hivemind_telemetry::settings::observability::{self, Observability};
+use hivemind_tls::security::{self, Security};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) use hivemind_config::leaves::Leaves;
-pub(crate) use hivemind_tls::security::Security;
-pub(crate) use log::{DecisionLines, Log, LogFormat, LogLevel, LogLevels, Told, module_name};
 pub(crate) use mesh::{Mesh, MeshFiles};
-pub(crate) use observability::Observability;
-pub(crate) use otel::{Destination, NamedService, OtlpProtocol, Tracing};
 pub(crate) use rate_limiting::RateLimiting;
-pub(crate) use secret_name::{is_secret, is_short_secret};
 pub(crate) use server::Server;
 pub(crate) use storage::{Redis, Storage, Topology};
 
@@ -200,7 +193,7 @@ fn read<'n>(reading: &mut Reading<'n>, node: &'n Node) -> Settings {
         rate_limiting: rate_limiting::read(root.section("rate_limiting")),
         storage,
         mesh: mesh::read(&mut root, is_mesh, &server),
-        security: hivemind_tls::security::read(root.section("security")),
+        security: security::read(root.section("security")),
         observability,
         gateway: gateway::read(&mut root, &server),
         server,

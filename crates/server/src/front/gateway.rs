@@ -37,7 +37,6 @@ mod upstream;
 mod visitor;
 
 use crate::config::gateway::{self as settings, Routing};
-use crate::telemetry::trace::Tracer;
 use access_log::AccessLog;
 use arc_swap::ArcSwap;
 use connection::Manner;
@@ -45,6 +44,7 @@ pub(crate) use counted::Counting;
 pub(crate) use crowd::{Crowd, Seat};
 use dial::{DialError, Outside};
 use hivemind_core::{Clock, MonotonicClock, Timestamp};
+use hivemind_telemetry::trace::Tracer;
 use hivemind_tls::Trust;
 use hivemind_tls::workers::{Ended, Workers};
 use hivemind_tower::error::LimitsError;

@@ -2,7 +2,6 @@
 //! force, asked how it is, and taken out of its mesh before the service ends.
 
 use super::due::{Due, due, seconds};
-use super::figures::{Latencies, MeshFigures, PeerFigures};
 use super::matters::{alone, matters};
 use super::name::NodeName;
 use super::settings::settings;
@@ -14,6 +13,7 @@ use anyhow::Context;
 use hivemind_core::{Clock, Rules, SystemClock};
 use hivemind_mesh::net::{Board, Mesh, Peer, PeerStore, Rounds, Transport};
 use hivemind_mesh::{GivenUp, NodeId, NotGivenUp};
+use hivemind_telemetry::peer_figures::{Latencies, MeshFigures, PeerFigures};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,10 +1,10 @@
 //! The answer to a request, in our own types.
 
 use super::{Asked, HeaderNames};
-use crate::logging::{LoggedDecision, LoggedStatus};
 use crate::ruleset::Extras;
-use crate::telemetry::{DomainSeries, Timings};
 use hivemind_core::{Limit, Timestamp};
+use hivemind_telemetry::logging::{LoggedDecision, LoggedStatus};
+use hivemind_telemetry::{DomainSeries, Timings};
 use serde_json::{Map, Value};
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;

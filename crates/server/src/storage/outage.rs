@@ -2,9 +2,9 @@
 //! warned of now and then.
 
 use super::OnError;
-use crate::telemetry::Fallbacks;
 use hivemind_core::Timestamp;
 use hivemind_core::store::StoreError;
+use hivemind_telemetry::Fallbacks;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 

@@ -5,13 +5,13 @@ use crate::config::parse_rules;
 use crate::fuzzing::options;
 use crate::ruleset::Ruleset;
 use crate::service::{Answer, Asked, Code, Options, Service};
-use crate::telemetry::trace::Door;
-use crate::telemetry::{Fallbacks, Stats};
 use hivemind_core::store::{
     Charge, Context, Key, KeySeed, LocalStore, MemoryStore, OnRefusal, Op, Store, StoreError, StoreOptions,
     Verdicts,
 };
 use hivemind_core::{Descriptor, Limit, Timestamp};
+use hivemind_telemetry::trace::Door;
+use hivemind_telemetry::{Fallbacks, Stats};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,8 +1,8 @@
 //! What rules name that is remembered as a hash only. Nothing that opens something is kept of a request; a rule for one client
 //! has it in its file, though, and whoever hashes that finds the requests that it met.
 
-use crate::telemetry::{is_hash, kept};
 use hivemind_core::{Entry, Rules};
+use hivemind_telemetry::{is_hash, kept};
 use std::collections::{HashMap, HashSet};
 
 /// The values of rules, by what is kept of them.

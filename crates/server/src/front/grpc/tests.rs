@@ -12,11 +12,11 @@ use crate::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitRes
 use crate::ruleset::Ruleset;
 use crate::service::Service;
 use crate::storage::{OnError, Storage};
-use crate::telemetry::Stats;
 use hivemind_core::store::{
     Charge, Context, KeySeed, LocalStore, MemoryStore, Store, StoreError, StoreOptions, Verdicts,
 };
 use hivemind_core::{Clock, SystemClock};
+use hivemind_telemetry::Stats;
 use hivemind_tls::socket::Socket;
 use hivemind_tls::workers::Ended;
 use std::net::SocketAddr;
