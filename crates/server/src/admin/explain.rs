@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
 use axum::{Extension, Router};
-use hivemind_core::rules::{Considered, WayEnd};
+use hivemind_core::rules::{CandidateOutcome, ExplanationEnd};
 use hivemind_core::{Clock, SystemClock};
 use hivemind_telemetry::kept;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ async fn explain(
 /// Leaves hashes of what rules ask for that opens something. What was asked about is whoever asks' own.
 fn hide(explained: &mut Explained<'_>) {
     for ((key, _), step) in explained.entries.iter().zip(&mut explained.explanation.steps) {
-        for (rule, _) in &mut step.considered {
+        for (rule, _) in &mut step.candidates {
             let value = rule.strip_prefix(key).and_then(|rest| rest.strip_prefix('='));
             if let Some((hidden, true)) = value.map(|value| kept(key, value)) {
                 *rule = format!("{key}={hidden}");
@@ -63,11 +63,11 @@ fn hide(explained: &mut Explained<'_>) {
 fn steps(explained: &Explained<'_>) -> Vec<Value> {
     let with_entries = explained.entries.iter().zip(&explained.explanation.steps);
     let one = |((key, value), step): (&(&str, &str), &hivemind_core::rules::ExplainedEntry)| {
-        let considered = step.considered.iter().map(|(rule, outcome)| {
+        let considered = step.candidates.iter().map(|(rule, outcome)| {
             let outcome = match outcome {
-                Considered::Taken => "taken",
-                Considered::DoesNotMatch => "does_not_match",
-                Considered::PassedOver => "passed_over",
+                CandidateOutcome::Taken => "taken",
+                CandidateOutcome::DoesNotMatch => "does_not_match",
+                CandidateOutcome::PassedOver => "passed_over",
             };
             json!({"rule": rule, "outcome": outcome})
         });
@@ -80,14 +80,14 @@ fn steps(explained: &Explained<'_>) -> Vec<Value> {
 fn end(
     ruleset: (&Ruleset, Sight<'_>),
     hits: &dyn Fn(usize) -> (u64, u64),
-    end: &WayEnd<'_>,
+    end: &ExplanationEnd<'_>,
     blocked_until_ms: Option<u64>,
 ) -> Value {
     let (kind, rule) = match end {
-        WayEnd::UnknownDomain => ("unknown_domain", Value::Null),
-        WayEnd::NoMatch(_) => ("no_match", Value::Null),
-        WayEnd::NoLimit => ("no_limit", Value::Null),
-        WayEnd::Rule(number, _) => ("rule", rules::shown(ruleset, hits, *number)),
+        ExplanationEnd::UnknownDomain => ("unknown_domain", Value::Null),
+        ExplanationEnd::NoMatch(_) => ("no_match", Value::Null),
+        ExplanationEnd::NoLimit => ("no_limit", Value::Null),
+        ExplanationEnd::Rule(number, _) => ("rule", rules::shown(ruleset, hits, *number)),
     };
     json!({"kind": kind, "rule": rule, "blocked_until_ms": blocked_until_ms})
 }

@@ -75,7 +75,7 @@ fn be_wrong_by(offset: Option<&str>) -> anyhow::Result<()> {
     let millis: i64 = offset
         .parse()
         .with_context(|| format!("{WRONG_CLOCK} is a whole number of milliseconds, for tests"))?;
-    SystemClock::be_wrong_by(millis);
+    SystemClock::set_error_millis(millis);
     tracing::warn!(
         "{WRONG_CLOCK} is set: this process reads the clock wrongly by {millis} ms, as tests want it"
     );

@@ -1,16 +1,21 @@
 //! What the ring of the last decisions is told of one.
 
 use super::{Answer, Asked, Code};
-use hivemind_core::rules::Resolved;
+use hivemind_core::rules::ResolvedRequest;
 use hivemind_telemetry::logging::hits;
 use hivemind_telemetry::ring::{DecisionRing, Head, Part};
 
 #[inline]
-pub(super) fn remember(ring: &DecisionRing, asked: &Asked<'_>, answer: &Answer<'_>, resolved: &Resolved<'_>) {
+pub(super) fn remember(
+    ring: &DecisionRing,
+    asked: &Asked<'_>,
+    answer: &Answer<'_>,
+    resolved: &ResolvedRequest<'_>,
+) {
     if !ring.is_on() {
         return;
     }
-    let mut rulings = resolved.rulings();
+    let mut rulings = resolved.rule_matches();
     let parts = asked.descriptors.iter().zip(&answer.statuses).map(|(descriptor, status)| Part {
         entries: descriptor.entries,
         hits: hits(descriptor),

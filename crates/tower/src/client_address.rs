@@ -53,7 +53,7 @@ enum Trust {
 pub enum TrustError {
     /// A text that is neither an address nor a network.
     #[error("`{text}` is no network; write it like 10.0.0.0/8, 2001:db8::/32 or 192.0.2.7")]
-    NoNetwork {
+    InvalidNetwork {
         /// The text, as far as it may be shown.
         text: String,
     },
@@ -134,7 +134,7 @@ impl ClientAddress {
     ///
     /// ```
     /// # use hivemind_tower::{ClientAddress, ForwardingHeader::XForwardedFor};
-    /// assert!(ClientAddress::legacy_leftmost(XForwardedFor).believes(None)); // Whoever it is.
+    /// assert!(ClientAddress::legacy_leftmost(XForwardedFor).trusts(None)); // Whoever it is.
     /// ```
     #[must_use]
     pub fn legacy_leftmost(header: ForwardingHeader) -> Self {
@@ -186,11 +186,11 @@ impl ClientAddress {
     /// ```
     /// # use hivemind_tower::{ClientAddress, ForwardingHeader::Forwarded, error::TrustError};
     /// let proxies = ClientAddress::behind_proxies(["10.0.0.0/8"], Forwarded)?;
-    /// assert!(proxies.believes(Some([10, 0, 0, 1].into())) && !proxies.believes(Some([192, 0, 2, 1].into())));
+    /// assert!(proxies.trusts(Some([10, 0, 0, 1].into())) && !proxies.trusts(Some([192, 0, 2, 1].into())));
     /// # Ok::<(), TrustError>(())
     /// ```
     #[must_use]
-    pub fn believes(&self, peer: Option<IpAddr>) -> bool {
+    pub fn trusts(&self, peer: Option<IpAddr>) -> bool {
         match &self.trust {
             Trust::Peer => false,
             Trust::Proxies { proxies, .. } => {
@@ -256,7 +256,7 @@ fn network(text: &str) -> Result<IpNet, TrustError> {
     let text = text.trim();
     let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
     // What is shown of a long text is bounded.
-    network.map(canonical).map_err(|_| TrustError::NoNetwork { text: text.chars().take(64).collect() })
+    network.map(canonical).map_err(|_| TrustError::InvalidNetwork { text: text.chars().take(64).collect() })
 }
 
 /// Hops are compared as what they are, so a network of mapped addresses has to be one of IPv4.

@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What a store has done since it was started.
 ///
 /// ```
-/// use hivemind_redis::{Figures, Options, RedisStore};
+/// use hivemind_redis::{StoreMetrics, RedisOptions, RedisStore};
 ///
 /// let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-/// let store = RedisStore::start(Options::new("redis+unix:///nowhere.sock"), runtime.handle())?;
-/// assert_eq!(store.figures(), Figures::default()); // Nobody has asked yet.
+/// let store = RedisStore::start(RedisOptions::new("redis+unix:///nowhere.sock"), runtime.handle())?;
+/// assert_eq!(store.metrics(), StoreMetrics::default()); // Nobody has asked yet.
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Figures {
+pub struct StoreMetrics {
     /// Calls of the script: one for each batch that Redis decided, more where it spans slots.
     pub script_calls: u64,
     /// Commands sent, among them repeated ones after a `NOSCRIPT` and what gives back.
@@ -49,8 +49,8 @@ macro_rules! counts {
         }
 
         impl Counts {
-            pub(crate) fn figures(&self) -> Figures {
-                Figures { $($name: self.$name.get(),)* }
+            pub(crate) fn snapshot(&self) -> StoreMetrics {
+                StoreMetrics { $($name: self.$name.get(),)* }
             }
         }
     };

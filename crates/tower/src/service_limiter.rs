@@ -2,7 +2,7 @@
 //! keep what belongs to their thread, and learn what was decided without looking for it
 //! in the extensions of a request or of an answer.
 
-use crate::admission::{Admission, Asking};
+use crate::admission::{Asking, Conclusion};
 use crate::answer;
 use crate::backend::Deciding;
 use crate::decision::Decision;
@@ -20,22 +20,22 @@ use std::sync::Arc;
 /// [reload](RateLimiter::reload) make another, together with whatever else changes.
 ///
 /// ```
-/// use hivemind_tower::{Limits, Passage, PartialLimit, RateLimiter};
+/// use hivemind_tower::{Limits, Admission, PartialLimit, RateLimiter};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let limiter = RateLimiter::new(Limits::new().platform(PartialLimit::per_second(1).burst(1)))?;
-/// let gate = limiter.gate("shop");
+/// let limiter = limiter.service_limiter("shop");
 /// let (request, ()) = http::Request::get("/").body(())?.into_parts();
 /// let peer = Some([203, 0, 113, 9].into());
-/// assert!(matches!(gate.admit(&request, peer).await, Passage::Open(_)));
-/// let Passage::Refused(_, answer) = gate.admit(&request, peer).await else { panic!("passed") };
+/// assert!(matches!(limiter.admit(&request, peer).await, Admission::Admitted(_)));
+/// let Admission::Refused(_, answer) = limiter.admit(&request, peer).await else { panic!("passed") };
 /// assert_eq!(answer.status(), 429);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Gate {
+pub struct ServiceLimiter {
     limiter: RateLimiter,
     /// Those that were in force when it was made: whoever swaps gates with what is behind them swaps all at once.
     limits: Arc<Resolved>,
@@ -45,23 +45,23 @@ pub struct Gate {
 /// How far a decision has come.
 ///
 /// ```
-/// use hivemind_tower::{Limits, RateLimiter, trace::Stage};
+/// use hivemind_tower::{Limits, RateLimiter, trace::DecisionStage};
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-/// let off = RateLimiter::new(Limits::new().enabled(false))?.gate("shop");
+/// let off = RateLimiter::new(Limits::new().enabled(false))?.service_limiter("shop");
 /// let (request, ()) = http::Request::get("/").body(())?.into_parts();
-/// let mut stages = Vec::<Stage>::new();
-/// runtime.block_on(off.admit_noting(&request, None, |stage| stages.push(stage)));
+/// let mut stages = Vec::<DecisionStage>::new();
+/// runtime.block_on(off.admit_with_observer(&request, None, |stage| stages.push(stage)));
 /// assert!(stages.is_empty()); // Nothing is decided where limits are switched off.
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Stage {
+pub enum DecisionStage {
     /// It is known which limits are asked, and by which counters.
     Resolved,
     /// Whoever keeps the counters has to be waited for.
-    Waits,
+    Waiting,
     /// They have decided, or could not.
     Decided,
 }
@@ -69,23 +69,23 @@ pub enum Stage {
 /// What becomes of a request.
 ///
 /// ```
-/// use hivemind_tower::{Limits, Passage, RateLimiter};
+/// use hivemind_tower::{Limits, Admission, RateLimiter};
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-/// let gate = RateLimiter::new(Limits::new())?.gate("shop");
+/// let limiter = RateLimiter::new(Limits::new())?.service_limiter("shop");
 /// let (request, ()) = http::Request::get("/").body(())?.into_parts();
-/// match runtime.block_on(gate.admit(&request, None)) {
-///     Passage::Open(pass) => assert!(pass.guard().is_none()), // It goes on, and is no WebSocket.
-///     Passage::Refused(_, answer) => println!("{}", answer.status()),
+/// match runtime.block_on(limiter.admit(&request, None)) {
+///     Admission::Admitted(pass) => assert!(pass.guard().is_none()), // It goes on, and is no WebSocket.
+///     Admission::Refused(_, answer) => println!("{}", answer.status()),
 ///     _ => unreachable!(),
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Passage {
+pub enum Admission {
     /// It goes on.
-    Open(Pass),
+    Admitted(AdmittedRequest),
     /// It is answered so, and nobody else is asked. Without a decision where none could be made and the
     /// limiter fails closed.
     Refused(Option<Decision>, Response<Bytes>),
@@ -94,26 +94,26 @@ pub enum Passage {
 /// What a request that goes on carries with it.
 ///
 /// ```
-/// use hivemind_tower::{Limits, Passage, RateLimiter};
+/// use hivemind_tower::{Limits, Admission, RateLimiter};
 /// use http::HeaderMap;
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-/// let gate = RateLimiter::new(Limits::new())?.gate("shop");
+/// let limiter = RateLimiter::new(Limits::new())?.service_limiter("shop");
 /// let (request, ()) = http::Request::get("/").body(())?.into_parts();
-/// let Passage::Open(pass) = runtime.block_on(gate.admit(&request, None)) else { panic!("refused") };
+/// let Admission::Admitted(pass) = runtime.block_on(limiter.admit(&request, None)) else { panic!("refused") };
 /// assert!(pass.decision().is_some() && pass.guard().is_none());
 /// let mut headers = HeaderMap::new(); // Those of the answer from behind.
-/// pass.tell(&mut headers);
+/// pass.write_headers(&mut headers);
 /// assert_eq!(headers["x-ratelimit-limit"], "100");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Pass {
+pub struct AdmittedRequest {
     decision: Option<Decision>,
     guard: Option<ConnectionGuard>,
 }
 
-impl Gate {
+impl ServiceLimiter {
     pub(crate) fn new(limiter: RateLimiter, service: &str) -> Self {
         let limits = limiter.0.limits.load_full();
         Self { limiter, limits, service: service.into() }
@@ -123,7 +123,7 @@ impl Gate {
     ///
     /// ```
     /// # use hivemind_tower::{Limits, RateLimiter};
-    /// assert_eq!(RateLimiter::new(Limits::new())?.gate("shop").service(), "shop");
+    /// assert_eq!(RateLimiter::new(Limits::new())?.service_limiter("shop").service(), "shop");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
@@ -132,8 +132,8 @@ impl Gate {
     }
 
     /// Decides on a request, and holds it back where its limit delays.
-    pub async fn admit(&self, parts: &Parts, peer: Option<IpAddr>) -> Passage {
-        self.admit_noting(parts, peer, |_| {}).await
+    pub async fn admit(&self, parts: &Parts, peer: Option<IpAddr>) -> Admission {
+        self.admit_with_observer(parts, peer, |_| {}).await
     }
 
     /// The same, with a word to `note` at each stage, for those who trace it.
@@ -141,54 +141,54 @@ impl Gate {
     /// ```
     /// # use hivemind_tower::{Limits, RateLimiter};
     /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    /// # let gate = RateLimiter::new(Limits::new())?.gate("shop");
+    /// # let limiter = RateLimiter::new(Limits::new())?.service_limiter("shop");
     /// # let (request, ()) = http::Request::get("/").body(())?.into_parts();
-    /// runtime.block_on(gate.admit_noting(&request, None, |stage| println!("{stage:?}")));
+    /// runtime.block_on(limiter.admit_with_observer(&request, None, |stage| println!("{stage:?}")));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub async fn admit_noting(
+    pub async fn admit_with_observer(
         &self,
         parts: &Parts,
         peer: Option<IpAddr>,
-        mut note: impl FnMut(Stage),
-    ) -> Passage {
+        mut note: impl FnMut(DecisionStage),
+    ) -> Admission {
         let shared = &self.limiter.0;
         let asked = match shared.ask(&self.limits, &self.service, parts, || peer) {
             Asking::Store(asked) => asked,
-            Asking::Nothing(guard) => return Passage::Open(Pass { decision: None, guard }),
+            Asking::Nothing(guard) => return Admission::Admitted(AdmittedRequest { decision: None, guard }),
         };
-        note(Stage::Resolved);
+        note(DecisionStage::Resolved);
         let verdicts = match shared.decide(&asked) {
             Deciding::Now(verdicts) => Ok(verdicts),
             Deciding::Later(later) => {
-                note(Stage::Waits);
+                note(DecisionStage::Waiting);
                 shared.in_time(later).await
             }
         };
-        note(Stage::Decided);
+        note(DecisionStage::Decided);
         match shared.conclude(asked, verdicts, parts) {
-            Admission::Passed { decision, guard } => {
+            Conclusion::Passed { decision, guard } => {
                 if let Some(decision) = &decision {
                     shared.pause(decision.delay()).await;
                 }
-                Passage::Open(Pass { decision, guard })
+                Admission::Admitted(AdmittedRequest { decision, guard })
             }
-            Admission::Refused(decision) => {
+            Conclusion::Refused(decision) => {
                 let answer = shared.answers.refusal(parts, &decision);
-                Passage::Refused(Some(decision), answer)
+                Admission::Refused(Some(decision), answer)
             }
-            Admission::Undecided => Passage::Refused(None, answer::undecided()),
+            Conclusion::Undecided => Admission::Refused(None, answer::undecided()),
         }
     }
 }
 
-impl fmt::Debug for Gate {
+impl fmt::Debug for ServiceLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gate").field("service", &self.service).finish_non_exhaustive()
     }
 }
 
-impl Pass {
+impl AdmittedRequest {
     /// What was decided; none with limits switched off or a store that failed.
     #[must_use]
     pub const fn decision(&self) -> Option<&Decision> {
@@ -202,7 +202,7 @@ impl Pass {
     }
 
     /// Tells the client in the headers of its answer what was decided.
-    pub fn tell(&self, headers: &mut HeaderMap) {
+    pub fn write_headers(&self, headers: &mut HeaderMap) {
         if let Some(decision) = &self.decision {
             decision.shared().answers.tell(headers, decision);
         }

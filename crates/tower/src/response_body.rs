@@ -11,7 +11,7 @@ pin_project! {
     ///
     /// ```
     /// use bytes::Bytes;
-    /// use hivemind_tower::{Limits, RateLimitLayer, response::AnswerBody};
+    /// use hivemind_tower::{Limits, RateLimitLayer, response::ResponseBody};
     /// use http::{Request, Response};
     /// use http_body_util::{BodyExt, Full};
     /// use tower::{Layer, ServiceExt, service_fn};
@@ -21,12 +21,12 @@ pin_project! {
     ///     Ok::<_, std::convert::Infallible>(Response::new(Full::new(Bytes::from_static(b"hello"))))
     /// });
     /// let limited = RateLimitLayer::new(Limits::new())?.layer(hello);
-    /// let body: AnswerBody<Full<Bytes>> = runtime.block_on(limited.oneshot(Request::new(())))?.into_body();
+    /// let body: ResponseBody<Full<Bytes>> = runtime.block_on(limited.oneshot(Request::new(())))?.into_body();
     /// assert_eq!(runtime.block_on(body.collect())?.to_bytes(), "hello"); // As the service made it.
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[derive(Debug)]
-    pub struct AnswerBody<B> {
+    pub struct ResponseBody<B> {
         #[pin]
         kind: Kind<B>,
     }
@@ -41,7 +41,7 @@ pin_project! {
     }
 }
 
-impl<B> AnswerBody<B> {
+impl<B> ResponseBody<B> {
     pub(crate) fn inner(body: B) -> Self {
         Self { kind: Kind::Inner { body } }
     }
@@ -51,7 +51,7 @@ impl<B> AnswerBody<B> {
     }
 }
 
-impl<B: Body<Data = Bytes>> Body for AnswerBody<B> {
+impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
     type Data = Bytes;
     type Error = B::Error;
 
