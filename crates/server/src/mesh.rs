@@ -12,6 +12,5 @@ mod running;
 mod settings;
 mod traced;
 
-pub(crate) use hivemind_telemetry::peer_figures::{BUCKETS_US, Latencies, MeshFigures, PeerFigures};
 pub(crate) use peers::shown_holding;
 pub(crate) use running::RunningMesh;

@@ -121,6 +121,6 @@ impl Family {
 
 /// A count as a level; past 2^53 its last digits go, which no count here reaches.
 #[expect(clippy::cast_precision_loss, reason = "levels are read as floating-point numbers by everybody")]
-pub fn as_level(count: u64) -> f64 {
+pub(crate) fn as_level(count: u64) -> f64 {
     count as f64
 }

@@ -48,7 +48,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::atomic::Ordering;
 
-    const PAGE: &str = include_str!("../../../../docs/reference/metrics.md");
+    const PAGE: &str = include_str!("../../../docs/reference/metrics.md");
 
     /// Every family, each with a series of every name that its labels can have.
     fn all() -> Vec<Family> {

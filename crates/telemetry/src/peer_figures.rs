@@ -39,7 +39,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    pub(super) fn observe(&mut self, micros: u64) {
+    pub fn observe(&mut self, micros: u64) {
         self.count += 1;
         self.sum_us = self.sum_us.saturating_add(micros);
         let place = BUCKETS_US.iter().position(|edge| micros <= *edge);

@@ -20,7 +20,7 @@ pub struct Security {
     pub api_keys_file: Option<PathBuf>,
 }
 
-pub(super) fn read(mut section: Section<'_, '_>) -> Security {
+pub fn read(mut section: Section<'_, '_>) -> Security {
     let grpc_tls = port(&mut section, "grpc_tls");
     let metrics_tls = port(&mut section, "metrics_tls");
     let mut admin = section.section("admin");

@@ -122,7 +122,9 @@ pub(super) async fn start(
     let acme = settings.front.tls.as_ref().and_then(|tls| tls.acme.as_ref());
     let mut renewal = None;
     if let (Some(acme), Some(certificates)) = (acme, &certificates) {
-        renewal = Some(Renewal::new(acme, Arc::clone(certificates), Arc::clone(&shared.health))?);
+        let health = Arc::clone(&shared.health);
+        let report = Box::new(move |problem| health.acme_is(problem));
+        renewal = Some(Renewal::new(acme, Arc::clone(certificates), report)?);
     }
     accepting.spawn(running.serve(ending.of_door()));
     Ok(Some(Followed { gateway, certificates, renewal }))

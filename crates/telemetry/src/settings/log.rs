@@ -152,7 +152,7 @@ pub fn module_name(text: &str) -> Option<&str> {
     (!text.is_empty() && text.len() <= 128 && text.bytes().all(is_in_name)).then_some(text)
 }
 
-pub(super) fn read(section: &mut Section<'_, '_>) -> Log {
+pub fn read(section: &mut Section<'_, '_>) -> Log {
     let level = section.choice("log_level", LEVELS).unwrap_or_default();
     let modules = section.one_or_list("log_levels", &MODULE);
     if modules.len() > LogLevels::MOST_MODULES {

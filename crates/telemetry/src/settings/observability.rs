@@ -30,7 +30,7 @@ impl Observability {
 }
 
 /// Also the port that `server.metrics_port` is now.
-pub(super) fn read(mut section: Section<'_, '_>) -> (Observability, Option<u16>) {
+pub fn read(mut section: Section<'_, '_>) -> (Observability, Option<u16>) {
     let metrics = section.superseded("metrics_enabled", &FLAG, Ok("observability.prometheus.enabled"));
     let tracing = section.superseded("tracing_enabled", &FLAG, Ok("observability.otel.tracing.enabled"));
     let log = log::read(&mut section);

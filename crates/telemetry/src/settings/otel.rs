@@ -109,11 +109,7 @@ const ENDPOINT: Kind<OtlpEndpoint> = Kind::text(
 /// As often as a receiver can bear it.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-pub(super) fn read(
-    mut section: Section<'_, '_>,
-    older_metrics: Option<bool>,
-    older_tracing: Option<bool>,
-) -> Otel {
+pub fn read(mut section: Section<'_, '_>, older_metrics: Option<bool>, older_tracing: Option<bool>) -> Otel {
     let metrics = destination(section.section("metrics"), METRICS_EXPORTERS, older_metrics);
     let metrics_interval = section.section("metrics").read("interval", &SPAN).unwrap_or(INTERVAL);
     let tracing = tracing(section.section("tracing"), older_tracing);

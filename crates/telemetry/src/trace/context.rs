@@ -18,11 +18,11 @@ const SAMPLED: u64 = 1;
 
 /// The name of a trace; never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TraceId(NonZeroU128);
+pub(crate) struct TraceId(NonZeroU128);
 
 /// The name of a span within its trace; never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpanId(NonZeroU64);
+pub(crate) struct SpanId(NonZeroU64);
 
 impl TraceId {
     pub(super) fn new(bits: u128) -> Option<Self> {
@@ -33,7 +33,7 @@ impl TraceId {
         Self(NonZeroU128::new(random::bits_128()).unwrap_or(NonZeroU128::MAX))
     }
 
-    pub fn bits(self) -> u128 {
+    pub(crate) fn bits(self) -> u128 {
         self.0.get()
     }
 }
@@ -47,7 +47,7 @@ impl SpanId {
         Self(NonZeroU64::new(random::bits_64()).unwrap_or(NonZeroU64::MAX))
     }
 
-    pub fn bits(self) -> u64 {
+    pub(crate) fn bits(self) -> u64 {
         self.0.get()
     }
 }

@@ -6,14 +6,14 @@ use std::borrow::Cow;
 
 /// Where in a conversation a span stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Internal,
     Server,
 }
 
 /// How it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub(crate) enum Status {
     Unset,
     Ok,
     Error(&'static str),
@@ -29,7 +29,7 @@ pub enum Value {
 
 /// A span that is over.
 #[derive(Clone, Debug)]
-pub struct Span {
+pub(crate) struct Span {
     pub trace: TraceId,
     pub id: SpanId,
     pub parent: Option<SpanId>,

@@ -5,7 +5,7 @@ use super::kinds::LISTEN_AT;
 use hivemind_config::kind::PATH;
 use hivemind_config::reading::Section;
 use hivemind_tls::CertificateFiles;
-use hivemind_tls::acme::settings;
+use hivemind_tls::acme::settings as acme;
 use std::path::PathBuf;
 
 /// More certificates than this are no list that people write.
