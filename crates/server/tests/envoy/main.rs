@@ -9,12 +9,8 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    clippy::print_stdout,
     reason = "a test that cannot go on fails and tells"
 )]
-
-#[path = "../tools/mod.rs"]
-mod tools;
 
 mod actions;
 mod actions_by_address;
@@ -25,11 +21,5 @@ mod modes;
 mod outage;
 mod routing;
 
-mod bootstrap;
-mod deadline;
-mod http;
-mod process;
-mod proxy;
 mod service;
 mod stack;
-mod upstream;

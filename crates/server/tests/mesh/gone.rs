@@ -1,7 +1,7 @@
 //! Peers that go without a word: what the log says of them, and how one that does not come back is forgotten.
 
-use crate::nodes::{Authority, Node, all_are_members, peers, until};
-use crate::support::{Page, hivemind, post};
+use hivemind_testkit::mesh::{Authority, Node, all_are_members, peers, until};
+use hivemind_testkit::{Page, hivemind, post};
 use serde_json::Value;
 
 /// What becomes of one that is killed and started again, as the log has it.
