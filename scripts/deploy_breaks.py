@@ -137,7 +137,7 @@ BREAKS = [
     ("image", "docker/Dockerfile.dockerignore", "!docs/reference", ""),
     ("image", "docker/Dockerfile.dockerignore", "!LICENSE-*", "!LICENSE-MIT"),
     ("image", "docker/Dockerfile.dockerignore", "!Cargo.lock", "# !Cargo.lock"),
-    ("image", "../crates/server/src/config/reference.rs", "../../reference/rules.md", "../../reference/rulez.md"),
+    ("image", "../crates/config/src/reference.rs", "../reference/rules.md", "../reference/rulez.md"),
     ("image", "docker/Dockerfile", "USER 65532:65532", "USER root"),
     ("alerts", "prometheus/alerts.yaml", "increase(hivemind_mesh_unshared_total[10m]) > 0", "increase(hivemind_keys_overflowed_total[10m]) > 0"),
     ("alerts", "prometheus/alerts.yaml", "hivemind_mesh_ca_expiry_seconds - time() < 30 * 86400", "hivemind_mesh_ca_expiry_seconds - time() < 14 * 86400"),

@@ -11,7 +11,7 @@ use axum::routing::get;
 use governor::middleware::StateInformationMiddleware;
 use hivemind_benches::keys::Random;
 use hivemind_benches::rounds::Contender;
-use hivemind_tower::response::AnswerBody;
+use hivemind_tower::response::ResponseBody;
 use hivemind_tower::{Limits, PartialLimit, RateLimitLayer};
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
@@ -102,7 +102,7 @@ fn of_served(name: &str) -> Option<Contender<'static>> {
     })
 }
 
-fn boxed(response: Response<AnswerBody<Body>>) -> Response<Body> {
+fn boxed(response: Response<ResponseBody<Body>>) -> Response<Body> {
     response.map(Body::new)
 }
 

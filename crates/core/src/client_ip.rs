@@ -48,7 +48,7 @@ pub struct Ipv6Prefix(u8);
 #[error(
     "an IPv6 prefix of {bits} bits cannot name a client; take 64, or anything from 48 (a site) to 128 (one address)"
 )]
-pub struct PrefixError {
+pub struct Ipv6PrefixError {
     bits: u8,
 }
 
@@ -64,8 +64,8 @@ impl Ipv6Prefix {
     /// # Errors
     ///
     /// Under 48 bits one client's bucket would be a provider's; over 128 there are none.
-    pub const fn new(bits: u8) -> Result<Self, PrefixError> {
-        if bits >= 48 && bits <= 128 { Ok(Self(bits)) } else { Err(PrefixError { bits }) }
+    pub const fn new(bits: u8) -> Result<Self, Ipv6PrefixError> {
+        if bits >= 48 && bits <= 128 { Ok(Self(bits)) } else { Err(Ipv6PrefixError { bits }) }
     }
 
     /// Its length in bits.
@@ -113,7 +113,7 @@ impl ClientIp {
     /// let site = Ipv6Prefix::new(48)?;
     /// let client = ClientIp::within("2001:db8:1:2::3".parse().unwrap(), site);
     /// assert_eq!(client.to_string(), "2001:db8:1::/48");
-    /// # Ok::<(), hivemind_core::PrefixError>(())
+    /// # Ok::<(), hivemind_core::Ipv6PrefixError>(())
     /// ```
     #[must_use]
     pub fn within(address: IpAddr, prefix: Ipv6Prefix) -> Self {

@@ -18,7 +18,7 @@ pub mod testing;
 mod time;
 mod verdict;
 
-pub use client_ip::{AddressError, ClientIp, Ipv6Prefix, PrefixError};
+pub use client_ip::{AddressError, ClientIp, Ipv6Prefix, Ipv6PrefixError};
 pub use decision::Decision;
 pub use ip_limiter::IpLimiter;
 pub use key::Entry;

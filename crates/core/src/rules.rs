@@ -8,7 +8,7 @@
 //! compared apart, never as a joined string.
 //!
 //! ```
-//! use hivemind_core::rules::{Matcher, Rule, Rules, WayEnd};
+//! use hivemind_core::rules::{Matcher, Rule, Rules, ExplanationEnd};
 //! use hivemind_core::{Limit, Period};
 //!
 //! let of = |requests| Rule::limit(Limit::fixed_window(requests, Period::MINUTE));
@@ -17,7 +17,7 @@
 //!     .with("shop", &[Matcher::wildcard("user", "bot-*")], of(2))?
 //!     .with("shop", &[Matcher::exact("user", "bot-7")], of(5))?;
 //! let number = |user| match rules.explain("shop", &[("user", user)]).end {
-//!     WayEnd::Rule(number, _) => number,
+//!     ExplanationEnd::Rule(number, _) => number,
 //!     other => unreachable!("{other:?}"),
 //! };
 //! assert_eq!([number("ada"), number("bot-1"), number("bot-7")], [0, 1, 2]);
@@ -32,8 +32,8 @@ mod resolved;
 mod rule;
 mod wildcards;
 
-pub use explanation::{Considered, ExplainedEntry, Explanation, WayEnd};
-pub use resolved::{Resolved, Ruling};
+pub use explanation::{CandidateOutcome, ExplainedEntry, Explanation, ExplanationEnd};
+pub use resolved::{ResolvedRequest, RuleMatch};
 pub use rule::{Budget, Matcher, Rule};
 
 use crate::key::{Entry, KeySeed};
@@ -124,7 +124,7 @@ pub enum RuleError {
 /// let asked = [Descriptor::new(&[("user", "ada"), ("path", "/search")]), Descriptor::new(&[("user", "ada")])];
 /// let resolved = rules.resolve("shop", &asked);
 /// // The second is not as deep as the rule, so no rule answers it.
-/// assert_eq!(resolved.rulings().map(|ruling| ruling.declared).collect::<Vec<_>>(), [Some(0), None]);
+/// assert_eq!(resolved.rule_matches().map(|ruling| ruling.declared).collect::<Vec<_>>(), [Some(0), None]);
 /// # Ok::<(), hivemind_core::RuleError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -176,12 +176,12 @@ impl Rules {
     /// rule without a value would have matched it. After an error the rules are as before.
     ///
     /// ```
-    /// # use hivemind_core::{Limit, Matcher, Period, Rule, Rules, rules::WayEnd};
+    /// # use hivemind_core::{Limit, Matcher, Period, Rule, Rules, rules::ExplanationEnd};
     /// let mut rules = Rules::new();
     /// let rule = Rule::limit(Limit::fixed_window(1, Period::DAY));
     /// rules.add("shop", &[Matcher::any("user")], Some(rule))?;
     /// rules.add("shop", &[Matcher::exact("user", "root")], None)?; // Everybody but this one.
-    /// assert_eq!(rules.explain("shop", &[("user", "root")]).end, WayEnd::NoLimit);
+    /// assert_eq!(rules.explain("shop", &[("user", "root")]).end, ExplanationEnd::NoLimit);
     /// # Ok::<(), hivemind_core::RuleError>(())
     /// ```
     ///
@@ -207,7 +207,7 @@ impl Rules {
     }
 
     /// These rules, with all that they fix of their counters' keys hashed under
-    /// `seed`. [`Resolved::charges`] is then cheaper under that seed, and gives the same.
+    /// `seed`. [`ResolvedRequest::charges`] is then cheaper under that seed, and gives the same.
     ///
     /// ```
     /// # use hivemind_core::{Descriptor, Limit, Matcher, Period, Rule, Rules, store::KeySeed};
@@ -231,18 +231,18 @@ impl Rules {
     /// # let rule = Rule::limit(Limit::fixed_window(1, Period::DAY));
     /// let rules = Rules::new().with("shop", &[Matcher::any("user")], rule)?;
     /// let ada = [Descriptor::new(&[("user", "ada")])];
-    /// assert!(rules.resolve("shop", &ada).rulings().all(|ruling| ruling.rule.is_some()));
-    /// assert!(rules.resolve("blog", &ada).rulings().all(|ruling| ruling.rule.is_none()));
+    /// assert!(rules.resolve("shop", &ada).rule_matches().all(|ruling| ruling.rule.is_some()));
+    /// assert!(rules.resolve("blog", &ada).rule_matches().all(|ruling| ruling.rule.is_none()));
     /// # Ok::<(), hivemind_core::RuleError>(())
     /// ```
     #[must_use]
-    pub fn resolve<'a>(&'a self, domain: &'a str, descriptors: &'a [Descriptor<'a>]) -> Resolved<'a> {
+    pub fn resolve<'a>(&'a self, domain: &'a str, descriptors: &'a [Descriptor<'a>]) -> ResolvedRequest<'a> {
         let root = self.domains.get(domain);
         let matched = descriptors.iter().map(|descriptor| match root {
             Some(root) => self.matched(root, descriptor),
             None => Matched::nothing(descriptor.entries), // Not even a limit that the request brings.
         });
-        Resolved::new(domain, descriptors, matched.collect(), self.prefixes.as_ref())
+        ResolvedRequest::new(domain, descriptors, matched.collect(), self.prefixes.as_ref())
     }
 
     fn matched<'a>(&'a self, root: &'a Node, descriptor: &'a Descriptor<'a>) -> Matched<'a> {

@@ -19,7 +19,7 @@ mod trace;
 
 pub use generate::{buckets, costs, gaps, limits, traces, windows};
 pub use model::Model;
-pub use trace::{Amount, Ask, Call, Event, Gap, Trace};
+pub use trace::{Amount, Gap, Trace, TraceCall, TraceCharge, TraceEvent};
 
 use crate::store::Store;
 use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
@@ -68,16 +68,16 @@ fn eprint_trace(trace: &Trace) {
 ///
 /// ```
 /// use hivemind_core::store::{MemoryStore, Mode, OnRefusal, Op, StoreOptions};
-/// use hivemind_core::testing::{Amount, Ask, Event, Gap, Trace, follows_the_model};
+/// use hivemind_core::testing::{Amount, TraceCharge, TraceEvent, Gap, Trace, follows_the_model};
 /// use hivemind_core::{Limit, Period, Timestamp};
 ///
-/// let all = Ask { counter: 0, amount: Amount::Capacity(0), op: Op::Spend, mode: Mode::Enforce };
+/// let all = TraceCharge { counter: 0, amount: Amount::Capacity(0), op: Op::Spend, mode: Mode::Enforce };
 /// let trace = Trace {
 ///     limits: vec![Limit::fixed_window(5, Period::SECOND)],
 ///     on_refusal: OnRefusal::CountRefusing,
 ///     start: Timestamp::EPOCH,
 ///     // All at once, once more, and when the refusal said that it would pass.
-///     events: [Gap::Nanos(0), Gap::Nanos(0), Gap::Wait(0)].map(|gap| Event::Batch(gap, vec![all])).into(),
+///     events: [Gap::Nanos(0), Gap::Nanos(0), Gap::Wait(0)].map(|gap| TraceEvent::Batch(gap, vec![all])).into(),
 /// };
 /// follows_the_model(&MemoryStore::new(StoreOptions::default()), &trace);
 /// ```
@@ -87,7 +87,7 @@ fn eprint_trace(trace: &Trace) {
 pub fn follows_the_model<S: Store>(store: &S, trace: &Trace) {
     let (mut model, mut asked) = (Model::default(), 0_u32);
     trace.play(&fresh_domain(), |call| match call {
-        Call::Decide(batch, context) => {
+        TraceCall::Decide(batch, context) => {
             let expected = model.decide(batch, context);
             // Half of the calls ask first for what needs no waiting; what `None` recorded would show.
             asked += 1;
@@ -96,7 +96,7 @@ pub fn follows_the_model<S: Store>(store: &S, trace: &Trace) {
             assert_eq!(decided.as_ref(), Ok(&expected), "at {:?}: {batch:#?}", context.now);
             Some(expected)
         }
-        Call::Forget(charge) => {
+        TraceCall::Forget(charge) => {
             model.forget(charge.key);
             assert_eq!(block_on(store.forget(charge)), Ok(()));
             None

@@ -225,7 +225,7 @@ impl SystemClock {
     /// Reads the wall clock wrongly by so many milliseconds from now on, in all of this process: for tests of nodes
     /// whose clocks differ, and for nothing else.
     #[doc(hidden)]
-    pub fn be_wrong_by(millis: i64) {
+    pub fn set_error_millis(millis: i64) {
         WRONG_BY.store(millis.saturating_mul(1_000_000), Ordering::Relaxed);
         LAST.set(None);
     }

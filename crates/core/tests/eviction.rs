@@ -4,7 +4,7 @@
 
 use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::store::{Charge, Context, Key, LocalStore, MemoryStore, Op, Parts, StoreOptions};
-use hivemind_core::testing::{Amount, Call, Gap, Model, buckets, cases, costs, gaps, limits, traces};
+use hivemind_core::testing::{Amount, Gap, Model, TraceCall, buckets, cases, costs, gaps, limits, traces};
 use hivemind_core::{Cost, Limit, Period, Rate, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -42,14 +42,14 @@ proptest! {
     #[test]
     fn a_sweep_at_any_moment_changes_no_verdict(mut trace in traces(), sweeps in vec(any::<bool>(), 60)) {
         for event in &mut trace.events {
-            if let hivemind_core::testing::Event::Batch(gap, _) = event {
+            if let hivemind_core::testing::TraceEvent::Batch(gap, _) = event {
                 *gap = never_back(*gap);
             }
         }
         let (store, mut model) = (small(1_000), Model::default());
         let mut sweeps = sweeps.into_iter();
         trace.play("swept", |call| match call {
-            Call::Decide(batch, context) => {
+            TraceCall::Decide(batch, context) => {
                 if sweeps.next() == Some(true) {
                     store.sweep(context.now);
                 }
@@ -57,7 +57,7 @@ proptest! {
                 assert_eq!(store.decide_now(batch, context), expected);
                 Some(expected)
             }
-            Call::Forget(charge) => {
+            TraceCall::Forget(charge) => {
                 model.forget(charge.key);
                 store.forget_now(charge.key);
                 None
@@ -74,7 +74,7 @@ proptest! {
         let (store, mut model) = (MemoryStore::new(options), Model::default());
         let mut sweeps = sweeps.into_iter();
         trace.play("stepping", |call| match call {
-            Call::Decide(batch, context) => {
+            TraceCall::Decide(batch, context) => {
                 if sweeps.next() == Some(true) {
                     store.sweep(context.now);
                 }
@@ -82,7 +82,7 @@ proptest! {
                 assert_eq!(store.decide_now(batch, context), expected);
                 Some(expected)
             }
-            Call::Forget(charge) => {
+            TraceCall::Forget(charge) => {
                 model.forget(charge.key);
                 store.forget_now(charge.key);
                 None

@@ -27,17 +27,17 @@ use std::hash::Hasher;
 /// The most notes that hold at one time.
 pub(crate) const MOST_HOLDING: usize = 1_000;
 /// The most notes that are kept, those that were taken down included.
-pub(crate) const MOST_NOTES: usize = 2_000;
+pub const MOST_NOTES: usize = 2_000;
 /// The most of them that are of a kind which this node does not know: a later version's.
-pub(crate) const MOST_OTHERS: usize = 100;
+pub const MOST_OTHERS: usize = 100;
 /// The longest text of a note.
-pub(crate) const LONGEST_TEXT: usize = 1_024;
+pub const LONGEST_TEXT: usize = 1_024;
 
 /// What was last said about a text. Ordered by when it was said: the greatest counts.
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::{NodeId, net::Board};
+/// use hivemind_mesh::{Board, NodeId};
 ///
 /// let board = Board::new(Some(NodeId::parse("a")?));
 /// let (now, until) = (Timestamp::from_millis(1_000), Timestamp::from_millis(61_000));
@@ -162,14 +162,14 @@ pub(crate) struct Merged {
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::net::{Board, Bulletin};
+/// use hivemind_mesh::{Board, Bulletin};
 ///
 /// let board = Board::new(None);
 /// let until = Timestamp::from_millis(61_000);
 /// board.post(b"block ada", until, Timestamp::from_millis(1_000))?;
 /// let holding = |now| board.show(|bulletin: &Bulletin| bulletin.holding(now).count());
 /// assert_eq!([holding(Timestamp::from_millis(60_999)), holding(until)], [1, 0]);
-/// # Ok::<(), hivemind_mesh::net::NotPosted>(())
+/// # Ok::<(), hivemind_mesh::NotPosted>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bulletin {
@@ -259,18 +259,20 @@ impl Bulletin {
         self.all().filter(move |(_, note)| note.holds(now))
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&[u8], &Note)> {
+    pub fn all(&self) -> impl Iterator<Item = (&[u8], &Note)> {
         self.read.notes.iter().chain(&self.others.notes).map(|(text, note)| (&**text, note))
     }
 
     /// A number that two bulletins have in common if they say the same; 0 for one that says nothing.
-    pub(crate) fn digest(&self) -> u64 {
+    #[must_use]
+    pub fn digest(&self) -> u64 {
         self.read.digest ^ self.others.digest
     }
 
     /// The same, made of what is there.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn digest_anew(&self) -> u64 {
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn digest_anew(&self) -> u64 {
         self.all().fold(0, |sum, (text, note)| sum ^ digest_of_word(text, note))
     }
 

@@ -17,7 +17,7 @@ const OF_VIEW: usize = 40;
 
 /// Views that follow each other; never empty.
 #[derive(Clone, Debug)]
-pub(crate) struct Chain {
+pub struct Chain {
     views: Vec<Arc<View>>,
     /// Whether views before the first of `views` are forgotten, or were never told.
     cut: bool,
@@ -27,8 +27,8 @@ pub(crate) struct Chain {
 
 /// The beginning of a mesh: of two that meet and are as large, the older one stays.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Root {
-    pub(crate) founded: Timestamp,
+pub struct Root {
+    pub founded: Timestamp,
     pub(crate) id: ViewId,
 }
 
@@ -37,7 +37,8 @@ fn follows(base: &View, next: &View) -> bool {
 }
 
 impl Chain {
-    pub(crate) fn founded(view: View, now: Timestamp) -> Self {
+    #[must_use]
+    pub fn founded(view: View, now: Timestamp) -> Self {
         let root = Root { founded: now, id: view.id() };
         Self { views: vec![Arc::new(view)], cut: false, root }
     }
@@ -61,7 +62,8 @@ impl Chain {
     }
 
     #[expect(clippy::expect_used, reason = "every constructor puts a view in, and none is taken out")]
-    pub(crate) fn head(&self) -> &Arc<View> {
+    #[must_use]
+    pub fn head(&self) -> &Arc<View> {
         self.views.last().expect("never empty")
     }
 
@@ -74,7 +76,7 @@ impl Chain {
     }
 
     /// Adds the view that follows. Says no if it does not follow.
-    pub(crate) fn append(&mut self, view: View) -> bool {
+    pub fn append(&mut self, view: View) -> bool {
         let is_next = follows(self.head(), &view);
         if is_next {
             self.views.push(Arc::new(view));

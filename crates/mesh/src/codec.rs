@@ -23,14 +23,14 @@ use totals::{has_serial, read_report, read_word, write_report, write_word};
 use views::{read_views, write_views};
 
 /// A frame being written: its header, then items until it is full.
-pub(crate) struct Encoder<'a> {
+pub struct Encoder<'a> {
     writer: Writer,
     header: Header,
     spoken: &'a mut Spoken,
 }
 
 impl<'a> Encoder<'a> {
-    pub(crate) fn new(header: &Header, spoken: &'a mut Spoken) -> Self {
+    pub fn new(header: &Header, spoken: &'a mut Spoken) -> Self {
         let mut writer = Writer::default();
         writer.byte(VERSION);
         let (echo, slews) = (header.echo.is_some(), header.slew_us != 0);
@@ -65,11 +65,12 @@ impl<'a> Encoder<'a> {
         self.writer.0.len()
     }
 
-    pub(crate) fn finish(self) -> Vec<u8> {
+    #[must_use]
+    pub fn finish(self) -> Vec<u8> {
         self.writer.0
     }
 
-    pub(crate) fn push(&mut self, item: &Item) {
+    pub fn push(&mut self, item: &Item) {
         match item {
             Item::Chain { root, views } => {
                 self.writer.byte(1);
@@ -139,7 +140,7 @@ impl<'a> Encoder<'a> {
 }
 
 /// Reads a frame's header. The rest is for [`Items`].
-pub(crate) fn read_header(bytes: &[u8]) -> Result<(Header, Reader<'_>), Unreadable> {
+pub fn read_header(bytes: &[u8]) -> Result<(Header, Reader<'_>), Unreadable> {
     if bytes.len() > LONGEST_FRAME {
         return Err(Unreadable);
     }
@@ -171,15 +172,15 @@ pub(crate) fn read_header(bytes: &[u8]) -> Result<(Header, Reader<'_>), Unreadab
 }
 
 /// The items of a frame, one after the other.
-pub(crate) struct Items<'a> {
-    pub(crate) reader: Reader<'a>,
-    pub(crate) header: &'a Header,
-    pub(crate) heard: &'a mut Heard,
+pub struct Items<'a> {
+    pub reader: Reader<'a>,
+    pub header: &'a Header,
+    pub heard: &'a mut Heard,
 }
 
 impl Items<'_> {
     /// The next item; none at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<Item>, Unreadable> {
+    pub fn next_item(&mut self) -> Result<Option<Item>, Unreadable> {
         if self.reader.is_empty() {
             return Ok(None);
         }

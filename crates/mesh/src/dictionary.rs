@@ -13,7 +13,7 @@ use subject::Bits;
 
 mod subject;
 
-pub(crate) use subject::Subject;
+pub use subject::Subject;
 
 /// The most entries of a dictionary; what comes after them is spelt out each time.
 pub(crate) const MOST_ENTRIES: u32 = 65_536;
@@ -34,7 +34,7 @@ fn push_sparingly<T>(entries: &mut Vec<T>, entry: T) {
 
 /// What this node calls things towards one peer.
 #[derive(Clone, Debug)]
-pub(crate) struct Spoken {
+pub struct Spoken {
     /// Its number: a run numbers all that it begins, for whomever they are.
     number: u64,
     /// In the order of their numbers.
@@ -78,8 +78,9 @@ impl Default for Spoken {
 
 impl Spoken {
     /// One that is full, so that everything is spelt out.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn full() -> Self {
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn full() -> Self {
         Self { most: 0, ..Self::default() }
     }
 
@@ -143,7 +144,7 @@ impl Spoken {
 
 /// What one peer calls things.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Heard {
+pub struct Heard {
     /// In the order of their numbers; those that have not come are not there.
     entries: Vec<Option<Entry>>,
     /// The limits that entries have. Few, mostly; one may be there several times.

@@ -14,84 +14,85 @@ use hivemind_core::algorithm::Action;
 use hivemind_core::store::Verdict;
 
 /// The version of the protocol; a frame of another one is not read.
-pub(crate) const VERSION: u8 = 1;
+pub const VERSION: u8 = 1;
 /// The longest frame that is read or written.
-pub(crate) const LONGEST_FRAME: usize = 60_000;
+pub const LONGEST_FRAME: usize = 60_000;
 /// What a frame may hold of items before it is sent and another one begun.
-pub(crate) const FRAME_BUDGET: usize = 16_000;
+pub const FRAME_BUDGET: usize = 16_000;
 /// The most buckets of which one item tells what they held.
-pub(crate) const MOST_LEVELS: usize = 512;
+pub const MOST_LEVELS: usize = 512;
 
 /// The longest name of a node.
-pub(crate) const LONGEST_NAME: usize = 128;
+pub const LONGEST_NAME: usize = 128;
 
 /// Who speaks, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
-    pub(crate) generation: Generation,
+pub struct Header {
+    pub generation: Generation,
     /// The speaker's mesh clock.
-    pub(crate) time: Timestamp,
+    pub time: Timestamp,
     /// How far that is ahead of its own clock, in microseconds.
-    pub(crate) slew_us: i64,
+    pub slew_us: i64,
     /// Its newest view.
-    pub(crate) head: Option<ViewId>,
-    pub(crate) leaving: bool,
+    pub head: Option<ViewId>,
+    pub leaving: bool,
     /// By which rules the speaker goes.
-    pub(crate) rules: u32,
+    pub rules: u32,
     /// The number of the dictionary that it was written with.
-    pub(crate) dictionary: u64,
+    pub dictionary: u64,
     /// How much of the listener's dictionary the speaker has, and of which.
-    pub(crate) known: u32,
-    pub(crate) known_of: u64,
+    pub known: u32,
+    pub known_of: u64,
     /// The run of the listener whose dictionary that is.
-    pub(crate) to: Generation,
+    pub to: Generation,
     /// The newest of that run's frames that the speaker has heard; nothing if it has none.
-    pub(crate) echo: Option<Echo>,
+    pub echo: Option<Echo>,
 }
 
 /// A frame that was heard, as it is told to who sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Echo {
+pub struct Echo {
     /// What its sender's mesh clock showed in it, in microseconds.
-    pub(crate) time_us: u64,
+    pub time_us: u64,
     /// How long ago it came.
-    pub(crate) held_us: u64,
+    pub held_us: u64,
 }
 
 /// Which page of which counter: equal ones meet, others are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) subject: Subject,
-    pub(crate) view: ViewId,
+pub struct Place {
+    pub subject: Subject,
+    pub view: ViewId,
     /// The number of the window; 0 for buckets.
-    pub(crate) tag: u64,
+    pub tag: u64,
 }
 
 /// What a member tells the owner of a counter, in totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Report {
+pub struct Report {
     /// For buckets, whose pages have no end: which of the accounts that this member had these totals are of.
-    pub(crate) serial: u64,
+    pub serial: u64,
     /// Which purse this is, where it has no account yet and may be followed by another on the same page.
-    pub(crate) birth: u64,
-    pub(crate) spent: u64,
-    pub(crate) returned: u64,
+    pub birth: u64,
+    pub spent: u64,
+    pub returned: u64,
     /// How much of what was granted has arrived.
-    pub(crate) granted_seen: u64,
+    pub granted_seen: u64,
     /// Hits that were refused, for those who count them.
-    pub(crate) refused: u64,
+    pub refused: u64,
     /// What was spent there and given back there, so that it can be spent again there.
-    pub(crate) refunded: u64,
+    pub refunded: u64,
     /// Refunds and debits that are for the owner to do.
-    pub(crate) given: u64,
-    pub(crate) owed: u64,
+    pub given: u64,
+    pub owed: u64,
     /// Whether its limit is `eventual` there: all that spend of it want to hear what the others spent.
-    pub(crate) eventual: bool,
+    pub eventual: bool,
 }
 
 impl Report {
     /// The sum of all that the owner must not miss: totals only grow, so what was heard of all of it has its sum.
-    pub(crate) fn settling(&self) -> u64 {
+    #[must_use]
+    pub fn settling(&self) -> u64 {
         let totals = [self.returned, self.refunded, self.given, self.owed, self.refused];
         totals.iter().fold(0, |sum: u64, total| sum.saturating_add(*total))
     }
@@ -99,25 +100,25 @@ impl Report {
 
 /// What the owner of a counter tells a member, in totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Word {
+pub struct Word {
     /// For buckets: which account these totals are of.
-    pub(crate) serial: u64,
-    pub(crate) granted: u64,
+    pub serial: u64,
+    pub granted: u64,
     /// How much has arrived of what was returned, given back, owed and refused, in one sum.
-    pub(crate) settled_seen: u64,
+    pub settled_seen: u64,
     /// What the owner could still grant; below zero after debits.
-    pub(crate) left: i64,
+    pub left: i64,
     /// What members have spent, this one aside: all that `eventual` needs.
-    pub(crate) others: u64,
+    pub others: u64,
     /// The owner has nothing left and others ask: return what you hold.
-    pub(crate) recall: bool,
+    pub recall: bool,
     /// How often members were to reckon anew: the counter was reset, or something was given back.
-    pub(crate) resets: u64,
+    pub resets: u64,
 }
 
 /// What an ask wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Want {
+pub enum Want {
     /// Rights: `need` for what waits, and `ahead` more if there is plenty.
     Lend { need: u64, ahead: u64 },
     /// The charge itself, decided by the owner.
@@ -136,7 +137,7 @@ pub(crate) enum Want {
 
 /// What came of an ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reply {
+pub enum Reply {
     /// Rights were granted; the word says how many.
     Lent,
     /// There are none for now.
@@ -153,21 +154,21 @@ pub(crate) enum Reply {
 
 /// What a bucket's last owner tells its next one, a part at a time: the buckets that were not full, in an order of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Levels {
+pub struct Levels {
     /// The view with which they changed hands.
-    pub(crate) view: ViewId,
+    pub view: ViewId,
     /// Since when all that it does not name is accounted for.
-    pub(crate) since: Timestamp,
+    pub since: Timestamp,
     /// How many there are in all, and how many were told before these.
-    pub(crate) count: u32,
-    pub(crate) first: u32,
+    pub count: u32,
+    pub first: u32,
     /// What each held.
-    pub(crate) each: Vec<(Subject, u32)>,
+    pub each: Vec<(Subject, u32)>,
 }
 
 /// One thing that is said.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Item {
+pub enum Item {
     Chain {
         root: Root,
         views: Vec<View>,

@@ -29,14 +29,18 @@ mod annex;
 mod batch;
 mod book;
 mod books;
-#[cfg(feature = "net")]
-mod bulletin;
-mod chain;
+#[doc(hidden)]
+pub mod bulletin;
+#[doc(hidden)]
+pub mod chain;
 mod clock;
-mod codec;
+#[doc(hidden)]
+pub mod codec;
 mod council;
-mod dictionary;
-mod frame;
+#[doc(hidden)]
+pub mod dictionary;
+#[doc(hidden)]
+pub mod frame;
 mod guard;
 mod handed;
 #[cfg(all(test, loom))]
@@ -44,9 +48,8 @@ mod interleavings;
 mod lately;
 mod limits;
 mod member;
-mod motion;
-#[cfg(feature = "net")]
-pub mod net;
+#[doc(hidden)]
+pub mod motion;
 mod node;
 mod options;
 mod owner;
@@ -58,16 +61,20 @@ mod replay;
 mod rules;
 mod shares;
 mod shelf;
-#[cfg(any(test, feature = "sim"))]
-pub mod sim;
 mod slip;
 mod store;
 mod sync;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod till;
-mod view;
-mod window;
-mod wire;
+#[doc(hidden)]
+pub mod view;
+#[doc(hidden)]
+pub mod window;
+#[doc(hidden)]
+pub mod wire;
 
+pub use bulletin::{Board, Bulletin, NotPosted, Note, NotesLost};
 pub use council::CouncilOptions;
 pub use member::{Generation, Member};
 pub use node::{

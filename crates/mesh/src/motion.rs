@@ -17,7 +17,7 @@ use hivemind_core::Timestamp;
 /// Voters, as the bits of their places in [`Motion::voters`].
 pub(crate) type Voters = u128;
 /// Who consents, who has seen that all do, and who released.
-pub(crate) type Votes = (Voters, Voters, Voters);
+pub type Votes = (Voters, Voters, Voters);
 
 /// A proposed view and its votes, as far as this node has heard of them.
 #[derive(Clone, Debug)]

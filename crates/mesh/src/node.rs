@@ -19,7 +19,7 @@ mod operate;
 mod output;
 mod parked;
 mod post;
-#[cfg(any(test, feature = "sim"))]
+#[cfg(any(test, feature = "testing"))]
 pub(crate) mod probe;
 mod recall;
 mod record;
@@ -99,7 +99,7 @@ struct Waiting {
 /// # Ok::<(), hivemind_mesh::UnusableName>(())
 /// ```
 #[derive(Debug)]
-#[cfg_attr(any(test, feature = "sim"), derive(Clone))]
+#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
 pub struct Node {
     options: MeshOptions,
     council: Council,

@@ -8,7 +8,7 @@ pub(crate) const MOST_SHARES: usize = crate::view::View::MOST_MEMBERS;
 
 /// What each node holds of one counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shares {
+pub struct Shares {
     pub(crate) each: BTreeMap<NodeId, u64>,
     /// What those hold together that are not named: a peer that makes names up has no more of them told.
     pub(crate) others: u64,

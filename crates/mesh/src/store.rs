@@ -37,6 +37,12 @@ pub trait Carrier: Send + Sync {
     fn carry(&self, to: &NodeId, lane: Lane, frame: Vec<u8>);
 }
 
+impl<C: Carrier + ?Sized> Carrier for Arc<C> {
+    fn carry(&self, to: &NodeId, lane: Lane, frame: Vec<u8>) {
+        (**self).carry(to, lane, frame);
+    }
+}
+
 /// What was told to peers that has time: not what somebody waits for.
 ///
 /// ```

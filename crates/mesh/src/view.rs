@@ -15,7 +15,7 @@ use std::hash::Hasher;
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::{MeshOptions, NodeId, sim::seated};
+/// use hivemind_mesh::{MeshOptions, NodeId, testing::seated};
 ///
 /// let nodes = seated(2, &MeshOptions::default(), Timestamp::EPOCH);
 /// let names: Vec<_> = nodes.iter().map(|node| node.view().map(|view| view.id())).collect();
@@ -26,16 +26,16 @@ pub struct ViewId(pub u64);
 
 /// Who proposed a view, and which of its attempts it was. Of two attempts the later one is larger.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Round {
+pub struct Round {
     /// Counts up for each view that could not be agreed on.
-    pub(crate) number: u32,
+    pub number: u32,
     /// Whose it is: no two nodes have one round.
-    pub(crate) proposer: NodeId,
+    pub proposer: NodeId,
 }
 
 /// A view as the next one follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Base {
+pub struct Base {
     pub(crate) id: ViewId,
     pub(crate) height: u64,
 }
@@ -74,7 +74,7 @@ impl View {
     /// The most members of a view: their votes are counted in the bits of a word.
     pub const MOST_MEMBERS: usize = 128;
 
-    pub(crate) fn new(
+    pub fn new(
         base: Option<Base>,
         fence: Timestamp,
         round: Round,
@@ -143,7 +143,8 @@ impl View {
     }
 
     /// What the next view follows.
-    pub(crate) fn as_base(&self) -> Base {
+    #[must_use]
+    pub fn as_base(&self) -> Base {
         Base { id: self.id, height: self.height }
     }
 

@@ -4,7 +4,8 @@ use hivemind_core::{Limit, Timestamp};
 use std::time::Duration;
 
 /// The number of the window of `limit` at `time`; 0 for a bucket, which has none.
-pub(crate) fn tag_at(limit: &Limit, time: Timestamp) -> u64 {
+#[must_use]
+pub fn tag_at(limit: &Limit, time: Timestamp) -> u64 {
     match limit {
         Limit::TokenBucket(_) => 0,
         _ => time.as_nanos() / period_nanos(limit),

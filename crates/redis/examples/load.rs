@@ -6,7 +6,7 @@
 
 use hivemind_core::store::{Charge, Context, Key, KeySeed, Parts, Store};
 use hivemind_core::{Clock, Limit, Period, SystemClock};
-use hivemind_redis::{Availability, Options, RedisStore};
+use hivemind_redis::{Availability, RedisOptions, RedisStore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +19,8 @@ fn main() {
 
     let background = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let background = background.expect("a runtime");
-    let store = Arc::new(RedisStore::start(Options::new(url), background.handle()).expect("good options"));
+    let store =
+        Arc::new(RedisStore::start(RedisOptions::new(url), background.handle()).expect("good options"));
     let mut availability = store.availability();
     background.block_on(availability.wait_for(|told| *told == Availability::Up)).expect("Redis answers");
 
@@ -51,7 +52,7 @@ fn main() {
         "{threads} x {at_once}: {:.2} us of CPU and {:.2} us of time per decision; {:?}",
         per(u128::from(ticks) * 10_000),
         per(wall.as_micros()),
-        store.figures()
+        store.metrics()
     );
 }
 

@@ -2,7 +2,7 @@
 //! it any more but the keeper, in the background: a dead Redis costs a request the
 //! look at one number. Invariant: only the keeper closes it, after an answer.
 
-use crate::figures::Counts;
+use crate::metrics::Counts;
 use hivemind_core::{Clock, SystemClock, Timestamp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -16,10 +16,10 @@ const FAILURES: u32 = 5;
 /// Whether Redis answers.
 ///
 /// ```
-/// use hivemind_redis::{Availability, Options, RedisStore};
+/// use hivemind_redis::{Availability, RedisOptions, RedisStore};
 ///
 /// let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-/// let store = RedisStore::start(Options::new("redis+unix:///nowhere.sock"), runtime.handle())?;
+/// let store = RedisStore::start(RedisOptions::new("redis+unix:///nowhere.sock"), runtime.handle())?;
 /// let mut availability = store.availability();
 /// assert_eq!(*availability.borrow_and_update(), Availability::Connecting);
 /// runtime.block_on(availability.changed())?;

@@ -59,10 +59,10 @@ const SHOWN_OF_A_LONG_PART: usize = 64;
 ///
 /// ```
 /// use hivemind_core::store::Parts;
-/// use hivemind_redis::{Counted, KeyName, Kind, Prefix};
+/// use hivemind_redis::{CounterSubject, KeyName, CounterKind, Prefix};
 ///
-/// let counted = Counted::Descriptor(Parts { domain: "shop", entries: &[("user", "ada")] });
-/// let name = KeyName::new(&Prefix::new("staging")?, counted, Kind::Bucket, 0);
+/// let counted = CounterSubject::Descriptor(Parts { domain: "shop", entries: &[("user", "ada")] });
+/// let name = KeyName::new(&Prefix::new("staging")?, counted, CounterKind::Bucket, 0);
 /// assert!(name.as_str().starts_with("staging:")); // Beside the names of production.
 /// # Ok::<(), hivemind_redis::PrefixError>(())
 /// ```
@@ -98,15 +98,15 @@ impl Default for Prefix {
 ///
 /// ```
 /// use hivemind_core::store::Parts;
-/// use hivemind_redis::Counted;
+/// use hivemind_redis::CounterSubject;
 ///
 /// let entries = [("service", "shop"), ("endpoint", "*"), ("client", "ip:203.0.113.9")];
-/// let counted = Counted::of(Parts { domain: ":http", entries: &entries });
-/// assert_eq!(counted, Counted::Requests { service: "shop", endpoint: None, client: "ip:203.0.113.9" });
+/// let counted = CounterSubject::of(Parts { domain: ":http", entries: &entries });
+/// assert_eq!(counted, CounterSubject::Requests { service: "shop", endpoint: None, client: "ip:203.0.113.9" });
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Counted<'a> {
+pub enum CounterSubject<'a> {
     /// Hits on a descriptor of the rate limit service.
     Descriptor(Parts<'a>),
     /// Requests of a client to an endpoint.
@@ -148,7 +148,7 @@ pub enum Counted<'a> {
     },
 }
 
-impl<'a> Counted<'a> {
+impl<'a> CounterSubject<'a> {
     /// What the counters of a charge with these parts count. Those of `hivemind-tower` have
     /// domains that begin with a colon, as no domain of a rule file does.
     #[must_use]
@@ -174,16 +174,16 @@ impl<'a> Counted<'a> {
 ///
 /// ```
 /// use hivemind_core::{Limit, Period};
-/// use hivemind_redis::Kind;
+/// use hivemind_redis::CounterKind;
 ///
-/// let kind = |limit| Kind::of(&limit);
+/// let kind = |limit| CounterKind::of(&limit);
 /// // Another number of requests is the same counter, another window is not.
 /// assert_eq!(kind(Limit::fixed_window(5, Period::MINUTE)), kind(Limit::fixed_window(9, Period::MINUTE)));
 /// assert_ne!(kind(Limit::fixed_window(5, Period::MINUTE)), kind(Limit::fixed_window(5, Period::HOUR)));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum CounterKind {
     /// A token bucket; its state means the same at every rate and burst.
     Bucket,
     /// A fixed window of this length.
@@ -192,7 +192,7 @@ pub enum Kind {
     SlidingWindow(Period),
 }
 
-impl Kind {
+impl CounterKind {
     /// How `limit` counts; none if by an algorithm that has no place in Redis yet.
     #[must_use]
     pub fn of(limit: &Limit) -> Option<Self> {
@@ -208,10 +208,10 @@ impl Kind {
 /// The name of one counter in Redis.
 ///
 /// ```
-/// use hivemind_redis::{Counted, KeyName, Kind, Prefix};
+/// use hivemind_redis::{CounterSubject, KeyName, CounterKind, Prefix};
 ///
-/// let counted = Counted::Connections { service: "chat", client: "ip:203.0.113.9" };
-/// let name = |ordinal| KeyName::new(&Prefix::default(), counted, Kind::Bucket, ordinal);
+/// let counted = CounterSubject::Connections { service: "chat", client: "ip:203.0.113.9" };
+/// let name = |ordinal| KeyName::new(&Prefix::default(), counted, CounterKind::Bucket, ordinal);
 /// assert_ne!(name(0), name(1)); // Two buckets on one descriptor.
 /// assert_eq!(name(0).as_str(), name(0).to_string());
 /// ```
@@ -222,7 +222,7 @@ impl KeyName {
     /// The name of the counter of this `kind` for what is `counted`; `ordinal` tells
     /// limits of one kind on one descriptor apart.
     #[must_use]
-    pub fn new(prefix: &Prefix, counted: Counted<'_>, kind: Kind, ordinal: u16) -> Self {
+    pub fn new(prefix: &Prefix, counted: CounterSubject<'_>, kind: CounterKind, ordinal: u16) -> Self {
         // Room for the prefix, the kind, a few parts and the counter: one allocation in most cases.
         let mut name = Writer(String::with_capacity(prefix.0.len() + 96));
         name.0.push_str(&prefix.0);
@@ -252,14 +252,14 @@ impl fmt::Display for KeyName {
 struct Writer(String);
 
 impl Writer {
-    fn counted(&mut self, counted: Counted<'_>) {
+    fn counted(&mut self, counted: CounterSubject<'_>) {
         match counted {
-            Counted::Descriptor(parts) => {
+            CounterSubject::Descriptor(parts) => {
                 self.0.push_str(":rls");
                 self.tag(parts.domain);
                 self.entries(&parts);
             }
-            Counted::Requests { service, endpoint, client } => {
+            CounterSubject::Requests { service, endpoint, client } => {
                 self.0.push_str(":http");
                 self.part(service);
                 match endpoint {
@@ -268,23 +268,23 @@ impl Writer {
                 }
                 self.tag(client);
             }
-            Counted::Connections { service, client } => {
+            CounterSubject::Connections { service, client } => {
                 self.0.push_str(":ws:conn");
                 self.part(service);
                 self.tag(client);
             }
-            Counted::Messages { service, client, connection } => {
+            CounterSubject::Messages { service, client, connection } => {
                 self.0.push_str(":ws:msg");
                 self.part(service);
                 self.tag(client);
                 self.part(connection);
             }
-            Counted::OpenConnections { service, client } => {
+            CounterSubject::OpenConnections { service, client } => {
                 self.0.push_str(":ws:open");
                 self.part(service);
                 self.tag(client);
             }
-            Counted::Address { address } => {
+            CounterSubject::Address { address } => {
                 self.0.push_str(":ip");
                 self.tag(address);
             }
@@ -302,11 +302,11 @@ impl Writer {
         }
     }
 
-    fn counter(&mut self, kind: Kind, ordinal: u16) {
+    fn counter(&mut self, kind: CounterKind, ordinal: u16) {
         match kind {
-            Kind::Bucket => self.0.push_str(":bucket"),
-            Kind::FixedWindow(period) => self.window(":fixed-", period),
-            Kind::SlidingWindow(period) => self.window(":sliding-", period),
+            CounterKind::Bucket => self.0.push_str(":bucket"),
+            CounterKind::FixedWindow(period) => self.window(":fixed-", period),
+            CounterKind::SlidingWindow(period) => self.window(":sliding-", period),
         }
         if ordinal > 0 {
             self.formatted(format_args!(".{ordinal}"));
@@ -381,41 +381,49 @@ mod tests {
     use hivemind_core::Rate;
     use std::time::Duration;
 
-    fn name(counted: Counted<'_>, kind: Kind, ordinal: u16) -> String {
+    fn name(counted: CounterSubject<'_>, kind: CounterKind, ordinal: u16) -> String {
         KeyName::new(&Prefix::default(), counted, kind, ordinal).as_str().to_owned()
     }
 
     #[test]
     fn names_are_readable_and_in_the_namespace_of_their_front_door() {
-        let minute = Kind::FixedWindow(Period::MINUTE);
+        let minute = CounterKind::FixedWindow(Period::MINUTE);
         let entries = [("user", "ann lee"), ("path", "/a:b")];
         let names = [
             (
-                name(Counted::Descriptor(Parts { domain: "shop", entries: &entries }), minute, 0),
+                name(CounterSubject::Descriptor(Parts { domain: "shop", entries: &entries }), minute, 0),
                 "hivemind:ratelimit:rls:{shop}:user=ann%20lee,path=/a%3Ab:fixed-60s",
             ),
             (
                 name(
-                    Counted::Requests { service: "api", endpoint: Some("/v1"), client: "ip:::1" },
-                    Kind::Bucket,
+                    CounterSubject::Requests { service: "api", endpoint: Some("/v1"), client: "ip:::1" },
+                    CounterKind::Bucket,
                     0,
                 ),
                 "hivemind:ratelimit:http:api:/v1:{ip%3A%3A%3A1}:bucket",
             ),
             (
-                name(Counted::Requests { service: "api", endpoint: None, client: "ip:192.0.2.1" }, minute, 2),
+                name(
+                    CounterSubject::Requests { service: "api", endpoint: None, client: "ip:192.0.2.1" },
+                    minute,
+                    2,
+                ),
                 "hivemind:ratelimit:http:api:*:{ip%3A192.0.2.1}:fixed-60s.2",
             ),
             (
                 name(
-                    Counted::Connections { service: "chat", client: "é" },
-                    Kind::SlidingWindow(Period::new(Duration::from_millis(1_500)).unwrap()),
+                    CounterSubject::Connections { service: "chat", client: "é" },
+                    CounterKind::SlidingWindow(Period::new(Duration::from_millis(1_500)).unwrap()),
                     0,
                 ),
                 "hivemind:ratelimit:ws:conn:chat:{%C3%A9}:sliding-1500ms",
             ),
             (
-                name(Counted::Messages { service: "chat", client: "bob", connection: "17" }, Kind::Bucket, 0),
+                name(
+                    CounterSubject::Messages { service: "chat", client: "bob", connection: "17" },
+                    CounterKind::Bucket,
+                    0,
+                ),
                 "hivemind:ratelimit:ws:msg:chat:{bob}:17:bucket",
             ),
         ];
@@ -426,7 +434,8 @@ mod tests {
 
     #[test]
     fn a_long_part_is_cut_and_still_its_own() {
-        let named = |client: &str| name(Counted::Connections { service: "s", client }, Kind::Bucket, 0);
+        let named =
+            |client: &str| name(CounterSubject::Connections { service: "s", client }, CounterKind::Bucket, 0);
         let whole = "a".repeat(256);
         assert!(named(&whole).contains(&whole));
         let (long, other) = ("é".repeat(4_000), "é".repeat(4_001));
@@ -449,9 +458,9 @@ mod tests {
             assert!(error.to_string().contains("use letters"), "{error}");
         }
         let other = Prefix::new("team-a:limits").unwrap();
-        let counted = Counted::Connections { service: "s", client: "c" };
+        let counted = CounterSubject::Connections { service: "s", client: "c" };
         assert_eq!(
-            KeyName::new(&other, counted, Kind::Bucket, 0).as_str(),
+            KeyName::new(&other, counted, CounterKind::Bucket, 0).as_str(),
             "team-a:limits:ws:conn:s:{c}:bucket"
         );
     }
@@ -459,10 +468,10 @@ mod tests {
     #[test]
     fn a_changed_rate_keeps_the_name_and_a_changed_window_does_not() {
         let bucket = |rate, burst| Limit::token_bucket(Rate::per_second(rate).unwrap(), burst).unwrap();
-        assert_eq!(Kind::of(&bucket(1, 1)), Kind::of(&bucket(99, 7)));
-        let window = |requests, period| Kind::of(&Limit::fixed_window(requests, period));
+        assert_eq!(CounterKind::of(&bucket(1, 1)), CounterKind::of(&bucket(99, 7)));
+        let window = |requests, period| CounterKind::of(&Limit::fixed_window(requests, period));
         assert_eq!(window(1, Period::HOUR), window(2, Period::HOUR));
         assert_ne!(window(1, Period::HOUR), window(1, Period::DAY));
-        assert_ne!(window(1, Period::HOUR), Kind::of(&Limit::sliding_window(1, Period::HOUR)));
+        assert_ne!(window(1, Period::HOUR), CounterKind::of(&Limit::sliding_window(1, Period::HOUR)));
     }
 }

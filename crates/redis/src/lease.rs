@@ -25,7 +25,7 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Leases {
-    terms: options::Lease,
+    terms: options::LeaseOptions,
     prefix: Prefix,
     held: Table<Held>,
     /// Rests of leases that ended early, until they are given back.
@@ -75,7 +75,7 @@ pub(crate) struct Wish {
 }
 
 impl Leases {
-    pub(crate) fn new(terms: options::Lease, prefix: Prefix) -> Self {
+    pub(crate) fn new(terms: options::LeaseOptions, prefix: Prefix) -> Self {
         Self { terms, prefix, held: Table::default(), ended: Mutex::default() }
     }
 

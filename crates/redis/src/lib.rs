@@ -19,11 +19,11 @@
 //! ```
 //! use hivemind_core::Period;
 //! use hivemind_core::store::Parts;
-//! use hivemind_redis::{Counted, KeyName, Kind, Prefix};
+//! use hivemind_redis::{CounterSubject, KeyName, CounterKind, Prefix};
 //!
 //! let entries = [("remote_address", "203.0.113.7"), ("path", "/login")];
-//! let counted = Counted::Descriptor(Parts { domain: "shop", entries: &entries });
-//! let name = KeyName::new(&Prefix::default(), counted, Kind::FixedWindow(Period::MINUTE), 0);
+//! let counted = CounterSubject::Descriptor(Parts { domain: "shop", entries: &entries });
+//! let name = KeyName::new(&Prefix::default(), counted, CounterKind::FixedWindow(Period::MINUTE), 0);
 //! assert_eq!(
 //!     name.as_str(),
 //!     "hivemind:ratelimit:rls:{shop}:remote_address=203.0.113.7,path=/login:fixed-60s"
@@ -31,12 +31,12 @@
 //! ```
 
 mod breaker;
-mod figures;
 mod keeper;
 mod key_name;
 mod lease;
 mod lines;
 mod locally;
+mod metrics;
 mod options;
 mod over_cache;
 mod script;
@@ -48,7 +48,7 @@ mod table;
 mod wait;
 
 pub use breaker::Availability;
-pub use figures::Figures;
-pub use key_name::{Counted, KeyName, Kind, Prefix, PrefixError};
-pub use options::{Lease, Options, OptionsError, Password, Time, Tls, Topology};
+pub use key_name::{CounterKind, CounterSubject, KeyName, Prefix, PrefixError};
+pub use metrics::StoreMetrics;
+pub use options::{ClockSource, LeaseOptions, OptionsError, Password, RedisOptions, TlsOptions, Topology};
 pub use store::RedisStore;

@@ -7,7 +7,7 @@
 //! after it broke; requests wait for it no longer than for an answer.
 
 use crate::breaker::Breaker;
-use crate::figures::Counts;
+use crate::metrics::Counts;
 use crate::server::{CONNECT_WITHIN, Connection, Server, told};
 use hivemind_core::{Clock, SystemClock, Timestamp};
 use std::collections::HashMap;

@@ -2,7 +2,7 @@
 
 use crate::Prefix;
 use crate::lease::{Leases, Wish};
-use crate::options::Options;
+use crate::options::RedisOptions;
 use crate::over_cache::{Mark, OverCache, Owed};
 use crate::script::{Answer, Call, Manner, Request, Taken};
 use crate::state;
@@ -42,7 +42,7 @@ pub(crate) fn decide(shared: &Shared, batch: &[Charge<'_>], context: Context) ->
 }
 
 impl Known {
-    pub(crate) fn new(options: &Options) -> Self {
+    pub(crate) fn new(options: &RedisOptions) -> Self {
         Self {
             over: options.over_cache.then(OverCache::default),
             leases: options.lease.map(|terms| Leases::new(terms, options.prefix.clone())),

@@ -10,19 +10,19 @@ use std::time::Duration;
 /// What a store of counters in Redis is started with.
 ///
 /// ```
-/// use hivemind_redis::{Options, Password, Prefix, Time};
+/// use hivemind_redis::{RedisOptions, Password, Prefix, ClockSource};
 /// use std::time::Duration;
 ///
-/// let mut options = Options::new("redis://:secret@redis.example.org:6379/0");
+/// let mut options = RedisOptions::new("redis://:secret@redis.example.org:6379/0");
 /// options.timeout = Duration::from_millis(20);
 /// options.prefix = Prefix::new("shop")?;
-/// assert_eq!(options.clock, Time::Server); // Its nodes need not agree on the time.
+/// assert_eq!(options.clock, ClockSource::Server); // Its nodes need not agree on the time.
 /// assert!(!format!("{options:?}").contains("secret"));
 /// # Ok::<(), hivemind_redis::PrefixError>(())
 /// ```
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Options {
+pub struct RedisOptions {
     /// URLs: `redis://host:6379/0`, `rediss://host:6380`, `redis+unix:///run/redis.sock`.
     /// One for a single server; the nodes of a cluster, or its sentinels, of which some may be down.
     pub nodes: Vec<String>,
@@ -33,32 +33,32 @@ pub struct Options {
     /// With which password, where the URL does not say it.
     pub password: Option<Password>,
     /// Certificates, for `rediss` URLs; none trusts what the system trusts.
-    pub tls: Option<Tls>,
+    pub tls: Option<TlsOptions>,
     /// What every name begins with.
     pub prefix: Prefix,
     /// The longest that a call takes. At least a millisecond.
     pub timeout: Duration,
     /// Whose clock decides.
-    pub clock: Time,
+    pub clock: ClockSource,
     /// Whether counters known to be over are refused without asking Redis.
     pub over_cache: bool,
     /// Whether a node may take a slice of a busy counter's budget, and spend it without asking.
-    pub lease: Option<Lease>,
+    pub lease: Option<LeaseOptions>,
 }
 
-impl Options {
+impl RedisOptions {
     /// The usual for a single server at `url`.
     ///
     /// ```
-    /// # use hivemind_redis::{Options, Topology};
-    /// assert_eq!(Options::new("redis://redis.example.org").topology, Topology::Single);
+    /// # use hivemind_redis::{RedisOptions, Topology};
+    /// assert_eq!(RedisOptions::new("redis://redis.example.org").topology, Topology::Single);
     /// ```
     pub fn new(url: impl Into<String>) -> Self {
         Self { nodes: vec![url.into()], ..Self::default() }
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for RedisOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A URL may have a password in it, before its `@` or in its query: what is shown is what was read of it.
         let hosts = self.nodes.iter().map(|url| match url.as_str().into_connection_info() {
@@ -78,7 +78,7 @@ impl fmt::Debug for Options {
     }
 }
 
-impl Default for Options {
+impl Default for RedisOptions {
     fn default() -> Self {
         Self {
             nodes: Vec::new(),
@@ -88,7 +88,7 @@ impl Default for Options {
             tls: None,
             prefix: Prefix::default(),
             timeout: Duration::from_millis(50),
-            clock: Time::Server,
+            clock: ClockSource::Server,
             over_cache: true,
             lease: None,
         }
@@ -98,9 +98,9 @@ impl Default for Options {
 /// What is at the URLs.
 ///
 /// ```
-/// use hivemind_redis::{Options, Topology};
+/// use hivemind_redis::{RedisOptions, Topology};
 ///
-/// let mut options = Options::new("redis://sentinel-1.example.org:26379");
+/// let mut options = RedisOptions::new("redis://sentinel-1.example.org:26379");
 /// options.nodes.push("redis://sentinel-2.example.org:26379".into());
 /// let (username, password) = (None, None);
 /// options.topology = Topology::Sentinel { master_name: "mymaster".into(), username, password };
@@ -127,34 +127,34 @@ pub enum Topology {
 /// Whose clock decides.
 ///
 /// ```
-/// use hivemind_redis::{Options, Time};
+/// use hivemind_redis::{RedisOptions, ClockSource};
 ///
-/// let mut options = Options::new("redis://redis.example.org");
-/// options.clock = Time::Ours; // Requests of a log, each at its own time.
+/// let mut options = RedisOptions::new("redis://redis.example.org");
+/// options.clock = ClockSource::Caller; // Requests of a log, each at its own time.
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Time {
+pub enum ClockSource {
     /// Redis': all nodes agree, whatever their own clocks say.
     #[default]
     Server,
     /// The request's own moment. A node behind the others moves no counter back, and one
     /// that is ahead takes them along; past [`hivemind_core::algorithm::STEP_BACK`] of
     /// difference, windows begin anew. For replayed requests, and for exactness to the nanosecond.
-    Ours,
+    Caller,
 }
 
 /// How much of a busy counter's budget a node takes ahead, and for how long.
 ///
 /// ```
-/// use hivemind_redis::{Lease, Options};
+/// use hivemind_redis::{LeaseOptions, RedisOptions};
 /// use std::time::Duration;
 ///
-/// let mut options = Options::new("redis://redis.example.org");
-/// options.lease = Some(Lease::new(10, Duration::from_millis(100))); // Nine of ten ask nobody.
+/// let mut options = RedisOptions::new("redis://redis.example.org");
+/// options.lease = Some(LeaseOptions::new(10, Duration::from_millis(100))); // Nine of ten ask nobody.
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Lease {
+pub struct LeaseOptions {
     /// The most that is taken at once. Each node may hold as much unspent: so much is
     /// refused elsewhere although it is there.
     pub slice: u32,
@@ -162,7 +162,7 @@ pub struct Lease {
     pub longest: Duration,
 }
 
-impl Lease {
+impl LeaseOptions {
     /// Slices of so many units, for so long.
     #[must_use]
     pub const fn new(slice: u32, longest: Duration) -> Self {
@@ -202,35 +202,35 @@ impl fmt::Debug for Password {
 /// Certificates in PEM.
 ///
 /// ```
-/// use hivemind_redis::{Options, Tls};
+/// use hivemind_redis::{RedisOptions, TlsOptions};
 ///
 /// let (ca, certificate, key) = ("-----BEGIN ...", "-----BEGIN ...", "-----BEGIN ..."); // Of files.
-/// let mut options = Options::new("rediss://redis.example.org:6380");
-/// options.tls = Some(Tls::trusting(ca).showing(certificate, key));
+/// let mut options = RedisOptions::new("rediss://redis.example.org:6380");
+/// options.tls = Some(TlsOptions::with_ca(ca).with_client_certificate(certificate, key));
 /// ```
 #[derive(Clone, Default)]
 #[non_exhaustive]
-pub struct Tls {
+pub struct TlsOptions {
     /// Who signed the server's certificate; none trusts what the system trusts.
     pub ca: Option<Vec<u8>>,
     /// Our certificate and its key, where the server asks for one.
     pub client: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-impl Tls {
+impl TlsOptions {
     /// Servers whose certificate this authority signed.
-    pub fn trusting(ca: impl Into<Vec<u8>>) -> Self {
+    pub fn with_ca(ca: impl Into<Vec<u8>>) -> Self {
         Self { ca: Some(ca.into()), client: None }
     }
 
     /// With a certificate of our own, and its key.
     #[must_use]
-    pub fn showing(self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+    pub fn with_client_certificate(self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         Self { client: Some((certificate.into(), key.into())), ..self }
     }
 }
 
-impl fmt::Debug for Tls {
+impl fmt::Debug for TlsOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (ca, client) = (self.ca.is_some(), self.client.is_some());
         f.debug_struct("Tls").field("ca", &ca).field("client", &client).finish()
@@ -240,10 +240,10 @@ impl fmt::Debug for Tls {
 /// Why a store cannot be started, and what to write instead. No text has a password in it.
 ///
 /// ```
-/// use hivemind_redis::{Options, OptionsError, RedisStore};
+/// use hivemind_redis::{RedisOptions, OptionsError, RedisStore};
 ///
 /// let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-/// let error = RedisStore::start(Options::default(), runtime.handle()).unwrap_err();
+/// let error = RedisStore::start(RedisOptions::default(), runtime.handle()).unwrap_err();
 /// assert_eq!(error, OptionsError::NoNodes);
 /// assert_eq!(error.to_string(), "no URL of Redis is given; write one as `redis://host:6379`");
 /// # Ok::<(), std::io::Error>(())
@@ -291,7 +291,7 @@ pub enum OptionsError {
     Prefix(#[from] PrefixError),
 }
 
-impl Options {
+impl RedisOptions {
     pub(crate) fn check(&self) -> Result<(), OptionsError> {
         if self.nodes.is_empty() {
             return Err(OptionsError::NoNodes);
@@ -303,7 +303,7 @@ impl Options {
             return Err(OptionsError::Timeout);
         }
         match self.lease {
-            Some(Lease { slice, longest }) if slice == 0 || longest.is_zero() => {
+            Some(LeaseOptions { slice, longest }) if slice == 0 || longest.is_zero() => {
                 Err(OptionsError::Lease { slice, longest })
             }
             _ => Ok(()),

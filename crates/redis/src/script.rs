@@ -5,7 +5,7 @@
 //! what it admits and keeps, and no wait is ever reckoned in Lua.
 
 use crate::state::{self, STATE_BYTES, TIME_BYTES};
-use crate::{Counted, KeyName, Kind, Prefix};
+use crate::{CounterKind, CounterSubject, KeyName, Prefix};
 use hivemind_core::algorithm::{State, Step};
 use hivemind_core::store::{Charge, Context, Counters, Key, KeySeed, Mode, OnRefusal, Op, Parts};
 use hivemind_core::{Limit, Period, Timestamp};
@@ -226,8 +226,8 @@ impl Call {
 /// What a charge's counter is called.
 pub(crate) fn name(prefix: &Prefix, charge: &Charge<'_>) -> KeyName {
     // Every limit of today has a kind; one to come would have to be named before it can be kept.
-    let kind = Kind::of(charge.limit).unwrap_or(Kind::Bucket);
-    KeyName::new(prefix, Counted::of(charge.parts), kind, charge.ordinal)
+    let kind = CounterKind::of(charge.limit).unwrap_or(CounterKind::Bucket);
+    KeyName::new(prefix, CounterSubject::of(charge.parts), kind, charge.ordinal)
 }
 
 /// The hash that Redis knows the script by.

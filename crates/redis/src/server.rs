@@ -1,7 +1,7 @@
 //! How a connection is made: to one server, to the master that sentinels name, or to
 //! a cluster. The client library does the rest: TLS, login, database, slots.
 
-use crate::options::{Options, OptionsError, Password, Tls, Topology};
+use crate::options::{OptionsError, Password, RedisOptions, TlsOptions, Topology};
 use crate::script::{self, Call};
 use crate::{KeyName, Prefix};
 use redis::aio::MultiplexedConnection;
@@ -155,7 +155,7 @@ pub(crate) fn is(error: &RedisError, kind: ServerErrorKind) -> bool {
 }
 
 impl Server {
-    pub(crate) fn new(options: &Options) -> Result<Self, OptionsError> {
+    pub(crate) fn new(options: &RedisOptions) -> Result<Self, OptionsError> {
         options.check()?;
         // The library asks for the process' provider, and two in one build would leave it without.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -241,7 +241,7 @@ fn sockets() -> TcpSettings {
     settings
 }
 
-fn node(index: usize, url: &str, options: &Options) -> Result<ConnectionInfo, OptionsError> {
+fn node(index: usize, url: &str, options: &RedisOptions) -> Result<ConnectionInfo, OptionsError> {
     let node = url.into_connection_info().map_err(|_| OptionsError::Url { number: index + 1 })?;
     let node = node.set_tcp_settings(sockets());
     if matches!(options.topology, Topology::Sentinel { .. }) {
@@ -257,7 +257,7 @@ fn node(index: usize, url: &str, options: &Options) -> Result<ConnectionInfo, Op
     Ok(node.set_redis_settings(login))
 }
 
-fn certificates(tls: &Tls) -> TlsCertificates {
+fn certificates(tls: &TlsOptions) -> TlsCertificates {
     let client = tls.client.clone();
     TlsCertificates {
         client_tls: client.map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key }),
@@ -269,11 +269,11 @@ fn certificates(tls: &Tls) -> TlsCertificates {
 /// keeps connections, and those end with the runtime that they were made on.
 pub(crate) struct Sentinels {
     nodes: Vec<ConnectionInfo>,
-    options: Options,
+    options: RedisOptions,
 }
 
 impl Sentinels {
-    fn new(nodes: Vec<ConnectionInfo>, options: &Options) -> Result<Self, OptionsError> {
+    fn new(nodes: Vec<ConnectionInfo>, options: &RedisOptions) -> Result<Self, OptionsError> {
         let sentinels = Self { nodes, options: options.clone() };
         sentinels.client().map_err(|error| unfit(&error)).map(|_| sentinels)
     }

@@ -1,11 +1,11 @@
 //! The store: decides a request's batch by one call of the script.
 
 use crate::breaker::{Availability, Breaker};
-use crate::figures::{Counts, Figures};
 use crate::keeper::Keeper;
 use crate::lines::Lines;
 use crate::locally::{self, Known};
-use crate::options::{Options, OptionsError, Time};
+use crate::metrics::{Counts, StoreMetrics};
+use crate::options::{ClockSource, OptionsError, RedisOptions};
 use crate::script::{self, Answer, Call, Manner};
 use crate::server::{Server, is, told};
 use crate::slots;
@@ -23,17 +23,17 @@ use tokio::sync::watch;
 /// ```no_run
 /// use hivemind_core::store::{Charge, Context, Key, KeySeed, Parts, Store};
 /// use hivemind_core::{Clock, Limit, Period, SystemClock};
-/// use hivemind_redis::{Options, RedisStore};
+/// use hivemind_redis::{RedisOptions, RedisStore};
 ///
 /// # async fn asked() -> Result<(), Box<dyn std::error::Error>> {
-/// let options = Options::new("redis://redis.example.org:6379");
+/// let options = RedisOptions::new("redis://redis.example.org:6379");
 /// let store = RedisStore::start(options, &tokio::runtime::Handle::current())?;
 /// let (seed, limit) = (KeySeed::from_cluster_id("shop"), Limit::fixed_window(100, Period::MINUTE));
 /// let ada = Parts { domain: "shop", entries: &[("user", "ada")] };
 /// let charge = Charge::spend(Key::new(&seed, ada, &limit, 0), ada, &limit);
 /// let passes = store.decide(&[charge], Context::at(SystemClock.now())).await?.committed;
 /// if !store.is_available() {
-///     println!("{:?}, {:?}", *store.availability().borrow(), store.figures());
+///     println!("{:?}, {:?}", *store.availability().borrow(), store.metrics());
 /// }
 /// # Ok(())
 /// # }
@@ -44,7 +44,7 @@ pub struct RedisStore {
 
 /// What calls in the background need of the store.
 pub(crate) struct Shared {
-    pub(crate) options: Options,
+    pub(crate) options: RedisOptions,
     pub(crate) counts: Arc<Counts>,
     breaker: Arc<Breaker>,
     pub(crate) lines: Lines,
@@ -58,16 +58,16 @@ impl RedisStore {
     /// It never waits: until there is an answer, it is not available.
     ///
     /// ```
-    /// # use hivemind_redis::{Options, RedisStore};
+    /// # use hivemind_redis::{RedisOptions, RedisStore};
     /// let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    /// let store = RedisStore::start(Options::new("redis+unix:///nowhere.sock"), runtime.handle())?;
+    /// let store = RedisStore::start(RedisOptions::new("redis+unix:///nowhere.sock"), runtime.handle())?;
     /// assert!(!store.is_available()); // It has started, and nobody has answered.
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// If the options cannot work, whatever Redis says.
-    pub fn start(options: Options, runtime: &Handle) -> Result<Self, OptionsError> {
+    pub fn start(options: RedisOptions, runtime: &Handle) -> Result<Self, OptionsError> {
         let server = Arc::new(Server::new(&options)?);
         let counts = Arc::new(Counts::default());
         let breaker = Arc::new(Breaker::new(Arc::clone(&counts), options.timeout));
@@ -99,8 +99,8 @@ impl RedisStore {
 
     /// What it has done since it was started.
     #[must_use]
-    pub fn figures(&self) -> Figures {
-        self.shared.counts.figures()
+    pub fn metrics(&self) -> StoreMetrics {
+        self.shared.counts.snapshot()
     }
 }
 
@@ -173,9 +173,9 @@ impl Shared {
     pub(crate) fn manner(&self, context: Context, reserve: bool) -> Manner {
         let on_refusal: OnRefusal = context.on_refusal;
         match self.options.clock {
-            Time::Server => Manner { now: None, on_refusal, reserve, grace_ms: 1_000 },
+            ClockSource::Server => Manner { now: None, on_refusal, reserve, grace_ms: 1_000 },
             // Another node's clock may be as far behind as a counter bears.
-            Time::Ours => {
+            ClockSource::Caller => {
                 let grace_ms = u32::try_from(STEP_BACK.as_millis()).unwrap_or(u32::MAX);
                 Manner { now: Some(context.now), on_refusal, reserve, grace_ms }
             }

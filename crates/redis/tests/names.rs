@@ -6,13 +6,13 @@
 use hivemind_core::Period;
 
 use hivemind_core::store::Parts;
-use hivemind_redis::{Counted, KeyName, Kind, Prefix};
+use hivemind_redis::{CounterKind, CounterSubject, KeyName, Prefix};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use std::time::Duration;
 
-fn name(counted: Counted<'_>, kind: Kind, ordinal: u16) -> String {
+fn name(counted: CounterSubject<'_>, kind: CounterKind, ordinal: u16) -> String {
     KeyName::new(&Prefix::default(), counted, kind, ordinal).to_string()
 }
 
@@ -25,7 +25,7 @@ fn hash_tag(name: &str) -> Option<&str> {
 /// Everything that tells one counter from another, owned.
 #[derive(Clone, Debug, PartialEq)]
 struct Identity {
-    kind: Kind,
+    kind: CounterKind,
     ordinal: u16,
     door: u8,
     entries: Vec<(String, String)>,
@@ -36,7 +36,7 @@ struct Identity {
 
 impl Identity {
     /// What is no part of a door's counters is made equal, so that it tells none of them apart.
-    fn new(door: u8, kind: Kind, ordinal: u16, texts: Texts) -> Self {
+    fn new(door: u8, kind: CounterKind, ordinal: u16, texts: Texts) -> Self {
         let (mut entries, mut parts, mut endpoint) = texts;
         match door {
             0 => {
@@ -61,10 +61,10 @@ impl Identity {
         let [first, client, connection] = self.parts.each_ref().map(String::as_str);
         let entries: Vec<_> = self.entries.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         let counted = match self.door {
-            0 => Counted::Descriptor(Parts { domain: first, entries: &entries }),
-            1 => Counted::Requests { service: first, endpoint: self.endpoint.as_deref(), client },
-            2 => Counted::Connections { service: first, client },
-            _ => Counted::Messages { service: first, client, connection },
+            0 => CounterSubject::Descriptor(Parts { domain: first, entries: &entries }),
+            1 => CounterSubject::Requests { service: first, endpoint: self.endpoint.as_deref(), client },
+            2 => CounterSubject::Connections { service: first, client },
+            _ => CounterSubject::Messages { service: first, client, connection },
         };
         name(counted, self.kind, self.ordinal)
     }
@@ -77,14 +77,14 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![8 => "[a:{}=,*%.]{0,3}", 1 => "%(3A|7B|25)", 1 => "(:bucket|:fixed-1s)", 1 => any::<String>()]
 }
 
-fn kind() -> impl Strategy<Value = Kind> {
+fn kind() -> impl Strategy<Value = CounterKind> {
     let millis = prop_oneof![Just(1), Just(10), Just(1_000), Just(60_000), 1..5_000_u64];
     (0..3_u8, millis).prop_map(|(kind, millis)| {
         let period = Period::new(Duration::from_millis(millis)).unwrap();
         match kind {
-            0 => Kind::Bucket,
-            1 => Kind::FixedWindow(period),
-            _ => Kind::SlidingWindow(period),
+            0 => CounterKind::Bucket,
+            1 => CounterKind::FixedWindow(period),
+            _ => CounterKind::SlidingWindow(period),
         }
     })
 }
@@ -131,9 +131,9 @@ proptest! {
     ) {
         let [one, two] = services.each_ref().map(String::as_str);
         let names = [
-            name(Counted::Requests { service: one, endpoint: endpoint.as_deref(), client: &client }, Kind::Bucket, 0),
-            name(Counted::Connections { service: two, client: &client }, Kind::Bucket, 1),
-            name(Counted::Messages { service: two, client: &client, connection: &connection }, Kind::Bucket, 0),
+            name(CounterSubject::Requests { service: one, endpoint: endpoint.as_deref(), client: &client }, CounterKind::Bucket, 0),
+            name(CounterSubject::Connections { service: two, client: &client }, CounterKind::Bucket, 1),
+            name(CounterSubject::Messages { service: two, client: &client, connection: &connection }, CounterKind::Bucket, 0),
         ];
         let tags = names.each_ref().map(|name| hash_tag(name));
         prop_assert!(tags[0].is_some() && tags[0] == tags[1] && tags[1] == tags[2], "{:?}", names);
@@ -142,7 +142,7 @@ proptest! {
     #[test]
     fn all_descriptors_of_one_domain_are_on_one_slot(domain in text(), one in text(), two in text()) {
         let tagged = |entries: &[(&str, &str)]| {
-            let name = name(Counted::Descriptor(Parts { domain: &domain, entries }), Kind::Bucket, 0);
+            let name = name(CounterSubject::Descriptor(Parts { domain: &domain, entries }), CounterKind::Bucket, 0);
             hash_tag(&name).map(str::to_owned)
         };
         let (first, second) = (tagged(&[(&one, &two)]), tagged(&[(&two, ""), (&one, &one)]));
@@ -178,7 +178,7 @@ fn read_back(name: &str) -> Identity {
     Identity { kind, ordinal, door, entries, parts, endpoint }
 }
 
-fn read_counter(counter: &str) -> (Kind, u16) {
+fn read_counter(counter: &str) -> (CounterKind, u16) {
     let (kind, ordinal) = counter.split_once('.').unwrap_or((counter, "0"));
     let period = |text: &str| {
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -186,9 +186,9 @@ fn read_counter(counter: &str) -> (Kind, u16) {
         Period::new(Duration::from_millis(digits.parse::<u64>().unwrap() * unit)).unwrap()
     };
     let kind = match kind.split_once('-') {
-        Some(("fixed", length)) => Kind::FixedWindow(period(length)),
-        Some(("sliding", length)) => Kind::SlidingWindow(period(length)),
-        _ => Kind::Bucket,
+        Some(("fixed", length)) => CounterKind::FixedWindow(period(length)),
+        Some(("sliding", length)) => CounterKind::SlidingWindow(period(length)),
+        _ => CounterKind::Bucket,
     };
     (kind, ordinal.parse().unwrap())
 }

@@ -1,6 +1,7 @@
-//! Who may ask: callers with API keys, operators with a token. Their files are followed, and what is kept of
-//! them are digests: neither a core dump nor a log can give away what was never there. What is sent is compared
-//! by its digest, in a time that does not depend on it.
+//! Access control: API keys of callers and tokens of operators, read from files that are reloaded on change.
+//!
+//! Only digests are kept, so neither a core dump nor a log can leak a secret. A presented secret is compared
+//! by its digest, in constant time.
 
 mod digest;
 mod file;
@@ -19,18 +20,18 @@ pub(crate) use tokens::Tokens;
 use crate::config::Security;
 use std::sync::Arc;
 
-/// The metadata, or the header, that a key comes in.
+/// The metadata key, or HTTP header, that carries an API key.
 pub(crate) const KEY_HEADER: http::HeaderName = http::HeaderName::from_static("x-api-key");
 
-/// The keys that callers have.
+/// The API keys of callers.
 pub(crate) type ApiKeys = SecretFile<Keys>;
 
-/// All that opens something.
+/// All credentials that grant access.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Access {
-    /// Of callers; none: everybody may call.
+    /// API keys of callers; `None`: calls need no key.
     pub(crate) keys: Option<Arc<ApiKeys>>,
-    /// Of operators.
+    /// Tokens of operators.
     pub(crate) tokens: Option<Arc<SecretFile<Tokens>>>,
 }
 
@@ -38,26 +39,26 @@ impl Access {
     /// Reads the files that the settings name.
     ///
     /// # Errors
-    /// If one of them cannot be used: nothing is served half open.
+    /// If one of them cannot be used: the server does not start with half of its access control.
     pub(crate) fn open(security: &Security) -> Result<Self, AccessError> {
         let keys = security.api_keys_file.as_deref().map(ApiKeys::open).transpose()?;
         let tokens = security.token_file.as_deref().map(SecretFile::open).transpose()?;
         Ok(Self { keys: keys.map(Arc::new), tokens: tokens.map(Arc::new) })
     }
 
-    /// Whether the admin port asks who is there.
+    /// Whether the admin port requires credentials.
     pub(crate) const fn is_asked_for(&self) -> bool {
         self.keys.is_some() || self.tokens.is_some()
     }
 
-    /// Other numbers for other keys and tokens: whoever was let in by them and stays looks at these.
+    /// Generation numbers of keys and tokens. Long-lived sessions compare them to notice a change.
     pub(crate) fn generations(&self) -> [u64; 2] {
         let of_keys = self.keys.as_ref().map(|keys| keys.generation());
         let of_tokens = self.tokens.as_ref().map(|tokens| tokens.generation());
         [of_keys, of_tokens].map(Option::unwrap_or_default)
     }
 
-    /// Whether this is one of the operators' tokens.
+    /// Whether `sent` is one of the operators' tokens.
     pub(crate) fn is_token(&self, sent: &[u8]) -> bool {
         self.tokens.as_ref().is_some_and(|tokens| tokens.in_force().has(sent))
     }

@@ -1,8 +1,8 @@
-//! Certificates without hands: a CA is asked for them by ACME (RFC 8555), and looks for its challenge on the gateway's
-//! own TLS port (TLS-ALPN-01, RFC 8737), so that no other port is opened.
+//! Automatic certificate management (ACME, RFC 8555), with the TLS-ALPN-01 challenge (RFC 8737).
 //!
-//! What the CA gives is a file like any other: the gateway's certificates follow it, and a restart begins with it. As
-//! long as there is one that counts, a CA that is away costs nothing but a line in the log and in `/readyz`.
+//! The CA validates over the gateway's own TLS port, so no other port has to be open. The issued certificate
+//! is stored as a file like any other: the gateway's certificates reload it, and a restart starts with it.
+//! While a valid certificate exists, an unreachable CA only causes a log line and a problem in `/readyz`.
 
 mod cache;
 mod http;
@@ -23,27 +23,27 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// A wall clock may be set: how far the renewal is, is looked at that often.
+/// How often the time of renewal is compared with the wall clock, which may be adjusted.
 const LOOKS_EVERY: Duration = Duration::from_secs(3_600);
-/// How long all of an order may take.
+/// Time limit for a whole order.
 const ORDERED_WITHIN: Duration = Duration::from_secs(180);
-/// Between two tries while a CA does not answer, doubled from the first to the last.
+/// First and last delay between attempts while the CA is unreachable; doubles each time.
 const AWAY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(600)];
-/// Between two tries after a CA has said no. It counts them, and blocks whoever fails five times in an hour.
+/// First and last delay after the CA refused. CAs count failures and block a client after five in an hour.
 const REFUSED: [Duration; 2] = [Duration::from_secs(900), Duration::from_secs(4 * 3_600)];
 
-/// As much of what a CA says as is told.
+/// Longest part of a CA's error text that is reported.
 const LONGEST_REASON: usize = 500;
 
-const DUE_AT_ONCE: &str = "the certificate that it gave is not for all names, or has to be renewed at once; look at this \
+const DUE_AT_ONCE: &str = "the issued certificate does not cover all names, or is already due for renewal; check this \
                            machine's clock";
 
-/// The file that the certificate for these settings is kept in, with its key.
+/// The file with the certificate and key for these settings.
 pub(crate) fn file(acme: &Acme) -> PathBuf {
     Cache::of(acme).certificate()
 }
 
-/// Keeps a certificate for the domains of the settings, for ever.
+/// Background task that keeps a certificate for the configured domains.
 pub(crate) struct Renewal {
     orders: Orders,
     cache: Cache,
@@ -54,7 +54,7 @@ pub(crate) struct Renewal {
 }
 
 impl Renewal {
-    /// Sees that the folder is there, and that nobody else looks into it.
+    /// Creates the cache folder, readable by this user only.
     pub(crate) fn new(
         acme: &Acme,
         certificates: Arc<Certificates>,
@@ -67,15 +67,15 @@ impl Renewal {
         Ok(Self { orders, cache, certificates, health, directory, domains })
     }
 
-    /// Goes on whatever an answer does to it.
+    /// Renews for ever; restarts the renewal task if it panics.
     pub(crate) async fn run(self: Arc<Self>) {
-        // Who is dropped ends what it has begun.
+        // Dropping the set aborts a renewal that is running.
         let mut renewing = JoinSet::new();
         renewing.spawn(Arc::clone(&self).renew());
         while let Some(Err(error)) = renewing.join_next().await {
-            let told = format!("renewal has stopped: {error}; it begins again in {:?}", REFUSED[0]);
-            tracing::error!("{told}");
-            self.health.acme_is(Some(told));
+            let problem = format!("certificate renewal failed: {error}; restarting in {:?}", REFUSED[0]);
+            tracing::error!("{problem}");
+            self.health.acme_is(Some(problem));
             wait(REFUSED[0]).await;
             renewing.spawn(Arc::clone(&self).renew());
         }
@@ -95,15 +95,15 @@ impl Renewal {
             if counts.is_none() && tries == 0 {
                 let (domains, directory) = (self.domains.join(", "), &self.directory);
                 tracing::warn!(
-                    "there is no certificate for {domains} yet: {directory} is asked for one, and TLS handshakes \
-                                that have no other are refused until then"
+                    "no certificate for {domains} yet: requesting one from {directory}; TLS handshakes without \
+                     another certificate are refused until it is issued"
                 );
             }
             let Err(error) = self.order().await else { continue };
             let [first, last] = if error.is_refusal() { REFUSED } else { AWAY };
             let again = first.saturating_mul(1 << tries.min(16)).min(last);
             tries += 1;
-            self.tell(&error, counts, again);
+            self.report(&error, counts, again);
             wait(again).await;
         }
     }
@@ -115,8 +115,8 @@ impl Renewal {
         self.certificates.answer_no_challenge();
         let certificate = ordered.unwrap_or(Err(AcmeError::Late(ORDERED_WITHIN)))?;
         let now = SystemClock.now();
-        // Looked at before it takes the place of the one that serves; one that is due as soon as it is there would be
-        // asked for again without a pause.
+        // Validated before it replaces the active one. A certificate that is due immediately would be
+        // requested again without a pause.
         let counts = Cache::validity_of(&certificate, &self.domains);
         let counts = counts.filter(|validity| renewed_from(*validity) > now);
         let counts = counts.ok_or_else(|| AcmeError::Refused(DUE_AT_ONCE.to_owned()))?;
@@ -125,28 +125,28 @@ impl Renewal {
         let (domains, ends) = (self.domains.join(", "), at(counts.not_after));
         tracing::info!(
             changed = renewal.changed,
-            "{} has given a certificate for {domains}, which ends {ends}",
+            "{} issued a certificate for {domains}, valid until {ends}",
             self.directory
         );
         Ok(())
     }
 
-    fn tell(&self, error: &AcmeError, counts: Option<Validity>, again: Duration) {
+    fn report(&self, error: &AcmeError, counts: Option<Validity>, again: Duration) {
         let meanwhile = match counts.filter(|validity| validity.not_after > SystemClock.now()) {
             Some(validity) => {
-                format!("the certificate from before serves on, and ends {}", at(validity.not_after))
+                format!("the previous certificate stays active and is valid until {}", at(validity.not_after))
             }
-            None => "there is none meanwhile, and handshakes that have no other are refused".to_owned(),
+            None => "TLS handshakes without another certificate are refused".to_owned(),
         };
-        // It quotes what was found at a name, which others may have put there.
+        // The text quotes what the CA found at a domain, which others may control.
         let error = harmless(&error.to_string(), LONGEST_REASON);
-        let told = format!("{} gives no certificate: {error}; {meanwhile}", self.directory);
-        tracing::warn!("{told}; it is asked again in {again:?}");
-        self.health.acme_is(Some(told));
+        let problem = format!("{} issued no certificate: {error}; {meanwhile}", self.directory);
+        tracing::warn!("{problem}; retrying in {again:?}");
+        self.health.acme_is(Some(problem));
     }
 }
 
-/// With a third of its time left, as CAs ask for.
+/// When a third of the lifetime is left, as CAs recommend.
 fn renewed_from(validity: Validity) -> Timestamp {
     let lasts = validity.not_after.since(validity.not_before);
     validity.not_before.saturating_add(lasts * 2 / 3)

@@ -1,21 +1,23 @@
-//! A host and perhaps a port, as clients and files write them. There is one reading of it for all: what one
-//! part took for a host and another did not would be a way around what is asked of it.
+//! Authority of a request or a setting: a host with an optional port.
+//!
+//! One parser serves all components. Two parsers that disagree on the host would be a way around access
+//! rules.
 
 use std::net::Ipv6Addr;
 
-/// The longest name there is.
+/// Longest host name (RFC 1035).
 const MOST_NAME: usize = 253;
-/// The longest part of it.
+/// Longest label of a host name.
 const MOST_LABEL: usize = 63;
 
-/// The host of `host`, `host:port` or `[address]:port`, if that is what it is.
+/// The host of `host`, `host:port` or `[address]:port`; `None` if `authority` has another form.
 pub(crate) fn host(authority: &str) -> Option<&str> {
     let end = match authority.strip_prefix('[') {
         Some(rest) => 1 + rest.find(']')? + 1,
         None => authority.bytes().position(|byte| byte == b':').unwrap_or(authority.len()),
     };
     let (host, port) = authority.split_at_checked(end)?;
-    // A port may be left out behind its colon (RFC 3986, 3.2.3).
+    // The port may be empty after its colon (RFC 3986, 3.2.3).
     let is_number = |port: &str| port.bytes().all(|digit| digit.is_ascii_digit());
     let is_port = |port: &str| is_number(port) && (port.is_empty() || port.parse::<u16>().is_ok());
     if !(port.is_empty() || port.strip_prefix(':').is_some_and(is_port)) {
@@ -29,12 +31,12 @@ pub(crate) fn host(authority: &str) -> Option<&str> {
     is_host.then_some(host)
 }
 
-/// Whether it is a name, perhaps with the root that every name ends in, or an address of IPv4.
+/// Whether `host` is a name, with an optional trailing dot, or an IPv4 address.
 fn is_name(host: &str) -> bool {
     let name = host.strip_suffix('.').unwrap_or(host);
     let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let is_label = |label: &[u8]| (1..=MOST_LABEL).contains(&label.len()) && label.iter().all(is_letter);
-    // By bytes: this is asked of every request, and a search for a character costs more.
+    // On bytes: this runs for every request, and a search for a character costs more.
     let mut labels = name.as_bytes().split(|byte| *byte == b'.');
     name.len() <= MOST_NAME && !name.starts_with('-') && labels.all(is_label)
 }
@@ -45,7 +47,7 @@ mod tests {
     use http::uri::{Authority, PathAndQuery};
 
     #[test]
-    fn a_host_is_one_to_every_reader_or_to_none() {
+    fn host_is_valid_for_every_reader_or_for_none() {
         for (authority, of) in [
             ("a", "a"),
             ("a.example:8080", "a.example"),

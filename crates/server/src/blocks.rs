@@ -1,8 +1,10 @@
-//! Keys that an operator has blocked until a time, whatever their limits say. They are notes on a board, which all
-//! nodes of a mesh have in common (`hivemind_mesh::net::Board`); here they lie so that a decision finds them.
+//! Block list: keys that an operator blocked until a time, regardless of their limits.
 //!
-//! Where nothing is blocked a decision reads one number, which is 0; where something is, it is the moment at which the last
-//! block ends. So blocks end by themselves, by the clock of the mesh, and nobody has to wake up for it.
+//! Blocks are entries of a board that all nodes of a mesh share (`hivemind_mesh::Board`). This module
+//! indexes them for decisions.
+//!
+//! While nothing is blocked, a decision reads one number, which is 0. Otherwise the number is the time at
+//! which the last block ends. Blocks expire by the mesh's clock, without a timer.
 
 mod key_name;
 mod posted;
@@ -13,56 +15,56 @@ pub(crate) use posted::Posted;
 use arc_swap::{ArcSwap, Guard};
 use hivemind_core::Timestamp;
 use hivemind_core::store::Parts;
-use hivemind_mesh::net::{Board, Bulletin, NotPosted, Note};
+use hivemind_mesh::{Board, Bulletin, NotPosted, Note};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// One block, as it is shown.
+/// One block, as reported by the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) name: Posted,
     pub(crate) until: Timestamp,
-    /// The node at which it was said; none without a mesh.
+    /// The node that received the command; `None` without a mesh.
     pub(crate) by: Option<String>,
 }
 
-/// All keys that are blocked.
+/// All blocked keys.
 pub(crate) struct Blocks {
     board: Arc<Board>,
     seen: Arc<Seen>,
-    /// Requests that were refused because of them.
+    /// Number of requests refused because of a block.
     refused: AtomicU64,
 }
 
-/// The board, as decisions see it.
+/// The index of the board that decisions read.
 struct Seen {
-    /// When the last of them ends; 0 if there is none.
+    /// When the last block ends; 0 if there is none.
     ends_last: AtomicU64,
     table: ArcSwap<Table>,
     hasher: RandomState,
 }
 
-/// What is blocked, by the hash of its name.
+/// Blocked keys, by the hash of their name.
 #[derive(Default)]
 struct Table {
     named: HashMap<u64, Vec<(Arc<KeyName>, Timestamp)>>,
-    /// Those with a value that is known by its hash only: while there are none, no decision hashes any.
+    /// Keys with a value that is known only by its hash. While this is empty, no decision computes a hash.
     hidden: HashMap<Arc<Posted>, Timestamp>,
-    /// Each text as it was read, so that the next table need not read it again.
+    /// Parsed texts, so the next table does not parse them again.
     texts: HashMap<Box<[u8]>, Read>,
 }
 
-/// A text as it was read.
+/// A parsed text.
 #[derive(Clone)]
 enum Read {
     Named(u64, Arc<KeyName>),
     Hidden(Arc<Posted>),
 }
 
-/// The table as it was at one moment, for all charges of a batch.
+/// The table at one moment, for all charges of a batch.
 pub(crate) struct Looked<'a> {
     seen: &'a Seen,
     table: Guard<Arc<Table>>,
@@ -70,7 +72,7 @@ pub(crate) struct Looked<'a> {
 }
 
 impl Looked<'_> {
-    /// How long a key is blocked, if it is.
+    /// How long the key stays blocked; `None` if it is not.
     #[inline]
     pub(crate) fn wait(&self, parts: Parts<'_>) -> Option<Duration> {
         let named = self.table.named.get(&self.seen.hash(parts));
@@ -80,7 +82,7 @@ impl Looked<'_> {
         Some(until.since(self.now))
     }
 
-    /// Until when a key is blocked by the hash of a value.
+    /// When the block of a key with a hashed value ends.
     fn hidden(&self, parts: Parts<'_>) -> Option<Timestamp> {
         let hidden = Some(&self.table.hidden).filter(|hidden| !hidden.is_empty())?;
         hidden.get(&Posted::of(parts)).copied().filter(|until| self.now < *until)
@@ -88,14 +90,14 @@ impl Looked<'_> {
 }
 
 impl Default for Blocks {
-    /// Those of a node without peers.
+    /// The block list of a node without peers.
     fn default() -> Self {
         Self::on(Arc::new(Board::new(None)))
     }
 }
 
 impl Blocks {
-    /// Those on a board.
+    /// The block list stored on `board`.
     pub(crate) fn on(board: Arc<Board>) -> Self {
         let (table, hasher) = (ArcSwap::from_pointee(Table::default()), RandomState::new());
         let seen = Arc::new(Seen { ends_last: AtomicU64::new(0), table, hasher });
@@ -111,34 +113,34 @@ impl Blocks {
         ends_last != 0 && self.time(now).as_nanos() < ends_last
     }
 
-    /// What the clock shows by which blocks end, when this node's own shows `now`.
+    /// The time by which blocks end, for this node's own time `now`.
     #[inline]
     pub(crate) fn time(&self, now: Timestamp) -> Timestamp {
         self.board.time(now)
     }
 
-    /// What is blocked at this moment, to ask for several keys.
+    /// The blocks at this moment, for several lookups.
     pub(crate) fn look(&self, now: Timestamp) -> Looked<'_> {
         Looked { seen: &self.seen, table: self.seen.table.load(), now: self.time(now) }
     }
 
-    /// Until when a key is blocked, if it is.
+    /// When the block of a key ends; `None` if the key is not blocked.
     pub(crate) fn until(&self, parts: Parts<'_>, now: Timestamp) -> Option<Timestamp> {
         let looked = self.look(now);
         looked.wait(parts).map(|wait| looked.now.saturating_add(wait))
     }
 
-    /// A request was refused because a key of it is blocked.
+    /// Counts a request that was refused because one of its keys is blocked.
     pub(crate) fn count_refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many were.
+    /// Number of requests refused because of a block.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Forgets what has ended: should the clock be set back, it must not hold again.
+    /// Removes expired blocks, so that they do not return if the clock is set back.
     pub(crate) fn sweep(&self, now: Timestamp) {
         if self.seen.ends_last.load(Ordering::Relaxed) != 0 {
             self.board.sweep(now);
@@ -150,17 +152,17 @@ impl Blocks {
         self.board.post(&name.posted().text(), until, now)
     }
 
-    /// Ends a block before its time. Says whether there was one.
+    /// Ends a block early. Returns whether there was one.
     pub(crate) fn unblock(&self, name: &KeyName, now: Timestamp) -> bool {
         self.board.take_down(&name.posted().text(), now)
     }
 
-    /// Whether all nodes of a mesh heed them.
+    /// Whether all nodes of a mesh apply the blocks.
     pub(crate) fn are_shared(&self) -> bool {
         self.board.is_shared()
     }
 
-    /// All of them, in the order of their texts; a board has a bound.
+    /// All blocks, sorted by their texts; the board bounds their number.
     pub(crate) fn list(&self, now: Timestamp) -> Vec<Block> {
         let now = self.time(now);
         self.board.show(|bulletin| {
@@ -181,10 +183,10 @@ impl Seen {
     fn look_at(&self, bulletin: &Bulletin) {
         let before = self.table.load();
         let (mut table, mut ends_last) = (Table::default(), Timestamp::EPOCH);
-        // Whether one has ended is asked when it is found.
+        // Expiry is checked at lookup.
         for (text, note) in bulletin.holding(Timestamp::EPOCH) {
             let known = before.texts.get(text).cloned();
-            // What peers of a later version put up may be no block at all.
+            // Entries of a newer version may not be blocks.
             let Some(read) = known.or_else(|| self.read(text)) else { continue };
             ends_last = ends_last.max(note.until);
             match &read {
@@ -228,9 +230,9 @@ mod tests {
         name.with_parts(|parts| blocks.until(parts, now))
     }
 
-    // Seen failing on: a table that is not told of the board.
+    // Fails when the table is not updated with the board.
     #[test]
-    fn a_block_holds_for_its_key_alone_and_ends_by_itself_or_by_a_word() {
+    fn block_applies_to_its_key_until_it_expires_or_is_lifted() {
         let blocks = Blocks::default();
         assert!(!blocks.are_any(NOW));
         blocks.block(&name("ada"), later(10), NOW).unwrap();
@@ -241,42 +243,42 @@ mod tests {
         assert_eq!(until(&blocks, &KeyName::new("e", [("user", "ada"), ("path", "/")]), NOW), None);
         assert!(blocks.are_any(later(19)) && !blocks.are_any(later(20)));
         blocks.block(&name("ada"), later(5), NOW).unwrap();
-        assert_eq!(until(&blocks, &name("ada"), later(5)), None, "the last word counts");
+        assert_eq!(until(&blocks, &name("ada"), later(5)), None, "the last command wins");
         assert!(blocks.unblock(&name("bob"), NOW) && !blocks.unblock(&name("bob"), NOW));
         assert_eq!(until(&blocks, &name("bob"), NOW), None);
     }
 
-    // Guards against: the board that has the value itself, and a decision that does not find its hash.
+    // Fails when the board stores the value itself, or when a decision does not find its hash.
     #[test]
-    fn what_opens_something_is_blocked_and_unblocked_by_a_hash() {
+    fn credential_is_blocked_and_unblocked_by_its_hash() {
         let blocks = Blocks::default();
         let secret = |value| KeyName::new("d", [("user", "ada"), ("authorization", value)]);
-        blocks.block(&secret("of-somebody"), later(10), NOW).unwrap();
+        blocks.block(&secret("of-ada"), later(10), NOW).unwrap();
         blocks.block(&name("bob"), later(10), NOW).unwrap();
-        let told = blocks.board.show(|bulletin| {
+        let text = blocks.board.show(|bulletin| {
             bulletin
                 .holding(NOW)
                 .map(|(text, _)| String::from_utf8_lossy(text).into_owned())
                 .collect::<String>()
         });
-        assert!(told.contains("bob") && !told.contains("of-somebody"), "{told}");
-        assert_eq!(until(&blocks, &secret("of-somebody"), NOW), Some(later(10)));
-        assert_eq!(until(&blocks, &secret("of-somebody"), later(10)), None);
+        assert!(text.contains("bob") && !text.contains("of-ada"), "{text}");
+        assert_eq!(until(&blocks, &secret("of-ada"), NOW), Some(later(10)));
+        assert_eq!(until(&blocks, &secret("of-ada"), later(10)), None);
         assert_eq!(until(&blocks, &name("bob"), NOW), Some(later(10)));
         let shown =
             blocks.list(NOW).iter().map(|block| block.name.shown_entries().to_string()).collect::<String>();
-        assert!(shown.contains("sha256:") && !shown.contains("of-somebody"), "{shown}");
-        for other in ["of-nobody", "", shown.as_str()] {
+        assert!(shown.contains("sha256:") && !shown.contains("of-ada"), "{shown}");
+        for other in ["of-bob", "", shown.as_str()] {
             assert_eq!(until(&blocks, &secret(other), NOW), None, "{other}");
             assert!(!blocks.unblock(&secret(other), NOW), "{other}");
         }
-        assert!(blocks.unblock(&secret("of-somebody"), NOW));
-        assert_eq!(until(&blocks, &secret("of-somebody"), NOW), None);
+        assert!(blocks.unblock(&secret("of-ada"), NOW));
+        assert_eq!(until(&blocks, &secret("of-ada"), NOW), None);
     }
 
-    // Seen failing on: a table that keeps what has ended until the next block.
+    // Fails when the table keeps expired blocks until the next block.
     #[test]
-    fn a_block_that_has_ended_does_not_hold_again_when_the_clock_is_set_back() {
+    fn expired_block_does_not_return_when_clock_is_set_back() {
         let blocks = Blocks::default();
         blocks.block(&name("ada"), later(10), NOW).unwrap();
         blocks.sweep(later(9));
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn all_blocks_that_hold_are_listed_and_no_others() {
+    fn list_contains_active_blocks_only() {
         let blocks = Blocks::default();
         for (value, seconds) in [("c", 10), ("a", 20), ("b", 10)] {
             blocks.block(&name(value), later(seconds), NOW).unwrap();

@@ -1,24 +1,25 @@
-//! The counters of one key, by the limits in force: what an operator looks at, gives back to, and resets.
+//! Counters of one key under the active limits: what an operator inspects, refunds and resets.
 
 use crate::blocks::KeyName;
 use hivemind_core::store::{Charge, Context, Key, Mode, Op, Parts, Sharing};
 use hivemind_core::{Cost, Entry, Limit, Timestamp};
 use std::time::Duration;
 
-/// How long a store may take for an operator.
+/// How long a store may take to answer an operator.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The counters of one key.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    /// Its name as it is counted: where a wildcard's values share a counter, the pattern is in their place.
+    /// The name under which it is counted: values that share a counter by a wildcard are replaced by the
+    /// pattern.
     pub(crate) name: KeyName,
-    /// The number of its rule, if one answers.
+    /// Number of the matching rule, if there is one.
     pub(crate) rule: Option<usize>,
     pub(crate) each: Vec<Counter>,
 }
 
-/// One of them.
+/// One counter of a key.
 #[derive(Debug)]
 pub(crate) struct Counter {
     pub(crate) key: Key,
@@ -29,7 +30,7 @@ pub(crate) struct Counter {
 }
 
 impl Counters {
-    /// The same thing done to all of them, in one batch.
+    /// One batch that applies `op` to all counters.
     pub(crate) fn batch<'a>(&'a self, entries: &'a [Entry<'a>], op: Op, cost: Cost) -> Vec<Charge<'a>> {
         let parts = Parts { domain: self.name.domain(), entries };
         let charge = |counter: &'a Counter| {
@@ -46,7 +47,7 @@ impl Counters {
         self.each.iter().map(charge).collect()
     }
 
-    /// What a store is told for an operator.
+    /// Context of an operator's batch.
     pub(crate) fn context(now: Timestamp) -> Context {
         Context { deadline: Some(now.saturating_add(PATIENCE)), ..Context::at(now) }
     }

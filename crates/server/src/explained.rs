@@ -1,16 +1,16 @@
-//! Why a rule answers a descriptor, for people: what the command line prints, and the admin port with it.
+//! Explanation of a rule match, printed by the command line and returned by the admin port.
 
 use crate::ruleset::Ruleset;
-use hivemind_core::rules::{Considered, Explanation, WayEnd};
+use hivemind_core::rules::{CandidateOutcome, Explanation, ExplanationEnd};
 use hivemind_core::store::Mode;
 use hivemind_core::{Entry, Rule, Sharing};
 use std::fmt;
 use std::path::Path;
 
-/// A descriptor, and its way through the rules.
+/// A descriptor and its path through the rules.
 pub(crate) struct Explained<'a> {
     ruleset: &'a Ruleset,
-    /// Below which files are named; none: whole.
+    /// Base folder of displayed file names; `None`: full paths.
     root: Option<&'a Path>,
     domain: &'a str,
     pub(crate) entries: &'a [Entry<'a>],
@@ -22,7 +22,7 @@ impl<'a> Explained<'a> {
         Self { ruleset, root: None, domain, entries, explanation: ruleset.rules.explain(domain, entries) }
     }
 
-    /// The same, with files named as they are called below a folder.
+    /// The same, with file names relative to `root`.
     pub(crate) fn below(self, root: Option<&'a Path>) -> Self {
         Self { root, ..self }
     }
@@ -32,30 +32,30 @@ impl fmt::Display for Explained<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for ((key, value), step) in self.entries.iter().zip(&self.explanation.steps) {
             writeln!(f, "{key}={value}")?;
-            if step.considered.is_empty() {
+            if step.candidates.is_empty() {
                 writeln!(f, "  no rule here has the key `{key}` with this value, a wildcard or none")?;
             }
-            for (rule, outcome) in &step.considered {
+            for (rule, outcome) in &step.candidates {
                 let why = match outcome {
-                    Considered::Taken => "taken",
-                    Considered::DoesNotMatch => "does not match",
-                    Considered::PassedOver => "matches, but what stands before it goes first",
+                    CandidateOutcome::Taken => "taken",
+                    CandidateOutcome::DoesNotMatch => "does not match",
+                    CandidateOutcome::PassedOver => "matches, but an earlier rule takes precedence",
                 };
                 writeln!(f, "  {rule}: {why}")?;
             }
         }
         match &self.explanation.end {
-            WayEnd::UnknownDomain => {
-                writeln!(f, "no limit: there are no rules for the domain `{}`", self.domain)
+            ExplanationEnd::UnknownDomain => {
+                writeln!(f, "no limit: no rules exist for the domain `{}`", self.domain)
             }
-            WayEnd::NoMatch(number) => {
+            ExplanationEnd::NoMatch(number) => {
                 let (key, value) = self.entries.get(*number).copied().unwrap_or_default();
                 writeln!(f, "no limit: nothing matches {key}={value} at this place")
             }
-            WayEnd::NoLimit => {
+            ExplanationEnd::NoLimit => {
                 writeln!(f, "no limit: the entries match, but no limit is declared at this depth")
             }
-            WayEnd::Rule(number, rule) => {
+            ExplanationEnd::Rule(number, rule) => {
                 let place = self.ruleset.extras.get(*number).map(|extras| &extras.place);
                 let place = place.cloned().unwrap_or_default();
                 let file = self.root.map_or_else(|| place.file.to_string(), |root| place.file_below(root));

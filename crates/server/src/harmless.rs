@@ -1,8 +1,8 @@
-//! Text of others on somebody's terminal or in the log: what it contains is shown, and does nothing.
+//! Escaping of untrusted text before it is printed to a terminal or a log.
 
-/// What nobody sees, or sees as something else: what Unicode lets programs ignore, what turns or joins others, ends a line to
-/// some, looks like a space and is none, or has no shape that everybody agrees on. Two keys that differ by these alone would
-/// look the same.
+/// Characters that are invisible or look like others: ignorable ones, joiners and direction marks, line
+/// separators, look-alikes of the space, and characters without an agreed shape. Two keys that differ only by
+/// these would look the same.
 const UNSEEN: [(char, char); 41] = [
     ('\u{a0}', '\u{a0}'),
     ('\u{ad}', '\u{ad}'),
@@ -46,7 +46,7 @@ const UNSEEN: [(char, char); 41] = [
     ('\u{100000}', '\u{10fffd}'),
     ('\u{10fffe}', '\u{10ffff}'),
 ];
-/// What stands above and below others, without an end if it is let.
+/// Combining marks, which may stack without an end.
 const MARKS: [(char, char); 7] = [
     ('\u{300}', '\u{36f}'),
     ('\u{483}', '\u{489}'),
@@ -56,19 +56,19 @@ const MARKS: [(char, char); 7] = [
     ('\u{20d0}', '\u{20ff}'),
     ('\u{fe20}', '\u{fe2f}'),
 ];
-/// More of them on one letter are of no language.
+/// No language stacks more of them on one letter.
 const MOST_MARKS: u32 = 2;
 
 fn is_in(ranges: &[(char, char)], c: char) -> bool {
     ranges.iter().any(|(first, last)| (*first..=*last).contains(&c))
 }
 
-/// Whether a character stands where it is written, and is seen there.
+/// Whether `c` is displayed, and at its place.
 fn is_shown(c: char) -> bool {
     c.is_ascii_graphic() || c == ' ' || !(c.is_control() || is_in(&UNSEEN, c))
 }
 
-/// Each character, or what stands for it.
+/// Each character, or its replacement.
 fn each(text: &str) -> impl Iterator<Item = char> {
     let mut marks = 0;
     text.chars().map(move |c| {
@@ -77,7 +77,7 @@ fn each(text: &str) -> impl Iterator<Item = char> {
     })
 }
 
-/// A text on one line whatever it contains, and no longer than this many characters.
+/// Escapes `text` to one line of at most `longest` characters.
 pub(crate) fn harmless(text: &str, longest: usize) -> String {
     let mut chars = each(text).map(|c| if c == '\n' { '?' } else { c });
     let mut shown: String = chars.by_ref().take(longest).collect();
@@ -88,7 +88,7 @@ pub(crate) fn harmless(text: &str, longest: usize) -> String {
     shown
 }
 
-/// The same of a text that has lines of its own, which stay.
+/// Escapes `text` and keeps its line breaks.
 pub(crate) fn harmless_lines(text: &str) -> String {
     each(text).collect()
 }
@@ -97,18 +97,18 @@ pub(crate) fn harmless_lines(text: &str) -> String {
 mod tests {
     use super::*;
 
-    // Seen failing on: right-to-left marks that were let through.
+    // Fails when right-to-left marks pass.
     #[test]
-    fn what_a_client_sent_neither_moves_the_cursor_nor_turns_the_line_around() {
+    fn control_and_direction_characters_are_escaped() {
         assert_eq!(harmless("a\u{1b}[2J\r\nb\u{202e}c\u{7}", 80), "a?[2J??b?c?");
         assert_eq!(harmless("abcdef", 6), "abcdef");
         assert_eq!(harmless("abcdefg", 6), "abcde…");
         assert_eq!(harmless_lines("a\nb\r\u{2066}"), "a\nb??");
     }
 
-    // Seen failing on: marks of direction alone.
+    // Fails when only direction marks are escaped.
     #[test]
-    fn two_texts_that_differ_look_different() {
+    fn texts_that_differ_look_different() {
         for unseen in [
             '\u{200b}',
             '\u{200d}',

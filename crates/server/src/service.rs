@@ -18,7 +18,7 @@ use crate::telemetry::Stats;
 use crate::telemetry::trace::{Check, Door, Stage, Tracer};
 use arc_swap::ArcSwap;
 use decided::{Decided, only_watches, status_of};
-use hivemind_core::rules::{Resolved, Ruling};
+use hivemind_core::rules::{ResolvedRequest, RuleMatch};
 use hivemind_core::store::{Charge, Context, KeySeed, Mode, OnRefusal, Store};
 use hivemind_core::{Clock, Descriptor, Rules, SystemClock, Timestamp};
 use in_force::InForce;
@@ -262,20 +262,20 @@ impl<R: Store> Service<R> {
         Context { now: asked.now, deadline, on_refusal: self.options.on_refusal }
     }
 
-    fn charges<'r>(&self, resolved: &'r Resolved<'_>) -> SmallVec<[Charge<'r>; 2]> {
+    fn charges<'r>(&self, resolved: &'r ResolvedRequest<'_>) -> SmallVec<[Charge<'r>; 2]> {
         let mut charges = resolved.charges(&self.seed);
         self.apply_global_modes(resolved, &mut charges);
         charges
     }
 
-    fn apply_global_modes(&self, resolved: &Resolved<'_>, charges: &mut [Charge<'_>]) {
+    fn apply_global_modes(&self, resolved: &ResolvedRequest<'_>, charges: &mut [Charge<'_>]) {
         // What matches nothing or only watches is a quota with room: it lets the whole request pass.
-        let has_room = |ruling: Ruling<'_>| {
+        let has_room = |ruling: RuleMatch<'_>| {
             only_watches(&ruling) || (ruling.rule.is_none() && ruling.charges.is_empty())
         };
         let mode = match (self.options.shadow_mode, self.options.quota_mode) {
             (true, _) => Mode::Shadow,
-            (false, true) if resolved.rulings().any(has_room) => Mode::Shadow,
+            (false, true) if resolved.rule_matches().any(has_room) => Mode::Shadow,
             (false, true) => Mode::Quota,
             (false, false) => return,
         };
@@ -298,7 +298,7 @@ impl<R: Store> Service<R> {
         let mut answer = Answer::new(committed);
         answer.is_blocked = decided.blocked.is_some();
         let mut would_refuse = false;
-        for (ruling, descriptor) in decided.resolved.rulings().zip(asked.descriptors) {
+        for (ruling, descriptor) in decided.resolved.rule_matches().zip(asked.descriptors) {
             let extras = ruling.declared.and_then(|number| in_force.ruleset.extras.get(number));
             let strictest = decided.strictest(&ruling);
             let is_blocked = decided.is_blocked(&ruling);

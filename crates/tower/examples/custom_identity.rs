@@ -4,13 +4,16 @@
 //! they come from: `cargo run --features axum --example custom_identity`.
 
 use axum::Router;
-use hivemind_tower::{ClientAddress, ForwardingHeader, Identity, Limits, PartialLimit, RateLimiter, Step};
+use hivemind_tower::{
+    ClientAddress, ForwardingHeader, Identity, IdentitySource, Limits, PartialLimit, RateLimiter,
+};
 use std::error::Error;
 use std::net::SocketAddr;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let tenant = Step::custom("tenant", |request| request.uri.path().split('/').nth(1).map(str::to_owned))?;
+    let tenant =
+        IdentitySource::custom("tenant", |request| request.uri.path().split('/').nth(1).map(str::to_owned))?;
     let address = ClientAddress::behind_proxies(["127.0.0.0/8"], ForwardingHeader::XForwardedFor)?;
     let limiter = RateLimiter::builder(Limits::new().platform(PartialLimit::new().requests(5).burst(2)))
         .identity(Identity::new([tenant], address)?)

@@ -56,7 +56,7 @@ impl Upgrade {
 }
 
 /// What becomes of a request.
-pub(crate) enum Admission {
+pub(crate) enum Conclusion {
     Passed { decision: Option<Decision>, guard: Option<ConnectionGuard> },
     Refused(Decision),
     Undecided,
@@ -104,7 +104,7 @@ impl Shared {
         asked: Asked,
         verdicts: Result<Verdicts, StoreError>,
         parts: &Parts,
-    ) -> Admission {
+    ) -> Conclusion {
         let Asked { order, mut upgrade, now } = asked;
         // Whom the store does not know of is counted here all the same.
         if verdicts.as_ref().map_or(!self.fails_closed, |verdicts| verdicts.committed)
@@ -121,7 +121,7 @@ impl Shared {
             Err(error) => {
                 self.warn_of(&error, now);
                 if self.fails_closed {
-                    return Admission::Undecided;
+                    return Conclusion::Undecided;
                 }
                 None
             }
@@ -132,7 +132,7 @@ impl Shared {
                 if let Some(decision) = decision.as_ref().filter(|decision| decision.is_dry_run_refusal()) {
                     self.tell_of(decision, parts);
                 }
-                Admission::Passed { decision, guard: upgrade.map(Upgrade::guard) }
+                Conclusion::Passed { decision, guard: upgrade.map(Upgrade::guard) }
             }
         }
     }
@@ -145,25 +145,25 @@ impl Shared {
         upgrade: &Upgrade,
         parts: &Parts,
         now: Timestamp,
-    ) -> Admission {
+    ) -> Conclusion {
         let soon = Duration::from_secs(1);
         let outcome = Outcome::Refused { retry_after: Some(soon) };
         let verdict = Verdict { outcome, available: 0, remaining: 0, reset_after: soon };
         let order = upgrade.most.iter().map(|(most, _)| most).fold(order, Order::of);
         match Decision::new(order, self, &Verdicts::new(false, [verdict]), now) {
             Ok(decision) => self.refused(decision, Some(upgrade), parts),
-            Err(_) => Admission::Undecided,
+            Err(_) => Conclusion::Undecided,
         }
     }
 
-    fn refused(&self, decision: Decision, upgrade: Option<&Upgrade>, parts: &Parts) -> Admission {
+    fn refused(&self, decision: Decision, upgrade: Option<&Upgrade>, parts: &Parts) -> Conclusion {
         self.tell_of(&decision, parts);
         // The guard is there against who makes up names: a handler shall not even close what it refuses.
         if upgrade.is_some_and(|upgrade| upgrade.closes) && !decision.guard_refuses() {
             let guard = Some(ConnectionGuard::closed(decision.retry_after()));
-            return Admission::Passed { decision: Some(decision), guard };
+            return Conclusion::Passed { decision: Some(decision), guard };
         }
-        Admission::Refused(decision)
+        Conclusion::Refused(decision)
     }
 
     /// The event for those who watch for floods, and the line for fail2ban.
@@ -182,7 +182,7 @@ impl Shared {
             let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
             let host = host.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str));
             let (address, path, at) = (decision.client().address(), parts.uri.path(), decision.at());
-            self.log.refused(&Refusal { address, host: host.unwrap_or_default(), path, at });
+            self.log.record(&Refusal { address, host: host.unwrap_or_default(), path, at });
         }
     }
 

@@ -20,14 +20,14 @@ use std::time::Duration;
 /// Which headers tell a client of its limit.
 ///
 /// ```
-/// use hivemind_tower::{Headers, Limits, Passage, RateLimiter};
+/// use hivemind_tower::{Headers, Limits, Admission, RateLimiter};
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-/// let gate = RateLimiter::builder(Limits::new()).headers(Headers::Ietf).build()?.gate("shop");
+/// let limiter = RateLimiter::builder(Limits::new()).headers(Headers::Ietf).build()?.service_limiter("shop");
 /// let (request, ()) = http::Request::get("/").body(())?.into_parts();
-/// let Passage::Open(pass) = runtime.block_on(gate.admit(&request, None)) else { panic!("refused") };
+/// let Admission::Admitted(pass) = runtime.block_on(limiter.admit(&request, None)) else { panic!("refused") };
 /// let mut told = http::HeaderMap::new();
-/// pass.tell(&mut told);
+/// pass.write_headers(&mut told);
 /// assert_eq!(told["ratelimit-policy"], r#""default";q=100;w=60"#);
 /// assert_eq!(told["ratelimit"], r#""default";r=99;t=1"#);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

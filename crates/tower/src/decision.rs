@@ -19,13 +19,13 @@ use std::time::Duration;
 /// is not: take it as an `Option`.
 ///
 /// ```
-/// use hivemind_tower::{Limits, Passage, RateLimiter};
+/// use hivemind_tower::{Limits, Admission, RateLimiter};
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-/// let gate = RateLimiter::new(Limits::new())?.gate("shop");
+/// let limiter = RateLimiter::new(Limits::new())?.service_limiter("shop");
 /// let (request, ()) = http::Request::get("/").body(())?.into_parts();
 /// let peer = Some([203, 0, 113, 9].into());
-/// let Passage::Open(pass) = runtime.block_on(gate.admit(&request, peer)) else { panic!("refused") };
+/// let Admission::Admitted(pass) = runtime.block_on(limiter.admit(&request, peer)) else { panic!("refused") };
 /// // Behind a layer, a handler has it from `request.extensions().get::<Decision>()`.
 /// let decision = pass.decision().ok_or("no limit was asked")?;
 /// assert!(decision.is_allowed() && decision.retry_after().is_none() && decision.delay().is_zero());
@@ -156,11 +156,11 @@ impl Decision {
     /// Shows the charge that the decision is told of: the counter's key and the parts of its name.
     ///
     /// ```
-    /// # use hivemind_tower::{Limits, Passage, RateLimiter};
+    /// # use hivemind_tower::{Limits, Admission, RateLimiter};
     /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    /// # let gate = RateLimiter::new(Limits::new())?.gate("shop");
+    /// # let limiter = RateLimiter::new(Limits::new())?.service_limiter("shop");
     /// # let (request, ()) = http::Request::get("/").body(())?.into_parts();
-    /// # let Passage::Open(pass) = runtime.block_on(gate.admit(&request, None)) else { panic!("refused") };
+    /// # let Admission::Admitted(pass) = runtime.block_on(limiter.admit(&request, None)) else { panic!("refused") };
     /// # let decision = pass.decision().ok_or("no limit was asked")?;
     /// let named = decision.with_charge(|charge| charge.parts.entries[0].1.to_owned());
     /// assert_eq!(named.as_deref(), Some("shop")); // The service is the first part of the name.
@@ -175,12 +175,12 @@ impl Decision {
     /// The limit of the client's address, if that was charged as well.
     ///
     /// ```
-    /// # use hivemind_tower::{Limits, Passage, RateLimiter};
+    /// # use hivemind_tower::{Limits, Admission, RateLimiter};
     /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    /// # let gate = RateLimiter::new(Limits::new())?.gate("shop");
+    /// # let limiter = RateLimiter::new(Limits::new())?.service_limiter("shop");
     /// let (request, ()) = http::Request::get("/").header("x-api-key-id", "k1").body(())?.into_parts();
     /// # let peer = Some([203, 0, 113, 9].into());
-    /// # let Passage::Open(pass) = runtime.block_on(gate.admit(&request, peer)) else { panic!("refused") };
+    /// # let Admission::Admitted(pass) = runtime.block_on(limiter.admit(&request, peer)) else { panic!("refused") };
     /// # let decision = pass.decision().ok_or("no limit was asked")?;
     /// // It named itself, so its address is charged too, by ten times what one client has.
     /// assert_eq!(decision.guard_limit().map(|limit| limit.requests()), Some(1_000));

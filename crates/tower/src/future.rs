@@ -1,14 +1,14 @@
 //! The answer to come. The usual way, a store that answers at once and a service that
 //! is ready, allocates nothing here; who has to wait for something waits in a box.
 
-use crate::answer_body::AnswerBody;
 use crate::decision::Decision;
+use crate::response_body::ResponseBody;
 use http::Response;
 use pin_project_lite::pin_project;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-pub(crate) type Answered<B, E> = Result<Response<AnswerBody<B>>, E>;
+pub(crate) type Answered<B, E> = Result<Response<ResponseBody<B>>, E>;
 pub(crate) type Waiting<B, E> = Pin<Box<dyn Future<Output = Answered<B, E>> + Send>>;
 
 pin_project! {
@@ -39,7 +39,7 @@ pin_project! {
     #[project = StateProjection]
     enum State<F, B, E> {
         Passed { #[pin] inner: F, decision: Option<Decision> },
-        Refused { response: Option<Response<AnswerBody<B>>> },
+        Refused { response: Option<Response<ResponseBody<B>>> },
         Waiting { waiting: Waiting<B, E> },
     }
 }
@@ -49,7 +49,7 @@ impl<F, B, E> ResponseFuture<F, B, E> {
         Self { state: State::Passed { inner, decision } }
     }
 
-    pub(crate) fn refused(response: Response<AnswerBody<B>>) -> Self {
+    pub(crate) fn refused(response: Response<ResponseBody<B>>) -> Self {
         Self { state: State::Refused { response: Some(response) } }
     }
 
@@ -77,8 +77,8 @@ impl<F: Future<Output = Result<Response<B>, E>>, B, E> Future for ResponseFuture
 }
 
 /// The service's answer, with what was decided in its headers.
-pub(crate) fn told<B>(response: Response<B>, decision: Option<&Decision>) -> Response<AnswerBody<B>> {
-    let mut response = response.map(AnswerBody::inner);
+pub(crate) fn told<B>(response: Response<B>, decision: Option<&Decision>) -> Response<ResponseBody<B>> {
+    let mut response = response.map(ResponseBody::inner);
     if let Some(decision) = decision {
         decision.shared().answers.tell(response.headers_mut(), decision);
     }

@@ -7,7 +7,7 @@
 //! itself, the step passes: the chain then ends at the address, which cannot be chosen.
 
 use crate::client::{Client, LONGEST_LAYER, is_plain};
-use crate::trust::ClientAddress;
+use crate::client_address::ClientAddress;
 use hivemind_core::ClientIp;
 use http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName};
 use http::request::Parts;
@@ -22,13 +22,13 @@ const LONGEST_CREDENTIAL: usize = 8_192;
 /// How requests are told apart: the steps in their order, and how an address is found.
 ///
 /// ```
-/// use hivemind_tower::{ClientAddress, ForwardingHeader, Identity, Step};
+/// use hivemind_tower::{ClientAddress, ForwardingHeader, Identity, IdentitySource};
 ///
 /// let proxies = ClientAddress::behind_proxies(["10.0.0.0/8"], ForwardingHeader::XForwardedFor)?;
-/// let tenant = Step::custom("tenant", |request| {
+/// let tenant = IdentitySource::custom("tenant", |request| {
 ///     request.uri.path().split('/').nth(1).map(str::to_owned)
 /// })?;
-/// let identity = Identity::new([tenant, Step::bearer()], proxies)?;
+/// let identity = Identity::new([tenant, IdentitySource::bearer()], proxies)?;
 ///
 /// let (request, ()) = http::Request::get("/acme/orders").body(()).unwrap().into_parts();
 /// let client = identity.identify(&request, Some([203, 0, 113, 9].into()));
@@ -37,23 +37,23 @@ const LONGEST_CREDENTIAL: usize = 8_192;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Identity {
-    steps: Box<[Step]>,
+    steps: Box<[IdentitySource]>,
     address: ClientAddress,
 }
 
 /// One way to know a client by something else than its address.
 ///
 /// ```
-/// use hivemind_tower::{ClientAddress, Identity, Step};
+/// use hivemind_tower::{ClientAddress, Identity, IdentitySource};
 ///
-/// let identity = Identity::new([Step::session_in("sid", "X-Sid")?, Step::api_key_id()], ClientAddress::peer())?;
+/// let identity = Identity::new([IdentitySource::session_in("sid", "X-Sid")?, IdentitySource::api_key_id()], ClientAddress::peer())?;
 /// let request = http::Request::get("/").header("x-api-key-id", "k1");
 /// let (request, ()) = request.body(())?.into_parts();
 /// assert_eq!(identity.identify(&request, None).name(), "apikey:k1"); // It has no session.
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Step(Kind);
+pub struct IdentitySource(Kind);
 
 #[derive(Clone)]
 enum Kind {
@@ -68,9 +68,9 @@ type Extract = dyn Fn(&Parts) -> Option<String> + Send + Sync;
 /// What cannot be a chain of steps.
 ///
 /// ```
-/// use hivemind_tower::Step;
+/// use hivemind_tower::IdentitySource;
 ///
-/// let error = Step::api_key_id_in("X API Key").unwrap_err();
+/// let error = IdentitySource::api_key_id_in("X API Key").unwrap_err();
 /// assert_eq!(error.to_string(), "`X API Key` cannot be a header's name; write it like X-Session-ID");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -104,12 +104,12 @@ pub enum IdentityError {
     },
 }
 
-impl Step {
+impl IdentitySource {
     /// By the cookie `hivemind_session`, else by the header `X-Session-ID`.
     ///
     /// ```
-    /// # use hivemind_tower::Step;
-    /// assert_eq!(format!("{:?}", Step::session()), "Session(hivemind_session, x-session-id)");
+    /// # use hivemind_tower::IdentitySource;
+    /// assert_eq!(format!("{:?}", IdentitySource::session()), "Session(hivemind_session, x-session-id)");
     /// ```
     #[must_use]
     pub fn session() -> Self {
@@ -120,9 +120,9 @@ impl Step {
     /// By a session in this cookie, else in this header.
     ///
     /// ```
-    /// # use hivemind_tower::{Step, error::IdentityError};
-    /// assert!(Step::session_in("PHPSESSID", "X-Session-ID").is_ok());
-    /// assert!(matches!(Step::session_in("a b", "X-Session-ID"), Err(IdentityError::Cookie { .. })));
+    /// # use hivemind_tower::{IdentitySource, error::IdentityError};
+    /// assert!(IdentitySource::session_in("PHPSESSID", "X-Session-ID").is_ok());
+    /// assert!(matches!(IdentitySource::session_in("a b", "X-Session-ID"), Err(IdentityError::Cookie { .. })));
     /// ```
     ///
     /// # Errors
@@ -139,8 +139,8 @@ impl Step {
     /// By the token of `Authorization: Bearer`.
     ///
     /// ```
-    /// # use hivemind_tower::Step;
-    /// assert_eq!(format!("{:?}", Step::bearer()), "Bearer");
+    /// # use hivemind_tower::IdentitySource;
+    /// assert_eq!(format!("{:?}", IdentitySource::bearer()), "Bearer");
     /// ```
     #[must_use]
     pub const fn bearer() -> Self {
@@ -150,8 +150,8 @@ impl Step {
     /// By the header `X-API-Key-ID`: the id of a key, never the key itself.
     ///
     /// ```
-    /// # use hivemind_tower::Step;
-    /// assert_eq!(format!("{:?}", Step::api_key_id()), "ApiKeyId(x-api-key-id)");
+    /// # use hivemind_tower::IdentitySource;
+    /// assert_eq!(format!("{:?}", IdentitySource::api_key_id()), "ApiKeyId(x-api-key-id)");
     /// ```
     #[must_use]
     pub fn api_key_id() -> Self {
@@ -161,8 +161,8 @@ impl Step {
     /// By the id of an API key in this header.
     ///
     /// ```
-    /// # use hivemind_tower::Step;
-    /// assert!(Step::api_key_id_in("X-Key").is_ok() && Step::api_key_id_in("X Key").is_err());
+    /// # use hivemind_tower::IdentitySource;
+    /// assert!(IdentitySource::api_key_id_in("X-Key").is_ok() && IdentitySource::api_key_id_in("X Key").is_err());
     /// ```
     ///
     /// # Errors
@@ -178,8 +178,8 @@ impl Step {
     /// An empty text is no identity, and an over-long or odd one is hashed.
     ///
     /// ```
-    /// # use hivemind_tower::{Step, error::IdentityError};
-    /// let tenant = Step::custom("tenant", |request| request.uri.host().map(str::to_owned))?;
+    /// # use hivemind_tower::{IdentitySource, error::IdentityError};
+    /// let tenant = IdentitySource::custom("tenant", |request| request.uri.host().map(str::to_owned))?;
     /// assert_eq!(format!("{tenant:?}"), "Custom(custom:tenant:)");
     /// # Ok::<(), IdentityError>(())
     /// ```
@@ -220,7 +220,7 @@ impl Step {
     }
 }
 
-impl fmt::Debug for Step {
+impl fmt::Debug for IdentitySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Kind::Session { cookie, header } => write!(f, "Session({cookie}, {header})"),
@@ -235,8 +235,8 @@ impl Identity {
     /// A chain of these steps, in their order. Behind them all stands the address.
     ///
     /// ```
-    /// # use hivemind_tower::{ClientAddress, Identity, Step, error::IdentityError};
-    /// let step = Step::custom("tenant", |_| None)?;
+    /// # use hivemind_tower::{ClientAddress, Identity, IdentitySource, error::IdentityError};
+    /// let step = IdentitySource::custom("tenant", |_| None)?;
     /// let twice = Identity::new([step.clone(), step], ClientAddress::peer());
     /// assert!(matches!(twice, Err(IdentityError::Twice { .. })));
     /// # Ok::<(), IdentityError>(())
@@ -245,9 +245,12 @@ impl Identity {
     /// # Errors
     ///
     /// If two custom steps have one name.
-    pub fn new(steps: impl IntoIterator<Item = Step>, address: ClientAddress) -> Result<Self, IdentityError> {
-        let steps: Box<[Step]> = steps.into_iter().collect();
-        let mut prefixes: Vec<&str> = steps.iter().filter_map(Step::custom_prefix).collect();
+    pub fn new(
+        steps: impl IntoIterator<Item = IdentitySource>,
+        address: ClientAddress,
+    ) -> Result<Self, IdentityError> {
+        let steps: Box<[IdentitySource]> = steps.into_iter().collect();
+        let mut prefixes: Vec<&str> = steps.iter().filter_map(IdentitySource::custom_prefix).collect();
         prefixes.sort_unstable();
         let twice = prefixes.windows(2).find(|pair| pair.first() == pair.last());
         match twice.and_then(<[&str]>::first) {
@@ -280,14 +283,17 @@ impl Identity {
     /// ```
     #[must_use]
     pub fn usual(address: ClientAddress) -> Self {
-        Self { steps: [Step::session(), Step::bearer(), Step::api_key_id()].into(), address }
+        Self {
+            steps: [IdentitySource::session(), IdentitySource::bearer(), IdentitySource::api_key_id()].into(),
+            address,
+        }
     }
 
     /// How addresses are found, and who is believed about them.
     ///
     /// ```
     /// # use hivemind_tower::Identity;
-    /// assert!(!Identity::default().address().believes(Some([10, 0, 0, 1].into())));
+    /// assert!(!Identity::default().address().trusts(Some([10, 0, 0, 1].into())));
     /// ```
     #[must_use]
     pub const fn address(&self) -> &ClientAddress {
@@ -311,7 +317,7 @@ impl Default for Identity {
     }
 }
 
-impl Step {
+impl IdentitySource {
     fn custom_prefix(&self) -> Option<&str> {
         match &self.0 {
             Kind::Custom { prefix, .. } => Some(prefix),

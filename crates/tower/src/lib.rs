@@ -20,16 +20,15 @@ mod accept;
 mod address_text;
 mod admission;
 mod answer;
-mod answer_body;
 mod backend;
 mod bucket;
 mod client;
+mod client_address;
 mod decision;
 mod effective_limit;
 mod endpoints;
 mod forwarded;
 mod future;
-mod gate;
 mod identity;
 mod layer;
 mod level;
@@ -46,12 +45,13 @@ mod peer;
 mod problem;
 mod refusal_log;
 mod resolved;
+mod response_body;
 mod retry_after;
 mod service;
+mod service_limiter;
 mod service_limits;
 mod settle;
 pub mod tokens;
-mod trust;
 pub mod websocket;
 
 /// What cannot be put in force, and what to write instead.
@@ -65,28 +65,28 @@ pub mod websocket;
 /// assert!(error.to_string().contains("a rate must be at least 1 request"));
 /// ```
 pub mod error {
+    pub use crate::client_address::TrustError;
     pub use crate::identity::IdentityError;
     pub use crate::limiter::LimiterError;
     pub use crate::limits_error::LimitsError;
     pub use crate::refusal_log::LogError;
-    pub use crate::trust::TrustError;
 }
 
-/// What [`Gate::admit_noting`] tells.
+/// What [`ServiceLimiter::admit_with_observer`] tells.
 ///
 /// ```
-/// use hivemind_tower::{Limits, RateLimiter, trace::Stage};
+/// use hivemind_tower::{Limits, RateLimiter, trace::DecisionStage};
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-/// let gate = RateLimiter::new(Limits::new())?.gate("shop");
+/// let limiter = RateLimiter::new(Limits::new())?.service_limiter("shop");
 /// let (request, ()) = http::Request::get("/").body(())?.into_parts();
 /// let mut stages = Vec::new();
-/// runtime.block_on(gate.admit_noting(&request, None, |stage| stages.push(stage)));
-/// assert_eq!(stages, [Stage::Resolved, Stage::Decided]); // In this process nobody waits.
+/// runtime.block_on(limiter.admit_with_observer(&request, None, |stage| stages.push(stage)));
+/// assert_eq!(stages, [DecisionStage::Resolved, DecisionStage::Decided]); // In this process nobody waits.
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub mod trace {
-    pub use crate::gate::Stage;
+    pub use crate::service_limiter::DecisionStage;
 }
 
 /// What an operator asks of the limits in force: which they are, where they were said, and what has been counted.
@@ -110,28 +110,28 @@ pub mod operator {
 /// The types that a layered service answers with, for those who have to name them.
 ///
 /// ```
-/// use hivemind_tower::response::{AnswerBody, ResponseFuture};
+/// use hivemind_tower::response::{ResponseBody, ResponseFuture};
 /// use http::{Request, Response};
 /// use std::{convert::Infallible, future::Ready};
 ///
 /// /// What a layered service is to who keeps it in a field or names it in a bound.
-/// type Answer = Response<AnswerBody<String>>;
+/// type Answer = Response<ResponseBody<String>>;
 /// type Answering = ResponseFuture<Ready<Result<Response<String>, Infallible>>, String, Infallible>;
 /// fn is_the_answer<F: Future<Output = Result<Answer, Infallible>>>() {}
 /// is_the_answer::<Answering>();
 /// ```
 pub mod response {
-    pub use crate::answer_body::AnswerBody;
     pub use crate::future::ResponseFuture;
+    pub use crate::response_body::ResponseBody;
 }
 
 pub use answer::Headers;
 pub use bucket::LimitKind;
 pub use client::Client;
+pub use client_address::ClientAddress;
 pub use decision::Decision;
 pub use forwarded::ForwardingHeader;
-pub use gate::{Gate, Pass, Passage};
-pub use identity::{Identity, Step};
+pub use identity::{Identity, IdentitySource};
 pub use layer::RateLimitLayer;
 pub use limiter::RateLimiter;
 pub use limiter_builder::RateLimiterBuilder;
@@ -141,5 +141,5 @@ pub use peer::Peer;
 pub use refusal_log::{LogSampling, Refusal, RefusalLog};
 pub use retry_after::RetryAfter;
 pub use service::RateLimit;
+pub use service_limiter::{Admission, AdmittedRequest, ServiceLimiter};
 pub use service_limits::ServiceLimits;
-pub use trust::ClientAddress;

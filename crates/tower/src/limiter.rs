@@ -4,7 +4,6 @@
 use crate::answer::Answers;
 use crate::backend::{Backend, Later};
 use crate::effective_limit::EffectiveLimit;
-use crate::gate::Gate;
 use crate::identity::Identity;
 use crate::layer::RateLimitLayer;
 use crate::limiter_builder::RateLimiterBuilder;
@@ -13,6 +12,7 @@ use crate::limits_error::LimitsError;
 use crate::open_connections::OpenConnections;
 use crate::refusal_log::RefusalLog;
 use crate::resolved::Resolved;
+use crate::service_limiter::ServiceLimiter;
 use arc_swap::ArcSwap;
 use hivemind_core::store::{Context, KeySeed, StoreError, Sweeper, Verdicts};
 use hivemind_core::{Clock, StartError, Timestamp};
@@ -123,12 +123,12 @@ impl RateLimiter {
     ///
     /// ```
     /// # use hivemind_tower::{Limits, RateLimiter};
-    /// assert_eq!(RateLimiter::new(Limits::new())?.gate("shop").service(), "shop");
+    /// assert_eq!(RateLimiter::new(Limits::new())?.service_limiter("shop").service(), "shop");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn gate(&self, service: &str) -> Gate {
-        Gate::new(self.clone(), service)
+    pub fn service_limiter(&self, service: &str) -> ServiceLimiter {
+        ServiceLimiter::new(self.clone(), service)
     }
 
     /// How clients are told apart here.

@@ -210,14 +210,14 @@ impl RateLimiterBuilder {
     /// `Cache-Control` and those of the limit.
     ///
     /// ```
-    /// # use hivemind_tower::{Limits, Passage, PartialLimit, RateLimiter};
+    /// # use hivemind_tower::{Limits, Admission, PartialLimit, RateLimiter};
     /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     /// # let limits = Limits::new().platform(PartialLimit::new().requests(1).burst(1));
     /// let sorry = |_: &_| http::Response::builder().status(503).body("busy".into()).unwrap_or_default();
-    /// let gate = RateLimiter::builder(limits).custom_body(sorry).build()?.gate("shop");
+    /// let limiter = RateLimiter::builder(limits).custom_body(sorry).build()?.service_limiter("shop");
     /// let (request, ()) = http::Request::get("/").body(())?.into_parts();
-    /// let answers = [0; 2].map(|_| runtime.block_on(gate.admit(&request, None)));
-    /// assert!(matches!(&answers[1], Passage::Refused(_, answer) if answer.status() == 503));
+    /// let answers = [0; 2].map(|_| runtime.block_on(limiter.admit(&request, None)));
+    /// assert!(matches!(&answers[1], Admission::Refused(_, answer) if answer.status() == 503));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn custom_body(

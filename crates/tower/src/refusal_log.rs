@@ -36,7 +36,7 @@ type Key = Option<ClientIp>;
 ///
 /// let at = Timestamp::from_millis(1_700_000_000_000);
 /// let refusal = Refusal { address: Some("203.0.113.9".parse()?), host: "example.org", path: "/login", at };
-/// RefusalLog::events().refused(&refusal);
+/// RefusalLog::events().record(&refusal);
 /// # Ok::<(), hivemind_core::AddressError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +64,7 @@ pub struct Refusal<'a> {
 /// let folder = tempfile::tempdir()?;
 /// let log = RefusalLog::appending_to(folder.path().join("refusals"))?;
 /// let address = Some("203.0.113.9".parse()?);
-/// log.refused(&Refusal { address, host: "example.org", path: "/login", at: Timestamp::EPOCH });
+/// log.record(&Refusal { address, host: "example.org", path: "/login", at: Timestamp::EPOCH });
 /// assert!(log.flush(Duration::from_secs(60)) && log.lost() == 0);
 /// let line = "1970-01-01T00:00:00.000Z RATE_LIMIT client_ip=203.0.113.9 host=example.org path=/login status=429\n";
 /// assert_eq!(std::fs::read_to_string(folder.path().join("refusals"))?, line);
@@ -143,7 +143,7 @@ impl RefusalLog {
 
     /// Tells a refusal, or counts it where this client's were told often enough. It
     /// never waits for a disk.
-    pub fn refused(&self, refusal: &Refusal<'_>) {
+    pub fn record(&self, refusal: &Refusal<'_>) {
         if self.file.is_none() && !tracing::enabled!(target: RefusalLog::TARGET, tracing::Level::INFO) {
             return;
         }

@@ -3,13 +3,13 @@
 //! It says that it is ready even while the one behind it is not: a refusal needs
 //! nobody else, and a flood must not wait for the room that it is kept out of.
 
-use crate::admission::{Admission, Asking};
+use crate::admission::{Asking, Conclusion};
 use crate::answer;
-use crate::answer_body::AnswerBody;
 use crate::backend::Deciding;
 use crate::decision::Decision;
 use crate::future::{Answered, ResponseFuture, Waiting, told};
 use crate::limiter::RateLimiter;
+use crate::response_body::ResponseBody;
 use http::request::Parts;
 use http::{Request, Response};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ where
     S::Future: Send,
     B: Send + 'static,
 {
-    type Response = Response<AnswerBody<R>>;
+    type Response = Response<ResponseBody<R>>;
     type Error = S::Error;
     type Future = ResponseFuture<S::Future, R, S::Error>;
 
@@ -85,7 +85,7 @@ where
                 return self.pass(Request::from_parts(parts, body), None, Duration::ZERO);
             }
             Asking::Nothing(guard) => {
-                return self.settle(Admission::Passed { decision: None, guard }, parts, body);
+                return self.settle(Conclusion::Passed { decision: None, guard }, parts, body);
             }
         };
         match shared.decide(&asked) {
@@ -114,7 +114,7 @@ impl<S> RateLimit<S> {
     /// Acts on an admission that is there already.
     fn settle<B, R>(
         &mut self,
-        admission: Admission,
+        admission: Conclusion,
         parts: Parts,
         body: B,
     ) -> ResponseFuture<S::Future, R, S::Error>
@@ -189,10 +189,10 @@ where
 /// The request on its way, or the answer that it gets instead.
 enum Settled<B, R> {
     Request(Request<B>, Option<Decision>, Duration),
-    Answer(Response<AnswerBody<R>>),
+    Answer(Response<ResponseBody<R>>),
 }
 
-impl Admission {
+impl Conclusion {
     /// The request on its way with its decision in its extensions and the time to hold it back, or
     /// the answer that it gets instead.
     fn settled<B, R>(self, shared: &crate::limiter::Shared, mut parts: Parts, body: B) -> Settled<B, R> {
@@ -200,9 +200,9 @@ impl Admission {
             Self::Passed { decision, guard } => (decision, guard),
             Self::Refused(decision) => {
                 let answer = shared.answers.refusal(&parts, &decision);
-                return Settled::Answer(answer.map(AnswerBody::refusal));
+                return Settled::Answer(answer.map(ResponseBody::refusal));
             }
-            Self::Undecided => return Settled::Answer(answer::undecided().map(AnswerBody::refusal)),
+            Self::Undecided => return Settled::Answer(answer::undecided().map(ResponseBody::refusal)),
         };
         let delay = decision.as_ref().map_or(Duration::ZERO, Decision::delay);
         if let Some(decision) = &decision {

@@ -42,11 +42,11 @@ impl Decision {
     /// were charged: nothing where a dry run passed what did not fit. Returns what is left for the client.
     ///
     /// ```
-    /// # use hivemind_tower::{Limits, Passage, RateLimiter};
+    /// # use hivemind_tower::{Limits, Admission, RateLimiter};
     /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    /// # let gate = RateLimiter::new(Limits::new())?.gate("shop");
+    /// # let limiter = RateLimiter::new(Limits::new())?.service_limiter("shop");
     /// # let (request, ()) = http::Request::get("/").body(())?.into_parts();
-    /// # let Passage::Open(pass) = runtime.block_on(gate.admit(&request, None)) else { panic!("refused") };
+    /// # let Admission::Admitted(pass) = runtime.block_on(limiter.admit(&request, None)) else { panic!("refused") };
     /// # let decision = pass.decision().ok_or("no limit was asked")?;
     /// assert_eq!(decision.remaining(), 99);
     /// assert_eq!(runtime.block_on(decision.refund(1))?, 100); // It was answered from a cache.
@@ -65,11 +65,11 @@ impl Decision {
     ///
     /// ```
     /// # use hivemind_core::ManualClock;
-    /// # use hivemind_tower::{Limits, Passage, RateLimiter};
+    /// # use hivemind_tower::{Limits, Admission, RateLimiter};
     /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    /// # let gate = RateLimiter::builder(Limits::new()).clock(ManualClock::default()).build()?.gate("shop");
+    /// # let limiter = RateLimiter::builder(Limits::new()).clock(ManualClock::default()).build()?.service_limiter("shop");
     /// # let (request, ()) = http::Request::get("/").body(())?.into_parts();
-    /// # let Passage::Open(pass) = runtime.block_on(gate.admit(&request, None)) else { panic!("refused") };
+    /// # let Admission::Admitted(pass) = runtime.block_on(limiter.admit(&request, None)) else { panic!("refused") };
     /// # let decision = pass.decision().ok_or("no limit was asked")?;
     /// assert_eq!(runtime.block_on(decision.debit(49))?, 50); // It turned out to be fifty pages.
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -6,12 +6,12 @@
 //! looked up at each message: a reload reaches the connections that are open.
 //!
 //! ```
-//! use hivemind_tower::{Limits, Passage, PartialLimit, RateLimiter, ServiceLimits};
+//! use hivemind_tower::{Limits, Admission, PartialLimit, RateLimiter, ServiceLimits};
 //!
 //! # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
 //! # let clock = hivemind_core::ManualClock::default();
 //! let chat = ServiceLimits::new("chat").websocket("/ws").ws_message(PartialLimit::per_second(10).burst(2));
-//! let gate = RateLimiter::builder(Limits::new().service(chat)).clock(clock).build()?.gate("chat");
+//! let limiter = RateLimiter::builder(Limits::new().service(chat)).clock(clock).build()?.service_limiter("chat");
 //! let (handshake, ()) = http::Request::get("/ws")
 //!     .header("connection", "upgrade")
 //!     .header("upgrade", "websocket")
@@ -19,7 +19,7 @@
 //!     .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
 //!     .body(())?
 //!     .into_parts();
-//! let Passage::Open(pass) = runtime.block_on(gate.admit(&handshake, None)) else { panic!("refused") };
+//! let Admission::Admitted(pass) = runtime.block_on(limiter.admit(&handshake, None)) else { panic!("refused") };
 //! let mut messages = pass.guard().ok_or("no WebSocket")?.open()?;
 //! assert!(messages.is_counting());
 //! assert!(messages.check().is_ok() && messages.check().is_ok());

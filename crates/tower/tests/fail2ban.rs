@@ -45,7 +45,7 @@ fn log_of(folder: &Path, refusals: &[(&str, &str, &str)]) -> PathBuf {
     let log = RefusalLog::appending_to(&file).unwrap();
     for (address, host, path) in refusals {
         let at = Timestamp::from_millis(AT_MS);
-        log.refused(&Refusal { address: Some(address.parse().unwrap()), host, path, at });
+        log.record(&Refusal { address: Some(address.parse().unwrap()), host, path, at });
     }
     drop(log);
     file
@@ -124,7 +124,7 @@ fn events_in_tracings_usual_format_are_matched_and_those_without_an_address_are_
         let log = RefusalLog::events();
         for address in [Some("203.0.113.50".parse().unwrap()), None, Some("2001:db8::1".parse().unwrap())] {
             for _ in 0..25 {
-                log.refused(&Refusal { address, host: "a\nb", path: "/", at: Timestamp::from_millis(AT_MS) });
+                log.record(&Refusal { address, host: "a\nb", path: "/", at: Timestamp::from_millis(AT_MS) });
             }
         }
     });
@@ -148,7 +148,7 @@ fn events_within_a_span_are_matched_too() {
         tracing::info!("a span is open");
         let address = Some("203.0.113.50".parse().unwrap());
         let at = Timestamp::from_millis(AT_MS);
-        RefusalLog::events().refused(&Refusal { address, host: "a", path: "/login", at });
+        RefusalLog::events().record(&Refusal { address, host: "a", path: "/login", at });
     });
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(text.contains("request{uri=\"/login\"}: fail2ban: a span is open"), "{text}");

@@ -13,7 +13,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 
 fn refuse(log: &RefusalLog, address: Option<&str>, path: &str, at_ms: u64) {
     let address = address.map(|text| text.parse().unwrap());
-    log.refused(&Refusal { address, host: "example.org", path, at: Timestamp::from_millis(at_ms) });
+    log.record(&Refusal { address, host: "example.org", path, at: Timestamp::from_millis(at_ms) });
 }
 
 /// The paths that are told in a file, once everything is written.

@@ -8,7 +8,7 @@ use crate::key::Entry;
 /// The way from a descriptor to its rule, or to where it ends.
 ///
 /// ```
-/// use hivemind_core::rules::{Considered, WayEnd};
+/// use hivemind_core::rules::{CandidateOutcome, ExplanationEnd};
 /// use hivemind_core::{Limit, Matcher, Period, Rule, Rules};
 ///
 /// let of = |requests| Rule::limit(Limit::fixed_window(requests, Period::DAY));
@@ -16,8 +16,8 @@ use crate::key::Entry;
 ///     .with("shop", &[Matcher::any("user")], of(9))?
 ///     .with("shop", &[Matcher::exact("user", "ada")], of(5))?;
 /// let why = rules.explain("shop", &[("user", "ada")]);
-/// assert!(matches!(why.end, WayEnd::Rule(1, rule) if rule.limits().is_some()));
-/// let taken = why.steps[0].considered.iter().find(|(_, became)| *became == Considered::Taken);
+/// assert!(matches!(why.end, ExplanationEnd::Rule(1, rule) if rule.limits().is_some()));
+/// let taken = why.steps[0].candidates.iter().find(|(_, became)| *became == CandidateOutcome::Taken);
 /// assert_eq!(taken.map(|(asked_for, _)| asked_for.as_str()), Some("user=ada"));
 /// # Ok::<(), hivemind_core::RuleError>(())
 /// ```
@@ -27,7 +27,7 @@ pub struct Explanation<'a> {
     /// What was considered at each entry, until one led nowhere.
     pub steps: Vec<ExplainedEntry>,
     /// Where the way ended.
-    pub end: WayEnd<'a>,
+    pub end: ExplanationEnd<'a>,
 }
 
 /// What was considered at one entry.
@@ -38,7 +38,7 @@ pub struct Explanation<'a> {
 /// let rule = Rule::limit(Limit::fixed_window(5, Period::DAY));
 /// let rules = Rules::new().with("shop", &[Matcher::exact("user", "ada")], rule)?;
 /// let why = rules.explain("shop", &[("user", "bob")]);
-/// for (value, became) in &why.steps[0].considered {
+/// for (value, became) in &why.steps[0].candidates {
 ///     println!("a rule for {value}: {became:?}");
 /// }
 /// # Ok::<(), hivemind_core::RuleError>(())
@@ -47,25 +47,25 @@ pub struct Explanation<'a> {
 #[non_exhaustive]
 pub struct ExplainedEntry {
     /// The rules for its key: what each asks for, such as `user=ada`, and what became of it.
-    pub considered: Vec<(String, Considered)>,
+    pub candidates: Vec<(String, CandidateOutcome)>,
 }
 
 /// What became of one rule at one entry.
 ///
 /// ```
-/// use hivemind_core::rules::Considered;
+/// use hivemind_core::rules::CandidateOutcome;
 /// use hivemind_core::{Limit, Matcher, Period, Rule, Rules};
 ///
 /// let rule = Rule::limit(Limit::fixed_window(5, Period::DAY));
 /// let wildcards = [Matcher::wildcard("user", "b*"), Matcher::wildcard("user", "*b")];
 /// let rules = Rules::new().with("shop", &wildcards[..1], rule.clone())?.with("shop", &wildcards[1..], rule)?;
 /// let why = rules.explain("shop", &[("user", "bob")]);
-/// let became: Vec<_> = why.steps[0].considered.iter().map(|(_, became)| *became).collect();
-/// assert_eq!(became, [Considered::Taken, Considered::PassedOver]); // The first of them answers.
+/// let became: Vec<_> = why.steps[0].candidates.iter().map(|(_, became)| *became).collect();
+/// assert_eq!(became, [CandidateOutcome::Taken, CandidateOutcome::PassedOver]); // The first of them answers.
 /// # Ok::<(), hivemind_core::RuleError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Considered {
+pub enum CandidateOutcome {
     /// Its value does not fit.
     DoesNotMatch,
     /// It fits, but an exact value goes before, or an earlier wildcard.
@@ -77,19 +77,19 @@ pub enum Considered {
 /// Where the way of a descriptor through the rules ends.
 ///
 /// ```
-/// use hivemind_core::rules::WayEnd;
+/// use hivemind_core::rules::ExplanationEnd;
 /// use hivemind_core::{Limit, Matcher, Period, Rule, Rules};
 ///
 /// let rule = Rule::limit(Limit::fixed_window(5, Period::DAY));
 /// let rules = Rules::new().with("shop", &[Matcher::any("user"), Matcher::any("path")], rule)?;
 /// let end = |domain, entries| rules.explain(domain, entries).end;
-/// assert_eq!(end("blog", &[]), WayEnd::UnknownDomain);
-/// assert_eq!(end("shop", &[("agent", "curl")]), WayEnd::NoMatch(0));
-/// assert_eq!(end("shop", &[("user", "ada")]), WayEnd::NoLimit); // The limit is one deeper.
+/// assert_eq!(end("blog", &[]), ExplanationEnd::UnknownDomain);
+/// assert_eq!(end("shop", &[("agent", "curl")]), ExplanationEnd::NoMatch(0));
+/// assert_eq!(end("shop", &[("user", "ada")]), ExplanationEnd::NoLimit); // The limit is one deeper.
 /// # Ok::<(), hivemind_core::RuleError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WayEnd<'a> {
+pub enum ExplanationEnd<'a> {
     /// No rules are known for the domain.
     UnknownDomain,
     /// No rule fits the entry of this number, counted from 0.
@@ -104,27 +104,27 @@ impl Rules {
     /// Why a rule answers a descriptor with these entries, or why none does.
     ///
     /// ```
-    /// # use hivemind_core::{Rules, rules::WayEnd};
-    /// assert_eq!(Rules::new().explain("shop", &[("user", "ada")]).end, WayEnd::UnknownDomain);
+    /// # use hivemind_core::{Rules, rules::ExplanationEnd};
+    /// assert_eq!(Rules::new().explain("shop", &[("user", "ada")]).end, ExplanationEnd::UnknownDomain);
     /// ```
     #[must_use]
     pub fn explain(&self, domain: &str, entries: &[Entry<'_>]) -> Explanation<'_> {
         let mut steps = Vec::new();
         let Some(mut node) = self.domains.get(domain) else {
-            return Explanation { steps, end: WayEnd::UnknownDomain };
+            return Explanation { steps, end: ExplanationEnd::UnknownDomain };
         };
         for (number, entry) in entries.iter().enumerate() {
-            steps.push(ExplainedEntry { considered: node.considered(*entry) });
+            steps.push(ExplainedEntry { candidates: node.considered(*entry) });
             let Some(below) = node.below(*entry) else {
-                return Explanation { steps, end: WayEnd::NoMatch(number) };
+                return Explanation { steps, end: ExplanationEnd::NoMatch(number) };
             };
             node = below;
         }
         let end = node.declared().and_then(|number| {
             let rule = self.declared.get(number)?.rule.as_ref()?;
-            Some(WayEnd::Rule(number, rule))
+            Some(ExplanationEnd::Rule(number, rule))
         });
-        Explanation { steps, end: end.unwrap_or(WayEnd::NoLimit) }
+        Explanation { steps, end: end.unwrap_or(ExplanationEnd::NoLimit) }
     }
 
     /// Every declaration: its domain, its path and its rule, in the order in which they were added.
@@ -165,14 +165,14 @@ impl Declared {
 }
 
 impl Node {
-    fn considered(&self, entry: Entry<'_>) -> Vec<(String, Considered)> {
+    fn considered(&self, entry: Entry<'_>) -> Vec<(String, CandidateOutcome)> {
         let taken = self.below(entry).map(std::ptr::from_ref);
         let mut considered = Vec::new();
         for (value, matches, node) in self.candidates(entry) {
             let outcome = match (matches, taken == Some(std::ptr::from_ref(node))) {
-                (_, true) => Considered::Taken,
-                (true, false) => Considered::PassedOver,
-                (false, false) => Considered::DoesNotMatch,
+                (_, true) => CandidateOutcome::Taken,
+                (true, false) => CandidateOutcome::PassedOver,
+                (false, false) => CandidateOutcome::DoesNotMatch,
             };
             considered.push((value, outcome));
         }

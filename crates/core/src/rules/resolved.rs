@@ -67,14 +67,14 @@ impl<'a> Matched<'a> {
 /// let rules = Rules::new().with("shop", &[Matcher::any("user")], Rule::new(Budget::Limits(limits)))?;
 /// let asked = [Descriptor::new(&[("agent", "curl")]), Descriptor::new(&[("user", "ada")])];
 /// let resolved = rules.resolve("shop", &asked);
-/// let rulings: Vec<_> = resolved.rulings().collect();
-/// assert!(rulings[0].rule.is_none() && rulings[0].charges.is_empty());
-/// assert_eq!((rulings[1].declared, rulings[1].charges.clone()), (Some(0), 0..2));
+/// let matches: Vec<_> = resolved.rule_matches().collect();
+/// assert!(matches[0].rule.is_none() && matches[0].charges.is_empty());
+/// assert_eq!((matches[1].declared, matches[1].charges.clone()), (Some(0), 0..2));
 /// # Ok::<(), hivemind_core::RuleError>(())
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Ruling<'a> {
+pub struct RuleMatch<'a> {
     /// The number of its rule, counted from 0 in the order in which rules were added.
     pub declared: Option<usize>,
     /// Its rule; none if nothing matched, another rule replaces it, or the request brought a limit.
@@ -102,14 +102,14 @@ pub struct Ruling<'a> {
 /// # Ok::<(), hivemind_core::RuleError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Resolved<'a> {
+pub struct ResolvedRequest<'a> {
     domain: &'a str,
     descriptors: &'a [Descriptor<'a>],
     matched: SmallVec<[Matched<'a>; 2]>,
     prefixes: Option<&'a Prefixes>,
 }
 
-impl<'a> Resolved<'a> {
+impl<'a> ResolvedRequest<'a> {
     pub(super) fn new(
         domain: &'a str,
         descriptors: &'a [Descriptor<'a>],
@@ -125,15 +125,15 @@ impl<'a> Resolved<'a> {
     /// ```
     /// # use hivemind_core::{Descriptor, Rules};
     /// let asked = [Descriptor::new(&[("user", "ada")])];
-    /// assert_eq!(Rules::new().resolve("shop", &asked).rulings().count(), 1); // One each, be it none.
+    /// assert_eq!(Rules::new().resolve("shop", &asked).rule_matches().count(), 1); // One each, be it none.
     /// ```
-    pub fn rulings(&self) -> impl Iterator<Item = Ruling<'_>> {
+    pub fn rule_matches(&self) -> impl Iterator<Item = RuleMatch<'_>> {
         let mut next = 0;
         self.matched.iter().map(move |matched| {
             let charges = next..next + matched.limits.len();
             next = charges.end;
             let Matched { declared, rule, .. } = *matched;
-            Ruling { declared, rule, entries: matched.entries, charges }
+            RuleMatch { declared, rule, entries: matched.entries, charges }
         })
     }
 

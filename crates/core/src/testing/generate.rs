@@ -1,7 +1,7 @@
 //! Generators that aim at the edges. Uniform gaps never form a burst, and uniform
 //! costs never meet a capacity: a property tried on them holds for broken code too.
 
-use super::trace::{Amount, Ask, Event, Gap, Trace};
+use super::trace::{Amount, Gap, Trace, TraceCharge, TraceEvent};
 use crate::limit::{Limit, Period, Rate, TokenBucket};
 use crate::store::{Mode, OnRefusal, Op};
 use crate::time::{STEP_BACK, Timestamp};
@@ -203,15 +203,15 @@ fn event(
     gaps: impl Strategy<Value = Gap>,
     ops: impl Strategy<Value = Op>,
     costs: impl Strategy<Value = Amount>,
-) -> impl Strategy<Value = Event> {
-    let ask = (0..3_usize, costs, ops, modes()).prop_map(|(counter, amount, op, mode)| Ask {
+) -> impl Strategy<Value = TraceEvent> {
+    let ask = (0..3_usize, costs, ops, modes()).prop_map(|(counter, amount, op, mode)| TraceCharge {
         counter,
         amount,
         op,
         mode,
     });
     prop_oneof![
-        19 => (gaps, vec(ask, 1..4)).prop_map(|(gap, asks)| Event::Batch(gap, asks)),
-        1 => (0..3_usize).prop_map(Event::Forget),
+        19 => (gaps, vec(ask, 1..4)).prop_map(|(gap, asks)| TraceEvent::Batch(gap, asks)),
+        1 => (0..3_usize).prop_map(TraceEvent::Forget),
     ]
 }

@@ -15,21 +15,21 @@ const LATEST: u64 = u64::MAX / 2;
 ///
 /// ```
 /// use hivemind_core::store::{Mode, OnRefusal, Op};
-/// use hivemind_core::testing::{Amount, Ask, Call, Event, Gap, Trace};
+/// use hivemind_core::testing::{Amount, TraceCharge, TraceCall, TraceEvent, Gap, Trace};
 /// use hivemind_core::{Limit, Period, Timestamp};
 ///
-/// let one = Ask { counter: 0, amount: Amount::Units(1), op: Op::Spend, mode: Mode::Enforce };
+/// let one = TraceCharge { counter: 0, amount: Amount::Units(1), op: Op::Spend, mode: Mode::Enforce };
 /// let trace = Trace {
 ///     limits: vec![Limit::fixed_window(5, Period::SECOND)],
 ///     on_refusal: OnRefusal::CountRefusing,
 ///     start: Timestamp::EPOCH,
-///     events: vec![Event::Batch(Gap::Edge(-1), vec![one, one]), Event::Forget(0)],
+///     events: vec![TraceEvent::Batch(Gap::Edge(-1), vec![one, one]), TraceEvent::Forget(0)],
 /// };
 /// let mut seen = Vec::new();
 /// trace.play("shop", |call| {
 ///     match call {
-///         Call::Decide(batch, context) => seen.push((batch.len(), context.now.as_nanos())),
-///         Call::Forget(_) => seen.push((0, 0)),
+///         TraceCall::Decide(batch, context) => seen.push((batch.len(), context.now.as_nanos())),
+///         TraceCall::Forget(_) => seen.push((0, 0)),
 ///     }
 ///     None // No answer, so no wait that `Gap::Wait` could go by.
 /// });
@@ -44,21 +44,21 @@ pub struct Trace {
     /// When it begins.
     pub start: Timestamp,
     /// What happens.
-    pub events: Vec<Event>,
+    pub events: Vec<TraceEvent>,
 }
 
 /// One thing that happens.
 ///
 /// ```
-/// use hivemind_core::testing::{Event, Gap};
+/// use hivemind_core::testing::{TraceEvent, Gap};
 ///
-/// let nothing_asked = Event::Batch(Gap::Nanos(0), vec![]);
-/// assert!(matches!(nothing_asked, Event::Batch(_, asks) if asks.is_empty()));
+/// let nothing_asked = TraceEvent::Batch(Gap::Nanos(0), vec![]);
+/// assert!(matches!(nothing_asked, TraceEvent::Batch(_, asks) if asks.is_empty()));
 /// ```
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum TraceEvent {
     /// A request, some time after the last.
-    Batch(Gap, Vec<Ask>),
+    Batch(Gap, Vec<TraceCharge>),
     /// A counter is forgotten.
     Forget(usize),
 }
@@ -66,14 +66,14 @@ pub enum Event {
 /// What a trace asks of a store.
 ///
 /// ```
-/// use hivemind_core::{Timestamp, store::Context, testing::{Call, Model}};
+/// use hivemind_core::{Timestamp, store::Context, testing::{TraceCall, Model}};
 ///
-/// let call = Call::Decide(&[], Context::at(Timestamp::EPOCH));
-/// let Call::Decide(batch, context) = call else { unreachable!() };
+/// let call = TraceCall::Decide(&[], Context::at(Timestamp::EPOCH));
+/// let TraceCall::Decide(batch, context) = call else { unreachable!() };
 /// assert!(Model::default().decide(batch, context).committed);
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub enum Call<'a> {
+pub enum TraceCall<'a> {
     /// To decide a request.
     Decide(&'a [Charge<'a>], Context),
     /// To forget a counter.
@@ -84,14 +84,14 @@ pub enum Call<'a> {
 ///
 /// ```
 /// use hivemind_core::store::{Mode, Op};
-/// use hivemind_core::testing::{Amount, Ask};
+/// use hivemind_core::testing::{Amount, TraceCharge};
 ///
-/// let one = Ask { counter: 0, amount: Amount::Units(1), op: Op::Spend, mode: Mode::Enforce };
-/// let look = Ask { op: Op::Peek, mode: Mode::Shadow, ..one };
+/// let one = TraceCharge { counter: 0, amount: Amount::Units(1), op: Op::Spend, mode: Mode::Enforce };
+/// let look = TraceCharge { op: Op::Peek, mode: Mode::Shadow, ..one };
 /// assert_eq!(look.counter, one.counter);
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Ask {
+pub struct TraceCharge {
     /// Which of the counters.
     pub counter: usize,
     /// How much.
@@ -177,7 +177,7 @@ impl Gap {
 
 impl Trace {
     /// Plays it to `ask`, whose answers lead the time of what follows.
-    pub fn play(&self, domain: &str, mut ask: impl FnMut(Call<'_>) -> Option<Verdicts>) {
+    pub fn play(&self, domain: &str, mut ask: impl FnMut(TraceCall<'_>) -> Option<Verdicts>) {
         let names: Vec<String> = (0..self.limits.len()).map(|index| index.to_string()).collect();
         let entries: Vec<_> = names.iter().map(|name| [("counter", name.as_str())]).collect();
         let seed = KeySeed::from_cluster_id("conformance");
@@ -191,18 +191,18 @@ impl Trace {
         let (mut now, mut wait) = (self.start, None);
         for event in &self.events {
             match event {
-                Event::Batch(gap, asks) => {
+                TraceEvent::Batch(gap, asks) => {
                     now = gap.after(now, wait, first);
                     let batch: Vec<Charge<'_>> = asks
                         .iter()
                         .filter_map(|ask| counters.get(ask.counter % counters.len()).map(|c| ask.charge(c)))
                         .collect();
                     let context = Context { on_refusal: self.on_refusal, ..Context::at(now) };
-                    wait = ask(Call::Decide(&batch, context)).as_ref().and_then(longest_wait).or(wait);
+                    wait = ask(TraceCall::Decide(&batch, context)).as_ref().and_then(longest_wait).or(wait);
                 }
-                Event::Forget(counter) => {
+                TraceEvent::Forget(counter) => {
                     if let Some(counter) = counters.get(counter % counters.len()) {
-                        ask(Call::Forget(&Ask::LOOK.charge(counter)));
+                        ask(TraceCall::Forget(&TraceCharge::LOOK.charge(counter)));
                     }
                 }
             }
@@ -210,7 +210,7 @@ impl Trace {
     }
 }
 
-impl Ask {
+impl TraceCharge {
     /// A look at a counter, where nothing is asked of it.
     const LOOK: Self = Self { counter: 0, amount: Amount::Units(0), op: Op::Peek, mode: Mode::Shadow };
 

@@ -4,6 +4,7 @@
 use super::hearing::{Hearing, NotesLost};
 use super::words::Word;
 use super::{Bulletin, LONGEST_TEXT, MOST_NOTES, MOST_OTHERS, NotPosted, Note};
+use crate::node::Node;
 use crate::owner::NodeId;
 use crate::parts::Parts;
 use crate::sync::{AtomicU32, Mutex, Ordering, lock};
@@ -26,7 +27,7 @@ type Watcher = Box<dyn Fn(&Bulletin) + Send + Sync>;
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::net::{Board, NotesLost};
+/// use hivemind_mesh::{Board, NotesLost};
 ///
 /// let board = Board::new(None); // Of a node without peers.
 /// let (now, until) = (Timestamp::from_millis(1_000), Timestamp::from_millis(61_000));
@@ -37,7 +38,7 @@ type Watcher = Box<dyn Fn(&Bulletin) + Send + Sync>;
 /// assert_eq!(board.time(now), now); // By its own clock, since there is no other.
 /// assert!(board.take_down(b"block ada", now) && !board.take_down(b"block ada", now));
 /// board.sweep(until); // Each second, where there are no peers.
-/// # Ok::<(), hivemind_mesh::net::NotPosted>(())
+/// # Ok::<(), hivemind_mesh::NotPosted>(())
 /// ```
 pub struct Board {
     /// None without peers: then nobody has to hear that something was taken down.
@@ -77,8 +78,10 @@ impl Board {
     }
 
     /// One of a node that goes by the mesh's time.
-    pub(crate) fn by_mesh_clock(me: NodeId, clock: Arc<Parts>) -> Self {
-        Self { clock: Some(clock), ..Self::new(Some(me)) }
+    #[doc(hidden)]
+    #[must_use]
+    pub fn by_mesh_clock(node: &Node) -> Self {
+        Self { clock: Some(Arc::clone(node.parts())), ..Self::new(Some(node.member().id.clone())) }
     }
 
     /// What the clock shows that notes end by, when this node's own shows `now`.
@@ -200,7 +203,7 @@ impl Board {
     }
 
     /// What was said here and nobody has been told yet, as messages. Whoever watches is told what peers said since.
-    pub(crate) fn take_news(&self) -> Vec<Vec<u8>> {
+    pub fn take_news(&self) -> Vec<Vec<u8>> {
         if self.news.swap(0, Ordering::AcqRel) == 0 {
             return Vec::new();
         }
@@ -215,7 +218,7 @@ impl Board {
 
     /// What all peers are told now and then, so that those who missed something ask for it: nothing where there is
     /// nothing.
-    pub(crate) fn digest(&self, now: Timestamp) -> Option<Vec<u8>> {
+    pub fn digest(&self, now: Timestamp) -> Option<Vec<u8>> {
         self.sweep(now);
         let digest = lock(&self.inside).bulletin.digest();
         (digest != 0).then(|| Word::Digest(digest).written())
@@ -225,12 +228,7 @@ impl Board {
     ///
     /// # Errors
     /// If it cannot be read: then nothing of it is believed.
-    pub(crate) fn hear(
-        &self,
-        from: &NodeId,
-        bytes: &[u8],
-        now: Timestamp,
-    ) -> Result<Vec<Vec<u8>>, Unreadable> {
+    pub fn hear(&self, from: &NodeId, bytes: &[u8], now: Timestamp) -> Result<Vec<Vec<u8>>, Unreadable> {
         let Some(word) = Word::read(bytes)? else { return Ok(Vec::new()) };
         let now = self.time(now);
         let mut inside = lock(&self.inside);

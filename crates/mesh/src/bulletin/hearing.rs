@@ -27,7 +27,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Notes that were told to a node and that it does not have.
 ///
 /// ```
-/// use hivemind_mesh::net::{Board, NotesLost};
+/// use hivemind_mesh::{Board, NotesLost};
 ///
 /// assert_eq!(Board::new(None).lost(), NotesLost::default()); // Nobody has told it anything.
 /// ```

@@ -6,7 +6,7 @@ use std::fmt;
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::net::{Board, NotPosted};
+/// use hivemind_mesh::{Board, NotPosted};
 ///
 /// let (yesterday, now) = (Timestamp::from_millis(0), Timestamp::from_millis(86_400_000));
 /// let error = Board::new(None).post(b"block ada", yesterday, now).unwrap_err();

@@ -179,7 +179,7 @@ fn read_all(bytes: &[u8], heard: &mut Heard) -> Result<(Header, Vec<Item>), Unre
     let (header, reader) = read_header(bytes)?;
     let mut items = Items { reader, header: &header, heard };
     let mut all = Vec::new();
-    while let Some(item) = items.next()? {
+    while let Some(item) = items.next_item()? {
         all.push(item);
     }
     Ok((header.clone(), all))

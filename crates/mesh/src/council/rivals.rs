@@ -4,7 +4,7 @@
 use super::*;
 use crate::motion::Votes;
 use crate::owner::NodeId;
-use crate::sim::Random;
+use crate::testing::Random;
 
 const MS: u64 = 1_000_000;
 

@@ -6,7 +6,7 @@ use crate::frame::Header;
 use crate::member::Generation;
 use crate::motion::Votes;
 use crate::owner::NodeId;
-use crate::sim::Random;
+use crate::testing::Random;
 use std::collections::BTreeMap;
 
 pub(super) const MS: u64 = 1_000_000;

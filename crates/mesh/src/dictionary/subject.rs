@@ -9,9 +9,9 @@ use std::time::Duration;
 
 /// What a frame speaks of: a counter and what it may admit, as the sender has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Subject {
-    pub(crate) key: Key,
-    pub(crate) limit: Limit,
+pub struct Subject {
+    pub key: Key,
+    pub limit: Limit,
 }
 
 impl Subject {

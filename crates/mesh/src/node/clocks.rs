@@ -39,7 +39,7 @@ impl Node {
     ///
     /// ```
     /// # use hivemind_core::Timestamp;
-    /// # use hivemind_mesh::{MeshOptions, sim::seated};
+    /// # use hivemind_mesh::{MeshOptions, testing::seated};
     /// let now = Timestamp::from_millis(1_700_000_000_000);
     /// assert_eq!(seated(1, &MeshOptions::default(), now)[0].mesh_time(now), now); // Alone it is right.
     /// ```
@@ -129,7 +129,9 @@ impl Node {
     }
 
     /// Whether the middle of the others' clocks is too far from this node's.
-    pub(crate) fn is_outlier(&self, now: Timestamp) -> bool {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_outlier(&self, now: Timestamp) -> bool {
         let heard = self.peers.heard(now).filter_map(|(_, peer)| peer.offset(self.clock.slew));
         let mut offsets: Vec<i64> = heard.collect();
         offsets.sort_unstable();

@@ -73,7 +73,7 @@ impl Node {
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period, Timestamp, store::{Charge, Context, Key, Parts}};
-    /// # use hivemind_mesh::{MeshOptions, sim::seated};
+    /// # use hivemind_mesh::{MeshOptions, testing::seated};
     /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
     /// # let charge = Charge::spend(Key::from_bits(7, 11), Parts { domain: "", entries: &[] }, &limit);
     /// let mut nodes = seated(2, &MeshOptions::default(), now);

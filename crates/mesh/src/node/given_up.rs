@@ -10,7 +10,7 @@ use std::time::Duration;
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::{GivenUp, MeshOptions, sim::seated};
+/// use hivemind_mesh::{GivenUp, MeshOptions, testing::seated};
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
 /// let mut nodes = seated(3, &MeshOptions::default(), now);
@@ -30,7 +30,7 @@ pub enum GivenUp {
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::{MeshOptions, NodeId, NotGivenUp, sim::seated};
+/// use hivemind_mesh::{MeshOptions, NodeId, NotGivenUp, testing::seated};
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
 /// let mut nodes = seated(3, &MeshOptions::default(), now);
@@ -75,7 +75,7 @@ impl Node {
     ///
     /// ```
     /// # use hivemind_core::Timestamp;
-    /// # use hivemind_mesh::{MeshOptions, NotGivenUp, sim::seated};
+    /// # use hivemind_mesh::{MeshOptions, NotGivenUp, testing::seated};
     /// # let now = Timestamp::from_millis(1_700_000_000_000);
     /// let mut nodes = seated(3, &MeshOptions::default(), now);
     /// let myself = nodes[0].member().id.clone();

@@ -18,7 +18,7 @@ impl Node {
     ///
     /// ```
     /// # use hivemind_core::Timestamp;
-    /// # use hivemind_mesh::{MeshOptions, sim::seated};
+    /// # use hivemind_mesh::{MeshOptions, testing::seated};
     /// # let now = Timestamp::from_millis(1_700_000_000_000);
     /// let mut nodes = seated(2, &MeshOptions::default(), now);
     /// let peer = nodes[1].member().id.clone();
@@ -75,7 +75,7 @@ impl Node {
         let mut items = Items { reader, header: &header, heard: &mut heard };
         let mut read = Vec::new();
         let outcome = loop {
-            match items.next() {
+            match items.next_item() {
                 Ok(Some(item)) => read.push(item),
                 Ok(None) => break Ok(()),
                 Err(unreadable) => break Err(unreadable),
@@ -143,7 +143,7 @@ impl Node {
     ///
     /// ```
     /// # use hivemind_core::Timestamp;
-    /// # use hivemind_mesh::{Generation, MeshOptions, sim::seated};
+    /// # use hivemind_mesh::{Generation, MeshOptions, testing::seated};
     /// # let now = Timestamp::from_millis(1_700_000_000_000);
     /// let node = &mut seated(1, &MeshOptions::default(), now)[0];
     /// assert!(!node.hear_of_run(now, Generation(0))); // One of before.

@@ -27,7 +27,7 @@ pub struct Ticket(pub(crate) u64);
 /// ```
 /// use hivemind_core::store::{Charge, Context, Key, Parts};
 /// use hivemind_core::{Limit, Period, Timestamp};
-/// use hivemind_mesh::{Decided, MeshOptions, sim::seated};
+/// use hivemind_mesh::{Decided, MeshOptions, testing::seated};
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
 /// let mut nodes = seated(2, &MeshOptions::default(), now);
@@ -72,7 +72,7 @@ pub enum Lane {
 /// ```
 /// use hivemind_core::store::{Charge, Context, Key, Parts};
 /// use hivemind_core::{Limit, Period, Timestamp};
-/// use hivemind_mesh::{MeshOptions, Output, sim::seated};
+/// use hivemind_mesh::{MeshOptions, Output, testing::seated};
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
 /// let mut nodes = seated(2, &MeshOptions::default(), now);

@@ -34,7 +34,8 @@ impl Write for Digest {
 
 impl Node {
     /// Puts it into a view without a vote: for simulations that are not about votes.
-    pub(crate) fn seat(&mut self, chain: Chain, members: &[Member], now: Timestamp) {
+    #[doc(hidden)]
+    pub fn seat(&mut self, chain: Chain, members: &[Member], now: Timestamp) {
         let head = chain.head().id();
         self.council.on_chain(chain);
         let others: Vec<&Member> = members.iter().filter(|member| **member != self.council.me).collect();
@@ -48,17 +49,21 @@ impl Node {
     }
 
     /// It hears of a proposed view, and says what it has to say.
-    pub(crate) fn vote_on(&mut self, view: &View, now: Timestamp) {
+    #[doc(hidden)]
+    pub fn vote_on(&mut self, view: &View, now: Timestamp) {
         self.council.on_motion(now, &self.peers, view.clone(), (0, 0, 0));
     }
 
     /// Whether it waits for the end of a vote.
-    pub(crate) fn is_in_doubt(&self) -> bool {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_in_doubt(&self) -> bool {
         self.council.motions().iter().any(|motion| motion.consents & motion.bit(&self.council.me) != 0)
     }
 
     /// It hears how a vote ended.
-    pub(crate) fn learn(&mut self, chain: Chain, now: Timestamp) {
+    #[doc(hidden)]
+    pub fn learn(&mut self, chain: Chain, now: Timestamp) {
         self.council.on_chain(chain);
         self.views_may_have_changed(now);
     }
@@ -67,7 +72,7 @@ impl Node {
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period, Timestamp, store::Key};
-    /// # use hivemind_mesh::{MeshOptions, sim::seated};
+    /// # use hivemind_mesh::{MeshOptions, testing::seated};
     /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
     /// let nodes = seated(3, &MeshOptions::default(), now);
     /// let window = now.as_nanos() / limit.period().nanos();
@@ -87,10 +92,20 @@ impl Node {
         }
     }
 
+    /// What it holds of one window and has not spent; none if the window cannot be opened here.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn unspent(&mut self, (key, limit, tag): (Key, &Limit, u64), now: Timestamp) -> Option<i64> {
+        let mut book = self.shelf.open(&mut self.council, &self.options, (key, limit, tag), now).ok()?;
+        book.page(tag).map(|page| page.unspent(limit, now))
+    }
+
     /// All of its state that decides what it does, as one number: two that are equal behave alike from here
     /// on, where nobody is ever silent and demand is too low to be provided for. When peers were heard and
     /// counters used, and what is only counted, is left out.
-    pub(crate) fn fingerprint(&self) -> u128 {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn fingerprint(&self) -> u128 {
         let mut digest = Digest(SipHasher13::new());
         // Writing to a hash does not fail.
         let _ = self.write_state(&mut digest);
@@ -121,7 +136,8 @@ impl Node {
 }
 
 /// Whether a frame speaks of counters, and not only of views or of nothing.
-pub(crate) fn is_about_counters(frame: &[u8]) -> bool {
+#[must_use]
+pub fn is_about_counters(frame: &[u8]) -> bool {
     let kind = read_header(frame).ok().and_then(|(_, rest)| rest.0.first().map(|kind| kind & 0x0f));
     kind.is_some_and(|kind| kind > 2)
 }

@@ -72,7 +72,7 @@ impl Node {
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period, Timestamp, store::Key};
-    /// # use hivemind_mesh::{MeshOptions, sim::seated};
+    /// # use hivemind_mesh::{MeshOptions, testing::seated};
     /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
     /// let node = &mut seated(1, &MeshOptions::default(), now)[0];
     /// node.forget(Key::from_bits(7, 11), &limit, now); // A connection was closed.
@@ -89,7 +89,7 @@ impl Node {
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period, Timestamp, store::Key};
-    /// # use hivemind_mesh::{MeshOptions, Reset, sim::seated};
+    /// # use hivemind_mesh::{MeshOptions, Reset, testing::seated};
     /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
     /// let node = &mut seated(1, &MeshOptions::default(), now)[0];
     /// let second = std::time::Duration::from_secs(1);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// ```
 /// use hivemind_core::store::{Charge, Context, Key, Parts};
 /// use hivemind_core::{Limit, Period, Timestamp};
-/// use hivemind_mesh::{Decided, MeshOptions, sim::seated};
+/// use hivemind_mesh::{Decided, MeshOptions, testing::seated};
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
 /// let limit = Limit::fixed_window(2, Period::MINUTE);
@@ -37,7 +37,7 @@ pub struct Sight {
 /// ```
 /// use hivemind_core::store::{Charge, Context, Key, Parts};
 /// use hivemind_core::{Limit, Period, Timestamp};
-/// use hivemind_mesh::{Decided, MeshOptions, sim::seated};
+/// use hivemind_mesh::{Decided, MeshOptions, testing::seated};
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
 /// let limit = Limit::fixed_window(2, Period::MINUTE);

@@ -10,7 +10,7 @@ use hivemind_core::Timestamp;
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::{MeshOptions, sim::seated};
+/// use hivemind_mesh::{MeshOptions, testing::seated};
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
 /// let standing = seated(3, &MeshOptions::default(), now)[0].standing(now);

@@ -22,7 +22,7 @@ impl Node {
     /// ```
     /// # use hivemind_core::store::{Charge, Context, Key, Parts};
     /// # use hivemind_core::{Limit, Period, Timestamp};
-    /// # use hivemind_mesh::{Decided, MeshOptions, sim::seated};
+    /// # use hivemind_mesh::{Decided, MeshOptions, testing::seated};
     /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
     /// let charge = Charge::spend(Key::from_bits(7, 11), Parts { domain: "", entries: &[] }, &limit);
     /// let node = &mut seated(1, &MeshOptions::default(), now)[0];

@@ -232,7 +232,7 @@ impl Node {
     ///
     /// ```
     /// # use hivemind_core::Timestamp;
-    /// # use hivemind_mesh::{MeshOptions, sim::seated};
+    /// # use hivemind_mesh::{MeshOptions, testing::seated};
     /// # let now = Timestamp::from_millis(1_700_000_000_000);
     /// assert!(!seated(1, &MeshOptions::default(), now)[0].has_left(now)); // It has not been told to leave.
     /// ```

@@ -5,7 +5,6 @@ mod batches;
 mod bounded;
 mod capped;
 mod handover;
-mod heirs;
 mod hostile;
 mod links;
 mod operated;
@@ -62,7 +61,7 @@ fn strict() -> MeshOptions {
 impl Mesh {
     fn new(count: usize, options: &MeshOptions) -> Self {
         let now = Timestamp::from_millis(1_700_006_400_000);
-        let nodes = crate::sim::seated(count, options, now);
+        let nodes = crate::testing::seated(count, options, now);
         let (mail, decided, cut) = (Vec::new(), BTreeMap::new(), Vec::new());
         let (looked, reset, given_up) = (BTreeMap::new(), Vec::new(), Vec::new());
         Self { nodes, mail, decided, looked, reset, given_up, now, cut }

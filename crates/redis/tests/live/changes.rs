@@ -5,15 +5,15 @@ use crate::stores::{Lent, charge, now, runtime, store};
 use hivemind_core::store::{Charge, Context, Op, Parts, Store};
 use hivemind_core::testing::block_on;
 use hivemind_core::{Limit, Period, Rate, Timestamp};
-use hivemind_redis::{Lease, Options, Time};
+use hivemind_redis::{ClockSource, LeaseOptions, RedisOptions};
 use std::time::Duration;
 
 const ENTRIES: &[(&str, &str)] = &[("client", "one")];
 const PARTS: Parts<'static> = Parts { domain: "changes", entries: ENTRIES };
 
-fn options(server: &Server) -> Options {
-    let mut options = Options::new(server.url());
-    options.clock = Time::Ours;
+fn options(server: &Server) -> RedisOptions {
+    let mut options = RedisOptions::new(server.url());
+    options.clock = ClockSource::Caller;
     options.timeout = Duration::from_secs(10);
     options
 }
@@ -42,7 +42,7 @@ fn what_was_refused_before_a_counter_was_deleted_is_not_counted_on_the_new_one()
         let begun = i64::try_from(round).unwrap() * 10_000;
         let passed = (0..500).filter(|n| passes(&store, &spend, at(begun + n % 2))).count();
         assert_eq!(passed, 5);
-        assert!(store.0.figures().refused_from_cache >= 400, "most of it is owed");
+        assert!(store.0.metrics().refused_from_cache >= 400, "most of it is owed");
         server.cli(flush);
         // What is known is believed for a second.
         let passed = (0..10).filter(|n| passes(&store, &spend, at(begun + 2_000 + n))).count();
@@ -77,8 +77,8 @@ fn a_bucket_that_got_a_lower_rate_is_kept_until_it_is_full_at_that_rate() {
 fn a_clock_that_is_set_back_ends_what_is_known_and_what_is_leased() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
     let mut options = options(&server);
-    options.clock = Time::Server;
-    options.lease = Some(Lease::new(10, Duration::from_secs(60)));
+    options.clock = ClockSource::Server;
+    options.lease = Some(LeaseOptions::new(10, Duration::from_secs(60)));
     let store = store(options, &runtime);
     let limit = Limit::fixed_window(1_000, Period::DAY);
     let spend = [charge(PARTS, &limit, Op::Spend, 1)];
@@ -100,7 +100,7 @@ fn a_clock_that_is_set_back_ends_what_is_known_and_what_is_leased() {
 fn what_costs_nothing_is_asked_for_where_nothing_is_leased() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
     let mut options = options(&server);
-    options.lease = Some(Lease::new(10, Duration::from_secs(60)));
+    options.lease = Some(LeaseOptions::new(10, Duration::from_secs(60)));
     let store = store(options, &runtime);
     let limit = Limit::fixed_window(4, Period::DAY);
     assert!(passes(&store, &[charge(PARTS, &limit, Op::Spend, 3)], now()));

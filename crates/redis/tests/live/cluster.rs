@@ -5,7 +5,7 @@ use crate::stores::{Lent, charge, now, runtime, store};
 use hivemind_core::store::{Charge, Context, Op, Parts, Store};
 use hivemind_core::testing::{block_on, conforms};
 use hivemind_core::{Clock, Limit, Period, Rate, SystemClock};
-use hivemind_redis::{Options, Time, Topology};
+use hivemind_redis::{ClockSource, RedisOptions, Topology};
 use std::time::Duration;
 
 struct Cluster {
@@ -41,11 +41,11 @@ impl Cluster {
         Self { nodes }
     }
 
-    fn options(&self) -> Options {
-        let mut options = Options::default();
+    fn options(&self) -> RedisOptions {
+        let mut options = RedisOptions::default();
         options.nodes = self.nodes.iter().map(Server::url).collect();
         options.topology = Topology::Cluster;
-        options.clock = Time::Ours;
+        options.clock = ClockSource::Caller;
         options.timeout = Duration::from_secs(10);
         options
     }
@@ -97,7 +97,7 @@ fn a_batch_that_spans_slots_is_taken_whole_or_given_back() {
         }
         assert_eq!(left(&store, domains[1], &narrow), 0);
     }
-    assert!(store.0.figures().given_back >= 2);
+    assert!(store.0.metrics().given_back >= 2);
 }
 
 // Seen failing on: what was taken is given back to a bucket that has been full since.

@@ -3,11 +3,11 @@
 use crate::server::{Server, valkey};
 use crate::stores::{runtime, store};
 use hivemind_core::testing::conforms;
-use hivemind_redis::{Options, Time};
+use hivemind_redis::{ClockSource, RedisOptions};
 
-fn options(server: &Server) -> Options {
-    let mut options = Options::new(server.url());
-    options.clock = Time::Ours;
+fn options(server: &Server) -> RedisOptions {
+    let mut options = RedisOptions::new(server.url());
+    options.clock = ClockSource::Caller;
     options.timeout = std::time::Duration::from_secs(10);
     options
 }

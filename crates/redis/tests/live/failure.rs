@@ -4,7 +4,7 @@ use crate::server::{SOON, Server};
 use crate::stores::{Lent, charge, comes_up, now, runtime, store};
 use hivemind_core::store::{Charge, Context, Op, Parts, Store, StoreError};
 use hivemind_core::{Clock, Limit, Period, SystemClock, Timestamp};
-use hivemind_redis::{Availability, Options, OptionsError, Password, RedisStore, Topology};
+use hivemind_redis::{Availability, OptionsError, Password, RedisOptions, RedisStore, Topology};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,8 +18,8 @@ const BUSY: Duration = Duration::from_millis(400);
 const ENTRIES: &[(&str, &str)] = &[("client", "one")];
 const PARTS: Parts<'static> = Parts { domain: "failure", entries: ENTRIES };
 
-fn options(server: &Server, timeout: Duration) -> Options {
-    let mut options = Options::new(server.url());
+fn options(server: &Server, timeout: Duration) -> RedisOptions {
+    let mut options = RedisOptions::new(server.url());
     options.timeout = timeout;
     options
 }
@@ -79,7 +79,7 @@ fn a_paused_redis_costs_no_call_more_than_the_time_out_and_then_nothing() {
             assert!(ask(&store).await.is_err());
         }
         assert!(SystemClock.now().since(begun) < BUSY * 2, "nobody asks any more");
-        assert!(store.0.figures().breaker_openings >= 1);
+        assert!(store.0.metrics().breaker_openings >= 1);
         server.signal("CONT");
         found_again(&store, "stood still").await;
         ask_until(&store, |answer| *answer == Ok(true)).await;
@@ -104,7 +104,7 @@ fn a_killed_redis_is_found_again_when_it_is_back() {
 #[test]
 fn an_idle_store_sees_that_redis_is_gone() {
     let (mut server, runtime) = (Server::on_socket(&[]), runtime());
-    let store = store(Options::new(server.url()), &runtime);
+    let store = store(RedisOptions::new(server.url()), &runtime);
     server.kill();
     runtime.block_on(goes_down(&store));
     assert!(!store.0.is_available());
@@ -115,7 +115,7 @@ fn a_store_starts_without_redis_and_takes_it_up_when_it_comes() {
     let (mut server, runtime) = (Server::on_socket(&[]), runtime());
     server.kill();
     let _ = std::fs::remove_file(server.socket());
-    let store = Lent(RedisStore::start(Options::new(server.url()), runtime.handle()).unwrap().into());
+    let store = Lent(RedisStore::start(RedisOptions::new(server.url()), runtime.handle()).unwrap().into());
     runtime.block_on(async {
         assert!(matches!(ask(&store).await, Err(StoreError::Unreachable { .. })));
         goes_down(&store).await;
@@ -134,7 +134,7 @@ fn flushed_data_and_flushed_scripts_are_no_failure() {
         server.cli(&flush);
         assert_eq!(runtime.block_on(ask(&store)), Ok(true), "{flush:?}");
     }
-    assert_eq!(store.0.figures().errors, 0);
+    assert_eq!(store.0.metrics().errors, 0);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_callers_deadline_comes_before_the_time_out() {
         let asked = SystemClock.now();
         assert_eq!(store.decide(&[spend(&limit)], due(30)).await, Err(StoreError::DeadlinePassed));
         assert!(SystemClock.now().since(asked) < BUSY * 4);
-        assert_eq!(store.0.figures().timeouts, 1);
+        assert_eq!(store.0.metrics().timeouts, 1);
         server.signal("CONT");
     });
 }
@@ -169,7 +169,7 @@ fn callers_who_always_give_up_before_the_time_out_open_the_breaker_too() {
         while store.decide(&[spend(&limit)], due()).await == Err(StoreError::DeadlinePassed) {
             assert!(SystemClock.now().since(begun) < SOON, "it is asked on and on");
         }
-        assert!(!store.0.is_available() && store.0.figures().timeouts > 0);
+        assert!(!store.0.is_available() && store.0.metrics().timeouts > 0);
         server.signal("CONT");
     });
 }
@@ -194,18 +194,18 @@ fn a_counter_of_another_type_fails_its_own_requests_alone() {
 fn options_that_cannot_work_are_refused_with_their_remedy() {
     let runtime = runtime();
     let start = |options| RedisStore::start(options, runtime.handle()).unwrap_err();
-    assert_eq!(start(Options::default()), OptionsError::NoNodes);
-    assert_eq!(start(Options::new("http://:secret@redis.test")), OptionsError::Url { number: 1 });
-    let mut several = Options::new("redis://a.test");
+    assert_eq!(start(RedisOptions::default()), OptionsError::NoNodes);
+    assert_eq!(start(RedisOptions::new("http://:secret@redis.test")), OptionsError::Url { number: 1 });
+    let mut several = RedisOptions::new("redis://a.test");
     several.nodes.push("redis://b.test".to_owned());
     assert_eq!(start(several), OptionsError::SeveralServers { count: 2 });
-    let mut hasty = Options::new("redis://a.test");
+    let mut hasty = RedisOptions::new("redis://a.test");
     hasty.timeout = Duration::from_micros(10);
     assert_eq!(start(hasty), OptionsError::Timeout);
-    let mut mixed = Options::new("redis+unix:///tmp/redis.sock");
+    let mut mixed = RedisOptions::new("redis+unix:///tmp/redis.sock");
     mixed.topology = Topology::Cluster;
     assert!(matches!(start(mixed), OptionsError::Unfit { .. }));
-    let mut hidden = Options::new("redis://a.test");
+    let mut hidden = RedisOptions::new("redis://a.test");
     hidden.password = Some(Password::new("hunter2\n"));
     hidden.nodes.push("redis://ann:hunter2@b.test".to_owned());
     hidden.nodes.push("redis+unix:///s.sock?user=ann&pass=hunter2@hunter2".to_owned());
@@ -254,7 +254,7 @@ fn a_connection_that_swallows_what_is_sent_is_replaced_while_the_others_go_on() 
     let server = Server::on_port(|port, _| vec!["--port".to_owned(), port.to_string()]);
     let between = Swallowing::before(server.port());
     let runtimes = [runtime(), runtime()];
-    let mut options = Options::new(format!("redis://127.0.0.1:{}", between.port));
+    let mut options = RedisOptions::new(format!("redis://127.0.0.1:{}", between.port));
     options.timeout = PATIENCE;
     let store = store(options, &runtimes[0]);
     assert_eq!(runtimes[0].block_on(ask(&store)), Ok(true));
@@ -270,5 +270,5 @@ fn a_connection_that_swallows_what_is_sent_is_replaced_while_the_others_go_on() 
         assert_eq!(runtimes[0].block_on(ask(&store)), Ok(true), "the other one is well");
         assert!(SystemClock.now().since(begun) < SOON, "it is never replaced");
     }
-    assert!(lost > 0 && store.0.figures().breaker_openings == 0);
+    assert!(lost > 0 && store.0.metrics().breaker_openings == 0);
 }

@@ -5,11 +5,11 @@ use crate::stores::{charge, now, runtime, store};
 use hivemind_core::store::{Op, Parts, Store};
 use hivemind_core::testing::block_on;
 use hivemind_core::{Limit, Period};
-use hivemind_redis::{Availability, Options, Password, RedisStore, Tls, Topology};
+use hivemind_redis::{Availability, Password, RedisOptions, RedisStore, TlsOptions, Topology};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use std::path::Path;
 
-fn decides(mut options: Options) -> bool {
+fn decides(mut options: RedisOptions) -> bool {
     options.timeout = SOON;
     let runtime = runtime();
     let store = store(options, &runtime);
@@ -19,7 +19,7 @@ fn decides(mut options: Options) -> bool {
 }
 
 /// Why a store does not get in.
-fn refused(options: Options) -> String {
+fn refused(options: RedisOptions) -> String {
     let runtime = runtime();
     let store = RedisStore::start(options, runtime.handle()).unwrap();
     let mut availability = store.availability();
@@ -38,7 +38,7 @@ fn a_user_with_few_rights_and_a_password_gets_in_and_another_does_not() {
     let rights = "on >hunter2 ~hivemind:ratelimit:* +@connection +eval +evalsha +get +set +pttl +del +time";
     let users = ["--user", "default", "off", "--user", "limits"].into_iter().chain(rights.split(' '));
     let server = Server::on_socket(&users.collect::<Vec<_>>());
-    let mut options = Options::new(server.url());
+    let mut options = RedisOptions::new(server.url());
     options.username = Some("limits".to_owned());
     options.password = Some(Password::new("hunter2"));
     assert!(decides(options.clone()), "with no right to load scripts");
@@ -59,7 +59,7 @@ fn clusters_and_sentinels_need_one_right_more() {
             arguments.chain(rights.split(' ')).chain([right]).map(str::to_owned).collect()
         })
     };
-    let user = |mut options: Options| {
+    let user = |mut options: RedisOptions| {
         options.username = Some("limits".to_owned());
         options.password = Some(Password::new("hunter2"));
         options
@@ -67,12 +67,12 @@ fn clusters_and_sentinels_need_one_right_more() {
     let node = started(&["--cluster-enabled", "yes"], "+cluster|slots");
     node.cli(&["cluster", "addslotsrange", "0", "16383"]);
     node.says(&["cluster", "info"], |told| told.contains("cluster_state:ok"));
-    let mut options = Options::new(node.url());
+    let mut options = RedisOptions::new(node.url());
     options.topology = Topology::Cluster;
     assert!(decides(user(options)));
     let master = started(&[], "+role");
     let sentinel = crate::sentinel::sentinel(master.port());
-    let mut options = Options::new(sentinel.url());
+    let mut options = RedisOptions::new(sentinel.url());
     options.topology = Topology::Sentinel { master_name: "main".to_owned(), username: None, password: None };
     assert!(decides(user(options)));
 }
@@ -82,18 +82,18 @@ fn a_server_that_answers_but_lets_nobody_decide_is_down() {
     let rights = "on >hunter2 ~hivemind:ratelimit:* +@connection +script|load +get +set +pttl +del +time";
     let users = ["--user", "default", "on", "nopass", "~*", "+@all", "--user", "limits"];
     let server = Server::on_socket(&users.into_iter().chain(rights.split(' ')).collect::<Vec<_>>());
-    let mut options = Options::new(server.url());
+    let mut options = RedisOptions::new(server.url());
     options.username = Some("limits".to_owned());
     options.password = Some(Password::new("hunter2"));
     assert_eq!(refused(options), "Redis answers NOPERM");
     server.cli(&["replicaof", "127.0.0.1", "1"]);
-    assert_eq!(refused(Options::new(server.url())), "Redis answers READONLY");
+    assert_eq!(refused(RedisOptions::new(server.url())), "Redis answers READONLY");
 }
 
 #[test]
 fn a_database_can_be_chosen() {
     let server = Server::on_socket(&[]);
-    assert!(decides(Options::new(format!("{}?db=3", server.url()))));
+    assert!(decides(RedisOptions::new(format!("{}?db=3", server.url()))));
     assert!(server.cli(&["-n", "3", "keys", "*"]).contains("{login}"));
     assert_eq!(server.cli(&["dbsize"]), "0");
     let ttl: i64 = server
@@ -153,12 +153,15 @@ fn tls_with_certificates_on_both_sides() {
         .map(str::to_owned)
         .collect()
     });
-    let mut options = Options::new(format!("rediss://127.0.0.1:{}", server.port()));
+    let mut options = RedisOptions::new(format!("rediss://127.0.0.1:{}", server.port()));
     let (certificate, key) = certificates.issued();
-    options.tls = Some(Tls::trusting(certificates.ca.clone()).showing(certificate.clone(), key.clone()));
+    options.tls = Some(
+        TlsOptions::with_ca(certificates.ca.clone())
+            .with_client_certificate(certificate.clone(), key.clone()),
+    );
     assert!(decides(options.clone()));
-    options.tls = Some(Tls::trusting(certificates.ca.clone()));
+    options.tls = Some(TlsOptions::with_ca(certificates.ca.clone()));
     assert!(!refused(options.clone()).is_empty(), "without a certificate of ours");
-    options.tls = Some(Tls::trusting(Certificates::new().ca).showing(certificate, key));
+    options.tls = Some(TlsOptions::with_ca(Certificates::new().ca).with_client_certificate(certificate, key));
     assert!(!refused(options).is_empty(), "signed by another");
 }

@@ -4,7 +4,7 @@ use crate::server::Server;
 use crate::stores::{charge, comes_up, now, runtime, store};
 use hivemind_core::store::{Op, Parts, Store};
 use hivemind_core::{Clock, Limit, Period, SystemClock};
-use hivemind_redis::{Options, Topology};
+use hivemind_redis::{RedisOptions, Topology};
 use std::path::Path;
 
 fn on_port(port: u16, more: &[&str]) -> Vec<String> {
@@ -33,7 +33,7 @@ fn the_next_master_is_found_by_the_sentinels() {
     let sentinel = sentinel(master.port());
     sentinel.says(&["sentinel", "replicas", "main"], |told| told.contains("127.0.0.1"));
     let runtime = runtime();
-    let mut options = Options::new(sentinel.url());
+    let mut options = RedisOptions::new(sentinel.url());
     options.topology = Topology::Sentinel { master_name: "main".to_owned(), username: None, password: None };
     options.timeout = std::time::Duration::from_secs(2);
     let store = store(options, &runtime);

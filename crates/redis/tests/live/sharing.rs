@@ -5,12 +5,12 @@ use crate::stores::{Lent, charge, now, runtime, store};
 use hivemind_core::store::{Charge, Context, Op, Parts, Store};
 use hivemind_core::testing::block_on;
 use hivemind_core::{Clock, Limit, Period, Rate, SystemClock};
-use hivemind_redis::{Lease, Options, Time};
+use hivemind_redis::{ClockSource, LeaseOptions, RedisOptions};
 use std::time::Duration;
 
-fn options(server: &Server) -> Options {
-    let mut options = Options::new(server.url());
-    options.clock = Time::Ours;
+fn options(server: &Server) -> RedisOptions {
+    let mut options = RedisOptions::new(server.url());
+    options.clock = ClockSource::Caller;
     options.timeout = Duration::from_secs(10);
     options
 }
@@ -75,8 +75,8 @@ fn two_and_four_nodes_admit_exactly_the_limit() {
 fn leases_admit_no_more_than_the_limit_and_no_less_once_they_are_given_back() {
     let (server, runtime) = (Server::on_socket(&[]), runtime());
     let mut options = options(&server);
-    options.clock = Time::Server;
-    options.lease = Some(Lease::new(10, Duration::from_millis(200)));
+    options.clock = ClockSource::Server;
+    options.lease = Some(LeaseOptions::new(10, Duration::from_millis(200)));
     let stores: Vec<_> = (0..4).map(|_| store(options.clone(), &runtime)).collect();
     let limit = Limit::fixed_window(1_000, Period::DAY);
     let first = admitted(&stores, &[limit], 200, present);
@@ -90,7 +90,7 @@ fn leases_admit_no_more_than_the_limit_and_no_less_once_they_are_given_back() {
     }
     assert_eq!(all, 1_000);
     assert_eq!(admitted(&stores, &[limit], 50, present), 0);
-    let leased: u64 = stores.iter().map(|store| store.0.figures().admitted_from_lease).sum();
+    let leased: u64 = stores.iter().map(|store| store.0.metrics().admitted_from_lease).sum();
     assert!(leased > 0, "some were decided without asking");
 }
 
@@ -105,12 +105,12 @@ fn a_refused_client_is_refused_without_asking_until_it_has_room() {
     let ask = |batch: &[Charge<'_>]| block_on(store.decide(batch, now())).unwrap().committed;
     assert!(ask(&spend));
     assert!(!ask(&spend));
-    let asked = store.0.figures().round_trips;
+    let asked = store.0.metrics().round_trips;
     for _ in 0..100 {
         assert!(!store.try_decide(&spend, now()).expect("it is known").committed);
     }
-    assert_eq!(store.0.figures().round_trips, asked);
-    assert_eq!(store.0.figures().refused_from_cache, 100);
+    assert_eq!(store.0.metrics().round_trips, asked);
+    assert_eq!(store.0.metrics().refused_from_cache, 100);
     // What is given back here is known here at once: all that was refused had been counted.
     assert!(ask(&[charge(parts, &limit, Op::Refund, 102)]));
     assert!(ask(&spend));

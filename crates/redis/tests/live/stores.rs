@@ -3,7 +3,7 @@
 use crate::server::SOON;
 use hivemind_core::store::{Charge, Context, Key, KeySeed, Op, Parts, Store, StoreError, Verdicts};
 use hivemind_core::{Cost, Limit, Timestamp};
-use hivemind_redis::{Availability, Options, RedisStore};
+use hivemind_redis::{Availability, RedisOptions, RedisStore};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
@@ -30,7 +30,7 @@ pub(crate) fn runtime() -> Runtime {
 }
 
 /// A store that is available.
-pub(crate) fn store(options: Options, runtime: &Runtime) -> Lent {
+pub(crate) fn store(options: RedisOptions, runtime: &Runtime) -> Lent {
     let store = RedisStore::start(options, runtime.handle()).unwrap();
     runtime.block_on(comes_up(&store));
     Lent(Arc::new(store))

@@ -1,19 +1,19 @@
-//! What is kept in the place of a secret.
+//! Digests of secrets: what is stored in place of an API key or a token.
 
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use subtle::ConstantTimeEq;
 
-/// No key or token is longer: what is, is refused before anything is reckoned with it.
+/// Longest accepted key or token; anything longer is rejected before it is hashed.
 const LONGEST: usize = 256;
 
-/// The SHA-256 of a secret. Keys are random and long, so that nothing slower is needed: there is no list of them to try.
+/// SHA-256 of a secret. Keys are random and long, so a slow hash is not needed: no dictionary covers them.
 #[derive(Clone, Copy, Eq)]
 pub(crate) struct Digest([u8; 32]);
 
 impl Digest {
-    /// None of what is too long to be a secret of ours.
+    /// `None` if `secret` is too long to be one of ours.
     pub(crate) fn of(secret: &[u8]) -> Option<Self> {
         (secret.len() <= LONGEST).then(|| Self(Sha256::digest(secret).into()))
     }
@@ -50,7 +50,7 @@ impl Hash for Digest {
     }
 }
 
-/// Of a weak secret it could be guessed from.
+/// Prints no digits: a weak secret could be guessed from its digest.
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(not shown)")

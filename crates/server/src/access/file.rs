@@ -1,4 +1,4 @@
-//! A file of secrets, and what of it is in force.
+//! Secret files: parsing, reloading, and the contents that are active.
 
 use arc_swap::ArcSwap;
 use std::fs::File;
@@ -9,23 +9,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A file of secrets that is larger than this is another file.
+/// A larger file is rejected: it is probably the wrong one.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What such a file can be read as.
+/// A parsed form of a secret file.
 pub(crate) trait Contents: Sized {
-    /// The setting that names it.
+    /// The setting that names the file.
     const SETTING: &'static str;
-    /// What is in it.
+    /// What the file contains, for messages.
     const WHAT: &'static str;
 
     fn parse(text: &str) -> Result<Self, Fault>;
 
-    /// How many of them there are.
+    /// Number of entries.
     fn count(&self) -> usize;
 }
 
-/// What is wrong in a file. No line is quoted: a secret may be in it.
+/// A fault in a secret file. It never quotes a line, which may contain a secret.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("line {line} {what}")]
@@ -38,21 +38,21 @@ pub(crate) enum Fault {
     TooLarge,
 }
 
-/// Why a file cannot be used.
+/// Why a secret file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AccessError {
-    #[error("`{setting}`: {} cannot be read: {cause}; see that the file is there and that this user may read it", file.display())]
+    #[error("`{setting}`: {} cannot be read: {cause}; check that the file exists and that this user can read it", file.display())]
     Unreadable { setting: &'static str, file: PathBuf, cause: io::Error },
     #[error("`{setting}`: {}: {fault}", file.display())]
     Faulty { setting: &'static str, file: PathBuf, fault: Fault },
 }
 
-/// A file of secrets, and what of it is in force.
+/// A secret file and its active contents.
 #[derive(Debug)]
 pub(crate) struct SecretFile<T> {
     path: PathBuf,
     in_force: ArcSwap<T>,
-    /// Another for other contents: whoever remembers something of them looks at this.
+    /// Increases with each change, for caches that depend on the contents.
     generation: AtomicU64,
 }
 
@@ -62,12 +62,12 @@ impl<T: Contents> SecretFile<T> {
         Ok(Self { path, in_force, generation: AtomicU64::new(0) })
     }
 
-    /// Puts in force what the file is now, and says how many are in it. One that cannot be used changes nothing.
+    /// Reads the file again and returns its number of entries. An unusable file changes nothing.
     pub(crate) fn reload(&self) -> Result<usize, AccessError> {
         let contents: T = read(&self.path)?;
         let count = contents.count();
         self.in_force.store(Arc::new(contents));
-        // After the contents: who sees this number sees them, too.
+        // Incremented after the store: a reader that sees the new number also sees the new contents.
         self.generation.fetch_add(1, Ordering::Release);
         Ok(count)
     }
@@ -80,11 +80,11 @@ impl<T: Contents> SecretFile<T> {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// What whoever runs this should know.
+    /// Warnings for the operator.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let (path, setting, what) = (self.path.display(), T::SETTING, T::WHAT);
         let exposed = is_exposed(&self.path).then(|| {
-            format!("`{setting}`: every user of this machine can read {path}; `chmod o-r {path}` ends that")
+            format!("`{setting}`: every user of this machine can read {path}; run `chmod o-r {path}`")
         });
         exposed
             .into_iter()
@@ -92,12 +92,12 @@ impl<T: Contents> SecretFile<T> {
             .collect()
     }
 
-    /// Whether it opens nothing to anybody.
+    /// Whether the file grants access to no caller at all.
     pub(crate) fn is_empty(&self) -> bool {
         self.in_force().count() == 0
     }
 
-    /// What the file is at the moment.
+    /// Hashes the present state of the file, to detect changes.
     pub(crate) fn fingerprint(&self, into: &mut impl Hasher) {
         match text(&self.path) {
             Ok(text) => text.hash(into),

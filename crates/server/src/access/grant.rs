@@ -1,22 +1,22 @@
-//! What a key opens.
+//! Grants: the domains that an API key may use, and whether it opens the admin port.
 
-/// In the list of a key's domains: the admin port.
+/// Item in a key's domain list that opens the admin port.
 pub(crate) const ADMIN: &str = "@admin";
-/// There, or with no list at all: every domain.
+/// Item that opens every domain; a missing list does the same.
 const EVERY: &str = "*";
 
-/// What a key opens.
+/// What an API key may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
-    /// Whose it is; told in logs.
+    /// Name of the key's owner, for logs.
     pub(crate) name: Box<str>,
-    /// In order; none: all of them.
+    /// Sorted; `None`: every domain.
     domains: Option<Box<[Box<str>]>>,
     pub(crate) is_admin: bool,
 }
 
 impl Grant {
-    /// What the fourth part of a line says; there is none: every domain.
+    /// Parses the fourth field of a key's line; without it the key opens every domain.
     pub(crate) fn new(name: &str, list: Option<&str>) -> Self {
         let (mut domains, mut is_admin, mut has_every) = (Vec::new(), false, list.is_none());
         for item in list.into_iter().flat_map(|list| list.split(',')) {
@@ -30,14 +30,14 @@ impl Grant {
         Self { name: name.into(), domains: (!has_every).then_some(domains.into()), is_admin }
     }
 
-    /// Whether it opens this domain.
+    /// Whether the key opens `domain`.
     pub(crate) fn admits(&self, domain: &str) -> bool {
         let has = |domains: &[Box<str>]| domains.binary_search_by(|known| (**known).cmp(domain)).is_ok();
         self.domains.as_deref().is_none_or(has)
     }
 }
 
-/// Whether this can be the name of a key.
+/// Whether `text` is a valid key name.
 pub(crate) fn is_name(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=64).contains(&text.len()) && text.bytes().all(is_plain)

@@ -1,24 +1,22 @@
-//! API keys, one a line: `name:sha256:HEX`, or `name:sha256:HEX:domain,domain`. A name may be there twice, as it is while a
-//! key is replaced by the next.
+//! API key file, one key per line: `name:sha256:HEX`, or `name:sha256:HEX:domain,domain`. A name may appear
+//! twice while a key is being rotated.
 
 use super::file::{Contents, Fault};
 use super::{Digest, Grant, is_name};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// More keys than this are no file that people write.
+/// Upper bounds; a file beyond them is not one that people maintain by hand.
 const MOST_KEYS: usize = 10_000;
-/// So are more domains of one key.
 const MOST_DOMAINS: usize = 256;
 const KIND: &str = "sha256";
 
-/// Keys by their digests. The table's own hash is keyed anew in each process, so that the time of a look-up
-/// tells nothing of the digests in it.
+/// Keys by digest. The table's hash is seeded per process, so lookup times reveal nothing about the digests.
 #[derive(Debug, Default)]
 pub(crate) struct Keys(HashMap<Digest, Arc<Grant>>);
 
 impl Keys {
-    /// What this key opens; none if it is not known.
+    /// The grant of this key; `None` if the key is unknown.
     pub(crate) fn grant(&self, key: &[u8]) -> Option<Arc<Grant>> {
         self.0.get(&Digest::of(key)?).map(Arc::clone)
     }
@@ -71,7 +69,7 @@ impl Contents for Keys {
     }
 }
 
-/// The line of a key that opens these.
+/// The line for a key that opens `domains`.
 pub(crate) fn line(name: &str, digest: Digest, domains: &[String]) -> String {
     let list = if domains.is_empty() { String::new() } else { format!(":{}", domains.join(",")) };
     format!("{name}:{KIND}:{}{list}", digest.to_hex())

@@ -1,4 +1,4 @@
-//! What files of keys and tokens say.
+//! Parsing and reloading of key and token files.
 
 use super::file::{Contents, Fault};
 use super::{Access, ApiKeys, Digest, Keys, SecretFile, Tokens, line};
@@ -14,9 +14,10 @@ fn of(key: &str, list: &[&str]) -> String {
     line("team-a", digest(key), &list)
 }
 
-// Seen failing on: a list that is searched without being sorted, `*` taken for a domain, a missing list taken for an empty one.
+// Fails when the list is searched unsorted, when `*` is read as a domain, or when a missing list is read as
+// empty.
 #[test]
-fn a_key_opens_the_domains_of_its_line_and_no_other() {
+fn key_opens_only_the_domains_of_its_line() {
     let text = [
         "# callers".to_owned(),
         String::new(),
@@ -46,11 +47,11 @@ fn a_key_opens_the_domains_of_its_line_and_no_other() {
         assert!(keys.grant(wrong.as_bytes()).is_none(), "{wrong:?}");
     }
     let hex = digest("all").to_hex();
-    assert!(keys.grant(hex.as_bytes()).is_none(), "a digest is no key");
+    assert!(keys.grant(hex.as_bytes()).is_none(), "a digest is not a key");
 }
 
 #[test]
-fn a_digest_is_that_of_sha256sum() {
+fn digest_equals_output_of_sha256sum() {
     let hex = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     assert_eq!(digest("abc").to_hex(), hex);
     assert_eq!(Digest::from_hex(hex), Some(digest("abc")));
@@ -60,9 +61,9 @@ fn a_digest_is_that_of_sha256sum() {
     }
 }
 
-// Seen failing on: an empty list read as none, which is every domain.
+// Fails when an empty list is read as a missing one, which opens every domain.
 #[test]
-fn a_line_that_is_wrong_is_named_by_its_number_and_never_quoted() {
+fn invalid_line_is_reported_by_number_and_not_quoted() {
     let good = of("secret-key", &[]);
     for (wrong, said) in [
         ("hm_a-pasted-key".to_owned(), "has no `:sha256:` after its name; a key itself does not belong here"),
@@ -76,16 +77,19 @@ fn a_line_that_is_wrong_is_named_by_its_number_and_never_quoted() {
         (good.clone(), "is the same key as one before it"),
     ] {
         let fault = Keys::parse(&format!("\n{good}\n{wrong}\n")).unwrap_err();
-        let told = fault.to_string();
-        assert!(told.starts_with("line 3 ") && told.contains(said), "{wrong}: {told}");
-        assert!(!told.contains("pasted") && !told.contains(&digest("secret-key").to_hex()), "{told}");
+        let message = fault.to_string();
+        assert!(message.starts_with("line 3 ") && message.contains(said), "{wrong}: {message}");
+        assert!(
+            !message.contains("pasted") && !message.contains(&digest("secret-key").to_hex()),
+            "{message}"
+        );
     }
     let many: Vec<String> = (0..=10_000).map(|number| of(&number.to_string(), &[])).collect();
     assert_eq!(Keys::parse(&many.join("\n")).unwrap_err(), Fault::TooMany { most: 10_000 });
 }
 
 #[test]
-fn each_line_of_a_token_file_is_a_token_and_none_is_short() {
+fn token_file_has_one_token_per_line_of_minimum_length() {
     let tokens = Tokens::parse("0123456789abcdef\n\n  the-next-one-of-two \r\n").unwrap();
     for (sent, is_one) in [
         ("0123456789abcdef", true),
@@ -97,15 +101,15 @@ fn each_line_of_a_token_file_is_a_token_and_none_is_short() {
         assert_eq!(tokens.has(sent.as_bytes()), is_one, "{sent}");
     }
     for wrong in ["short", "with a space in it, and long", "nicht-ganz-\u{fc}blich-aber-lang"] {
-        let told = Tokens::parse(wrong).unwrap_err().to_string();
-        assert!(told.contains("openssl rand -hex 32") && !told.contains(wrong), "{told}");
+        let message = Tokens::parse(wrong).unwrap_err().to_string();
+        assert!(message.contains("openssl rand -hex 32") && !message.contains(wrong), "{message}");
     }
     assert!(!Tokens::parse("").unwrap().has(b""));
 }
 
-// Seen failing on: a file that cannot be used put in force as one without keys; a generation that stays.
+// Fails when an unusable file is treated as one without keys, or when the generation stays the same.
 #[test]
-fn a_file_that_cannot_be_used_changes_nothing_and_an_empty_one_lets_nobody_in() {
+fn unusable_file_changes_nothing_and_empty_file_denies_all() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("keys");
     fs::write(&path, of("old", &[])).unwrap();
@@ -121,7 +125,7 @@ fn a_file_that_cannot_be_used_changes_nothing_and_an_empty_one_lets_nobody_in() 
     fs::write(&path, " ".repeat(2 << 20)).unwrap();
     assert!(keys.reload().unwrap_err().to_string().contains("has more than 1048576 bytes"));
     fs::remove_file(&path).unwrap();
-    assert!(keys.reload().unwrap_err().to_string().contains("see that the file is there"));
+    assert!(keys.reload().unwrap_err().to_string().contains("check that the file exists"));
     assert!(is_known("old"));
     fs::write(&path, format!("{}\n{}", of("old", &[]), of("new", &[]))).unwrap();
     assert_eq!((keys.reload().unwrap(), is_known("old"), is_known("new")), (2, true, true));
@@ -134,12 +138,12 @@ fn a_file_that_cannot_be_used_changes_nothing_and_an_empty_one_lets_nobody_in() 
         keys.warnings()
     );
     let security = Security { api_keys_file: Some(folder.path().join("nowhere")), ..Security::default() };
-    assert!(Access::open(&security).is_err(), "nothing is served half open");
+    assert!(Access::open(&security).is_err(), "an unreadable file stops the start");
 }
 
-// Seen failing on: `derive(Debug)` on a digest.
+// Fails when `Digest` derives `Debug`.
 #[test]
-fn what_is_kept_shows_no_secret() {
+fn debug_output_contains_no_secret() {
     let folder = tempfile::tempdir().unwrap();
     let (keys, token) = (folder.path().join("keys"), folder.path().join("token"));
     fs::write(&keys, of("caller's secret", &[])).unwrap();

@@ -1,10 +1,12 @@
-//! What a CA gave, kept in a folder that only this user looks into: the account's key, and the certificate with its own.
-//! Each CA has a folder of its own, so that whoever changes from a trial directory to a real one begins anew.
+//! ACME cache: the account key and the issued certificate with its key, in a folder that only this user can
+//! read.
+//!
+//! Each CA has its own folder, so a change from a staging directory to production starts with a new account.
 
 use crate::config::gateway::Acme;
-use crate::config::read_bounded;
 use crate::tls::Validity;
 use anyhow::Context;
+use hivemind_config::bounded_file::read_bounded;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::fs::{DirBuilder, OpenOptions, Permissions};
@@ -13,9 +15,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use webpki::EndEntityCert;
 
-/// No file of ours is larger.
+/// No file in the cache is larger.
 const LARGEST: u64 = 1 << 20;
-/// As much as a chain has.
+/// Size of the probe file: about the size of a certificate chain.
 const CHAIN: usize = 16 << 10;
 
 pub(super) struct Cache {
@@ -31,20 +33,21 @@ impl Cache {
         Self { folder: acme.cache.join(name) }
     }
 
-    /// Makes the folder where there is none, for this user alone.
+    /// Creates the folder if it is missing, with access for this user only.
     pub(super) fn open(&self) -> anyhow::Result<()> {
-        let told = || {
+        let context = || {
             format!(
-                "`gateway.tls.acme.cache`: {} has to be a folder that this process can write to",
+                "`gateway.tls.acme.cache`: {} must be a folder that this process can write to",
                 self.folder.display()
             )
         };
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).with_context(told)?;
-        std::fs::set_permissions(&self.folder, Permissions::from_mode(0o700)).with_context(told)?;
-        self.probe().with_context(told)
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).with_context(context)?;
+        std::fs::set_permissions(&self.folder, Permissions::from_mode(0o700)).with_context(context)?;
+        self.probe().with_context(context)
     }
 
-    /// Whether what a CA gives can be kept: it counts what it has given. As much is written as a chain may have.
+    /// Checks that a certificate can be stored before an order is made, because the CA counts what it issues.
+    /// Writes as much as a chain may need.
     pub(super) fn probe(&self) -> io::Result<()> {
         self.write(Path::new("probe"), &[b'#'; CHAIN])?;
         std::fs::remove_file(self.folder.join("probe"))
@@ -54,12 +57,12 @@ impl Cache {
         self.folder.join("certificate.pem")
     }
 
-    /// From when until when the kept certificate counts; none if there is none for all of these domains.
+    /// Validity of the cached certificate; `None` unless it covers all of `domains`.
     pub(super) fn validity(&self, domains: &[String]) -> Option<Validity> {
         Self::validity_of(&read_bounded(&self.certificate(), LARGEST).ok()?, domains)
     }
 
-    /// The same of a key with its chain that is not kept yet.
+    /// The same for a key and chain that are not stored yet.
     pub(super) fn validity_of(text: &str, domains: &[String]) -> Option<Validity> {
         let certificate = CertificateDer::from_pem_slice(text.as_bytes()).ok()?;
         let parsed = EndEntityCert::try_from(&certificate).ok()?;
@@ -68,7 +71,7 @@ impl Cache {
         domains.iter().all(is_for).then(|| Validity::of(&certificate))?
     }
 
-    /// Keeps a key with its chain, in one step.
+    /// Stores a key with its chain, atomically.
     pub(super) fn store(&self, pem: &str) -> io::Result<()> {
         self.write(Path::new("certificate.pem"), pem.as_bytes())
     }
@@ -86,13 +89,13 @@ impl Cache {
     }
 
     pub(super) fn forget_account(&self) {
-        // Where it stays, it is forgotten at the next try.
+        // If the removal fails, the account is removed at the next attempt.
         let _ = std::fs::remove_file(self.folder.join("account.json"));
     }
 
     fn write(&self, name: &Path, text: &[u8]) -> io::Result<()> {
         let next = self.folder.join(name).with_extension("next");
-        // One that was left behind may be of another mode.
+        // A leftover file may have another mode.
         let _ = std::fs::remove_file(&next);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&next)?;
         file.write_all(text)?;

@@ -1,4 +1,4 @@
-//! How a CA is asked: one request on a connection of its own, bounded in time and size.
+//! HTTPS client for ACME: one request per connection, bounded in time and size.
 
 use crate::tls;
 use bytes::Bytes;
@@ -16,28 +16,28 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// No answer of a CA is larger: a chain has some ten thousand bytes.
+/// Largest accepted response; a chain has some ten thousand bytes.
 pub(super) const LARGEST: usize = 1 << 20;
-/// As long as a CA may have somebody wait, in seconds.
+/// Longest `Retry-After` that is followed, in seconds.
 pub(super) const LONGEST_WAIT: u64 = 86_400;
 pub(super) const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 type Asked = Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>>;
 
-/// Asks over TLS, and nothing else.
+/// HTTPS client; plain HTTP is rejected.
 #[derive(Clone)]
 pub(super) struct Https(TlsConnector);
 
 impl Https {
-    /// With the CAs of this file, or the system's, for the directory's own certificate.
+    /// Trusts the CAs in this file, or the system's, for the directory's own certificate.
     pub(super) fn new(ca: Option<&Path>) -> Result<Self, tls::TlsError> {
         Ok(Self(tls::caller(ca)?.into()))
     }
 
     async fn ask(self, mut request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Cause> {
         let authority = request.uri().authority().filter(|_| request.uri().scheme_str() == Some("https"));
-        let authority = authority.ok_or("it names a place that is not https://")?.clone();
+        let authority = authority.ok_or("not an https:// address")?.clone();
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let stream = TcpStream::connect((host.as_str(), authority.port_u16().unwrap_or(443))).await?;
         let stream = self.0.connect(ServerName::try_from(host)?, stream).await?;
@@ -48,7 +48,7 @@ impl Https {
         let connection = tokio::spawn(connection);
         let asked = async {
             let (mut parts, body) = sender.send_request(request).await?.into_parts();
-            // Reckoned with as it is: a time past the end of all clocks would end the task.
+            // Clamped, because the caller adds it to a clock: a huge value would overflow and end the task.
             let wait = parts
                 .headers
                 .get(RETRY_AFTER)
@@ -73,7 +73,9 @@ impl HttpClient for Https {
             match asked.await {
                 Ok(Ok(answer)) => Ok(answer),
                 Ok(Err(cause)) => Err(Error::Other(format!("{place}: {cause}").into())),
-                Err(_) => Err(Error::Other(format!("{place}: no answer within {ANSWERED_WITHIN:?}").into())),
+                Err(_) => {
+                    Err(Error::Other(format!("{place}: no response within {ANSWERED_WITHIN:?}").into()))
+                }
             }
         })
     }

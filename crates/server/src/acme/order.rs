@@ -1,4 +1,4 @@
-//! One order, from the account to the certificate.
+//! ACME orders: from the account to the issued certificate.
 
 use super::cache::Cache;
 use super::http::Https;
@@ -14,33 +14,33 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// For a CA to look at a challenge, and to sign.
+/// How long to poll the CA while it validates a challenge and signs.
 const LOOKS: RetryPolicy =
     RetryPolicy::new().initial_delay(Duration::from_millis(250)).timeout(Duration::from_secs(60));
 const NO_SUCH_ACCOUNT: &str = "urn:ietf:params:acme:error:accountDoesNotExist";
-/// The digest in a challenge.
+/// Length of the digest in a challenge.
 const DIGEST: usize = 32;
 
-/// Why there is no certificate.
+/// Why an order produced no certificate.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AcmeError {
-    #[error("it cannot be asked: {0}")]
+    #[error("CA unreachable: {0}")]
     Away(Error),
-    #[error("it did not finish the order that was begun: {0}")]
+    #[error("the CA did not finish the order: {0}")]
     Unfinished(Error),
-    #[error("it refuses: {0}")]
+    #[error("the CA refused: {0}")]
     Refused(String),
     #[error(
-        "it offers no challenge tls-alpn-01 for {0}; a wildcard needs another client, and `gateway.tls.certificates`"
+        "the CA offers no tls-alpn-01 challenge for {0}; for a wildcard, use another ACME client and `gateway.tls.certificates`"
     )]
     NoChallenge(String),
-    #[error("it does not know the account any more; another is made")]
+    #[error("the CA no longer knows the account; creating a new one")]
     Forgotten,
-    #[error("it took longer than {0:?}")]
+    #[error("not finished within {0:?}")]
     Late(Duration),
-    #[error("{}: cannot be written: {cause}", file.display())]
+    #[error("cannot write {}: {cause}", file.display())]
     Unwritable { file: PathBuf, cause: io::Error },
-    #[error("no certificate can be asked for: {0}")]
+    #[error("cannot create the certificate request: {0}")]
     Unmade(#[from] rcgen::Error),
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -56,7 +56,8 @@ impl From<Error> for AcmeError {
 }
 
 impl AcmeError {
-    /// The same, once an order is begun: a CA counts it, also if it is away now.
+    /// Marks an error that occurred after the order was created: the CA has counted the order, even if it is
+    /// unreachable now.
     fn after_it_began(self) -> Self {
         match self {
             Self::Away(error) => Self::Unfinished(error),
@@ -64,13 +65,14 @@ impl AcmeError {
         }
     }
 
-    /// Whether asking again soon would only be counted: a CA counts orders, whatever becomes of what it gives.
+    /// Whether an early retry would only count against the CA's rate limits: it counts orders, whatever their
+    /// result.
     pub(super) const fn is_refusal(&self) -> bool {
         !matches!(self, Self::Away(_) | Self::Forgotten)
     }
 }
 
-/// How orders are made.
+/// Creates ACME orders.
 pub(super) struct Orders {
     https: Https,
     certificates: Arc<Certificates>,
@@ -90,7 +92,7 @@ impl Orders {
         })
     }
 
-    /// A key with the chain of its certificate, as PEM.
+    /// Orders a certificate. Returns the key and the chain as PEM.
     pub(super) async fn order(&self, cache: &Cache) -> Result<String, AcmeError> {
         let account = self.account(cache).await?;
         let identifiers: Vec<Identifier> = self.domains.iter().cloned().map(Identifier::Dns).collect();
@@ -117,7 +119,7 @@ impl Orders {
         Ok(format!("{}{chain}", key.serialize_pem()))
     }
 
-    /// The account of before, or a new one.
+    /// Loads the stored account, or registers a new one.
     async fn account(&self, cache: &Cache) -> Result<Account, AcmeError> {
         let builder = || Account::builder_with_http(Box::new(self.https.clone()));
         let kept = cache.account().and_then(|text| serde_json::from_str::<AccountCredentials>(&text).ok());
@@ -134,7 +136,7 @@ impl Orders {
         Ok(account)
     }
 
-    /// Answers the challenge for each domain that the CA does not know to be ours.
+    /// Answers the challenge of each domain that the CA has not validated yet.
     async fn authorize(&self, order: &mut Order) -> Result<(), AcmeError> {
         let mut authorizations = order.authorizations();
         while let Some(authorization) = authorizations.next().await {
@@ -158,7 +160,7 @@ impl Orders {
         Ok(())
     }
 
-    /// What the CA has found where it looked.
+    /// Collects the reasons that the CA reports for its challenges.
     async fn refusal(&self, order: &mut Order) -> AcmeError {
         let mut found = Vec::new();
         let mut authorizations = order.authorizations();
@@ -167,7 +169,7 @@ impl Orders {
             found.extend(errors.map(|error| format!("{}: {error}", authorization.identifier())));
         }
         if found.is_empty() {
-            found.push("the order is not valid, and it does not say why".to_owned());
+            found.push("the order is not valid; the CA gave no reason".to_owned());
         }
         AcmeError::Refused(found.join("; "))
     }

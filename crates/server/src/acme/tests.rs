@@ -1,4 +1,5 @@
-//! When a certificate is renewed, and what a CA may do to us: say nothing, say too much, have us wait for a year.
+//! When a certificate is renewed, and how a misbehaving CA is handled: silence, endless responses, huge
+//! delays.
 
 mod ca;
 
@@ -19,7 +20,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const YEAR: u64 = 365 * 86_400;
 
 #[test]
-fn a_certificate_is_renewed_when_a_third_of_its_time_is_left() {
+fn certificate_is_renewed_with_a_third_of_its_lifetime_left() {
     let day = |day: u64| Timestamp::from_millis(day * 86_400_000);
     for (from, until, renewed) in [(0, 90, 60), (10, 100, 70), (0, 6, 4)] {
         let validity = Validity { not_before: day(from), not_after: day(until) };
@@ -27,13 +28,13 @@ fn a_certificate_is_renewed_when_a_third_of_its_time_is_left() {
     }
 }
 
-/// What comes of asking for its directory.
+/// The result of a request for the CA's directory.
 fn ask(ca: &Ca) -> impl Future<Output = Result<BytesResponse, Error>> + Send + use<> {
     let https = Https::new(Some(&ca.file())).unwrap();
     https.request(Request::get(ca.directory()).body(BodyWrapper::default()).unwrap())
 }
 
-/// What an order ends with. There is no challenge in it: the CA knows the name to be ours.
+/// The error of an order without a challenge: the CA already knows the domain.
 async fn order(ca: &Ca) -> Result<String, AcmeError> {
     let acme = ca.settings();
     let [cert, key] = ["there.is.none", "nor.a.key"].map(|name| acme.cache.join(name));
@@ -44,26 +45,26 @@ async fn order(ca: &Ca) -> Result<String, AcmeError> {
     Orders::new(&acme, Arc::new(certificates)).unwrap().order(&cache).await
 }
 
-// Seen failing on: a request without its time-out, for each of the three.
+// Fails when any of the three requests has no timeout.
 #[tokio::test]
-async fn a_ca_that_falls_silent_at_any_moment_is_given_up_in_half_a_minute() {
+async fn silent_ca_times_out_after_thirty_seconds() {
     for manner in [Manner::NoHandshake, Manner::NoAnswer, Manner::HalfAnAnswer] {
         let mut ca = Ca::start(manner.clone()).await;
         let asking = tokio::spawn(ask(&ca));
         timeout(DEADLINE, ca.falls_silent()).await.unwrap();
-        // Nothing comes any more but the time.
+        // From here, only time passes.
         tokio::time::pause();
         let asked = timeout(ANSWERED_WITHIN * 2, asking).await;
         tokio::time::resume();
-        let asked = asked.unwrap_or_else(|_| panic!("{manner:?}: it is waited for without end"));
+        let asked = asked.unwrap_or_else(|_| panic!("{manner:?}: the request never ends"));
         let error = asked.unwrap().err().unwrap();
-        assert!(error.to_string().contains("no answer within 30s"), "{manner:?}: {error}");
+        assert!(error.to_string().contains("no response within 30s"), "{manner:?}: {error}");
     }
 }
 
-// Seen failing on: a body that is collected without a bound.
+// Fails when the body is collected without a bound.
 #[tokio::test]
-async fn an_answer_of_a_ca_has_a_mebibyte_at_most() {
+async fn ca_response_over_one_mebibyte_is_rejected() {
     for (bytes, is_chunked) in
         [(LARGEST, false), (LARGEST, true), (LARGEST + 1, false), (LARGEST + 1, true), (8 * LARGEST, true)]
     {
@@ -75,16 +76,16 @@ async fn an_answer_of_a_ca_has_a_mebibyte_at_most() {
                 assert_eq!((got, bytes), (LARGEST, LARGEST), "chunked: {is_chunked}");
             }
             Err(error) => {
-                assert!(bytes > LARGEST, "{bytes} bytes are refused: {error}");
+                assert!(bytes > LARGEST, "{bytes} bytes are rejected: {error}");
                 assert!(error.to_string().contains("length limit exceeded"), "{error}");
             }
         }
     }
 }
 
-// Seen failing on: a header that is passed on as it is.
+// Fails when the header is passed on unchanged.
 #[tokio::test]
-async fn a_ca_has_somebody_wait_for_a_day_at_most() {
+async fn retry_after_of_ca_is_capped_at_one_day() {
     for (said, heard) in
         [(7, 7), (LONGEST_WAIT, LONGEST_WAIT), (YEAR, LONGEST_WAIT), (u64::MAX, LONGEST_WAIT)]
     {
@@ -94,14 +95,14 @@ async fn a_ca_has_somebody_wait_for_a_day_at_most() {
     }
 }
 
-// Seen failing on: a header that is passed on as it is, by a panic in what reckons with `u64::MAX`; and on orders that
-// count as not begun, after which a CA is asked again in a second.
+// Fails when the header is passed on unchanged (a panic in the addition of `u64::MAX`), and when orders count
+// as not created, after which the CA is asked again in a second.
 #[tokio::test]
-async fn an_order_that_shall_wait_for_a_year_ends_at_once_and_counts_as_begun() {
+async fn order_delayed_for_a_year_ends_and_counts_as_created() {
     for wait in [YEAR.to_string(), u64::MAX.to_string(), "Fri, 31 Dec 9999 23:59:59 GMT".to_owned()] {
         let ca = Ca::start(Manner::Waits(wait.clone())).await;
-        let error = timeout(DEADLINE, order(&ca)).await.expect("it is waited for").unwrap_err();
+        let error = timeout(DEADLINE, order(&ca)).await.expect("the order waits").unwrap_err();
         assert!(matches!(error, AcmeError::Unfinished(Error::Timeout(_))), "{wait}: {error}");
-        assert!(error.is_refusal(), "it is asked for another order soon");
+        assert!(error.is_refusal(), "another order follows soon");
     }
 }

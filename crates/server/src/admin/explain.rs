@@ -1,4 +1,4 @@
-//! `POST /api/v1/explain`: which rule answers a descriptor, and why. It spends nothing.
+//! `POST /api/v1/explain`: which rule matches a descriptor, and why. It spends nothing.
 
 use super::Admin;
 use super::descriptor::RawKey;
@@ -14,7 +14,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
 use axum::{Extension, Router};
-use hivemind_core::rules::{Considered, WayEnd};
+use hivemind_core::rules::{CandidateOutcome, ExplanationEnd};
 use hivemind_core::{Clock, SystemClock};
 use serde_json::{Value, json};
 
@@ -29,10 +29,10 @@ async fn explain(
 ) -> Result<Response, Response> {
     let name = read::<RawKey>(&body)?.name()?;
     let entries = name.entries();
-    // By the name that is charged, as a request is and a look-up: where a wildcard's values share a counter, it is another one.
+    // The charged name, as for requests and lookups: it differs if the values of a wildcard share a counter.
     let charged = admin.counters_of(&name).name;
     let blocked = charged.with_parts(|parts| admin.storage.blocks().until(parts, SystemClock.now()));
-    // The rules are for strangers, who is blocked is not.
+    // Anonymous callers may see the rules, but not the blocks.
     let blocked = blocked.filter(|_| visitor.sees_clients).map(millis);
     let sight = admin.sight_of(&visitor);
     Ok(admin.service.0.with_ruleset(|ruleset, hits| {
@@ -48,10 +48,10 @@ async fn explain(
     }))
 }
 
-/// Leaves hashes of what rules ask for that opens something. What was asked about is whoever asks' own.
+/// Replaces credentials in rules by hashes. The requested descriptor belongs to the caller, and stays.
 fn hide(explained: &mut Explained<'_>) {
     for ((key, _), step) in explained.entries.iter().zip(&mut explained.explanation.steps) {
-        for (rule, _) in &mut step.considered {
+        for (rule, _) in &mut step.candidates {
             let value = rule.strip_prefix(key).and_then(|rest| rest.strip_prefix('='));
             if let Some((hidden, true)) = value.map(|value| kept(key, value)) {
                 *rule = format!("{key}={hidden}");
@@ -63,11 +63,11 @@ fn hide(explained: &mut Explained<'_>) {
 fn steps(explained: &Explained<'_>) -> Vec<Value> {
     let with_entries = explained.entries.iter().zip(&explained.explanation.steps);
     let one = |((key, value), step): (&(&str, &str), &hivemind_core::rules::ExplainedEntry)| {
-        let considered = step.considered.iter().map(|(rule, outcome)| {
+        let considered = step.candidates.iter().map(|(rule, outcome)| {
             let outcome = match outcome {
-                Considered::Taken => "taken",
-                Considered::DoesNotMatch => "does_not_match",
-                Considered::PassedOver => "passed_over",
+                CandidateOutcome::Taken => "taken",
+                CandidateOutcome::DoesNotMatch => "does_not_match",
+                CandidateOutcome::PassedOver => "passed_over",
             };
             json!({"rule": rule, "outcome": outcome})
         });
@@ -80,14 +80,14 @@ fn steps(explained: &Explained<'_>) -> Vec<Value> {
 fn end(
     ruleset: (&Ruleset, Sight<'_>),
     hits: &dyn Fn(usize) -> (u64, u64),
-    end: &WayEnd<'_>,
+    end: &ExplanationEnd<'_>,
     blocked_until_ms: Option<u64>,
 ) -> Value {
     let (kind, rule) = match end {
-        WayEnd::UnknownDomain => ("unknown_domain", Value::Null),
-        WayEnd::NoMatch(_) => ("no_match", Value::Null),
-        WayEnd::NoLimit => ("no_limit", Value::Null),
-        WayEnd::Rule(number, _) => ("rule", rules::shown(ruleset, hits, *number)),
+        ExplanationEnd::UnknownDomain => ("unknown_domain", Value::Null),
+        ExplanationEnd::NoMatch(_) => ("no_match", Value::Null),
+        ExplanationEnd::NoLimit => ("no_limit", Value::Null),
+        ExplanationEnd::Rule(number, _) => ("rule", rules::shown(ruleset, hits, *number)),
     };
     json!({"kind": kind, "rule": rule, "blocked_until_ms": blocked_until_ms})
 }

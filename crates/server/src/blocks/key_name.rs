@@ -1,4 +1,4 @@
-//! The readable name of a key, kept: memory has hashes only, so an operator names a key by its parts.
+//! Readable name of a key. Memory stores only hashes, so operators name a key by its parts.
 
 use super::Posted;
 use crate::telemetry::kept;
@@ -38,7 +38,7 @@ impl KeyName {
         with(Parts { domain: &self.domain, entries: &self.entries() })
     }
 
-    /// Whether it names these very parts.
+    /// Whether this is the name of exactly these parts.
     pub(crate) fn is(&self, parts: Parts<'_>) -> bool {
         let same =
             |((key, value), entry): (&(String, String), &Entry<'_>)| (key.as_str(), value.as_str()) == *entry;
@@ -47,12 +47,12 @@ impl KeyName {
             && self.entries.iter().zip(parts.entries).all(same)
     }
 
-    /// As the board has it.
+    /// The form stored on the board.
     pub(crate) fn posted(&self) -> Posted {
         self.with_parts(Posted::of)
     }
 
-    /// As the API shows entries: of what opens something, a hash.
+    /// The entries as the API reports them; credentials are hashed.
     pub(crate) fn shown_entries(&self) -> Value {
         self.entries.iter().map(|(key, value)| json!({"key": key, "value": kept(key, value).0})).collect()
     }
@@ -63,7 +63,7 @@ mod tests {
     use super::KeyName;
 
     #[test]
-    fn a_name_is_that_of_its_very_parts() {
+    fn name_matches_its_exact_parts_only() {
         assert!(KeyName::new("d", [("k", "v")]).with_parts(|parts| KeyName::of(parts).is(parts)));
         assert!(
             !KeyName::new("d", [("k", "w")]).with_parts(|parts| KeyName::new("d", [("k", "v")]).is(parts))

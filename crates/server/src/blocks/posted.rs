@@ -1,6 +1,8 @@
-//! The name of a key as the board has it, which is in the memory of every node for as long as a word is remembered. Of a
-//! value that opens something it has the SHA-256 and never the value: nobody can log in with what a node keeps or tells
-//! its peers. A decision is compared by that hash, and by nothing that is shown: 64 bits are too few to refuse somebody by.
+//! Name of a blocked key as stored on the board, which every node keeps in memory until the entry expires.
+//!
+//! A credential is stored as its SHA-256 and never in clear, so nobody can log in with what a node stores or
+//! sends to its peers. Decisions compare the full hash, not the displayed part: 64 bits are too few to refuse
+//! a request.
 
 use super::KeyName;
 use crate::telemetry::{as_shown, is_short, kept};
@@ -9,34 +11,34 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// What the text of a block begins with, should there ever be other notes.
+/// First item of a block's text, to tell blocks from other kinds of entries.
 const KIND: &str = "block";
-/// What stands behind a value that is a hash.
+/// Marks a value that is a hash.
 const HASHED: &str = "sha256";
-/// The same where the value is a PIN, or has one in it: it is shown as no other process shows it.
+/// The same for a value that is, or contains, a PIN. It is displayed the way no other process displays it.
 const HASHED_SHORT: &str = "sha256-short";
-/// As many digits of a hash as are shown.
+/// Number of digits of a hash that are displayed.
 const SHOWN: usize = 16;
 
-/// The name of a key as the board has it.
+/// Name of a blocked key as stored on the board.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Posted {
     domain: String,
-    entries: Vec<(String, Told)>,
+    entries: Vec<(String, StoredValue)>,
 }
 
-/// What a board has of one value.
+/// One value as stored on the board.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Told {
+enum StoredValue {
     Plain(String),
     Hashed(Hash),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Hash {
-    /// All of it, in small hexadecimal digits.
+    /// The whole hash, in lower-case hexadecimal digits.
     digits: String,
-    /// Whether whoever hashes all that there are finds what it is of.
+    /// Whether the value is short enough to be found by hashing all candidates.
     is_short: bool,
 }
 
@@ -63,9 +65,12 @@ impl Posted {
     pub(super) fn of(parts: Parts<'_>) -> Self {
         let one = |(key, value): &(&str, &str)| {
             let is_hidden = kept(key, value).1;
-            let told =
-                if is_hidden { Told::Hashed(Hash::of(key, value)) } else { Told::Plain((*value).to_owned()) };
-            ((*key).to_owned(), told)
+            let stored = if is_hidden {
+                StoredValue::Hashed(Hash::of(key, value))
+            } else {
+                StoredValue::Plain((*value).to_owned())
+            };
+            ((*key).to_owned(), stored)
         };
         Self { domain: parts.domain.to_owned(), entries: parts.entries.iter().map(one).collect() }
     }
@@ -74,54 +79,57 @@ impl Posted {
         &self.domain
     }
 
-    /// As notes have it: the same name is always the same text.
+    /// The text of the board's entry: the same name always gives the same text.
     pub(crate) fn text(&self) -> Vec<u8> {
-        let one = |(key, told): &(String, Told)| match told {
-            Told::Plain(value) => json!([key, value]),
-            Told::Hashed(hash) => json!([key, hash.digits, hash.kind()]),
+        let one = |(key, stored): &(String, StoredValue)| match stored {
+            StoredValue::Plain(value) => json!([key, value]),
+            StoredValue::Hashed(hash) => json!([key, hash.digits, hash.kind()]),
         };
         let entries: Vec<Value> = self.entries.iter().map(one).collect();
         json!([KIND, self.domain, entries]).to_string().into_bytes()
     }
 
-    /// A name as a note has it; none if the note is of another kind, or written in another way.
+    /// Parses an entry's text; `None` if it is of another kind, or not in canonical form.
     pub(super) fn read(text: &[u8]) -> Option<Self> {
         let (kind, domain, entries): (String, String, Vec<Vec<String>>) =
             serde_json::from_slice(text).ok()?;
         let one = |entry: Vec<String>| match <[String; 2]>::try_from(entry) {
-            Ok([key, value]) => Some((key, Told::Plain(value))),
+            Ok([key, value]) => Some((key, StoredValue::Plain(value))),
             Err(entry) => {
                 let [key, digits, kind] = <[String; 3]>::try_from(entry).ok()?;
-                Some((key, Told::Hashed(Hash::read(digits, &kind)?)))
+                Some((key, StoredValue::Hashed(Hash::read(digits, &kind)?)))
             }
         };
         let name = Self { domain, entries: entries.into_iter().map(one).collect::<Option<_>>()? };
         (kind == KIND && name.text() == text).then_some(name)
     }
 
-    /// All of its parts, if none of them is a hash.
+    /// The name in clear; `None` if a value is stored as a hash.
     pub(super) fn plain(&self) -> Option<KeyName> {
-        let one = |(key, told): &(String, Told)| match told {
-            Told::Plain(value) => Some((key.clone(), value.clone())),
-            Told::Hashed(_) => None,
+        let one = |(key, stored): &(String, StoredValue)| match stored {
+            StoredValue::Plain(value) => Some((key.clone(), value.clone())),
+            StoredValue::Hashed(_) => None,
         };
         let entries: Option<Vec<_>> = self.entries.iter().map(one).collect();
         Some(KeyName::new(self.domain.as_str(), entries?))
     }
 
-    /// Its parts with hashes where the values are not known: to name it, and not to find what it counts.
+    /// Calls `with` with the parts, where hashes replace unknown values. They name the key, but do not find
+    /// its counters.
     pub(crate) fn with_told_parts<T>(&self, with: impl FnOnce(Parts<'_>) -> T) -> T {
-        let one = |(key, told): &(String, Told)| match told {
-            Told::Plain(text) | Told::Hashed(Hash { digits: text, .. }) => (key.clone(), text.clone()),
+        let one = |(key, stored): &(String, StoredValue)| match stored {
+            StoredValue::Plain(text) | StoredValue::Hashed(Hash { digits: text, .. }) => {
+                (key.clone(), text.clone())
+            }
         };
         KeyName::new(self.domain.as_str(), self.entries.iter().map(one)).with_parts(with)
     }
 
-    /// As the API shows entries: of what opens something, a part of its hash.
+    /// The entries as the API reports them; of a credential, a part of its hash.
     pub(crate) fn shown_entries(&self) -> Value {
-        let one = |(key, told): &(String, Told)| match told {
-            Told::Plain(value) => json!({"key": key, "value": kept(key, value).0}),
-            Told::Hashed(hash) => {
+        let one = |(key, stored): &(String, StoredValue)| match stored {
+            StoredValue::Plain(value) => json!({"key": key, "value": kept(key, value).0}),
+            StoredValue::Hashed(hash) => {
                 let digits = hash.digits.get(..SHOWN).unwrap_or_default();
                 json!({"key": key, "value": as_shown(hash.is_short, format!("{HASHED}:{digits}"))})
             }
@@ -129,11 +137,11 @@ impl Posted {
         self.entries.iter().map(one).collect()
     }
 
-    /// Whether what is shown is not the key: nobody finds it by that.
+    /// Whether a displayed value is a hash, by which the key cannot be found.
     pub(crate) fn is_hashed(&self) -> bool {
-        self.entries.iter().any(|(key, told)| match told {
-            Told::Plain(value) => kept(key, value).1,
-            Told::Hashed(_) => true,
+        self.entries.iter().any(|(key, stored)| match stored {
+            StoredValue::Plain(value) => kept(key, value).1,
+            StoredValue::Hashed(_) => true,
         })
     }
 }
@@ -159,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_read_as_it_was_written_and_in_no_other_way() {
+    fn name_is_parsed_in_canonical_form_only() {
         for name in [
             KeyName::new("d", [("k", "v")]),
             KeyName::new("", [("", "")]),
@@ -188,26 +196,26 @@ mod tests {
         }
     }
 
-    // Guards against: the value itself on the board, where every node has it. Seen failing on: a salt by the key's name alone.
+    // Fails when the board stores the value itself, and when the salt is the key's name alone.
     #[test]
-    fn of_what_opens_something_the_board_has_a_hash_and_no_two_values_share_it() {
+    fn credential_is_stored_as_a_unique_hash() {
         let jwt = format!("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ{}", "A".repeat(2_000));
         for (key, value) in [
-            ("authorization", "of-somebody"),
-            ("header", "Bearer of-somebody"),
+            ("authorization", "of-ada"),
+            ("header", "Bearer of-ada"),
             ("h", &jwt),
-            ("path", "/cb?access_token=of-somebody"),
+            ("path", "/cb?access_token=of-ada"),
             ("pin", "987654"),
             ("path", "/reset?pin=987654"),
         ] {
             let name = posted(&[("user", "ada"), (key, value)]);
             let text = String::from_utf8(name.text()).unwrap();
             assert!(!text.contains(value) && text.contains("ada"), "{text}");
-            assert!(text.len() < 200, "a long one has room, too: {text}");
+            assert!(text.len() < 200, "a long value fits, too: {text}");
             assert!(name.is_hashed() && name.plain().is_none());
             let shown = &name.shown_entries()[1]["value"];
-            assert_eq!(shown, &*kept(key, value).0, "as it is shown elsewhere");
-            // What is shown, and the hash that is kept, name somebody else.
+            assert_eq!(shown, &*kept(key, value).0, "as displayed elsewhere");
+            // Neither the displayed text nor the stored hash names this key.
             let digits = digits(value);
             for other in [shown.as_str().unwrap(), &digits, &format!("{value}x")] {
                 assert_ne!(posted(&[("user", "ada"), (key, other)]), name, "{other}");

@@ -1,6 +1,6 @@
 //! What is counted of the mesh, as the page of metrics shows it.
 
-use hivemind_mesh::net::NotesLost;
+use hivemind_mesh::NotesLost;
 
 /// What is counted of the mesh. Without one, everything is zero.
 #[derive(Clone, Debug, Default)]

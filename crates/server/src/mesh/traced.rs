@@ -3,7 +3,7 @@
 
 use super::RunningMesh;
 use crate::telemetry::trace::{Tracer, Value};
-use hivemind_mesh::net::Round;
+use hivemind_mesh_net::Round;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};

@@ -54,7 +54,7 @@ impl Engine {
         let charges = resolved.charges(&self.seed);
         let context = Context { now, deadline: None, on_refusal: self.on_refusal };
         let verdicts = self.store.decide_now(&charges, context);
-        for ruling in resolved.rulings() {
+        for ruling in resolved.rule_matches() {
             let judged =
                 charges.iter().zip(verdicts.each()).skip(ruling.charges.start).take(ruling.charges.len());
             let mut refusing =

@@ -33,7 +33,7 @@ impl<R: Store> Service<R> {
         let descriptors = [Descriptor::new(&entries)];
         let resolved = in_force.ruleset.rules.resolve(asked.domain(), &descriptors);
         let charges = self.charges(&resolved);
-        let rule = resolved.rulings().next().and_then(|ruling| ruling.declared);
+        let rule = resolved.rule_matches().next().and_then(|ruling| ruling.declared);
         let name = charges.first().map_or_else(|| asked.clone(), |charge| KeyName::of(charge.parts));
         let each = charges.iter().map(|charge| Counter {
             key: charge.key,

@@ -3,14 +3,14 @@
 use super::{Code, CurrentLimit, Grant, Status};
 use crate::ruleset::{Extras, Quota};
 use crate::storage::Ruled;
-use hivemind_core::rules::{Resolved, Ruling};
+use hivemind_core::rules::{ResolvedRequest, RuleMatch};
 use hivemind_core::store::{Charge, Mode, Outcome, Verdict, Verdicts};
 use hivemind_core::{Rule, Timestamp};
 use std::time::Duration;
 
 /// A decision with all that it was made of.
 pub(super) struct Decided<'r, 'a> {
-    pub(super) resolved: &'r Resolved<'a>,
+    pub(super) resolved: &'r ResolvedRequest<'a>,
     pub(super) charges: &'r [Charge<'r>],
     pub(super) verdicts: Verdicts,
     /// Which of its charges an operator has blocked; none where no one is.
@@ -21,7 +21,7 @@ pub(super) struct Decided<'r, 'a> {
 
 impl<'r, 'a> Decided<'r, 'a> {
     pub(super) fn of(
-        resolved: &'r Resolved<'a>,
+        resolved: &'r ResolvedRequest<'a>,
         charges: &'r [Charge<'r>],
         Ruled { verdicts, blocked }: Ruled,
         is_counted: bool,
@@ -33,7 +33,7 @@ impl<'r, 'a> Decided<'r, 'a> {
 impl Decided<'_, '_> {
     /// Whether an operator has blocked a descriptor's key: then its rule does more than watch.
     #[inline]
-    pub(super) fn is_blocked(&self, ruling: &Ruling<'_>) -> bool {
+    pub(super) fn is_blocked(&self, ruling: &RuleMatch<'_>) -> bool {
         let Some(blocked) = &self.blocked else { return false };
         blocked.get(ruling.charges.clone()).is_some_and(|its| its.contains(&true))
     }
@@ -46,7 +46,7 @@ impl Decided<'_, '_> {
 
     /// The charge that speaks for a descriptor: one that refuses, the longest wait
     /// first; else the one with the least left.
-    pub(super) fn strictest(&self, ruling: &Ruling<'_>) -> Option<(&Charge<'_>, &Verdict)> {
+    pub(super) fn strictest(&self, ruling: &RuleMatch<'_>) -> Option<(&Charge<'_>, &Verdict)> {
         let charges = self.charges.get(ruling.charges.clone())?;
         let verdicts = self.verdicts.each().get(ruling.charges.clone())?;
         charges.iter().zip(verdicts).min_by_key(|(_, verdict)| verdict.strictness())
@@ -56,7 +56,7 @@ impl Decided<'_, '_> {
 /// What becomes of one descriptor, told by the strictest of its limits. Of a `quota` a part is granted; a refusal
 /// that is not heeded is told as a pass.
 pub(super) fn status_of<'r>(
-    ruling: &Ruling<'r>,
+    ruling: &RuleMatch<'r>,
     strictest: Option<(&Charge<'_>, &Verdict)>,
     (quota, is_heeded): (Option<&'r Quota>, bool),
     now: Timestamp,
@@ -90,7 +90,7 @@ fn told_wait(verdict: &Verdict) -> Duration {
 }
 
 /// Whether its own rule says that it never refuses, whatever mode the whole service is in.
-pub(super) fn only_watches(ruling: &Ruling<'_>) -> bool {
+pub(super) fn only_watches(ruling: &RuleMatch<'_>) -> bool {
     ruling.rule.is_some_and(|rule| rule.mode == Mode::Shadow)
 }
 

@@ -3,7 +3,7 @@
 use crate::ruleset::Ruleset;
 use crate::storage::OnError;
 use crate::telemetry::{DomainSeries, KeySeries, Level, RuleCounters, StatName, Stats};
-use hivemind_core::rules::{Resolved, Ruling};
+use hivemind_core::rules::{ResolvedRequest, RuleMatch};
 use hivemind_core::{Limit, Matcher, Period, Timestamp};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -83,12 +83,16 @@ impl InForce {
     }
 
     /// What each charge says where the store cannot: its rule's word, else that `for_all`.
-    pub(super) fn policies(&self, resolved: &Resolved<'_>, for_all: OnError) -> SmallVec<[OnError; 2]> {
-        let of_ruling = |ruling: Ruling<'_>| {
+    pub(super) fn policies(
+        &self,
+        resolved: &ResolvedRequest<'_>,
+        for_all: OnError,
+    ) -> SmallVec<[OnError; 2]> {
+        let of_ruling = |ruling: RuleMatch<'_>| {
             let extras = ruling.declared.and_then(|number| self.ruleset.extras.get(number));
             let policy = extras.and_then(|extras| extras.on_error).unwrap_or(for_all);
             std::iter::repeat_n(policy, ruling.charges.len())
         };
-        resolved.rulings().flat_map(of_ruling).collect()
+        resolved.rule_matches().flat_map(of_ruling).collect()
     }
 }

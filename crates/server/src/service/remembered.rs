@@ -3,14 +3,19 @@
 use super::{Answer, Asked, Code};
 use crate::logging::hits;
 use crate::telemetry::ring::{DecisionRing, Head, Part};
-use hivemind_core::rules::Resolved;
+use hivemind_core::rules::ResolvedRequest;
 
 #[inline]
-pub(super) fn remember(ring: &DecisionRing, asked: &Asked<'_>, answer: &Answer<'_>, resolved: &Resolved<'_>) {
+pub(super) fn remember(
+    ring: &DecisionRing,
+    asked: &Asked<'_>,
+    answer: &Answer<'_>,
+    resolved: &ResolvedRequest<'_>,
+) {
     if !ring.is_on() {
         return;
     }
-    let mut rulings = resolved.rulings();
+    let mut rulings = resolved.rule_matches();
     let parts = asked.descriptors.iter().zip(&answer.statuses).map(|(descriptor, status)| Part {
         entries: descriptor.entries,
         hits: hits(descriptor),

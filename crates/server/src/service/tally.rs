@@ -7,7 +7,7 @@ use super::{Asked, Code};
 use crate::ruleset::{Extras, joined};
 use crate::telemetry::{By, Charged, DomainSeries, RuleCounters, RuleOf, StatName, Stats};
 use hivemind_core::Descriptor;
-use hivemind_core::rules::Ruling;
+use hivemind_core::rules::RuleMatch;
 use hivemind_core::store::{Charge, Op, Verdict};
 use std::sync::atomic::Ordering;
 
@@ -24,7 +24,7 @@ pub(super) struct Tally<'r, 'a> {
 
 /// What became of one descriptor.
 pub(super) struct Answered<'t, 'd> {
-    pub(super) ruling: &'t Ruling<'t>,
+    pub(super) ruling: &'t RuleMatch<'t>,
     pub(super) descriptor: &'t Descriptor<'d>,
     pub(super) extras: Option<&'t Extras>,
     /// The first of its charges, which stands for all: they are of one descriptor.

@@ -11,7 +11,9 @@ use crate::telemetry::StoreFigures;
 use anyhow::Context;
 use hivemind_core::store::{MemoryStore, StoreOptions};
 use hivemind_core::{Clock, SystemClock};
-use hivemind_redis::{Availability, Lease, Options, Password, RedisStore, Time, Tls};
+use hivemind_redis::{
+    Availability, ClockSource, LeaseOptions, Password, RedisOptions, RedisStore, TlsOptions,
+};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,14 +73,14 @@ async fn open_redis(
     Ok(storage)
 }
 
-fn options(redis: &Redis) -> anyhow::Result<Options> {
+fn options(redis: &Redis) -> anyhow::Result<RedisOptions> {
     let password = |key: &str, path: Option<&Path>| {
         path.map(|path| secrets::password(key, path).map(Password::new)).transpose()
     };
     let certificate = |key: &str, path: Option<&Path>| {
         path.map(|path| secrets::certificate(&format!("storage.redis.tls.{key}"), path)).transpose()
     };
-    let mut options = Options::default();
+    let mut options = RedisOptions::default();
     options.nodes = redis.urls.iter().map(|url| url.as_str().to_owned()).collect();
     options.topology = match &redis.topology {
         Topology::Single => hivemind_redis::Topology::Single,
@@ -96,16 +98,16 @@ fn options(redis: &Redis) -> anyhow::Result<Options> {
     let key = redis.tls.key.as_deref();
     let key = key.map(|path| secrets::private_key("storage.redis.tls.key", path)).transpose()?;
     if ca.is_some() || cert.is_some() {
-        let mut tls = Tls::default();
+        let mut tls = TlsOptions::default();
         tls.ca = ca;
         tls.client = cert.zip(key);
         options.tls = Some(tls);
     }
     options.prefix = redis.prefix.clone();
     options.timeout = redis.timeout;
-    options.clock = if redis.server_clock { Time::Server } else { Time::Ours };
+    options.clock = if redis.server_clock { ClockSource::Server } else { ClockSource::Caller };
     options.over_cache = redis.over_cache;
-    options.lease = redis.lease.as_ref().map(|lease| Lease::new(lease.slice.get(), lease.longest));
+    options.lease = redis.lease.as_ref().map(|lease| LeaseOptions::new(lease.slice.get(), lease.longest));
     Ok(options)
 }
 
@@ -213,7 +215,7 @@ pub(crate) fn figures(storage: &Storage) -> StoreFigures {
             return StoreFigures { is_up: true, fallbacks, blocked, ..StoreFigures::default() };
         }
     };
-    let figures = store.figures();
+    let figures = store.metrics();
     StoreFigures {
         is_up: store.is_available(),
         script_calls: figures.script_calls,

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Why certificates cannot be put in force.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
-    #[error("{}: cannot be read: {cause}; see that the file is there and that this user may read it", file.display())]
+    #[error("{}: cannot be read: {cause}; check that the file exists and that this user can read it", file.display())]
     Unreadable { file: PathBuf, cause: io::Error },
     #[error("{}: has more than {most} bytes; give the file with the PEM text alone", file.display())]
     TooLarge { file: PathBuf, most: u64 },

@@ -6,11 +6,7 @@
 //! service can look like a passed limit; `load` alone keeps Envoy's own 20 ms.
 
 #![cfg(unix)]
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on fails and tells"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails and tells")]
 
 mod actions;
 mod actions_by_address;

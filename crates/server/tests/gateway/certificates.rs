@@ -65,7 +65,7 @@ async fn a_hangup_reads_certificates_and_a_broken_one_does_not_prevent_the_start
     }))
     .await;
     let line = gateway.log.next("a.key: cannot be read").await;
-    assert!(line.contains("ERROR") && line.contains("see that the file is there"), "{line}");
+    assert!(line.contains("ERROR") && line.contains("check that the file exists"), "{line}");
     assert!(gateway.readiness().await.contains("a.key: cannot be read"));
     shown(&authority, &gateway, "b.example").await;
     assert!(tls_client(&authority, gateway.listen, "a.example", &[]).await.is_err());

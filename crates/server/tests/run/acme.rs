@@ -72,8 +72,8 @@ async fn a_certificate_is_asked_for_shown_kept_and_used_again() {
     pebble.root(&folder).await;
     configure(&folder, port, &pebble.directory());
     let mut service = Running::start(&mut folder.serve()).await;
-    service.log.next("there is no certificate for shop.example, www.shop.example yet").await;
-    service.log.next("has given a certificate").await;
+    service.log.next("no certificate for shop.example, www.shop.example yet").await;
+    service.log.next("issued a certificate").await;
     let first = shown(&folder, port, NAME).await.expect("a certificate that curl trusts");
     assert!(shown(&folder, port, &format!("www.{NAME}")).await.is_some());
     assert!(shown(&folder, port, "other.example").await.is_none(), "it is for no other name");
@@ -93,7 +93,7 @@ async fn a_certificate_is_asked_for_shown_kept_and_used_again() {
     assert_eq!((ready.code, ready.body.as_str()), (200, "ready\n"));
     service.signal("TERM").await;
     service.ended().await;
-    assert!(!service.log.rest().await.contains("gives no certificate"));
+    assert!(!service.log.rest().await.contains("issued no certificate"));
 }
 
 #[tokio::test]
@@ -103,20 +103,20 @@ async fn it_is_renewed_in_time_and_serves_on_while_the_ca_is_away() {
     pebble.root(&folder).await;
     configure(&folder, port, &pebble.directory());
     let mut service = Running::start(&mut folder.serve()).await;
-    service.log.next("has given a certificate").await;
+    service.log.next("issued a certificate").await;
     let first = std::fs::read_to_string(kept(&folder)).unwrap();
-    service.log.next("has given a certificate").await;
+    service.log.next("issued a certificate").await;
     // Before the first has ended: a client sees no gap.
     assert!(shown(&folder, port, NAME).await.is_some());
     assert_ne!(std::fs::read_to_string(kept(&folder)).unwrap(), first);
     pebble.goes_away().await;
-    let told = service.log.next("gives no certificate").await;
-    assert!(told.contains("the certificate from before serves on"), "{told}");
+    let told = service.log.next("issued no certificate").await;
+    assert!(told.contains("the previous certificate stays active"), "{told}");
     assert!(shown(&folder, port, NAME).await.is_some());
     let admin = service.at("admin");
     until("it is told", async || {
         let page = get(admin, "/readyz?verbose").await;
-        page.code == 200 && page.body.contains("gives no certificate")
+        page.code == 200 && page.body.contains("issued no certificate")
     })
     .await;
 }
@@ -132,14 +132,14 @@ async fn without_any_certificate_handshakes_are_refused_and_the_reason_is_told()
     pebble.root(&folder).await;
     configure(&folder, port, &directory);
     let mut service = Running::start(&mut folder.serve()).await;
-    let told = service.log.next("gives no certificate").await;
+    let told = service.log.next("issued no certificate").await;
     assert!(
-        told.contains(&directory) && told.contains("handshakes that have no other are refused"),
+        told.contains(&directory) && told.contains("TLS handshakes without another certificate are refused"),
         "{told}"
     );
     assert!(shown(&folder, port, NAME).await.is_none());
     let ready = get(service.at("admin"), "/readyz").await;
-    assert!(ready.body.contains("gives no certificate"), "{}", ready.body);
+    assert!(ready.body.contains("issued no certificate"), "{}", ready.body);
 }
 
 // A CA counts what it refuses, so it is asked again much later than one that is away.
@@ -152,13 +152,13 @@ async fn a_ca_that_refuses_is_told_with_its_reason_and_asked_much_later() {
         pebble.root(&folder).await;
         configure(&folder, port, &pebble.directory());
         let mut service = Running::start(&mut folder.serve()).await;
-        let told = service.log.next("gives no certificate").await;
-        for part in ["it refuses: ", reason, "asked again in 900s"] {
+        let told = service.log.next("issued no certificate").await;
+        for part in ["the CA refused: ", reason, "retrying in 900s"] {
             assert!(told.contains(part), "no {part} in {told}");
         }
         assert!(shown(&folder, port, NAME).await.is_none());
         let ready = get(service.at("admin"), "/readyz").await;
-        assert!(ready.body.contains("it refuses: "), "{}", ready.body);
+        assert!(ready.body.contains("the CA refused: "), "{}", ready.body);
     }
 }
 
@@ -169,7 +169,7 @@ async fn where_the_ca_has_forgotten_the_account_another_is_made() {
     pebble.root(&folder).await;
     configure(&folder, port, &pebble.directory());
     let mut service = Running::start(&mut folder.serve()).await;
-    service.log.next("has given a certificate").await;
+    service.log.next("issued a certificate").await;
     service.signal("TERM").await;
     assert_eq!(service.ended().await.code(), Some(0));
     let account = std::fs::read_to_string(kept(&folder).with_file_name("account.json")).unwrap();
@@ -177,8 +177,8 @@ async fn where_the_ca_has_forgotten_the_account_another_is_made() {
     pebble.goes_away().await;
     pebble.comes_back(&folder).await;
     let mut service = Running::start(&mut folder.serve()).await;
-    service.log.next("does not know the account any more; another is made").await;
-    service.log.next("has given a certificate").await;
+    service.log.next("the CA no longer knows the account; creating a new one").await;
+    service.log.next("issued a certificate").await;
     assert!(shown(&folder, port, NAME).await.is_some());
     assert_ne!(std::fs::read_to_string(kept(&folder).with_file_name("account.json")).unwrap(), account);
 }

@@ -47,7 +47,7 @@ async fn no_key_token_or_digest_is_in_a_log_a_page_or_an_answer() {
     server.ended().await;
     told += &server.log.rest().await;
     told += &server.screen.rest().await;
-    assert!(told.contains("TRACE") && told.contains("line 1 is no token"), "{told}");
+    assert!(told.contains("TRACE") && told.contains("line 1 is not a token"), "{told}");
     let digest = line.split(':').nth(2).unwrap();
     for secret in [&key[3..], TOKEN, wrong, digest, "short-of-secret"] {
         let shown: Vec<&str> = told.lines().filter(|line| line.contains(secret)).collect();

@@ -1,7 +1,7 @@
 //! The chain: which step names the client, and by which name.
 
 use crate::request;
-use hivemind_tower::{Client, ClientAddress, Identity, Step, error::IdentityError};
+use hivemind_tower::{Client, ClientAddress, Identity, IdentitySource, error::IdentityError};
 use proptest::prelude::*;
 use std::net::IpAddr;
 
@@ -36,9 +36,10 @@ fn the_first_step_that_finds_something_names_the_client() {
 #[test]
 fn the_order_the_names_and_the_steps_are_yours() {
     let steps = [
-        Step::api_key_id_in("X-Team").unwrap(),
-        Step::session_in("sid", "X-Sid").unwrap(),
-        Step::custom("tenant", |request| Some(request.uri.path().trim_matches('/').to_owned())).unwrap(),
+        IdentitySource::api_key_id_in("X-Team").unwrap(),
+        IdentitySource::session_in("sid", "X-Sid").unwrap(),
+        IdentitySource::custom("tenant", |request| Some(request.uri.path().trim_matches('/').to_owned()))
+            .unwrap(),
     ];
     let identity = Identity::new(steps, ClientAddress::peer()).unwrap();
     let named = |lines: &[(&str, &[u8])]| identify(&identity, lines).name().to_owned();
@@ -125,19 +126,19 @@ fn a_credential_longer_than_any_server_reads_names_nobody() {
 fn what_cannot_be_a_step_is_refused_with_the_remedy() {
     let nobody = |_: &http::request::Parts| None;
     let errors = [
-        Step::session_in("a b", "x-sid").unwrap_err(),
-        Step::session_in("", "x-sid").unwrap_err(),
-        Step::session_in("sid", "x sid").unwrap_err(),
-        Step::api_key_id_in("").unwrap_err(),
-        Step::custom("", nobody).unwrap_err(),
-        Step::custom("a:b", nobody).unwrap_err(),
-        Step::custom(&"l".repeat(17), nobody).unwrap_err(),
+        IdentitySource::session_in("a b", "x-sid").unwrap_err(),
+        IdentitySource::session_in("", "x-sid").unwrap_err(),
+        IdentitySource::session_in("sid", "x sid").unwrap_err(),
+        IdentitySource::api_key_id_in("").unwrap_err(),
+        IdentitySource::custom("", nobody).unwrap_err(),
+        IdentitySource::custom("a:b", nobody).unwrap_err(),
+        IdentitySource::custom(&"l".repeat(17), nobody).unwrap_err(),
     ];
     for error in errors {
         let text = error.to_string();
         assert!(text.contains("; take") || text.contains("; write"), "{text}");
     }
-    let twice = ["a", "b", "a"].map(|layer| Step::custom(layer, nobody).unwrap());
+    let twice = ["a", "b", "a"].map(|layer| IdentitySource::custom(layer, nobody).unwrap());
     let error = Identity::new(twice, ClientAddress::peer()).unwrap_err();
     assert_eq!(error, IdentityError::Twice { name: "custom:a:".into() });
 }
@@ -159,10 +160,10 @@ proptest! {
     fn whatever_is_sent_a_name_has_its_layers_prefix_and_is_short(value in values(), step in 0..4_usize) {
         let header = ["x-session-id", "authorization", "x-api-key-id", "x-tenant"][step];
         let prefix = ["session:", "bearer:", "apikey:", "custom:t:"][step];
-        let tenant = Step::custom("t", |request| {
+        let tenant = IdentitySource::custom("t", |request| {
             Some(String::from_utf8_lossy(request.headers.get("x-tenant")?.as_bytes()).into_owned())
         });
-        let steps = [Step::session(), Step::bearer(), Step::api_key_id(), tenant.unwrap()];
+        let steps = [IdentitySource::session(), IdentitySource::bearer(), IdentitySource::api_key_id(), tenant.unwrap()];
         let identity = Identity::new(steps, ClientAddress::peer()).unwrap();
         let value = if step == 1 { [b"Bearer ", &value[..]].concat() } else { value };
         let client = identify(&identity, &[(header, &value)]);

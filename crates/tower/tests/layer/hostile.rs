@@ -2,7 +2,7 @@
 //! parser and the layer. Whose bucket a request was charged to is seen by what is left of it.
 
 use crate::support::{Server, api, bucket, builder, clock};
-use hivemind_tower::{ClientAddress, ForwardingHeader, Identity, Step};
+use hivemind_tower::{ClientAddress, ForwardingHeader, Identity, IdentitySource};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
@@ -22,7 +22,7 @@ struct Told {
 impl Told {
     async fn start(address: ClientAddress) -> Self {
         let limits = api(bucket(1, 1_000)).without_ip_guard();
-        let steps = [Step::session(), Step::bearer(), Step::api_key_id()];
+        let steps = [IdentitySource::session(), IdentitySource::bearer(), IdentitySource::api_key_id()];
         let limiter = builder(limits, &clock()).identity(Identity::new(steps, address).unwrap());
         Self { server: Server::start(&limiter.build().unwrap()).await, spent: HashMap::new() }
     }

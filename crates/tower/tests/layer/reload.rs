@@ -2,7 +2,7 @@
 
 use crate::support::{Server, api, bucket, builder, clock, limiter};
 use bytes::Bytes;
-use hivemind_tower::{ClientAddress, Decision, Identity, Limits, PartialLimit, RateLimiter, Step};
+use hivemind_tower::{ClientAddress, Decision, Identity, IdentitySource, Limits, PartialLimit, RateLimiter};
 use http::{Request, Response};
 use http_body_util::Empty;
 use std::convert::Infallible;
@@ -43,7 +43,7 @@ async fn no_request_is_in_the_old_limits_and_the_new_at_once() {
     let limits = |burst: u32| Limits::new().platform(bucket(1, burst)).ip_guard(bucket(1, burst));
     let (reloaded, reloads) = (Arc::new(OnceLock::<RateLimiter>::new()), AtomicU32::new(0));
     let limiter = Arc::clone(&reloaded);
-    let reload = Step::custom("reload", move |_| {
+    let reload = IdentitySource::custom("reload", move |_| {
         let burst = 1_000 + reloads.fetch_add(1, Ordering::SeqCst);
         limiter.get().unwrap().reload(&limits(burst)).unwrap();
         Some("somebody".to_owned())

@@ -1,4 +1,4 @@
-//! A CA over TLS that can be as bad as one likes. It looks at no signature, and gives no certificate.
+//! A misbehaving CA over TLS. It checks no signature and issues no certificate.
 
 use crate::config::gateway::Acme;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -16,22 +16,22 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-/// How it treats whoever asks.
+/// How the CA treats a client.
 #[derive(Clone, Debug)]
 pub(super) enum Manner {
-    /// Takes the connection, and says nothing.
+    /// Accepts the connection, and sends nothing.
     NoHandshake,
-    /// Reads the request, and says nothing.
+    /// Reads the request, and sends nothing.
     NoAnswer,
-    /// Says that a hundred bytes follow, and one of them.
+    /// Announces a hundred bytes, and sends one.
     HalfAnAnswer,
-    /// Answers with so many bytes.
+    /// Answers with this many bytes.
     Answers { bytes: usize, is_chunked: bool },
-    /// Does as a CA does, but is never done with an order, and has everybody wait: the value of `Retry-After`.
+    /// Answers like a CA, but never finishes an order, and delays each client: the value of `Retry-After`.
     Waits(String),
 }
 
-/// One that runs; it ends with the test.
+/// A running CA; it stops with the test.
 pub(super) struct Ca {
     folder: TempDir,
     port: u16,
@@ -61,11 +61,11 @@ impl Ca {
         let tls = TlsAcceptor::from(Arc::new(config.with_single_cert(vec![own.der().clone()], key).unwrap()));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (tell, silent) = unbounded_channel();
+        let (notify, silent) = unbounded_channel();
         let serving = tokio::spawn(async move {
-            // One after the other: each request has a connection of its own.
+            // One after the other: each request has its own connection.
             while let Ok((stream, _)) = listener.accept().await {
-                serve(stream, &tls, &manner, port, &tell).await;
+                serve(stream, &tls, &manner, port, &notify).await;
             }
         });
         Self { folder, port, silent, serving }
@@ -75,12 +75,12 @@ impl Ca {
         format!("https://127.0.0.1:{}/directory", self.port)
     }
 
-    /// Whom to believe that it is this one.
+    /// The CA certificate that clients have to trust.
     pub(super) fn file(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
     }
 
-    /// Settings by which it is asked for a certificate.
+    /// Settings that request a certificate from this CA.
     pub(super) fn settings(&self) -> Acme {
         Acme {
             domains: vec!["shop.example".to_owned()],
@@ -91,7 +91,7 @@ impl Ca {
         }
     }
 
-    /// Once it will say nothing more.
+    /// Returns once the CA has stopped answering.
     pub(super) async fn falls_silent(&mut self) {
         self.silent.recv().await.unwrap();
     }
@@ -116,7 +116,7 @@ async fn serve(
         Manner::HalfAnAnswer => b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{".to_vec(),
         Manner::NoHandshake | Manner::NoAnswer => Vec::new(),
     };
-    // Whoever has read enough goes away.
+    // A client that has read enough disconnects.
     let _ = stream.write_all(&answer).await;
     let _ = stream.flush().await;
     if matches!(manner, Manner::HalfAnAnswer | Manner::NoAnswer) {
@@ -126,7 +126,7 @@ async fn serve(
     let _ = stream.shutdown().await;
 }
 
-/// Its method and its path; its body is read and forgotten.
+/// Reads method and path; the body is discarded.
 async fn request(stream: &mut (impl AsyncBufReadExt + Unpin)) -> (String, String) {
     let (mut head, mut length) = (String::new(), 0);
     while !head.ends_with("\r\n\r\n") {
@@ -153,7 +153,7 @@ fn filled(bytes: usize, is_chunked: bool) -> Vec<u8> {
     answer.into_bytes()
 }
 
-/// What RFC 8555 has for each path, with an order that is never ready.
+/// The RFC 8555 response for each path, with an order that is never ready.
 fn as_a_ca(method: &str, path: &str, port: u16, wait: &str) -> String {
     let at = |path: &str| format!("https://127.0.0.1:{port}/{path}");
     let (status, body) = match path {

@@ -13,9 +13,9 @@ mod service;
 mod tls;
 mod websocket;
 
-use super::reading::Section;
 use super::server::Server;
 pub(crate) use crate::tls::CertificateFiles;
+use hivemind_config::reading::Section;
 use hivemind_tower::PartialLimit;
 use std::fmt;
 use std::net::SocketAddr;

@@ -1,10 +1,10 @@
 //! `observability.log_*`: what is logged, how, and of whom.
 
-use super::super::reader::{is_no, is_yes};
-use super::kind::{AMOUNT, Kind, RATIO};
-use super::reading::Section;
 use super::secret_name::is_secret;
-use super::shape::Form;
+use hivemind_config::kind::{AMOUNT, Kind, RATIO};
+use hivemind_config::reading::Section;
+use hivemind_config::shape::Form;
+use hivemind_config::words::{is_no, is_yes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 

@@ -1,9 +1,9 @@
 //! `observability`: what is told about it, and where.
 
-use super::kind::{FLAG, HTTP_PATH, HttpPath, Kind, PORT};
 use super::log::{self, Log};
 use super::otel::{self, Otel};
-use super::reading::Section;
+use hivemind_config::kind::{FLAG, HTTP_PATH, HttpPath, Kind, PORT};
+use hivemind_config::reading::Section;
 
 /// What is told about it, and where.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,10 +1,10 @@
 //! `observability.otel`: what is sent by OTLP, and where to. Without an endpoint nothing is.
 
-use super::kind::{FLAG, Kind, RATIO, SPAN, WORD};
-use super::reading::Section;
-use super::shape::Form;
 use crate::authority;
 use crate::telemetry::trace::OnLimit;
+use hivemind_config::kind::{FLAG, Kind, RATIO, SPAN, WORD};
+use hivemind_config::reading::Section;
+use hivemind_config::shape::Form;
 use std::fmt;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! `security`: secrets, and who may ask.
 
-use super::kind::PATH;
-use super::reading::Section;
 use crate::tls::{CertificateFiles, PortFiles};
+use hivemind_config::kind::PATH;
+use hivemind_config::reading::Section;
 use std::path::PathBuf;
 
 /// Secrets, and who may ask.

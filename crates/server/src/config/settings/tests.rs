@@ -11,10 +11,10 @@ mod page;
 mod properties;
 mod storage;
 
-use super::places::Syntax;
 use super::{Loaded, LogFormat, LogLevel, Problems, Settings, Told, load_settings, parse_settings};
 use crate::storage::OnError;
 use crate::telemetry::trace::OnLimit;
+use hivemind_config::places::Syntax;
 use hivemind_core::store::OnRefusal;
 use std::path::Path;
 use std::time::Duration;

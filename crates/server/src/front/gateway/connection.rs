@@ -66,7 +66,7 @@ pub(super) async fn serve(arrival: Arrival, desk: Rc<Desk>, manner: Rc<Manner>) 
     let Arrival { stream, peer, seat: _seat } = arrival;
     let stream = TcpStream::from_std(stream)?;
     let presence = desk.roll.enter();
-    let is_trusted = desk.shared.clients.believes(Some(peer.ip()));
+    let is_trusted = desk.shared.clients.trusts(Some(peer.ip()));
     let origin = Origin::new(peer.ip(), is_trusted, manner.tls.is_some());
     let visitor = Rc::new(Visitor { desk, presence, origin, ticket: None.into() });
     match &manner.tls {

@@ -5,7 +5,7 @@ use crate::telemetry::ring::{Door, Head, Part};
 use crate::telemetry::{By, DomainSeries, KeySeries, Stats};
 use arc_swap::ArcSwap;
 use hivemind_core::{Clock, SystemClock, Timestamp};
-use hivemind_tower::{Decision, LimitKind, Passage};
+use hivemind_tower::{Admission, Decision, LimitKind};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -50,17 +50,17 @@ impl Counting {
 
     /// Counts a decision that began then.
     #[inline]
-    pub(super) fn count(&self, passage: &Passage, from: Option<Timestamp>) {
+    pub(super) fn count(&self, passage: &Admission, from: Option<Timestamp>) {
         let Some(from) = from else { return };
         let decision = match passage {
-            Passage::Open(pass) => pass.decision(),
-            Passage::Refused(None, _) => {
+            Admission::Admitted(pass) => pass.decision(),
+            Admission::Refused(None, _) => {
                 if self.is_read {
                     self.stats.series.errors_of_gateway.observe(SystemClock.now().since(from));
                 }
                 None
             }
-            Passage::Refused(decision, _) => decision.as_ref(),
+            Admission::Refused(decision, _) => decision.as_ref(),
             // As hivemind-tower may come to say more.
             _ => None,
         };

@@ -65,7 +65,7 @@ impl Crowd {
     /// A place for one more connection of this peer; none if it has its share.
     pub(crate) fn enter(&self, peer: IpAddr) -> Option<Seat> {
         let peer = peer.to_canonical();
-        if (peer.is_loopback() && !self.counts_loopback) || self.proxies.believes(Some(peer)) {
+        if (peer.is_loopback() && !self.counts_loopback) || self.proxies.trusts(Some(peer)) {
             return Some(Seat { _taken: None });
         }
         let client = ClientIp::within(peer, self.prefix);

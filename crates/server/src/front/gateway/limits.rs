@@ -8,7 +8,8 @@ use hivemind_core::Ipv6Prefix;
 use hivemind_core::store::KeySeed;
 use hivemind_tower::error::{IdentityError, LimiterError, LogError, TrustError};
 use hivemind_tower::{
-    ClientAddress, ForwardingHeader, Headers, Identity, RateLimiter, RateLimiterBuilder, RefusalLog, Step,
+    ClientAddress, ForwardingHeader, Headers, Identity, IdentitySource, RateLimiter, RateLimiterBuilder,
+    RefusalLog,
 };
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ pub(crate) enum GatewayLimitsError {
     #[error("gateway.client_ip: {0}")]
     Trust(#[from] TrustError),
     #[error("gateway.client_ip.ipv6_prefix: {0}")]
-    Prefix(#[from] hivemind_core::PrefixError),
+    Prefix(#[from] hivemind_core::Ipv6PrefixError),
     #[error("gateway.identity: {0}")]
     Identity(#[from] IdentityError),
     #[error("gateway.refusal_log: {0}")]
@@ -92,9 +93,11 @@ fn identity(clients: &Clients) -> Result<Identity, GatewayLimitsError> {
     let mut steps = Vec::new();
     for step in &clients.identity {
         steps.extend(match step {
-            IdentityStep::Session => Some(Step::session_in(&clients.session_cookie, "x-session-id")?),
-            IdentityStep::Bearer => Some(Step::bearer()),
-            IdentityStep::ApiKey => Some(Step::api_key_id()),
+            IdentityStep::Session => {
+                Some(IdentitySource::session_in(&clients.session_cookie, "x-session-id")?)
+            }
+            IdentityStep::Bearer => Some(IdentitySource::bearer()),
+            IdentityStep::ApiKey => Some(IdentitySource::api_key_id()),
             // What is left if no step names the client.
             IdentityStep::Ip => None,
         });

@@ -14,7 +14,7 @@ use super::upgrade;
 use super::upstream::Upstream;
 use super::visitor::Visitor;
 use crate::telemetry::trace::{Check, Door, Stage};
-use hivemind_tower::{Pass, Passage};
+use hivemind_tower::{Admission, AdmittedRequest};
 use http::header::{CONNECTION, COOKIE, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -52,7 +52,7 @@ pub(super) async fn answer(
                 Ok(response) => response,
                 Err(failure) => failure.answer(is_unread),
             };
-            pass.tell(response.headers_mut());
+            pass.write_headers(response.headers_mut());
             response
         }
     };
@@ -79,7 +79,7 @@ fn see_off(response: &mut Response<Content>) {
 #[expect(clippy::large_enum_variant, reason = "it is there for a moment; a box would cost every request")]
 enum Admitted {
     Refused(Response<Content>),
-    Passed(Arc<Service>, Target, Pass),
+    Passed(Arc<Service>, Target, AdmittedRequest),
 }
 
 /// Which service it is for, and whether it may go on.
@@ -118,20 +118,20 @@ async fn admit(
     let note = |stage| comes_to(&mut check, stage);
     let counting = &visitor.desk.shared.counting;
     let from = counting.begin();
-    let passage = service.gate.admit_noting(parts, Some(visitor.origin.address), note).await;
+    let passage = service.gate.admit_with_observer(parts, Some(visitor.origin.address), note).await;
     if let Some(check) = check {
         is_decided(check, &service.gate, &passage);
     }
     counting.count(&passage, from);
     match passage {
-        Passage::Open(pass) => {
+        Admission::Admitted(pass) => {
             visitor.desk.shared.decisions.tell_of_gateway(pass.decision());
             if let Some(line) = line {
                 line.is_decided(pass.decision());
             }
             Ok(Admitted::Passed(service, target, pass))
         }
-        Passage::Refused(decision, answer) => {
+        Admission::Refused(decision, answer) => {
             visitor.desk.shared.decisions.tell_of_gateway(decision.as_ref());
             if let Some(line) = line {
                 line.is_decided(decision.as_ref());
@@ -148,7 +148,7 @@ pub(super) struct Way<'a> {
     pub(super) visitor: &'a Visitor,
     pub(super) service: &'a Arc<Service>,
     pub(super) host: Option<&'a HeaderValue>,
-    pub(super) pass: &'a Pass,
+    pub(super) pass: &'a AdmittedRequest,
     /// Where it is followed.
     pub(super) check: Option<&'a Check>,
 }

@@ -6,7 +6,7 @@ use super::failure::Failure;
 use super::upstream::{Address, Upstream};
 use crate::config::gateway::{ForwardedHeaders, HostHeader, Routing, ServiceSettings, Timeouts};
 use hivemind_tower::path::folded;
-use hivemind_tower::{Gate, RateLimiter};
+use hivemind_tower::{RateLimiter, ServiceLimiter};
 use http::HeaderValue;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ struct Paths(Vec<Arc<Service>>);
 
 /// One service, as requests meet it.
 pub(super) struct Service {
-    pub(super) gate: Gate,
+    pub(super) gate: ServiceLimiter,
     prefix: Box<str>,
     pub(super) strips_prefix: bool,
     upstreams: Box<[Arc<Upstream>]>,
@@ -137,7 +137,7 @@ impl Service {
             HostHeader::Set(host) => HeaderValue::from_str(host).map_or(Host::Keep, Host::Set),
         };
         Self {
-            gate: limiter.gate(&settings.id),
+            gate: limiter.service_limiter(&settings.id),
             prefix: settings.path_prefix.as_str().into(),
             strips_prefix: settings.strip_prefix && settings.path_prefix != "/",
             upstreams: upstreams.into(),

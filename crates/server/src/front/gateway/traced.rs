@@ -1,8 +1,8 @@
 //! What a request that is followed is told of its way through the limiter.
 
 use crate::telemetry::trace::{Check, Decided, Stage};
-use hivemind_tower::trace::Stage as Asked;
-use hivemind_tower::{Decision, Gate, Passage, RetryAfter};
+use hivemind_tower::trace::DecisionStage as Asked;
+use hivemind_tower::{Admission, Decision, RetryAfter, ServiceLimiter};
 
 /// The limiter has come so far with it.
 #[inline]
@@ -10,7 +10,7 @@ pub(super) fn comes_to(check: &mut Option<&mut Check>, stage: Asked) {
     let Some(check) = check else { return };
     match stage {
         Asked::Resolved => check.comes_to(Stage::Writes),
-        Asked::Waits => check.comes_to(Stage::Waits),
+        Asked::Waiting => check.comes_to(Stage::Waits),
         Asked::Decided => check.comes_to(Stage::Written),
         // As hivemind-tower may come to say more.
         _ => {}
@@ -19,10 +19,10 @@ pub(super) fn comes_to(check: &mut Option<&mut Check>, stage: Asked) {
 
 /// What was decided, by the service and its limit: nothing that is its client's.
 #[cold]
-pub(super) fn is_decided(check: &mut Check, gate: &Gate, passage: &Passage) {
+pub(super) fn is_decided(check: &mut Check, gate: &ServiceLimiter, passage: &Admission) {
     let decision = match passage {
-        Passage::Open(pass) => pass.decision(),
-        Passage::Refused(decision, _) => decision.as_ref(),
+        Admission::Admitted(pass) => pass.decision(),
+        Admission::Refused(decision, _) => decision.as_ref(),
         // As hivemind-tower may come to say more.
         _ => return,
     };

@@ -34,10 +34,10 @@ fn each_file_that_cannot_be_used_is_named_with_the_remedy() {
     for (told, remedy, break_it) in [
         (
             "/server.crt: cannot be read",
-            "may read it",
+            "can read it",
             (|_, files| fs::remove_file(&files.cert).unwrap()) as fn(&Ca, &CertificateFiles),
         ),
-        ("/server.key: cannot be read", "may read it", |_, files| fs::remove_file(&files.key).unwrap()),
+        ("/server.key: cannot be read", "can read it", |_, files| fs::remove_file(&files.key).unwrap()),
         ("/server.crt: has no certificate", "as PEM", |_, files| put(&files.cert, b"")),
         ("/server.crt: has no certificate", "first", |_, files| {
             fs::copy(&files.key, &files.cert).unwrap();

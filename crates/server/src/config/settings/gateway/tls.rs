@@ -1,9 +1,9 @@
 //! `gateway.tls`: certificates, and where plain HTTP is sent to them.
 
-use super::super::kind::{Kind, PATH};
-use super::super::reading::Section;
 use super::kinds::LISTEN_AT;
 use super::{Acme, CertificateFiles, Tls};
+use hivemind_config::kind::{Kind, PATH};
+use hivemind_config::reading::Section;
 use std::path::PathBuf;
 
 /// More certificates than this are no list that people write.
