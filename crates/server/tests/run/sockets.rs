@@ -67,12 +67,12 @@ async fn a_socket_whose_name_says_nothing_ends_the_start_with_the_names_that_do(
     for (name, told) in [
         ("hivemind.socket", "FileDescriptorName"),
         ("grpc_uds", "a Unix socket"),
-        ("gateway", "not configured"),
+        ("gateway", "no setting uses it"),
     ] {
         let socket = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let (code, said) = refused(&mut handed(&folder, socket, name)).await;
         assert_eq!(code, Some(1), "{said}");
-        assert!(said.contains(told) || said.contains("call it one of: grpc, grpc_uds"), "{said}");
+        assert!(said.contains(told) || said.contains("use one of: grpc, grpc_uds"), "{said}");
     }
 }
 

@@ -73,7 +73,7 @@ async fn a_rule_for_one_clients_credential_is_tried_on_what_is_remembered_of_it(
     // Of a form, nobody knows.
     let told = simulated(&server, &narrower.replace("value: opens-it", "value: \"opens-*\""), recent).await;
     assert_eq!(told["newly_limited"], 0);
-    assert!(told["partial"].as_str().unwrap().starts_with("3 requests have a secret"), "{told}");
+    assert!(told["partial"].as_str().unwrap().starts_with("3 requests have a credential"), "{told}");
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn what_cannot_be_simulated_is_refused_with_its_place() {
         (
             json!({"rules": rules, "source": {"log": "", "format": "jsonl", "domain": "d"}}),
             422,
-            "leave out `domain`",
+            "omit `domain`",
         ),
         // Seen failing on: lists that are read as objects.
         (json!({"rules": [["new.yaml", RULES]], "source": {"recent": true}}), 400, "expected a map"),
