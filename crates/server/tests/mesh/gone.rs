@@ -29,8 +29,9 @@ async fn a_peer_that_is_gone_for_good_is_forgotten_by_all_when_one_is_told_so() 
     let mut nodes = authority.nodes(3).await;
     let page = forget(&nodes[0], "node-2").await;
     assert_eq!(page.code, 409, "{}", page.body);
-    assert!(page.body.contains("it was heard") && page.body.contains("end it"), "{}", page.body);
-    for (name, code, words) in [("node-0", 409, "this node itself"), ("node-9", 404, "nobody of that name")] {
+    assert!(page.body.contains("was heard") && page.body.contains("stop it"), "{}", page.body);
+    for (name, code, words) in [("node-0", 409, "this node itself"), ("node-9", 404, "no peer has that name")]
+    {
         let page = forget(&nodes[0], name).await;
         assert_eq!(page.code, code, "{}", page.body);
         assert!(page.body.contains(words), "{}", page.body);
