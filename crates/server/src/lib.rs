@@ -1,5 +1,6 @@
-//! The parts of the binary `hivemind`. A library only so that fuzz targets reach them:
-//! what others may build on is `hivemind-core`.
+//! The `hivemind` binary as a library, so that fuzz targets can reach its parses.
+//!
+//! It is not a public API: programs that embed rate limiting use `hivemind-rl-core`.
 
 mod admin;
 mod app;

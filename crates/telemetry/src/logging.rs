@@ -210,7 +210,7 @@ mod tests {
         let told =
             [("hivemind_mesh", LogLevel::Trace), ("h2", LogLevel::Warn), ("hivemind::reload", LogLevel::Off)];
         let told = sources(&levels(LogLevel::Error, &told), true);
-        assert!(told.would_enable("hivemind_mesh::net", &Level::TRACE));
+        assert!(told.would_enable("hivemind_mesh_net::session", &Level::TRACE));
         assert!(told.would_enable("h2::proto", &Level::WARN) && !told.would_enable("h2", &Level::INFO));
         assert!(!told.would_enable("hivemind::reload", &Level::ERROR));
         assert!(!told.would_enable("hivemind::app", &Level::WARN));

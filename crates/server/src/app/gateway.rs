@@ -1,4 +1,4 @@
-//! The gateway as a part of the running service: its socket, its threads, its end.
+//! The gateway within the running service: its socket, worker threads and shutdown.
 
 mod certificates;
 
@@ -20,7 +20,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Sends whoever comes to this port, until told to stop.
+/// Redirects every client of this port to HTTPS, until the listener closes.
 async fn redirect_all(mut listener: Bounded<Tcp>, https_port: u16, door: Door) {
     let mut shut = pin!(door.shuts());
     loop {
@@ -34,10 +34,10 @@ async fn redirect_all(mut listener: Bounded<Tcp>, https_port: u16, door: Door) {
     }
 }
 
-/// The gateway that runs.
+/// The running gateway.
 pub(super) struct Running {
     pub(super) gateway: Arc<Gateway>,
-    /// None where TLS is not spoken.
+    /// None without TLS.
     pub(super) certificates: Option<Arc<Certificates>>,
     workers: Workers<Arrival>,
     listener: Bounded<Tcp>,
@@ -65,7 +65,7 @@ impl Running {
         Ok(Self { gateway: Arc::new(gateway), certificates, workers, listener, crowd, ended })
     }
 
-    /// Deals out all connections that come, until told to stop; then waits for the last of them.
+    /// Passes new connections to the workers until the listener closes, then waits for the last of them.
     pub(super) async fn serve(self, door: Door) {
         let Self { workers, mut listener, crowd, ended, .. } = self;
         {
@@ -77,28 +77,28 @@ impl Running {
                         let Some(seat) = crowd.enter(peer.ip()) else { continue };
                         match stream.into_std() {
                             Ok(stream) => workers.deal(Arrival { stream, peer, seat }, place),
-                            Err(error) => tracing::warn!("a connection could not be dealt out: {error}"),
+                            Err(error) => tracing::warn!("a connection could not be passed to a worker: {error}"),
                         }
                     }
                 }
             }
         }
-        // Whoever comes now is told by the kernel, or served by the process that has taken over; the threads end once
-        // nobody deals any more.
+        // The kernel refuses new clients, or the successor process serves them. The worker threads end when the last
+        // sender is dropped.
         drop((listener, workers));
         ended.wait().await;
     }
 }
 
-/// What of a gateway follows files.
+/// The parts of the gateway that follow files.
 pub(super) struct Followed {
     pub(super) gateway: Arc<Gateway>,
     pub(super) certificates: Option<Arc<Certificates>>,
-    /// Where a CA gives certificates: begun once this process has the port for itself.
+    /// Certificate renewal with ACME; starts when this process owns the port alone.
     pub(super) renewal: Option<Renewal>,
 }
 
-/// The gateway, where one is configured.
+/// Starts the gateway, if one is configured.
 pub(super) async fn start(
     settings: &Settings,
     shared: &Shared,

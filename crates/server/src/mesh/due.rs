@@ -1,7 +1,7 @@
 //! When somebody has to see to certificates: this node's, or the CA that it is of, which nobody can renew in a hurry.
 
 use hivemind_core::Timestamp;
-use hivemind_mesh::net::Certificates;
+use hivemind_mesh_net::Certificates;
 use std::time::Duration;
 
 /// How long before its end a CA is told of: all nodes need a certificate of another one by then.

@@ -1,4 +1,4 @@
-//! The gateway's certificates, loaded before anything is served.
+//! TLS configuration of the gateway, loaded before anything is served.
 
 use crate::config::gateway as settings;
 use hivemind_core::{Clock, SystemClock};
@@ -7,7 +7,7 @@ use hivemind_tls::{CertificateFiles, Certificates, Protocol, TlsError, server_co
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-/// What TLS is spoken with, and the certificates that it shows.
+/// Loads the TLS acceptor and the certificates that it serves.
 pub(super) fn load(tls: &settings::Tls) -> Result<(TlsAcceptor, Arc<Certificates>), TlsError> {
     let (files, now) = (tls.certificates.clone(), SystemClock.now());
     let mut protocols = vec![Protocol::Http2, Protocol::Http1];
