@@ -21,7 +21,7 @@ BREAKS = [
     ("pages", "../docs/guide/mesh.md", "create secret generic hivemind-admin", "create secret generic admin"),
     ("followed", "../docs/guide/operations.md", "`observability.log_level`, ", ""),
     ("followed", "../docs/guide/gateway.md", "`gateway.max_body`, ", "`gateway.max_body`, `gateway.identity`, "),
-    ("followed", "../crates/server/src/config/settings/log.rs", '        "observability.log_levels",\n', ""),
+    ("followed", "../crates/telemetry/src/settings/log.rs", '        "observability.log_levels",\n', ""),
     ("kubernetes", "kubernetes/service/config.yaml", "kind: mesh", "kind: mash"),
     ("kubernetes", "kubernetes/service/config.yaml", "dns: hivemind-mesh", "dns: hivemind-mush"),
     ("kubernetes", "kubernetes/service/config.yaml", "cluster_id: hivemind", "cluster_id: other"),

@@ -2,14 +2,15 @@
 //! their way, an owner that grants what there is not, a member that returns what it never had.
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
-#[path = "common/request.rs"]
-mod request;
+mod common {
+    pub(crate) mod request;
+}
 
+use common::request::decide;
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Rate, Timestamp};
 use hivemind_mesh::{Decided, MeshOptions, Node, NodeId, Output, Ticket};
 use hivemind_mesh_sim::{Forger, Random, hostile_frames, seated};
-use request::decide;
 
 const MOST_KEYS: usize = 50;
 

@@ -1,14 +1,15 @@
 //! Limits that differ between nodes for a while, since nodes reload one after the other.
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
-#[path = "common/three.rs"]
-mod three;
+mod common {
+    pub(crate) mod three;
+}
 
+use common::three::Three;
 use hivemind_core::store::{Charge, Context, Key, OnRefusal, Parts};
 use hivemind_core::{Limit, Period};
 use hivemind_mesh::MeshOptions;
 use hivemind_mesh_sim::{Reload, Reloaded};
-use three::Three;
 
 fn seeds(quick: u64) -> u64 {
     if std::env::var_os("HIVEMIND_LONG").is_some() { quick * 50 } else { quick }

@@ -1,14 +1,15 @@
 //! Healing and repetition never count twice: what was said once may come again, late and in any order.
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
-#[path = "common/request.rs"]
-mod request;
+mod common {
+    pub(crate) mod request;
+}
 
+use common::request::decide;
 use hivemind_core::store::Key;
 use hivemind_core::{Limit, Period, Rate, Timestamp};
 use hivemind_mesh::{Decided, MeshOptions, Node, NodeId, OnUnreachable, Output};
 use hivemind_mesh_sim::{Network, Random, World, seated};
-use request::decide;
 use std::time::Duration;
 
 const KEY: Key = Key::from_bits(7, 11);

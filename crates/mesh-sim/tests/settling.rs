@@ -2,13 +2,14 @@
 //! frames neither lose nor double them.
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
-#[path = "common/three.rs"]
-mod three;
+mod common {
+    pub(crate) mod three;
+}
 
+use common::three::Three;
 use hivemind_core::store::{Charge, Key, OnRefusal, Op, Parts, Verdicts};
 use hivemind_core::{Cost, Limit, Period, Rate};
 use hivemind_mesh::MeshOptions;
-use three::Three;
 
 /// A network that loses and repeats 300 of a thousand frames.
 fn bad(seed: u64) -> Three {

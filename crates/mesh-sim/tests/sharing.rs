@@ -1,13 +1,14 @@
 //! Each limit of a request is shared as its own rule says, whatever the others beside it do.
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a helper of a test may fail it")]
 
-#[path = "common/three.rs"]
-mod three;
+mod common {
+    pub(crate) mod three;
+}
 
+use common::three::Three;
 use hivemind_core::store::{Charge, Key, OnRefusal, Op, Parts, Sharing, Verdicts};
 use hivemind_core::{Limit, Period, Rate};
 use hivemind_mesh::{Consistency, MeshOptions, OnUnreachable};
-use three::Three;
 
 fn sound(options: &MeshOptions) -> Three {
     Three::new(0, options, (0, 0))

@@ -35,7 +35,7 @@ pub fn seat(nodes: &mut [(&mut Node, Timestamp)]) {
     }
 }
 
-/// So many nodes that are members of one view.
+/// `count` nodes that are members of one view.
 ///
 /// ```
 /// use hivemind_core::Timestamp;

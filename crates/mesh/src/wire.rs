@@ -1,11 +1,11 @@
-//! Numbers as bytes: seven bits in each, the lowest first, so that small numbers are short.
-//! A reader never panics and never reads past its end; what it cannot read is [`Unreadable`].
+//! Primitives of the wire format. Numbers have seven bits per byte, lowest first, so that small numbers are
+//! short. A reader never panics and never reads past its end; invalid input is [`Unreadable`].
 
-/// Bytes that are no frame, or a frame past its bounds.
+/// Bytes that are not a valid frame, or exceed its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreadable;
 
-/// Bytes in the making.
+/// A buffer that a frame is written to.
 #[derive(Clone, Debug, Default)]
 pub struct Writer(pub Vec<u8>);
 
@@ -22,7 +22,7 @@ impl Writer {
         self.0.push((number & 0x7f) as u8);
     }
 
-    /// A number of either sign: 0, -1, 1, -2 and so on become 0, 1, 2, 3.
+    /// A signed number: 0, -1, 1, -2 and so on become 0, 1, 2, 3 (zigzag).
     pub fn signed(&mut self, number: i64) {
         self.number((number << 1 ^ number >> 63).cast_unsigned());
     }

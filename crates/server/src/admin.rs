@@ -47,15 +47,12 @@ pub(crate) use json::request as request_of_json;
 pub(crate) use live::{Live, Stays};
 pub(crate) use stats::{Gauge, Room};
 
-use crate::access::{Access, Grant};
 use crate::front::gateway::Gateway;
 use crate::front::rls::{CallError, RateLimitService};
 use crate::health::{Component, Health};
-use crate::logging::RunningLog;
 use crate::mesh::RunningMesh;
 use crate::reload::Reloads;
 use crate::storage::Storage;
-use crate::telemetry::trace::{Check, Door};
 use audit::Audited;
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
@@ -66,6 +63,9 @@ use axum::routing::{any, get, post};
 use axum::{Extension, Router};
 use guard::Visitor;
 use hivemind_core::{Clock, SystemClock};
+use hivemind_telemetry::logging::RunningLog;
+use hivemind_telemetry::trace::{Check, Door};
+use hivemind_tls::access::{Access, Grant};
 use std::sync::Arc;
 use std::time::Duration;
 

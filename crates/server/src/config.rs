@@ -15,8 +15,6 @@ pub(crate) use rule_schema::rules as rules_schema;
 /// The gateway's settings.
 pub(crate) use settings::gateway;
 pub(crate) use settings::{
-    DecisionLines, Destination, LARGEST_CONFIGURATION, Loaded, Log, LogFormat, LogLevel, LogLevels, Mesh,
-    MeshFiles, NamedService, OtlpProtocol, RateLimiting, Redis, SECTIONS, Security, Settings, SettingsText,
-    Told, Topology, Tracing, configuration_schema, environment, is_secret, is_short_secret, load_settings,
-    module_name,
+    LARGEST_CONFIGURATION, Loaded, Mesh, MeshFiles, RateLimiting, Redis, SECTIONS, Settings, SettingsText,
+    Topology, configuration_schema, environment, load_settings,
 };

@@ -2,11 +2,8 @@
 //!
 //! It is not a public API: programs that embed rate limiting use `hivemind-rl-core`.
 
-mod access;
-mod acme;
 mod admin;
 mod app;
-mod authority;
 mod blocks;
 mod cli;
 mod config;
@@ -16,22 +13,16 @@ mod explained;
 mod front;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-mod harmless;
 mod health;
 mod import;
-mod logging;
 mod mesh;
 mod proto;
 mod reload;
 mod replay;
 mod ruleset;
-mod secrets;
-mod seldom;
 mod service;
 mod storage;
 mod systemd;
-mod telemetry;
-mod tls;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
-//! Buckets that go from one owner to another: nobody that lives takes along what they held, and nobody makes any of it.
-//! Of what is told below to be seen failing, only buckets that begin empty were (two fences a nanosecond apart); the rest is to
-//! be run by `scripts/mesh-mutations`.
+//! Buckets that move from one owner to another: living owners pass their levels on, and no level is invented.
+//! Of the cases below, only buckets that begin empty were seen failing (two fences a nanosecond apart); the
+//! rest runs in `scripts/mesh-mutations`.
 
 use super::strict;
 use hivemind_core::store::Key;
@@ -12,7 +12,7 @@ pub(super) const SECRET: u64 = 0x9e37_79b9_7f4a_7c15;
 
 pub(super) const SECOND: u64 = 1_000_000;
 
-/// Five an hour: one that begins empty refuses for twelve minutes.
+/// Five per hour: a bucket that begins empty refuses for twelve minutes.
 fn slow() -> Limit {
     Limit::token_bucket(Rate::new(5, Period::HOUR).expect("a rate"), 5).expect("a bucket")
 }
@@ -21,12 +21,12 @@ pub(super) fn keys(count: u64) -> impl Iterator<Item = Key> {
     (0..count).map(|bits| Key::from_bits(bits, bits.wrapping_mul(SECRET)))
 }
 
-/// So many slow buckets.
+/// Adds `count` slow buckets.
 fn buckets(world: &mut World, count: u64) -> Vec<usize> {
     keys(count).map(|key| world.add_limit(key, slow())).collect()
 }
 
-/// Asks for each of them so many times, at one node after the other that lives.
+/// Sends `times` requests for each of them, to the living nodes in turn.
 pub(super) fn ask_for_all(world: &mut World, nodes: usize, counters: &[usize], times: usize) {
     for counter in counters {
         for request in 0..times {
@@ -40,7 +40,7 @@ fn members(world: &World, index: usize) -> usize {
     world.node(index).and_then(|node| node.view()).map_or(0, |view| view.members().len())
 }
 
-/// How much each bucket admitted, from the one that admitted least on.
+/// How much each bucket admitted, in ascending order.
 pub(super) fn admitted(world: &World, counters: &[usize]) -> Vec<u64> {
     let each = counters.iter().map(|counter| world.tally(*counter).expect("it was added").admitted);
     let mut each: Vec<u64> = each.collect();
@@ -48,7 +48,7 @@ pub(super) fn admitted(world: &World, counters: &[usize]) -> Vec<u64> {
     each
 }
 
-/// What time it is in that world.
+/// The present time in that world.
 pub(super) fn moment(world: &World) -> Timestamp {
     Timestamp::from_nanos((1_700_006_400 * SECOND + world.elapsed_us()) * 1_000)
 }
@@ -62,7 +62,8 @@ pub(super) fn restart(world: &mut World, who: usize) {
             break;
         }
     }
-    // On a bad network it may end as a real one does whose patience is over: with something untold, but not of its buckets.
+    // On a faulty network it may end like a real node out of patience: with something unsent, but not about its
+    // buckets.
     world.crash(who);
     world.run_until(world.elapsed_us() + SECOND / 2);
     world.start(who);
@@ -72,7 +73,7 @@ pub(super) fn restart(world: &mut World, who: usize) {
 
 /// Nodes that are started one after the other, or together, and find each other.
 ///
-/// Seen failing on: buckets that change hands begin empty (as it was first written).
+/// Fails when buckets that change their owner begin empty (as first written).
 #[test]
 fn a_mesh_that_was_just_founded_admits_a_slow_buckets_burst_at_once() {
     for (pause, seed) in [(0, 1), (SECOND, 2), (5 * SECOND, 3)] {
@@ -91,8 +92,8 @@ fn a_mesh_that_was_just_founded_admits_a_slow_buckets_burst_at_once() {
 
 /// Two of five are spent; then each node leaves, ends and comes back.
 ///
-/// Seen failing on: buckets that change hands begin empty (as it was first written); a bucket that is not named begins
-/// empty, or begins full whoever had it; what is named is taken for full.
+/// Fails when buckets that change their owner begin empty (as first written), an unlisted bucket begins empty,
+/// or full whatever its owner was, or a listed bucket counts as full.
 #[test]
 fn a_rolling_restart_leaves_each_slow_bucket_what_it_had() {
     for (seed, network) in [(1, Network::default()), (2, Network::bad()), (3, Network::bad())] {
@@ -106,10 +107,10 @@ fn a_rolling_restart_leaves_each_slow_bucket_what_it_had() {
         ask_for_all(&mut world, 3, &used, 8);
         let after = admitted(&world, &used);
         assert!(after.iter().all(|admitted| *admitted <= 5), "seed {seed}: {after:?}");
-        // Of the bad network some answers are lost, and what they brought with them.
+        // On the faulty network some replies are lost, with their grants.
         let (had, has) = if seed == 1 { (60, 150) } else { (50, 125) };
         assert!(before >= had && after.iter().sum::<u64>() >= has, "seed {seed}: {before}, then {after:?}");
-        // And those that nobody asked for until then are full.
+        // Buckets that were unused until then are full.
         let fresh: Vec<usize> = keys(60).skip(30).map(|key| world.add_limit(key, slow())).collect();
         ask_for_all(&mut world, 3, &fresh, 8);
         let after = admitted(&world, &fresh);
@@ -118,10 +119,10 @@ fn a_rolling_restart_leaves_each_slow_bucket_what_it_had() {
     }
 }
 
-/// Nobody speaks for the dead: what they had admitted is not known.
+/// A dead owner sends nothing: its admissions are unknown.
 ///
-/// Seen failing on: a bucket whose owner crashed begins full at the next one, and at the owner's next run; one of which nothing
-/// was told is accounted for.
+/// Fails when a bucket of a crashed owner begins full at the next owner or at the owner's next generation, or a
+/// bucket without a handoff counts as accounted for.
 #[test]
 fn a_bucket_whose_owner_crashed_begins_empty() {
     for comes_back in [true, false] {
@@ -141,7 +142,7 @@ fn a_bucket_whose_owner_crashed_begins_empty() {
         }
         world.run_until(world.elapsed_us() + 10 * SECOND);
         assert_eq!(members(&world, 0), if comes_back { 3 } else { 2 });
-        // Those that had none of its buckets do not speak for it either.
+        // Nodes that had none of its buckets do not account for it either.
         world.start(3);
         world.run_until(world.elapsed_us() + 6 * SECOND);
         assert_eq!(members(&world, 3), if comes_back { 4 } else { 3 });
@@ -155,9 +156,9 @@ fn a_bucket_whose_owner_crashed_begins_empty() {
     }
 }
 
-/// An owner that crashed and came back does not have its buckets before somebody asks for them.
+/// An owner that crashed and came back has no counter for its buckets before a request arrives.
 ///
-/// Seen failing on: one that it does not have needs no reset, and begins empty with the next request.
+/// Fails when a missing counter needs no reset, and begins empty with the next request.
 #[test]
 fn a_bucket_that_begins_empty_is_full_after_a_reset() {
     let mut world = World::new(3, Network::default(), strict(), 20_000);
@@ -181,10 +182,10 @@ fn a_bucket_that_begins_empty_is_full_after_a_reset() {
     assert!(each.iter().all(|admitted| *admitted >= 9 && *admitted <= 10), "{each:?}");
 }
 
-/// A newcomer has them for a while and admits what they held; nobody asks the others meanwhile.
+/// A newcomer has them for a while and admits their levels; the others get no requests meanwhile.
 ///
-/// Seen failing on: a page whose owner is the same in its view and in the newest one is kept, whoever had it in between (as
-/// it was first written).
+/// Fails when a counter window whose owner is the same in its view and in the newest one is kept, whatever the
+/// owner in between (as first written).
 #[test]
 fn a_bucket_that_was_with_another_in_between_is_not_what_it_was() {
     let mut world = World::new(5, Network::default(), strict(), 0);
@@ -229,6 +230,6 @@ fn thousands_of_buckets_are_handed_over_whole() {
     let after = admitted(&world, &counters);
     assert!(after.last() == Some(&5), "{:?}", after.last());
     let all: u64 = after.iter().sum();
-    // An ask that is lost is a refusal.
+    // A lost request is a refusal.
     assert!(all >= 14_000, "{all} of 15,000");
 }

@@ -1,4 +1,4 @@
-//! Windows and buckets of which two nodes' clocks say two things.
+//! Windows and buckets while the clocks of two nodes differ.
 
 use super::buckets::{SECOND, SECRET};
 use super::strict;
@@ -12,7 +12,7 @@ fn quick() -> Network {
     Network { sync_us: 2_000, ..Network::default() }
 }
 
-/// A key that is owned by the one among so many nodes of a world, and by the other once there is one more.
+/// A key owned by one of `from.0` nodes, and by another once there is one more.
 fn key_that_goes(from: (usize, usize), to: usize) -> Key {
     let few = seated(from.0, &strict(), Timestamp::EPOCH);
     let more = seated(from.0 + 1, &strict(), Timestamp::EPOCH);
@@ -24,10 +24,11 @@ fn key_that_goes(from: (usize, usize), to: usize) -> Key {
     (0..10_000).map(|bits| Key::from_bits(bits, bits.wrapping_mul(SECRET))).find(goes).expect("one of them")
 }
 
-/// It counts on one page, window after window; another joins whose clock has not reached the window that runs.
+/// A node alone counts in one counter window, window after window; another joins whose clock has not reached
+/// the running one.
 ///
-/// Seen failing on: windows of such a page of which the council does not know that they began; a window that such a page
-/// has left, and that begins anew.
+/// Fails when the council does not know that windows of such a counter window began, or a window that it has
+/// left begins again.
 #[test]
 fn a_window_that_a_node_alone_has_begun_is_in_no_later_view() {
     for (step, waits) in (0..10).flat_map(|step| [(step, true), (step, false)]) {
@@ -53,7 +54,7 @@ fn a_window_that_a_node_alone_has_begun_is_in_no_later_view() {
         assert_eq!(world.node(1).and_then(|node| node.view()).map_or(0, |view| view.members().len()), 2);
         let tally = world.tally(0).expect("it was added");
         let told = format!("joined {step} tenths later, {waits}: {:?}", tally.windows());
-        // Whom the one that was alone decided for has another clock, and may take it for the window before.
+        // The node for which the single one decided has another clock, and may assume the previous window.
         assert!(tally.admitted <= 80 && (tally.most_over() == 0 || !waits), "{told}");
         let now = Timestamp::from_nanos((1_700_006_456 * SECOND + world.elapsed_us()) * 1_000);
         let last = tag_at(&limit, now) - 1;
@@ -62,9 +63,10 @@ fn a_window_that_a_node_alone_has_begun_is_in_no_later_view() {
     }
 }
 
-/// A peer's clock is ahead: it asks for the next window early. What is then admitted in this one still weighs there.
+/// A peer's clock is ahead: it requests the next window early. Later admissions in this window still weigh
+/// there.
 ///
-/// Seen failing on: a window that weighs what the last one had admitted when it was opened.
+/// Fails when a window weighs what the last one had admitted when it was opened.
 #[test]
 fn what_the_last_window_admits_after_the_next_was_opened_weighs_in_it() {
     let limit = Limit::sliding_window(100, Period::SECOND.times(10).expect("a period"));
@@ -98,7 +100,8 @@ fn what_the_last_window_admits_after_the_next_was_opened_weighs_in_it() {
     }
 }
 
-/// How much a bucket of a hundred a second admits too much while it goes from one owner to another, and clocks are off.
+/// The over-admission of a bucket of a hundred a second while it moves from one owner to another, and clocks
+/// are wrong.
 fn over_while_it_changes_hands(seed: u64, network: Network, (old_us, new_us): (i64, i64)) -> (u64, u64) {
     let key = key_that_goes((3, 1), 3);
     let mut world = World::new(seed, network, strict(), 0);
@@ -119,7 +122,7 @@ fn over_while_it_changes_hands(seed: u64, network: Network, (old_us, new_us): (i
     (tally.most_over(), tally.admitted)
 }
 
-/// Seen failing on: a fence that each node finds passed by its own clock.
+/// Fails when each node checks a fence by its own clock.
 #[test]
 fn a_bucket_that_changes_hands_is_not_kept_by_two_whose_clocks_differ() {
     let hour = 3_600_000_000;

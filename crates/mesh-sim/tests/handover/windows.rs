@@ -1,4 +1,5 @@
-//! Windows whose first members leave: what nobody has touched is whole for the next owners, what somebody has is not given twice.
+//! Windows whose first members leave: untouched ones stay complete for the next owners, touched ones are not
+//! given out twice.
 
 use super::buckets::{SECOND, admitted, ask_for_all, keys, moment, restart};
 use super::strict;
@@ -11,7 +12,7 @@ fn of_the_minute(requests: u32) -> Limit {
     Limit::fixed_window(requests, Period::MINUTE)
 }
 
-/// Three nodes within a minute, past the edge of it, where clocks differ.
+/// Three nodes within a minute, past its edge, where clocks differ.
 fn within_a_minute(seed: u64, network: Network) -> World {
     let options = MeshOptions { ask_timeout: std::time::Duration::from_millis(200), ..strict() };
     let mut world = World::new(seed, network, options, 20_000);
@@ -25,9 +26,9 @@ fn add(world: &mut World, numbers: std::ops::Range<u64>, limit: Limit) -> Vec<us
     keys(numbers.end).skip(skipped).map(|key| world.add_limit(key, limit)).collect()
 }
 
-/// Small windows are with their owners, larger ones are split.
+/// Small windows stay with their owners, larger ones are split.
 ///
-/// Seen failing on: parts of those who left that nobody inherits.
+/// Fails when the shares of leavers are not inherited.
 #[test]
 fn a_rolling_restart_leaves_windows_that_nobody_touched_whole() {
     for (seed, requests) in [(1, 5), (2, 5), (3, 60), (4, 60)] {
@@ -41,9 +42,11 @@ fn a_rolling_restart_leaves_windows_that_nobody_touched_whole() {
     }
 }
 
-/// All nodes touch some before and between restarts, over bad networks, too; a leaver may end with something untold.
+/// All nodes touch some before and between restarts, over faulty networks, too; a leaver may end with something
+/// unsent.
 ///
-/// Seen failing on: parts of those who told nothing; a next owner that does not note what was touched.
+/// Fails when shares of leavers without a handoff are inherited, or the next owner does not record touched
+/// windows.
 #[test]
 fn windows_that_somebody_touched_are_not_given_twice() {
     for seed in 0..12 {
@@ -66,9 +69,9 @@ fn windows_that_somebody_touched_are_not_given_twice() {
     }
 }
 
-/// What the dead admitted nobody knows.
+/// The admissions of dead members are unknown.
 ///
-/// Seen failing on: parts of members that are gone without a word.
+/// Fails when shares of members that disappeared silently are inherited.
 #[test]
 fn nobody_inherits_of_the_dead_nor_by_those_who_cannot_account_for_them() {
     let mut world = within_a_minute(1, Network::default());
@@ -85,9 +88,10 @@ fn nobody_inherits_of_the_dead_nor_by_those_who_cannot_account_for_them() {
     assert_eq!(admitted(&world, &used), vec![5; 30]);
 }
 
-/// Of a window that only the dead had touched nothing is inherited of those either who came between and did not know.
+/// Of a window that only the dead had touched nothing is inherited either from members that came in between and
+/// did not know it.
 ///
-/// Seen failing on: whatever is told by one who left, however far back that one can account for it.
+/// Fails when every leaver's handoff counts, however far back it knows its keys.
 #[test]
 fn what_the_dead_had_is_not_inherited_of_who_came_after_them() {
     let mut world = within_a_minute(1, Network::default());
@@ -101,7 +105,7 @@ fn what_the_dead_had_is_not_inherited_of_who_came_after_them() {
     world.run_until(world.elapsed_us() + 2 * SECOND);
     world.start(0);
     world.run_until(world.elapsed_us() + 5 * SECOND);
-    // Its keys went to these, which nobody asked for them, and which leave in their turn.
+    // Its keys moved to these nodes, which got no requests for them, and which leave in turn.
     restart(&mut world, 1);
     restart(&mut world, 2);
     assert!(world.elapsed_us() < 50 * SECOND, "the window has to go on: {} us", world.elapsed_us());
@@ -109,15 +113,15 @@ fn what_the_dead_had_is_not_inherited_of_who_came_after_them() {
     assert_eq!(admitted(&world, &used), vec![5; 30]);
 }
 
-/// It serves on until it ends, and is asked for keys that it never saw.
+/// It serves until it ends, and gets requests for keys that it never saw.
 ///
-/// Seen failing on: one who left that opens windows with the part that it had of them.
+/// Fails when a leaver opens windows with its former share.
 #[test]
 fn who_has_left_has_no_part_of_windows_that_it_had_not_touched() {
     for seed in 0..6 {
         let mut world = within_a_minute(seed, Network::default());
         world.leave(0);
-        // Until it has told all, and is not ended yet.
+        // Until it has sent everything, and has not ended yet.
         world.run_until(world.elapsed_us() + 6 * SECOND);
         for requests in [5, 60] {
             let fresh = add(&mut world, 0..20, of_the_minute(requests));
@@ -133,10 +137,10 @@ fn who_has_left_has_no_part_of_windows_that_it_had_not_touched() {
     }
 }
 
-/// A process ends at the very moment at which the mesh says that it has left. Some keys are asked for everywhere, some by nobody
-/// after that; all had been asked for before.
+/// A process ends at the moment when the mesh reports that it has left. Some keys are requested everywhere,
+/// some nowhere after that; all were requested before.
 ///
-/// Seen failing on: one that has left before it looked for what it holds.
+/// Fails when a node has left before it checked its holdings.
 #[test]
 fn a_rolling_restart_leaves_windows_that_somebody_touched_what_was_left_of_them() {
     for (seed, requests) in [(1, 5), (2, 60), (3, 300), (4, 300)] {
@@ -166,7 +170,8 @@ fn a_rolling_restart_leaves_windows_that_somebody_touched_what_was_left_of_them(
 
 /// A day with many deployments.
 ///
-/// Seen failing on: sixteen views, as it was first written: with the third rolling restart every key was refused until midnight.
+/// Fails with sixteen views (as first written): with the third rolling restart every key was refused until
+/// midnight.
 #[test]
 fn rolling_restarts_all_day_long_leave_the_windows_of_the_day_whole() {
     let limit = Limit::fixed_window(60, Period::DAY);
@@ -182,9 +187,9 @@ fn rolling_restarts_all_day_long_leave_the_windows_of_the_day_whole() {
     assert_eq!(admitted(&world, &all), vec![60; 12]);
 }
 
-/// Frames are lost both ways, and what a leaver has given back has to be confirmed before it goes.
+/// Frames are lost both ways, and a leaver's returns have to be acknowledged before it goes.
 ///
-/// Seen failing on: an owner that confirms what it was told once, and not again when that word was lost.
+/// Fails when an owner acknowledges an update once, and not again after that acknowledgement was lost.
 #[test]
 fn who_leaves_is_done_soon_also_where_words_are_lost() {
     for seed in 0..20 {
@@ -198,15 +203,16 @@ fn who_leaves_is_done_soon_also_where_words_are_lost() {
             let took = world.elapsed_us() - begun;
             assert!(
                 took < 8 * SECOND,
-                "seed {seed}: four fifths of the grace are over, and something is not confirmed"
+                "seed {seed}: four fifths of the grace period are over, and updates are unacknowledged"
             );
         }
     }
 }
 
-/// Somebody slow asks for the window before, when who touched it has left and the next one runs.
+/// A slow node requests the previous window, after the node that touched it has left and the next one is
+/// running.
 ///
-/// Seen failing on: a next owner that does not note what was touched.
+/// Fails when the next owner does not record touched windows.
 #[test]
 fn of_the_window_before_nothing_is_inherited_that_somebody_touched() {
     let limit = of_the_minute(5);

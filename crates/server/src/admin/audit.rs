@@ -4,13 +4,13 @@
 use super::API;
 use super::guard::Visitor;
 use crate::blocks::KeyName;
-use crate::harmless::harmless;
-use crate::logging::{AUDIT, PerSecond};
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use hivemind_core::{Clock, SystemClock};
+use hivemind_telemetry::logging::{AUDIT, PerSecond};
+use hivemind_tls::harmless::harmless;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 

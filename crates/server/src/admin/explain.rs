@@ -8,7 +8,6 @@ use super::rules::{self, Sight};
 use super::time::millis;
 use crate::explained::Explained;
 use crate::ruleset::Ruleset;
-use crate::telemetry::kept;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
@@ -16,6 +15,7 @@ use axum::routing::post;
 use axum::{Extension, Router};
 use hivemind_core::rules::{CandidateOutcome, ExplanationEnd};
 use hivemind_core::{Clock, SystemClock};
+use hivemind_telemetry::kept;
 use serde_json::{Value, json};
 
 pub(super) fn routes() -> Router<Admin> {

@@ -13,13 +13,13 @@ mod visitor;
 pub(super) use visitor::Visitor;
 
 use super::audit::RefusedWrites;
-use crate::access::{Access, KEY_HEADER};
 use crate::service::Service;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
+use hivemind_tls::access::{Access, KEY_HEADER};
 use host::{asked_host, is_of_another_page, is_own_name};
 use lists::is_for_all;
 use refusal::Refusal;

@@ -4,10 +4,10 @@
 use super::object::Object;
 use super::reply::{ok, problem, read};
 use super::whole::few;
-use crate::config::{DecisionLines, LogLevel, LogLevels, Told, module_name};
-use crate::logging::{LogChange, RunningLog};
 use axum::http::StatusCode;
 use axum::response::Response;
+use hivemind_telemetry::logging::{LogChange, RunningLog};
+use hivemind_telemetry::settings::log::{DecisionLines, LogLevel, LogLevels, Told, module_name};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

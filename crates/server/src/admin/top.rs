@@ -4,9 +4,9 @@ use super::Admin;
 use super::page::Page;
 use super::query::Query;
 use super::reply::{no_question, ok};
-use crate::telemetry::By;
 use axum::response::Response;
 use hivemind_core::{Clock, SystemClock};
+use hivemind_telemetry::By;
 use serde_json::{Value, json};
 
 /// Fits on one screen.

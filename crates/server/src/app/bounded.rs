@@ -1,9 +1,9 @@
 //! Connection limit of a listener: when all permits are taken, new clients wait in the kernel's accept queue, where
 //! they cost this process nothing.
 
-use crate::seldom::Seldom;
 use axum::serve::Listener;
 use hivemind_core::{Clock, MonotonicClock};
+use hivemind_telemetry::seldom::Seldom;
 use std::io;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};

@@ -2,13 +2,14 @@
 
 use super::bounded::Bounded;
 use super::listeners::{Listeners, Tcp};
-use crate::access::Access;
 use crate::admin::Reach;
-use crate::config::{Security, Settings};
+use crate::config::Settings;
 use crate::health::Parts;
-use crate::tls::{PortFiles, PortTls, Protocol};
 use anyhow::Context;
 use hivemind_core::{Clock, SystemClock};
+use hivemind_tls::access::Access;
+use hivemind_tls::security::Security;
+use hivemind_tls::{PortFiles, PortTls, Protocol};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

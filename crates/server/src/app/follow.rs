@@ -7,7 +7,7 @@ use crate::front::gateway::Gateway;
 use crate::reload::{
     ConfigurationFile, Follower, KeyFiles, LOOKS_EVERY, PutInForce, Reloads, Request, RuleFiles, TlsFiles,
 };
-use crate::tls::{Certificates, Trust};
+use hivemind_tls::{Certificates, Trust};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::mpsc;

@@ -6,14 +6,15 @@ use super::Shared;
 use super::bounded::Bounded;
 use super::ending::{Door, Ending};
 use super::listeners::Tcp;
-use crate::acme::Renewal;
 use crate::config::{Settings, gateway as settings};
 use crate::front::gateway;
 use crate::front::gateway::{Arrival, Counting, Crowd, Gateway, Limiting};
-use crate::front::workers::{Ended, Workers};
-use crate::telemetry::trace::Tracer;
-use crate::tls::{self, Certificates};
 use anyhow::Context;
+use hivemind_telemetry::trace::Tracer;
+use hivemind_tls as tls;
+use hivemind_tls::Certificates;
+use hivemind_tls::acme::Renewal;
+use hivemind_tls::workers::{Ended, Workers};
 use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
@@ -121,7 +122,9 @@ pub(super) async fn start(
     let acme = settings.front.tls.as_ref().and_then(|tls| tls.acme.as_ref());
     let mut renewal = None;
     if let (Some(acme), Some(certificates)) = (acme, &certificates) {
-        renewal = Some(Renewal::new(acme, Arc::clone(certificates), Arc::clone(&shared.health))?);
+        let health = Arc::clone(&shared.health);
+        let report = Box::new(move |problem| health.acme_is(problem));
+        renewal = Some(Renewal::new(acme, Arc::clone(certificates), report)?);
     }
     accepting.spawn(running.serve(ending.of_door()));
     Ok(Some(Followed { gateway, certificates, renewal }))

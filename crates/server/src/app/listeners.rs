@@ -3,10 +3,10 @@
 use super::bounded::Bounded;
 use super::handed::{Handed, Opener, Place};
 use crate::config::Settings;
-use crate::seldom::Seldom;
 use anyhow::{Context, bail};
 use axum::serve::Listener;
 use hivemind_core::{Clock, MonotonicClock};
+use hivemind_telemetry::seldom::Seldom;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

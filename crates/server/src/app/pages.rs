@@ -4,12 +4,12 @@
 use super::bounded::Bounded;
 use super::ending::{Door, Farewell, until};
 use crate::admin::Stays;
-use crate::tls::{PortTls, accept};
 use axum::Router;
 use axum::http::header::CONNECTION;
 use axum::http::{HeaderValue, StatusCode, Version};
 use axum::response::{IntoResponse, Response};
 use axum::serve::Listener;
+use hivemind_tls::{PortTls, accept};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};

@@ -2,9 +2,10 @@
 
 use super::bounded::Bounded;
 use super::listeners::Listeners;
+use crate::config::Settings;
 use crate::config::gateway::Gateway;
-use crate::config::{Security, Settings};
 use crate::mesh::RunningMesh;
+use hivemind_tls::security::Security;
 use std::io::Write;
 use std::net::SocketAddr;
 

@@ -3,11 +3,13 @@
 use super::Shared;
 use super::traces::Traced;
 use crate::config::Settings;
-use crate::telemetry::otlp::{MetricsExporter, Sender, Signal};
-use crate::telemetry::{Instruments, exposition};
+use crate::storage;
 use anyhow::Context;
 use axum::http::header;
 use axum::routing::get;
+use hivemind_telemetry::metrics_exporter::MetricsExporter;
+use hivemind_telemetry::otlp::{Sender, Signal};
+use hivemind_telemetry::{Figures, Instruments, exposition};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -25,7 +27,12 @@ pub(super) fn page(settings: &Settings, shared: &Shared) -> axum::Router {
 
 fn instruments(shared: &Shared) -> Instruments {
     let (storage, mesh) = (Arc::clone(&shared.storage), shared.mesh.clone());
-    Instruments { stats: Arc::clone(&shared.stats), storage, mesh }
+    let figures = move || Figures {
+        occupancy: storage.memory().occupancy(),
+        store: storage::figures(&storage),
+        mesh: mesh.as_ref().map(|mesh| mesh.figures()).unwrap_or_default(),
+    };
+    Instruments { stats: Arc::clone(&shared.stats), figures: Arc::new(figures) }
 }
 
 /// The OTLP exporters, one task for each signal.

@@ -1,11 +1,12 @@
 //! Trace pipeline: created before the first request, flushed after the last.
 
 use super::Shared;
-use crate::config::{Settings, Tracing};
-use crate::telemetry::Stats;
-use crate::telemetry::otlp::{Sender, Signal};
-use crate::telemetry::trace::{Exporter, Keeper, Outlet, Tracer};
+use crate::config::Settings;
 use anyhow::Context;
+use hivemind_telemetry::Stats;
+use hivemind_telemetry::otlp::{Sender, Signal};
+use hivemind_telemetry::settings::otel::Tracing;
+use hivemind_telemetry::trace::{Exporter, Keeper, Outlet, Tracer};
 use std::sync::Arc;
 
 /// The tracer, and where its spans come out.

@@ -2,9 +2,9 @@
 
 use crate::mesh::certs::{Authority, Term};
 use crate::mesh::name::CertifiedName;
-use crate::tls::at;
 use clap::{Args, Subcommand};
 use hivemind_core::{Clock, SystemClock};
+use hivemind_tls::at;
 use std::io::Write;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};

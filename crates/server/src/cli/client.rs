@@ -7,9 +7,9 @@ mod question;
 pub(super) use answer::Answer;
 pub(super) use question::{Question, encoded};
 
-use crate::tls;
 use anyhow::{Context, anyhow, bail, ensure};
 use bytes::Bytes;
+use hivemind_tls as tls;
 use http::{HeaderValue, Request, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;

@@ -1,11 +1,11 @@
 //! `hivemind keys`: API keys for callers and operators.
 
-use crate::access::{ADMIN, Digest, is_name, line};
-use crate::tls::random;
 use anyhow::{Context, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Subcommand};
+use hivemind_tls::access::{ADMIN, Digest, is_name, line};
+use hivemind_tls::random;
 use std::io::Write;
 use std::process::ExitCode;
 

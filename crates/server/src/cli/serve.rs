@@ -2,12 +2,12 @@
 
 use crate::app::{self, Heritage, Origin};
 use crate::config::Settings;
-use crate::logging;
 use crate::reload::Configuration;
 use crate::systemd;
 use anyhow::Context;
 use clap::Args;
 use hivemind_core::SystemClock;
+use hivemind_telemetry::logging;
 use rustix::process::{Signal, getpid, kill_process};
 use std::io;
 use std::path::PathBuf;

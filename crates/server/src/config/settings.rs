@@ -4,14 +4,9 @@
 //! values of it. Nothing is used of a file in which anything is wrong.
 
 pub(crate) mod gateway;
-mod log;
 mod mesh;
-mod observability;
-mod otel;
 mod rate_limiting;
 mod redis_url;
-mod secret_name;
-mod security;
 mod server;
 mod storage;
 #[cfg(test)]
@@ -21,22 +16,19 @@ use gateway::Gateway;
 use hivemind_config::bounded_file::read_bounded;
 use hivemind_config::document;
 use hivemind_config::document::{Node, Value};
+use hivemind_config::leaves::Leaves;
 use hivemind_config::places::{Places, Syntax};
 use hivemind_config::problem::{Problem, Problems, Source};
 use hivemind_config::reading::Reading;
 use hivemind_config::toml_document;
+use hivemind_telemetry::settings::observability::{self, Observability};
+use hivemind_tls::security::{self, Security};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) use hivemind_config::leaves::Leaves;
-pub(crate) use log::{DecisionLines, Log, LogFormat, LogLevel, LogLevels, Told, module_name};
 pub(crate) use mesh::{Mesh, MeshFiles};
-pub(crate) use observability::Observability;
-pub(crate) use otel::{Destination, NamedService, OtlpProtocol, Tracing};
 pub(crate) use rate_limiting::RateLimiting;
-pub(crate) use secret_name::{is_secret, is_short_secret};
-pub(crate) use security::Security;
 pub(crate) use server::Server;
 pub(crate) use storage::{Redis, Storage, Topology};
 

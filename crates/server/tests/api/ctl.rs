@@ -5,8 +5,8 @@ mod limits;
 
 use crate::RULES;
 use crate::asked::json;
-use crate::authority::{Authority, put};
-use crate::support::{Server, Setup, within};
+use hivemind_testkit::authority::{Authority, put};
+use hivemind_testkit::{Server, Setup, within};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;

@@ -1,7 +1,7 @@
 //! Completions and manual pages, as the programs that read them do.
 
 use crate::reference::commands;
-use crate::support::hivemind;
+use hivemind_testkit::hivemind;
 use std::process::Command;
 
 /// What bash would offer behind these words.

@@ -1,7 +1,7 @@
 //! What one client, or a flood of them, can take: connections, descriptors.
 
 use crate::harness::{Echo, Gateway, Setup, Wire, request, url};
-use crate::support::within;
+use hivemind_testkit::within;
 use serde_json::json;
 
 // Seen failing on: no share; a place that is not given back.

@@ -149,5 +149,5 @@ async fn no_more_connections_than_allowed_are_served_at_once() {
             }
         }
     };
-    crate::support::within("a place", served).await;
+    hivemind_testkit::within("a place", served).await;
 }

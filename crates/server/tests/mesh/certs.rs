@@ -1,6 +1,6 @@
 //! `hivemind certs`: a CA and certificates in one line each, that others believe, and no key is lost.
 
-use crate::support::hivemind;
+use hivemind_testkit::hivemind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! What a node tells of its peers and of its clock.
 
-use crate::nodes::{Authority, Node, all_are_members, until};
-use crate::support::{get, post};
+use hivemind_testkit::mesh::{Authority, Node, all_are_members, until};
+use hivemind_testkit::{get, post};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use crate::load::{Door, Load, NAME, exchange, stream};
 use crate::process::{Folder, Running, get, hivemind, refused};
-use crate::support::{DEADLINE, within};
+use hivemind_testkit::{DEADLINE, within};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::CertificateDer;
 use std::net::SocketAddr;

@@ -1,10 +1,10 @@
 //! Who may ask the admin port for what.
 
 use crate::RULES;
-use crate::authority::{Authority, put};
-use crate::client::curl;
 use crate::keys::new_key;
-use crate::support::{Server, Setup, exchange, get, post, within};
+use hivemind_testkit::authority::{Authority, put};
+use hivemind_testkit::client::curl;
+use hivemind_testkit::{Server, Setup, exchange, get, post, within};
 use tokio::net::UnixStream;
 
 const ASKED: &str = r#"{"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "v"}]}]}"#;

@@ -3,7 +3,7 @@
 mod blocks;
 mod hostile;
 
-use crate::support::{Server, get, post, request, statuses};
+use hivemind_testkit::{Server, get, post, request, statuses};
 use serde_json::{Value, json};
 
 pub(crate) const RULES: &str = "

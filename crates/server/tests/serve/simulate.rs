@@ -1,6 +1,6 @@
 //! Recent traffic, or a log, under other rules: `/api/v1/simulate`.
 
-use crate::support::{Page, Server, Setup, get, post, within};
+use hivemind_testkit::{Page, Server, Setup, get, post, within};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -45,7 +45,7 @@ async fn recent_traffic_is_decided_under_both_rules_and_nothing_is_spent() {
     assert!(columns.len() <= 120 && columns[0]["width_ms"].as_u64().unwrap() > 0);
     assert_eq!([sum("requests"), sum("limited_now"), sum("limited_then")], [4, 1, 2]);
     // What was tried out has changed nothing: one of `b`'s two is left.
-    assert_eq!(crate::support::statuses(&server.ask("d", "k=b").await), "OK 2/DAY, 0 left");
+    assert_eq!(hivemind_testkit::statuses(&server.ask("d", "k=b").await), "OK 2/DAY, 0 left");
     let wider = RULES.replace("requests_per_unit: 2", "requests_per_unit: 9");
     let told = simulated(&server, &wider, source).await;
     assert_eq!((&told["newly_limited"], &told["newly_allowed"]), (&0.into(), &1.into()));

@@ -1,7 +1,7 @@
 //! Who is refused most, and who spends most, at the admin port.
 
 use crate::RULES;
-use crate::support::{Page, Server, Setup, get, request};
+use hivemind_testkit::{Page, Server, Setup, get, request};
 use serde_json::{Value, json};
 
 async fn shown(server: &Server, query: &str) -> Value {

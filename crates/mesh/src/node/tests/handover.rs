@@ -3,7 +3,7 @@
 use super::*;
 use crate::frame::Levels;
 
-/// Five an hour: one that begins empty refuses for twelve minutes.
+/// Five per hour: a bucket that begins empty refuses for twelve minutes.
 fn slow() -> Limit {
     Limit::token_bucket(Rate::new(5, Period::HOUR).expect("a rate"), 5).expect("a bucket")
 }
@@ -12,7 +12,7 @@ fn keys(count: u64) -> impl Iterator<Item = Key> {
     (0..count).map(|bits| Key::from_bits(bits, bits.wrapping_mul(SECRET)))
 }
 
-/// Three nodes whose views were agreed on, the last of which is new; and a key that came to it from the first.
+/// Three nodes whose views were agreed, the last of which is new; and a key that moved to it from the first.
 fn joined() -> (Mesh, Key) {
     let mut mesh = Mesh::new(2, &MeshOptions { hand_over: false, ..strict() });
     let newcomer = Node::new(NodeId::new("n002"), 1, strict(), mesh.now);
@@ -34,13 +34,13 @@ fn joined() -> (Mesh, Key) {
     (mesh, key)
 }
 
-/// Who says it, of how many, which of them it is, and what it held.
+/// Sender, total, index and level.
 type Said = (usize, u32, u32, u32);
 
-/// Each is said in place of what the last owner says, which here says nothing; then what it says is heard, or not.
+/// Each is sent instead of the last owner's handoff, which here sends nothing; then it is accepted or not.
 ///
-/// Seen failing on: whoever says it is believed; a level above the burst; one that is told again; one that comes in another
-/// order than it has; another number than was told first.
+/// Fails when any sender is accepted, a level above the burst, a repetition, another order, or another total
+/// than the first one.
 #[test]
 fn a_level_is_believed_from_the_last_owner_once_and_as_far_as_the_bucket_goes() {
     let limit = slow();
@@ -49,7 +49,7 @@ fn a_level_is_believed_from_the_last_owner_once_and_as_far_as_the_bucket_goes() 
         let view = mesh.nodes[2].view().expect("it joined").id();
         Item::Levels(Levels { view, since: Timestamp::EPOCH, count, first, each: vec![(subject, level)] })
     };
-    // What is said, and how many are admitted then.
+    // The handoffs, and how many requests are admitted then.
     let cases: [(&[Said], usize); 8] = [
         (&[], 0),
         (&[(0, 1, 0, 3)], 3),
@@ -71,6 +71,6 @@ fn a_level_is_believed_from_the_last_owner_once_and_as_far_as_the_bucket_goes() 
             let item = told((&mesh, key), *count, *first, *level);
             mesh.forge((*from, 2), None, &[item]);
         }
-        assert_eq!(mesh.passed(2, 9, &[charge(key, &limit)]), 0, "{said:?}, said again");
+        assert_eq!(mesh.passed(2, 9, &[charge(key, &limit)]), 0, "{said:?}, sent again");
     }
 }

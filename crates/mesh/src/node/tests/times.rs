@@ -1,11 +1,12 @@
-//! Windows and buckets of which two nodes' clocks say two things.
+//! Windows and buckets while the clocks of two nodes differ.
 
 use super::*;
 use std::time::Duration;
 
-/// The same where there are several: whoever waits for the end of a vote does not go on to the next window meanwhile.
+/// The same with several nodes: a node that waits for the end of a vote does not go on to the next window
+/// meanwhile.
 ///
-/// Seen failing on: a page of all windows that goes on to one that may be in another view.
+/// Fails when a counter window of all windows goes on to one that may be in another view.
 #[test]
 fn an_owner_that_decides_all_itself_begins_no_window_in_doubt() {
     let options = MeshOptions { lend_ahead: false, ..strict() };
@@ -26,10 +27,10 @@ fn an_owner_that_decides_all_itself_begins_no_window_in_doubt() {
     assert!(!mesh.passes_now(0, &[charge(key, &limit)]));
 }
 
-/// A node admits without a view in two windows one after the other, then learns of the view; the owner, whose clock is
+/// A node admits without a view in two consecutive windows, then learns the view; the owner, whose clock is
 /// slow, recalls the share of the first.
 ///
-/// Seen failing on: one window that is remembered.
+/// Fails when only one window is remembered.
 #[test]
 fn what_was_admitted_without_a_view_is_off_the_shares_of_both_windows() {
     let limit = Limit::fixed_window(60, Period::MINUTE);
@@ -56,14 +57,14 @@ fn what_was_admitted_without_a_view_is_off_the_shares_of_both_windows() {
     }
 }
 
-/// Seen failing on: a recall that was made in what is now the future, and is on its way for an hour.
+/// Fails when a recall from what is now the future stays in flight for an hour.
 #[test]
 fn a_clock_that_is_set_back_does_not_stop_recalls() {
     let limit = Limit::token_bucket(Rate::new(1, Period::YEAR).expect("a rate"), 30).expect("a bucket");
     let mut mesh = Mesh::new(3, &strict());
     let key = mesh.key(0, 1);
     super::tokens::hold(&mut mesh, 1, key, &limit, 10);
-    // Nobody hears it meanwhile.
+    // It receives nothing meanwhile.
     mesh.cut = vec![1];
     mesh.pass(1_000);
     assert_eq!(mesh.passed(0, 30, &[charge(key, &limit)]), 20);
@@ -80,7 +81,7 @@ fn a_clock_that_is_set_back_does_not_stop_recalls() {
     assert!(at.is_some_and(|at| at <= now), "{at:?}, and it is {now:?}");
 }
 
-/// Seen failing on: a reload in what is now the future, after which no window begins with a share for an hour.
+/// Fails when a reload from what is now the future keeps windows from beginning with a share for an hour.
 #[test]
 fn a_clock_that_is_set_back_does_not_keep_shares_from_those_that_reloaded() {
     let limit = Limit::fixed_window(60, Period::SECOND);

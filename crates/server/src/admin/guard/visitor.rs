@@ -3,8 +3,8 @@
 use super::Reach;
 use super::lists::{is_for_all, is_for_callers, is_for_strangers, is_sent};
 use super::refusal::Refusal;
-use crate::access::Grant;
 use axum::http::Method;
+use hivemind_tls::access::Grant;
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Rule values by hash: credentials of requests are only recorded as hashes, but a rule for one client contains the
 //! value. Hashing the rule's value finds the requests that it matched.
 
-use crate::telemetry::{is_hash, kept};
 use hivemind_core::{Entry, Rules};
+use hivemind_telemetry::{is_hash, kept};
 use std::collections::{HashMap, HashSet};
 
 /// The values of rules, by their recorded form.

@@ -4,10 +4,10 @@ use super::traffic::{self, RawSource, Source};
 use super::{WITHIN, past_bounds, shown};
 use crate::config::parse_rules;
 use crate::replay::{Both, Comparison};
-use crate::telemetry::kept;
-use crate::telemetry::ring::{DecisionRing, Door, Head, Part};
 use hivemind_core::store::OnRefusal;
 use hivemind_core::{Clock, Descriptor, Limiter, LimiterOptions, ManualClock, Rules, Timestamp};
+use hivemind_telemetry::kept;
+use hivemind_telemetry::ring::{DecisionRing, Door, Head, Part};
 use std::time::Duration;
 
 fn rules() -> Rules {

@@ -3,9 +3,9 @@
 use super::named::Named;
 use super::patience::Patience;
 use crate::replay::{AccessLog, Comparison, Lines, Malformed, Recorded};
-use crate::telemetry::ring::{Door, Lacks, Mark, Remembered, RememberedPart, Snapshot};
 use hivemind_core::store::Op;
 use hivemind_core::{Cost, Descriptor, Entry, Rules};
+use hivemind_telemetry::ring::{Door, Lacks, Mark, Remembered, RememberedPart, Snapshot};
 use serde::Deserialize;
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! TLS configuration of the gateway, loaded before anything is served.
 
-use crate::acme;
 use crate::config::gateway as settings;
-use crate::tls::{CertificateFiles, Certificates, Protocol, TlsError, server_config};
 use hivemind_core::{Clock, SystemClock};
+use hivemind_tls::acme;
+use hivemind_tls::{CertificateFiles, Certificates, Protocol, TlsError, server_config};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 

@@ -1,7 +1,7 @@
 //! Responses of the admin API.
 
-use crate::harmless::harmless_lines;
 use anyhow::{Context, bail};
+use hivemind_tls::harmless::harmless_lines;
 use http::StatusCode;
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! `hivemind ctl config`: the state of the loaded files, and what is wrong with them.
 
 use super::table::{Table, each, moment, plain, text};
-use crate::harmless::harmless_lines;
 use clap::Args;
+use hivemind_tls::harmless::harmless_lines;
 use serde_json::Value;
 
 /// Show the state of rules and configuration, and what is wrong with their files

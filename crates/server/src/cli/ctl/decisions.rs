@@ -3,8 +3,8 @@
 use super::paged::{Paged, with_next};
 use super::table::{Table, each, is_display_hash, marked, moment, text};
 use crate::cli::client::Question;
-use crate::telemetry::hashed;
 use clap::Args;
+use hivemind_telemetry::hashed;
 use serde_json::Value;
 
 /// List the most recent decisions, newest first

@@ -3,8 +3,8 @@
 use super::table::{moment, text};
 use super::who::Who;
 use crate::cli::client::Question;
-use crate::harmless::harmless_lines;
 use clap::Args;
+use hivemind_tls::harmless::harmless_lines;
 use serde_json::Value;
 
 /// Explain which active rule matches a descriptor, and why

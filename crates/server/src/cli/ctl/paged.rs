@@ -27,6 +27,8 @@ impl Paged {
 pub(super) fn with_next(table: String, body: &Value) -> String {
     match text(body, "next").as_str() {
         "" => table,
-        next => format!("{table}There are more: --cursor {}\n", crate::harmless::harmless(next, 20_000)),
+        next => {
+            format!("{table}There are more: --cursor {}\n", hivemind_tls::harmless::harmless(next, 20_000))
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! `hivemind ctl reload`: reloads rules, configuration, certificates and keys.
 
 use super::table::each;
-use crate::harmless::harmless_lines;
 use clap::Args;
+use hivemind_tls::harmless::harmless_lines;
 use serde_json::Value;
 
 /// Reload rules, configuration, certificates and keys: exit 1 with everything that is wrong

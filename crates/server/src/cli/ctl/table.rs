@@ -1,6 +1,6 @@
 //! Text tables for a terminal: columns as wide as their content, with control characters escaped.
 
-use crate::harmless::harmless;
+use hivemind_tls::harmless::harmless;
 use serde_json::Value;
 
 /// The maximum width of a cell.

@@ -1,10 +1,10 @@
 //! Metrics of the gateway's decisions: the same series as for rate limit service calls, labeled with the configured
 //! service id and endpoint pattern; the top list of keys; and the decision ring.
 
-use crate::telemetry::ring::{Door, Head, Part};
-use crate::telemetry::{By, DomainSeries, KeySeries, Stats};
 use arc_swap::ArcSwap;
 use hivemind_core::{Clock, SystemClock, Timestamp};
+use hivemind_telemetry::ring::{Door, Head, Part};
+use hivemind_telemetry::{By, DomainSeries, KeySeries, Stats};
 use hivemind_tower::{Admission, Decision, LimitKind};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Request target: host and path, each of which must be unambiguous.
 
 use super::failure::Failure;
-use crate::authority;
+use hivemind_tls::authority;
 use hivemind_tower::path::has_dot_segments;
 use http::header::{HOST, HeaderValue};
 use http::request::Parts;

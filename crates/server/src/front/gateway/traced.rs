@@ -1,6 +1,6 @@
 //! Trace events of a request: limiter stages and the decision.
 
-use crate::telemetry::trace::{Check, Decided, Stage};
+use hivemind_telemetry::trace::{Check, Decided, Stage};
 use hivemind_tower::trace::DecisionStage as Asked;
 use hivemind_tower::{Admission, Decision, RetryAfter, ServiceLimiter};
 

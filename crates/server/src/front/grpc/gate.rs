@@ -1,7 +1,7 @@
 //! API key check of calls. A proxy sends one key with all calls of a connection: the first call looks it up, later
 //! calls are compared with it, without allocation or hashing.
 
-use crate::access::{ApiKeys, Grant, KEY_HEADER};
+use hivemind_tls::access::{ApiKeys, Grant, KEY_HEADER};
 use http::HeaderMap;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -66,7 +66,7 @@ fn is_same(known: &[u8], sent: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::{Digest, line};
+    use hivemind_tls::access::{Digest, line};
     use http::HeaderValue;
 
     fn keys(folder: &std::path::Path, of: &[(&str, &str)]) -> std::path::PathBuf {

@@ -3,7 +3,7 @@
 use super::{Said, ctl, run};
 use crate::RULES;
 use crate::asked::json;
-use crate::support::{Server, Setup, overall, within};
+use hivemind_testkit::{Server, Setup, overall, within};
 use serde_json::{Value, json};
 use std::process::Stdio;
 use tokio::io::AsyncWriteExt;

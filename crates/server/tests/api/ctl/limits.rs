@@ -4,7 +4,7 @@ use super::ctl;
 use crate::RULES;
 use crate::asked::json;
 use crate::limits::GATEWAY;
-use crate::support::{Server, Setup};
+use hivemind_testkit::{Server, Setup};
 
 // Seen failing on: what is in force, told as what was written.
 #[tokio::test]

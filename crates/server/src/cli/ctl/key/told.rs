@@ -1,7 +1,7 @@
 //! Text output of `hivemind ctl key`: results, and warnings if something was done only partly.
 
 use crate::cli::ctl::table::{Table, each, limit, moment, span, text};
-use crate::harmless::harmless_lines;
+use hivemind_tls::harmless::harmless_lines;
 use serde_json::Value;
 
 const NO_LIMIT: &str = "no rule limits this key; see `hivemind ctl explain`";

@@ -3,10 +3,10 @@
 use super::{
     ForwardedHeaders, Forwarding, HostHeader, IdentityStep, LimitHeaders, LogTarget, OnLimit, Upstream,
 };
-use crate::authority;
 use hivemind_config::kind::{HttpPath, Kind, bytes, duration, patterns};
 use hivemind_config::shape::Form;
 use hivemind_config::words::is_no;
+use hivemind_tls::authority;
 use http::uri::{Scheme, Uri};
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
