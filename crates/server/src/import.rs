@@ -1,3 +1,3 @@
-//! Configuration of other programs, made into ours.
+//! Conversion of other programs' configurations.
 
 pub(crate) mod nginx;

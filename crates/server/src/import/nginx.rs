@@ -1,7 +1,7 @@
-//! nginx's `limit_req`, and what belongs to it, as a `gateway` section.
+//! nginx import: converts `limit_req` and related directives to a `gateway` section.
 //!
-//! Read like nginx does: a tree of directives, where inner blocks inherit what they do not say
-//! themselves. Whatever is not carried over has a note with its place: nothing is dropped in silence.
+//! Files are parsed as nginx does: a tree of directives, where inner blocks inherit from outer ones. Everything that
+//! is not converted gets a note with its place; nothing is dropped silently.
 
 mod context;
 mod glob;
@@ -28,29 +28,29 @@ use report::Report;
 use section::Section;
 use std::path::Path;
 
-/// What became of a configuration of nginx.
+/// The result of an import.
 #[derive(Debug)]
 pub(crate) struct Imported {
     /// A configuration with a `gateway` section.
     pub(crate) yaml: String,
-    /// What was not carried over, or not exactly, in the order of the files.
+    /// Directives that were not converted, or not exactly, in file order.
     pub(crate) notes: Vec<Note>,
-    /// Whether a limit, or TLS, was among it: what was made protects less than nginx did.
+    /// Whether a limit, TLS or an access restriction was lost: the result protects less than nginx did.
     pub(crate) is_weaker: bool,
 }
 
-/// Why nothing could be made of it.
+/// Why the import failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ImportError {
     #[error("{place}: {cause}; {remedy}")]
     Broken { place: Place, cause: String, remedy: &'static str },
     #[error(
-        "there is no `location` with a `proxy_pass` in it that could become a service; name the file that has your `server` blocks"
+        "no `location` with a `proxy_pass` found that could become a service; name the file that contains your `server` blocks"
     )]
     Nothing { notes: Vec<Note> },
 }
 
-/// Reads a configuration of nginx with everything that it includes.
+/// Imports an nginx configuration with all included files.
 pub(crate) fn import(path: &Path) -> Result<Imported, ImportError> {
     let directives = tree::read(path)?;
     let mut report = Report::default();

@@ -1,8 +1,8 @@
-//! What a block says, over what it inherits from the blocks around it.
+//! Inherited directives: what a block sets, and what it inherits from the blocks around it.
 
 use super::tree::Directive;
 
-/// The directives in force in a place, as far as they matter here.
+/// The active directives at a place, as far as the import uses them.
 #[derive(Clone, Default)]
 pub(super) struct Context<'d> {
     pub(super) limit_req: Vec<&'d Directive>,
@@ -19,7 +19,7 @@ pub(super) struct Context<'d> {
 }
 
 impl<'d> Context<'d> {
-    /// What is read here, so that nobody else has to tell of it.
+    /// The directives that are read here and need no note.
     pub(super) const DIRECTIVES: [&'static str; 11] = [
         "limit_req",
         "limit_req_status",
@@ -34,10 +34,10 @@ impl<'d> Context<'d> {
         "proxy_set_header",
     ];
 
-    /// The context inside a block of these.
+    /// The context within a block.
     pub(super) fn within(&self, block: &'d [Directive]) -> Self {
         let all = |name: &str| block.iter().filter(|of| of.name == name).collect::<Vec<_>>();
-        // Lists are inherited whole, or not at all.
+        // Lists are inherited completely or not at all.
         let list = |name: &str, below: &Vec<&'d Directive>| match all(name) {
             none if none.is_empty() => below.clone(),
             own => own,

@@ -1,8 +1,8 @@
-//! The files that an `include` names, as nginx finds them: by `*`, `?` and `[a-z]`, in order.
+//! Glob patterns of `include`, as in nginx: `*`, `?` and `[a-z]`, sorted.
 
 use std::path::{Component, Path, PathBuf};
 
-/// The files of a pattern. One without wildcards is itself, whether it is there or not.
+/// The files that match a pattern. A pattern without wildcards is returned as it is, even if the file does not exist.
 pub(super) fn files(pattern: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut found = vec![PathBuf::new()];
     for part in pattern.components() {
@@ -19,7 +19,7 @@ pub(super) fn files(pattern: &Path) -> std::io::Result<Vec<PathBuf>> {
         let mut next = Vec::new();
         for folder in &found {
             let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-            // A folder that is not there has no files, which is no mistake to nginx.
+            // nginx ignores a missing folder in a pattern.
             let Ok(entries) = std::fs::read_dir(folder) else { continue };
             for entry in entries {
                 let entry = entry?.file_name();
@@ -46,7 +46,7 @@ enum Piece {
     Any,
     One,
     Letter(char),
-    /// One letter that is within one of these, or within none of them.
+    /// One letter that is in one of the ranges, or in none if inverse.
     Class {
         is_inverse: bool,
         ranges: Vec<(char, char)>,
@@ -87,8 +87,8 @@ fn pieces(pattern: &str) -> Vec<Piece> {
     pieces
 }
 
-/// The class that begins behind a bracket, and how long it is with its end; none if it has none. A bracket that closes
-/// is one of its letters where it comes first.
+/// Parses the class after an opening bracket, and returns its length; `None` if it is not closed. A closing bracket
+/// in first position is a letter of the class.
 fn class(letters: &[char]) -> Option<(Piece, usize)> {
     let is_inverse = matches!(letters.first(), Some('!' | '^'));
     let from = usize::from(is_inverse);
@@ -108,7 +108,7 @@ fn class(letters: &[char]) -> Option<(Piece, usize)> {
 }
 
 fn is_match(pattern: &[Piece], name: &[char]) -> bool {
-    // Without a stack: the last star is taken up again where what follows it does not fit.
+    // Backtracks only to the last star, so it needs no recursion.
     let (mut p, mut n, mut star) = (0, 0, None);
     while let Some(letter) = name.get(n) {
         match pattern.get(p) {
@@ -136,9 +136,9 @@ fn is_match(pattern: &[Piece], name: &[char]) -> bool {
 mod tests {
     use super::{is_match, letters, pieces};
 
-    // Seen failing on: classes read as letters.
+    // Fails when classes are read as letters.
     #[test]
-    fn stars_and_question_marks_stand_for_letters() {
+    fn glob_pattern_matches_names_as_nginx() {
         for (pattern, name, expected) in [
             ("*.conf", "a.conf", true),
             ("*.conf", "a.conf~", false),

@@ -1,6 +1,6 @@
-//! What a zone counts by, where the gateway can tell clients apart in the same way.
+//! Zone keys, as far as the gateway can identify clients in the same way.
 
-/// How the gateway knows a client in the way that a zone does.
+/// The client identity that corresponds to a zone key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Identity {
     Address,
@@ -22,9 +22,9 @@ impl Identity {
     }
 }
 
-/// The identity of a key; or why there is none, and what to do.
+/// The identity of a key, or the reason why there is none and what to do.
 pub(super) fn identity(key: &str) -> Result<Identity, String> {
-    // A service is of one host, so its clients are counted apart from those of another anyway.
+    // A service belongs to one host, so clients of different hosts are separate anyway.
     let of_client = ["$server_name", "$host", "$http_host"].iter().fold(key.to_owned(), |key, host| {
         let rest = key.replace(host, "");
         if rest.contains('$') { rest } else { key }
@@ -38,17 +38,17 @@ pub(super) fn identity(key: &str) -> Result<Identity, String> {
             Ok(Identity::SessionCookie(cookie.trim_start_matches("$cookie_").to_owned()))
         }
         "$server_name" | "$host" | "$http_host" => Err(
-            "it counts all clients of a host together, and the gateway counts each client; the limit is left out"
+            "the zone counts all clients of a host together, but the gateway counts each client; the limit was omitted"
                 .to_owned(),
         ),
         header if header.strip_prefix("$http_").is_some_and(is_name) => Err(format!(
-            "the gateway knows clients by a session, a bearer token, X-API-Key-ID or their address, not by \
-             `{header}`; have the client send X-API-Key-ID; the limit is left out"
+            "the gateway identifies clients by session, bearer token, X-API-Key-ID or address, but not by \
+             `{header}`; let the client send X-API-Key-ID; the limit was omitted"
         )),
         other if !other.contains('$') => {
-            Err("it counts all clients together, and the gateway counts each client; the limit is left out".into())
+            Err("the zone counts all clients together, but the gateway counts each client; the limit was omitted".into())
         }
-        other => Err(format!("the gateway cannot count by `{other}`; the limit is left out")),
+        other => Err(format!("the gateway cannot count by `{other}`; the limit was omitted")),
     }
 }
 

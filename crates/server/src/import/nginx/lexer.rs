@@ -1,6 +1,6 @@
-//! nginx's words: separated by spaces, in quotes or not, with `;`, `{` and `}` between them, and comments.
+//! Tokenizer for nginx files: words with or without quotes, `;`, `{`, `}`, and comments.
 
-/// A word or a mark, and the line that it begins in.
+/// A token, and the line where it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
@@ -15,7 +15,7 @@ pub(super) enum Kind {
     End,
 }
 
-/// What cannot be read as words, and where.
+/// A tokenizer error, and its line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unread {
     pub(super) line: usize,
@@ -41,8 +41,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Unread> {
             '{' => Kind::Open,
             '}' => Kind::Close,
             quote @ ('"' | '\'') => Kind::Word(
-                quoted(&mut rest, quote, &mut line)
-                    .ok_or(Unread { line: begun, cause: "a quote is opened here and never closed" })?,
+                quoted(&mut rest, quote, &mut line).ok_or(Unread { line: begun, cause: "unclosed quote" })?,
             ),
             letter => Kind::Word(plain(letter, &mut rest, &mut line)),
         };
@@ -67,7 +66,7 @@ fn quoted(rest: &mut Letters<'_>, quote: char, line: &mut usize) -> Option<Strin
     }
 }
 
-/// A word ends at a space or a mark; `${name}` is part of it.
+/// A word ends at a space or punctuation; `${name}` is part of it.
 fn plain(first: char, rest: &mut Letters<'_>, line: &mut usize) -> String {
     let mut word = String::new();
     let mut next = Some(first);
@@ -96,7 +95,7 @@ fn plain(first: char, rest: &mut Letters<'_>, line: &mut usize) -> String {
     word
 }
 
-/// nginx takes off a backslash before quotes, spaces and itself, and leaves all others to whoever reads on.
+/// nginx removes a backslash before quotes, spaces and backslashes, and keeps all others.
 fn escaped(letter: char) -> String {
     match letter {
         '"' | '\'' | '\\' | ' ' => letter.to_string(),

@@ -1,4 +1,4 @@
-//! `limit_req` in a place: of all that hold there, the one that becomes the place's limit.
+//! `limit_req`: selects the one limit of a place among all that apply.
 
 use super::context::Context;
 use super::key::Identity;
@@ -13,26 +13,26 @@ pub(super) struct Limit {
     pub(super) requests: u32,
     pub(super) seconds: u32,
     pub(super) burst: u32,
-    /// None: what is over the rate is not held back.
+    /// `None` if requests over the rate are not delayed.
     pub(super) delay_after: Option<u32>,
     pub(super) dry_run: bool,
 }
 
-/// What all limits have in common.
+/// State that all limits share.
 pub(super) struct Limits<'d> {
     pub(super) zones: Zones<'d>,
-    /// Of the first limit that is carried over; the gateway has one for all.
+    /// The identity of the first converted limit; the gateway has one identity for all.
     pub(super) identity: Option<Identity>,
 }
 
 impl Limits<'_> {
-    /// The limit of a place; none if nothing is limited there.
+    /// The limit of a place; `None` if it has none.
     pub(super) fn of(&mut self, context: &Context<'_>, report: &mut Report) -> Option<Limit> {
         let mut found: Vec<(&Directive, Limit)> = Vec::new();
         for directive in context.limit_req.iter().copied() {
             found.extend(self.one(directive, context, report).map(|limit| (directive, limit)));
         }
-        // In the long run the slowest holds for all of them.
+        // In the long run the slowest limit determines the rate.
         let slowest =
             |(_, limit): &(&Directive, Limit)| u64::from(limit.requests) * 60 / u64::from(limit.seconds);
         found.sort_by_key(slowest);
@@ -40,7 +40,7 @@ impl Limits<'_> {
         let (_, limit) = found.next()?;
         for (directive, other) in found {
             let text = format!(
-                "a request has one limit in the gateway, and `{}` is the slowest of those here; `{}` is left out",
+                "the gateway has one limit per request, and `{}` is the slowest of the limits here; `{}` was omitted",
                 limit.zone, other.zone
             );
             report.lose(directive, text);
@@ -53,19 +53,16 @@ impl Limits<'_> {
         let arg = |name: &str| directive.args.iter().find_map(|arg| arg.strip_prefix(name));
         let name = arg("zone=").unwrap_or_default();
         let Some(zone) = self.zones.get(name) else {
-            report.lose(directive, format!("there is no zone `{name}`; name the file that has it, too"));
+            report.lose(directive, format!("unknown zone `{name}`; include the file that defines it"));
             return None;
         };
         let Some(Zone { identity, requests, seconds, .. }) = zone else {
-            report.lose(
-                directive,
-                format!("the zone `{name}` could not be carried over, so this is not limited"),
-            );
+            report.lose(directive, format!("the zone `{name}` was not converted, so this is not limited"));
             return None;
         };
         if self.identity.get_or_insert_with(|| identity.clone()) != identity {
             let text = format!(
-                "the gateway knows clients in one way for all limits, and that of `{name}` is another; it is left out"
+                "the gateway identifies clients in one way for all limits, and `{name}` uses another; the limit was omitted"
             );
             report.lose(directive, text);
             return None;
@@ -82,7 +79,7 @@ impl Limits<'_> {
             zone: name.to_owned(),
             requests: *requests,
             seconds: *seconds,
-            // nginx does not count the first one.
+            // nginx does not count the first request.
             burst: burst.saturating_add(1),
             delay_after,
             dry_run: context.limit_req_dry_run.is_some_and(|directive| directive.arg(0) == "on"),
@@ -93,19 +90,19 @@ impl Limits<'_> {
 fn tell_status(context: &Context<'_>, report: &mut Report) {
     match context.limit_req_status {
         Some(status) if status.arg(0) != "429" => {
-            report.note(status, "the gateway refuses with 429 and Retry-After, always");
+            report.note(status, "the gateway always refuses with 429 and Retry-After");
         }
         Some(_) => {}
         None => {
             if let Some(directive) = context.limit_req.first() {
                 report.note(
                     directive,
-                    "nginx refuses with 503 unless `limit_req_status` says otherwise; the gateway with 429",
+                    "nginx refuses with 503 unless `limit_req_status` is set; the gateway refuses with 429",
                 );
             }
         }
     }
     if let Some(level) = context.limit_req_log_level {
-        report.note(level, "refusals are told in `gateway.refusal_log`, at no level");
+        report.note(level, "refusals are written to `gateway.refusal_log`, without a level");
     }
 }

@@ -1,4 +1,4 @@
-//! `location`: which requests it is for, and what becomes of them.
+//! `location` blocks: their path, their upstream and their limit.
 
 use super::context::Context;
 use super::limit::{Limit, Limits};
@@ -8,7 +8,7 @@ use super::report::Report;
 use super::tree::Directive;
 use super::upstream::{self, Manner};
 
-/// A location that requests are proxied in.
+/// A location with a `proxy_pass`.
 pub(super) struct Proxied<'d> {
     pub(super) directive: &'d Directive,
     pub(super) path: String,
@@ -17,7 +17,7 @@ pub(super) struct Proxied<'d> {
     pub(super) limit: Option<Limit>,
 }
 
-/// What is the same for all locations.
+/// State that all locations share.
 pub(super) struct Around<'a, 'd> {
     pub(super) upstreams: &'a [&'d Directive],
     pub(super) limits: &'a mut Limits<'d>,
@@ -26,7 +26,7 @@ pub(super) struct Around<'a, 'd> {
 }
 
 impl<'d> Around<'_, 'd> {
-    /// Everything that is proxied in these locations and in those below them.
+    /// All proxied locations in a block, including nested ones.
     pub(super) fn proxied(&mut self, block: &'d [Directive], context: &Context<'d>) -> Vec<Proxied<'d>> {
         let mut all = Vec::new();
         for location in block.iter().filter(|directive| directive.name == "location") {
@@ -47,10 +47,10 @@ impl<'d> Around<'_, 'd> {
         let Some(pass) = inside.iter().find(|directive| directive.name == "proxy_pass") else {
             let is_limited = inside.iter().any(|directive| directive.name == "limit_req");
             let has_inner = inside.iter().any(|directive| directive.name == "location");
-            // What nginx answered itself goes to whoever is around it now.
+            // Requests for it now go to the surrounding service.
             let refuses = inside.iter().any(|of| of.name == "return" && is_refusal(of.arg(0)));
-            let text = "it has no `proxy_pass`, and the gateway only proxies; it is left out, and requests for it go to the \
-                        service that its path is below of, if there is one";
+            let text = "the location has no `proxy_pass`, and the gateway only proxies; it was omitted, and requests for it go to \
+                         the service with the next shorter path prefix, if there is one";
             if refuses {
                 self.report.lose(location, text);
             } else if is_limited || !has_inner {
@@ -68,13 +68,15 @@ impl<'d> Around<'_, 'd> {
         let written = location.args.concat();
         let (path, is_exact) = match written.as_str() {
             regex if regex.starts_with('~') => {
-                let text = "the gateway finds services by prefix, and has no regular expressions; write the paths as `endpoints`";
+                let text = "the gateway routes by path prefix and has no regular expressions; list the paths as `endpoints`";
                 self.report.note(location, text);
                 return None;
             }
             named if named.starts_with('@') => {
-                self.report
-                    .note(location, "a named location is for other directives of nginx; it is left out");
+                self.report.note(
+                    location,
+                    "named locations are only used by other nginx directives; it was omitted",
+                );
                 return None;
             }
             path if path.starts_with("^~") => (path.trim_start_matches("^~"), false),
@@ -84,12 +86,15 @@ impl<'d> Around<'_, 'd> {
         let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"{}?#\\\"<>".contains(&byte);
         let is_sound = path.starts_with('/') && path.bytes().all(is_plain) && !path.contains("//");
         if !is_sound {
-            self.report.note(location, "the gateway takes plain paths from `/` on, in ASCII; it is left out");
+            self.report.note(
+                location,
+                "the gateway supports only ASCII paths that start with `/`; the location was omitted",
+            );
             return None;
         }
         if !is_exact && !path.ends_with('/') {
             let text = format!(
-                "in nginx it is for `{path}x` as well; in the gateway for `{path}` and what is below it"
+                "in nginx it also matches `{path}x`; in the gateway it matches `{path}` and paths below it"
             );
             self.report.note(location, text);
         }
@@ -97,7 +102,7 @@ impl<'d> Around<'_, 'd> {
     }
 }
 
-/// Whether `return` with this says no.
+/// Whether `return` with this code is a refusal.
 fn is_refusal(code: &str) -> bool {
     code.len() == 3 && code.starts_with('4')
 }

@@ -1,23 +1,23 @@
-//! Directives that have no counterpart: each is told, with why and what to do.
+//! Directives without an equivalent: each gets a note with the reason and what to do.
 
 use super::report::Report;
 use super::tree::Directive;
 
-const OF_ITSELF: &str = "about how nginx itself runs; the gateway needs nothing for it";
+const OF_ITSELF: &str = "concerns nginx itself; the gateway has no equivalent";
 const NOT_A_PROXYS: &str =
     "the gateway only proxies; do this in the app, or keep nginx behind the gateway for it";
-const UNCHANGED: &str = "the gateway passes answers on as they are";
+const UNCHANGED: &str = "the gateway forwards responses unchanged";
 const VARIABLES: &str = "the gateway has no variables";
 
-/// What protected the app in nginx, and does not here.
+/// Directives that protected the app in nginx and have no equivalent here.
 const LOST: &[(&[&str], &str)] = &[
     (
         &["limit_conn"],
-        "the gateway does not limit requests at the same time; of WebSockets it does, by `websocket.max_open`",
+        "the gateway does not limit concurrent requests; for WebSockets, use `websocket.max_open`",
     ),
     (
         &["allow", "deny", "satisfy", "auth_"],
-        "the gateway restricts nobody's access: before you switch, do it in the app or by a firewall",
+        "the gateway does not restrict access; before you switch, restrict it in the app or with a firewall",
     ),
     (
         &[
@@ -27,23 +27,20 @@ const LOST: &[(&[&str], &str)] = &[
             "ssl_crl",
             "ssl_verify_depth",
         ],
-        "the gateway asks clients for no certificates, and so restricts nobody's access by them: before you switch, \
-         do it in the app",
+        "the gateway does not verify client certificates, and so restricts no access by them; before you switch, \
+         restrict it in the app",
     ),
     (
         &["internal"],
-        "the gateway has no places that only nginx itself may go to: before you switch, see that nobody reaches this \
+        "the gateway has no internal locations; before you switch, make sure that clients cannot reach this path \
          in the app",
     ),
 ];
 
-/// What is said of directives by their names, or how these begin. The first that fits is taken.
+/// Notes by directive name or name prefix. The first match is used.
 const WHY: &[(&[&str], &str)] = &[
-    (&["limit_rate"], "the gateway does not limit how fast an answer goes"),
-    (
-        &["access_log", "log_format"],
-        "the gateway's log of requests is `gateway.access_log`, in a form of its own",
-    ),
+    (&["limit_rate"], "the gateway does not limit the speed of responses"),
+    (&["access_log", "log_format"], "the gateway's request log is `gateway.access_log`, with its own format"),
     (
         &[
             "if",
@@ -86,15 +83,15 @@ const WHY: &[(&[&str], &str)] = &[
     (&["proxy_cache"], "the gateway does not cache"),
     (
         &["proxy_next_upstream"],
-        "the gateway tries another upstream only where a request cannot have been heard yet",
+        "the gateway retries another upstream only if the first cannot have received the request",
     ),
     (
         &["ssl_", "http2", "http3", "quic"],
-        "the gateway's TLS is TLS 1.2 and 1.3 with rustls' own choices, HTTP/1.1 and HTTP/2",
+        "the gateway supports TLS 1.2 and 1.3 with the defaults of rustls, HTTP/1.1 and HTTP/2",
     ),
     (
         &["client_", "keepalive_", "send_timeout", "large_client_header_buffers", "lingering_"],
-        "the gateway's own are `gateway.header_timeout`, `idle_timeout`, `max_header_bytes` and `timeouts`",
+        "use `gateway.header_timeout`, `idle_timeout`, `max_header_bytes` and `timeouts`",
     ),
     (
         &[
@@ -134,17 +131,17 @@ const WHY: &[(&[&str], &str)] = &[
     ),
     (
         &["underscores_in_headers"],
-        "the gateway always leaves out headers with an underscore in their name, as nginx does by default: \
+        "the gateway always drops headers with an underscore in their name, as nginx does by default: \
          an application may read `X_Real_IP` as `X-Real-IP`",
     ),
 ];
 
-/// Tells of every directive that is not one of `read`.
+/// Notes every directive that is not in `read`.
 pub(super) fn tell(directives: &[Directive], read: &[&[&str]], report: &mut Report) {
     let is_read = |name: &str| read.iter().any(|names| names.contains(&name));
     for directive in directives.iter().filter(|directive| !is_read(&directive.name)) {
         let name = directive.name.as_str();
-        // A name that ends in `_` stands for all that begin with it, and so does a whole one.
+        // A name that ends in `_` is a prefix; a whole name also matches with `_` appended.
         let fits = |of: &str| {
             name == of
                 || (name.starts_with(of)

@@ -1,4 +1,4 @@
-//! `set_real_ip_from` and its like: whose word on a client's address counts.
+//! `set_real_ip_from` and related directives: trusted proxies.
 
 use super::report::Report;
 use super::tree::Directive;
@@ -7,7 +7,7 @@ use super::tree::Directive;
 #[derive(Default)]
 pub(super) struct ClientIp {
     pub(super) trusted_proxies: Vec<String>,
-    /// Where the list begins; and whether those in it write what the gateway reads.
+    /// The first directive of the list, and whether its proxies write the header that the gateway reads.
     trusts: Option<Directive>,
     reads_forwarded_for: bool,
 }
@@ -16,44 +16,45 @@ impl ClientIp {
     pub(super) const DIRECTIVES: [&'static str; 3] =
         ["set_real_ip_from", "real_ip_header", "real_ip_recursive"];
 
-    /// Adds what a block says; `within` is what the block is, if it is not all of `http`.
+    /// Adds the directives of a block; `within` names the block if it is not `http`.
     pub(super) fn add(&mut self, block: &[Directive], within: Option<&str>, report: &mut Report) {
         for directive in block {
             let value = directive.arg(0);
             if directive.name == "set_real_ip_from" {
                 self.trusts.get_or_insert_with(|| directive.clone());
                 if let Some(within) = within {
-                    let text = format!("here it is for all services, and not only for this {within}");
+                    let text =
+                        format!("in the gateway it applies to all services, and not only to this {within}");
                     report.lose(directive, text);
                 }
             }
             match directive.name.as_str() {
                 "set_real_ip_from" if self.trusted_proxies.iter().any(|other| other == value) => {}
                 "set_real_ip_from" if is_network(value) => self.trusted_proxies.push(value.to_owned()),
-                "set_real_ip_from" => report.note(directive, "the gateway trusts addresses and networks, not names or sockets"),
+                "set_real_ip_from" => report.note(directive, "the gateway trusts addresses and networks, but not names or sockets"),
                 "real_ip_header" if value.eq_ignore_ascii_case("x-forwarded-for") => {
                     self.reads_forwarded_for = true;
                 }
                 "real_ip_header" => report.note(
                     directive,
-                    "the gateway reads `x-forwarded-for` or `forwarded`; have the proxy in front write one of these",
+                    "the gateway reads `x-forwarded-for` or `forwarded`; let the proxy in front write one of them",
                 ),
                 "real_ip_recursive" if value == "off" => report.note(
                     directive,
-                    "the gateway always goes on to the first address that is not a trusted proxy's",
+                    "the gateway always continues to the first address that is not a trusted proxy",
                 ),
                 _ => {}
             }
         }
     }
 
-    /// The list, if those in it write `X-Forwarded-For`: a proxy that writes another header passes on what a
-    /// client says in this one, and the client would choose whom it is limited as.
+    /// The list, if its proxies write `X-Forwarded-For`: a proxy that writes another header passes this one on
+    /// unchecked, and clients could choose their identity.
     pub(super) fn finish(&mut self, report: &mut Report) {
         if let Some(directive) = self.trusts.take().filter(|_| !self.reads_forwarded_for) {
             self.trusted_proxies.clear();
-            let text = "without `real_ip_header X-Forwarded-For` nginx reads another header, so the list is left out and all \
-                        clients of that proxy are one; have it write X-Forwarded-For, and add it as `client_ip.trusted_proxies`";
+            let text = "without `real_ip_header X-Forwarded-For` nginx reads another header, so the list was omitted and all \
+                         clients of that proxy count as one; let it write X-Forwarded-For, and add it to `client_ip.trusted_proxies`";
             report.note(&directive, text);
         }
     }

@@ -1,4 +1,4 @@
-//! What was not carried over: where it stands, what it is, why, and what to do.
+//! Import notes: place, directive, reason and remedy of everything that was not converted.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
-    /// In the order in which files were read.
+    /// The position of the file in reading order.
     pub(super) order: usize,
     pub(crate) file: Arc<str>,
     pub(crate) line: usize,
@@ -18,14 +18,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// Text of a file, within a line: what is told stands in comments of the configuration that is made, and a line
-/// that broke there would be a line of that.
+/// Text from a file on one line: notes become comments of the generated configuration, where a line break would start
+/// a line of YAML.
 struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.chars().try_for_each(|letter| match letter {
-            // YAML also breaks lines at these two, which are no control characters.
+            // YAML also breaks lines at these two, which are not control characters.
             _ if letter.is_control() => write!(f, "{}", letter.escape_default()),
             '\u{2028}' | '\u{2029}' => write!(f, "{}", letter.escape_default()),
             _ => f.write_char(letter),
@@ -33,7 +33,7 @@ impl fmt::Display for OneLine<'_> {
     }
 }
 
-/// One thing that is not as it was.
+/// A note about one directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) place: Place,
@@ -56,19 +56,19 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn note(&mut self, directive: &super::tree::Directive, text: impl Into<String>) {
         let note = Note { place: directive.place.clone(), directive: directive.shown(), text: text.into() };
-        // What is inherited is met in each place that inherits it, and told once.
+        // An inherited directive is met at each place that inherits it, but noted once.
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }
 
-    /// Notes something that protected the app in nginx, and does not here.
+    /// Notes a directive that protected the app in nginx and is lost here.
     pub(super) fn lose(&mut self, directive: &super::tree::Directive, text: impl Into<String>) {
         self.is_weaker = true;
         self.note(directive, text);
     }
 
-    /// The notes, and whether what was made protects less than nginx did.
+    /// The notes, and whether the result protects less than nginx did.
     pub(super) fn in_order(mut self) -> (Vec<Note>, bool) {
         self.notes.sort_by(|one, other| one.place.cmp(&other.place));
         (self.notes, self.is_weaker)
@@ -80,12 +80,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_of_a_file_becomes_a_line_of_its_own() {
+    fn note_never_contains_a_line_break() {
         let file = "a\nserver: {}".into();
         let text = "cannot count by `$x\nserver: {admin_port: 9999}\r\u{85}\u{2028}#`".to_owned();
         let note = Note { place: Place { order: 0, file, line: 1 }, directive: "b\0\n".to_owned(), text };
-        let told = note.to_string();
-        assert!(!told.contains(|letter: char| letter.is_control() || letter == '\u{2028}'), "{told:?}");
-        assert!(told.contains("`$x\\nserver"), "{told}");
+        let shown = note.to_string();
+        assert!(!shown.contains(|letter: char| letter.is_control() || letter == '\u{2028}'), "{shown:?}");
+        assert!(shown.contains("`$x\\nserver"), "{shown}");
     }
 }

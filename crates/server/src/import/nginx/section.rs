@@ -1,4 +1,4 @@
-//! Everything that a `gateway` section is made of.
+//! The content of the `gateway` section.
 
 use super::context::Context;
 use super::key::Identity;
@@ -25,13 +25,13 @@ pub(super) struct Section {
 
 const IN_HTTP: [&str; 6] =
     ["server", "upstream", "limit_req_zone", "ssl_certificate", "ssl_certificate_key", "ssl_protocols"];
-/// What a server may have that only sends to HTTPS.
+/// Directives of a server that only redirects to HTTPS.
 const IN_REDIRECT: [&str; 4] = ["listen", "server_name", "return", "location"];
 
 impl Section {
     pub(super) fn of(directives: &[Directive], report: &mut Report) -> Self {
         let http = directives.iter().find(|directive| directive.name == "http");
-        // A file that others include begins inside of `http`.
+        // An included file starts inside of `http`.
         let block = http.map_or(directives, Directive::children);
         if http.is_some() {
             others::tell(directives, &[&["http"]], report);
@@ -57,7 +57,7 @@ impl Section {
             {
                 others::tell(server.children(), &[&IN_REDIRECT], around.report);
                 if sends.arg(0) != "308" {
-                    around.report.note(sends, "the gateway sends to HTTPS with 308, for any host");
+                    around.report.note(sends, "the gateway redirects to HTTPS with 308, for any host");
                 }
                 continue;
             }
@@ -75,8 +75,8 @@ impl Section {
         section
     }
 
-    /// Services of one more server, where their hosts and paths are not another's already: on one address they would
-    /// be the same.
+    /// Adds the services of a server, unless an earlier one has the same hosts and path: on one address they would
+    /// conflict.
     fn add<'d>(&mut self, services: Vec<Service>, server: &'d Directive, around: &mut Around<'_, 'd>) {
         for mut service in services {
             let is_same = |other: &&Service| other.prefix == service.prefix;
@@ -87,8 +87,8 @@ impl Section {
             service.hosts.retain(|host| !is_taken(host));
             if is_any_taken || (had_hosts && service.hosts.is_empty()) {
                 let text = format!(
-                    "on the one address of the gateway its hosts with `{}` are those of a server before it; it is left \
-                     out: run another gateway for it",
+                    "an earlier server has the same hosts with `{}`, which conflict on the gateway's one address; the \
+                     server was omitted: run another gateway for it",
                     service.prefix
                 );
                 around.report.lose(server, text);
@@ -98,7 +98,7 @@ impl Section {
         }
     }
 
-    /// One address to listen on, and one that sends to HTTPS.
+    /// Selects one address to listen on, and one to redirect to HTTPS.
     fn listen_on<'d>(
         &mut self,
         listens: &[Vec<Listen<'d>>],
@@ -111,12 +111,12 @@ impl Section {
         for listen in all.iter().filter(|listen| listen.is_tls == has_tls) {
             chosen = match chosen {
                 None => Some(listen),
-                // Both at once are `[::]`, which takes IPv4 as well.
+                // Both together are `[::]`, which accepts IPv4 too.
                 Some(of) if wide(&of.address) == listen.address => Some(listen),
                 Some(of) if of.address == listen.address || of.address == wide(&listen.address) => Some(of),
                 Some(of) => {
                     let text = format!(
-                        "the gateway listens on one address, `{}`; run another one for this",
+                        "the gateway listens on one address, `{}`; run another gateway for this one",
                         of.address
                     );
                     around.report.note(listen.directive, text);
@@ -136,14 +136,14 @@ impl Section {
                     Some(from) if redirects && *from == listen.address => {}
                     _ => around.report.note(
                         listen.directive,
-                        "the gateway speaks TLS on its one address; plain HTTP it sends there (`tls.redirect_from`)",
+                        "the gateway uses TLS on its one address, and can redirect plain HTTP to it (`tls.redirect_from`)",
                     ),
                 }
             }
         }
     }
 
-    /// The server that answers for hosts that none has: the default one where the gateway listens, else the first.
+    /// The server for unknown hosts: the default server of the gateway's address, or the first one.
     fn default_of(&self, listens: &[Vec<Listen<'_>>]) -> Option<usize> {
         let is_here = |listen: &Listen<'_>| {
             self.listen.as_deref().is_none_or(|here| wide(here) == wide(&listen.address))
@@ -152,11 +152,12 @@ impl Section {
         default.or_else(|| listens.iter().position(|all| all.is_empty() || all.iter().any(is_here)))
     }
 
-    /// TLS without a certificate would be no TLS.
+    /// TLS without a certificate is not possible.
     fn tell_plain(&self, listens: &[Vec<Listen<'_>>], around: &mut Around<'_, '_>) {
         let tls = listens.iter().flatten().find(|listen| listen.is_tls);
         if let Some(listen) = tls.filter(|_| self.certificates.is_empty()) {
-            let text = "no `ssl_certificate` was found for it, and without one the gateway speaks plain HTTP; add `gateway.tls`";
+            let text =
+                "no `ssl_certificate` found; without one the gateway serves plain HTTP; add `gateway.tls`";
             around.report.lose(listen.directive, text);
         }
     }
@@ -166,7 +167,7 @@ impl Section {
         for (cert, key) in all("ssl_certificate").zip(all("ssl_certificate_key")) {
             let pair = (cert.arg(0).to_owned(), key.arg(0).to_owned());
             if pair.0.contains('$') || pair.0.starts_with("data:") {
-                around.report.note(cert, "the gateway reads certificates from files with a fixed name");
+                around.report.note(cert, "the gateway reads certificates only from files with fixed names");
             } else if !self.certificates.contains(&pair) {
                 self.certificates.push(pair);
             }
@@ -174,12 +175,12 @@ impl Section {
         for protocols in all("ssl_protocols") {
             self.only_tls13 = protocols.args.iter().all(|protocol| protocol == "TLSv1.3");
             if protocols.args.iter().any(|protocol| !["TLSv1.2", "TLSv1.3"].contains(&protocol.as_str())) {
-                around.report.note(protocols, "the gateway speaks TLS 1.2 and 1.3, and nothing older");
+                around.report.note(protocols, "the gateway supports only TLS 1.2 and 1.3");
             }
         }
     }
 
-    /// No two services have one name, and none is too long.
+    /// Makes service ids unique, and limits their length.
     fn name_apart(&mut self) {
         const LONGEST: usize = 64;
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
@@ -206,7 +207,7 @@ impl Section {
         }
     }
 
-    /// A zone in several places is one bucket for each client to nginx, and several to the gateway.
+    /// nginx shares one bucket per client between all places of a zone; the gateway has a bucket for each place.
     fn tell_shared(&self, limits: &Limits<'_>, report: &mut Report) {
         for (name, zone) in &limits.zones {
             let of_service = |service: &Service| {
@@ -217,7 +218,7 @@ impl Section {
             if let Some(zone) = zone.as_ref().filter(|_| places > 1) {
                 let text = format!(
                     "in nginx the {places} places that use `{name}` share a client's requests; here each service and \
-                     endpoint counts its own, so that a client may have {places} times as many in all"
+                     endpoint counts separately, so a client may send {places} times as many in total"
                 );
                 report.note(zone.directive, text);
             }
@@ -225,12 +226,12 @@ impl Section {
     }
 }
 
-/// An address that takes IPv4 and IPv6 is the same for both.
+/// The address form that accepts IPv4 and IPv6.
 fn wide(address: &str) -> String {
     address.replace("0.0.0.0:", "[::]:")
 }
 
-/// What sends to HTTPS, if a server on plain HTTP does nothing else.
+/// The redirect to HTTPS, if a plain HTTP server does nothing else.
 fn redirect<'d>(server: &'d Directive, listens: &[Listen<'_>]) -> Option<&'d Directive> {
     const SAME_HOST: [&str; 3] = ["https://$host$", "https://$http_host$", "https://$server_name$"];
     if listens.iter().any(|listen| listen.is_tls) {
@@ -253,8 +254,9 @@ fn redirect<'d>(server: &'d Directive, listens: &[Listen<'_>]) -> Option<&'d Dir
 
 fn tell_returns<'d>(server: &'d Directive, around: &mut Around<'_, 'd>) {
     for directive in server.children().iter().filter(|of| of.name == "return") {
-        around
-            .report
-            .note(directive, "the gateway only proxies; plain HTTP it sends to HTTPS by `tls.redirect_from`");
+        around.report.note(
+            directive,
+            "the gateway only proxies; redirect plain HTTP to HTTPS with `tls.redirect_from`",
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! `server`: its names, where it listens, and its locations as services.
+//! `server` blocks: names, addresses, and locations as services.
 
 use super::context::Context;
 use super::limit::Limit;
@@ -48,7 +48,7 @@ const READ: [&str; 8] = [
     "ssl",
 ];
 
-/// Where a server listens.
+/// The addresses of a server.
 pub(super) fn listens<'d>(server: &'d Directive, around: &mut Around<'_, 'd>) -> Vec<Listen<'d>> {
     let mut listens = Vec::new();
     let is_tls = server.children().iter().any(|of| of.name == "ssl" && of.arg(0) == "on");
@@ -79,7 +79,7 @@ pub(super) fn listens<'d>(server: &'d Directive, around: &mut Around<'_, 'd>) ->
     listens
 }
 
-/// The services of a server. The default one answers for any host, as in nginx.
+/// The services of a server. The default server accepts any host, as in nginx.
 pub(super) fn services<'d>(
     server: &'d Directive,
     is_default: bool,
@@ -88,7 +88,7 @@ pub(super) fn services<'d>(
 ) -> Vec<Service> {
     let inside = server.children();
     let context = context.within(inside);
-    // A redirect to HTTPS is told, or done, by whoever looks at all servers.
+    // The caller handles redirects to HTTPS.
     others::tell(inside, &[&READ, &Context::DIRECTIVES, &ClientIp::DIRECTIVES], around.report);
     around.client_ip.add(inside, Some("server"), around.report);
     let names = names(server, around);
@@ -101,7 +101,7 @@ pub(super) fn services<'d>(
         let prefix = without_slash(&proxied.path);
         if services.iter().any(|service| service.prefix == prefix) {
             let text =
-                format!("`{prefix}` is there already, and to the gateway they are one; it is left out");
+                format!("`{prefix}` is already defined, and equal for the gateway; the location was omitted");
             around.report.note(proxied.directive, text);
             continue;
         }
@@ -116,7 +116,7 @@ pub(super) fn services<'d>(
             let id = name_of(&proxied.path, "root");
             service.endpoints.push(Endpoint { id, path: proxied.path, limit: proxied.limit });
         } else {
-            let text = "it goes elsewhere than what is around it, so it is a service, which is for what is below it, too";
+            let text = "its upstream differs from the surrounding location, so it became a service, which also matches paths below it";
             around.report.note(proxied.directive, text);
             let prefix = without_slash(&proxied.path);
             services.push(service(&base, &hosts, prefix, proxied));
@@ -138,7 +138,7 @@ fn service(base: &str, hosts: &[String], prefix: String, proxied: Proxied<'_>) -
     }
 }
 
-/// A location that does just what the one around it does is a part of it, and shares its buckets as in nginx.
+/// Merges a location that equals the surrounding one, so that both share their buckets, as in nginx.
 fn merge_equal(services: &mut Vec<Service>) {
     let mut index = 0;
     while let Some(service) = services.get(index) {
@@ -174,7 +174,9 @@ fn names(server: &Directive, around: &mut Around<'_, '_>) -> Vec<String> {
                 }
                 (of, None) if is_host(of) => names.push(of.trim_end_matches('.').to_owned()),
                 _ => {
-                    let text = format!("the gateway takes names, and `*.` before one; `{name}` is left out");
+                    let text = format!(
+                        "the gateway supports host names and `*.` as their prefix; `{name}` was omitted"
+                    );
                     around.report.note(directive, text);
                 }
             }
@@ -192,7 +194,7 @@ fn is_below(path: &str, prefix: &str) -> bool {
     prefix == "/" || path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// A path as a name: its parts with dashes between them.
+/// A path as an id: its parts joined by dashes.
 fn name_of(path: &str, of_root: &str) -> String {
     let letters = path
         .chars()

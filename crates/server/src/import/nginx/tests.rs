@@ -1,4 +1,4 @@
-//! What is made of nginx's configuration, and what is told of the rest.
+//! Imports, and their notes.
 
 mod notes;
 mod protection;
@@ -10,10 +10,10 @@ use hivemind_tower::PartialLimit;
 use std::path::Path;
 use std::time::Duration;
 
-/// A real file with what people have in it.
+/// A realistic file.
 const WHOLE: &str = include_str!("../../../tests/data/nginx.conf");
 
-/// Imports this as the main file, beside others.
+/// Imports this text as the main file, together with other files.
 fn imported(text: &str, others: &[(&str, &str)]) -> Result<Imported, ImportError> {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in others.iter().chain(&[("nginx.conf", text)]) {
@@ -24,7 +24,7 @@ fn imported(text: &str, others: &[(&str, &str)]) -> Result<Imported, ImportError
     import(&folder.path().join("nginx.conf"))
 }
 
-/// What is made, as `hivemind check` reads it.
+/// The generated section, as `hivemind check` reads it.
 fn gateway(text: &str) -> Gateway {
     checked(&imported(text, &[]).unwrap_or_else(|error| panic!("{error}")).yaml)
 }
@@ -39,7 +39,7 @@ fn checked(yaml: &str) -> Gateway {
     loaded.settings.gateway.unwrap()
 }
 
-/// A server with one location, and these in `http` and in the location.
+/// A server with one location, and these directives in `http` and in the location.
 fn one(http: &str, location: &str) -> String {
     format!(
         "http {{ {http} server {{ listen 8000; location / {{ {location} proxy_pass http://127.0.0.1:3000; }} }} }}"
@@ -54,9 +54,9 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-// Seen failing on: the burst as it is.
+// Fails when the burst is copied unchanged.
 #[test]
-fn rate_burst_and_delay_are_what_they_are_to_nginx() {
+fn rate_burst_and_delay_are_converted() {
     let limit =
         |requests, window, burst| PartialLimit::new().requests(requests).window(seconds(window)).burst(burst);
     for (rate, limit_req, expected) in [
@@ -77,13 +77,13 @@ fn rate_burst_and_delay_are_what_they_are_to_nginx() {
 }
 
 #[test]
-fn what_is_not_limited_in_nginx_is_as_good_as_not_limited() {
+fn unlimited_location_gets_a_very_high_limit() {
     let limit = first(&one("", "")).limit;
     assert_eq!(limit, PartialLimit::new().requests(1_000_000).window(seconds(1)).burst(1_000_000));
 }
 
 #[test]
-fn an_inner_block_inherits_what_it_does_not_say() {
+fn inner_block_inherits_missing_directives() {
     let zones = "limit_req_zone $binary_remote_addr zone=a:1m rate=1r/s; limit_req_zone $binary_remote_addr zone=b:1m rate=2r/s;";
     let text = format!(
         "http {{ {zones} limit_req zone=a; limit_req_dry_run on; client_max_body_size 8m; proxy_read_timeout 5;
@@ -99,7 +99,7 @@ fn an_inner_block_inherits_what_it_does_not_say() {
 }
 
 #[test]
-fn locations_become_services_or_endpoints_and_equal_ones_are_one() {
+fn locations_become_services_or_endpoints() {
     let text = "limit_req_zone $remote_addr zone=a:1m rate=1r/s; upstream app { server 10.0.0.1:80; server 10.0.0.2; }
     server { server_name shop.example.org .example.com; limit_req zone=a burst=9 nodelay;
       location / { proxy_pass http://app; }
@@ -127,7 +127,7 @@ fn locations_become_services_or_endpoints_and_equal_ones_are_one() {
             ("b.example.org", "/", app()),
         ]
     );
-    assert!(services[0].hosts.is_empty(), "the first server is for any host");
+    assert!(services[0].hosts.is_empty(), "the first server accepts any host");
     assert_eq!(services[3].hosts, ["*.b.example.org", "b2.example.org"]);
     assert_eq!(services[0].host_header, HostHeader::Set("app".into()));
     assert_eq!((&services[1].host_header, services[1].strip_prefix), (&HostHeader::Keep, true));
@@ -140,7 +140,7 @@ fn locations_become_services_or_endpoints_and_equal_ones_are_one() {
 }
 
 #[test]
-fn keys_become_the_identity_of_clients() {
+fn zone_keys_become_client_identities() {
     for (key, steps, cookie) in [
         ("$binary_remote_addr", &[IdentityStep::Ip][..], "hivemind_session"),
         ("$remote_addr", &[IdentityStep::Ip], "hivemind_session"),
@@ -156,7 +156,7 @@ fn keys_become_the_identity_of_clients() {
 }
 
 #[test]
-fn listeners_certificates_and_the_redirect_are_carried_over() {
+fn listeners_certificates_and_redirect_are_converted() {
     let text = "server { listen 80; listen [::]:80; server_name a.org; return 301 https://$host$request_uri; }
     server { listen 443 ssl http2; listen [::]:443 ssl; server_name a.org; ssl_certificate /a.crt; ssl_certificate_key /a.key;
       ssl_protocols TLSv1.3; location / { proxy_pass http://h; } }
@@ -172,7 +172,7 @@ fn listeners_certificates_and_the_redirect_are_carried_over() {
 }
 
 #[test]
-fn what_is_included_is_read_in_order_beside_the_main_file() {
+fn included_files_are_read_in_order() {
     let text = "http { include zones.conf; include sites/*.conf; }";
     let zones = "limit_req_zone $binary_remote_addr zone=a:1m rate=1r/s;";
     let site = |name: &str| {
@@ -191,7 +191,7 @@ fn what_is_included_is_read_in_order_beside_the_main_file() {
 }
 
 #[test]
-fn a_whole_configuration_passes_the_check_and_says_what_is_missing() {
+fn realistic_file_passes_check_and_contains_its_notes() {
     let made = imported(WHOLE, &[]).unwrap();
     let gateway = checked(&made.yaml);
     assert_eq!(gateway.routing.services.len(), 2, "{}", made.yaml);
@@ -200,17 +200,17 @@ fn a_whole_configuration_passes_the_check_and_says_what_is_missing() {
     }
 }
 
-// Seen failing on: a `}` too many taken for the end of the file.
+// Fails when a surplus `}` ends the file.
 #[test]
-fn a_broken_file_is_told_with_its_place() {
+fn broken_file_is_rejected_with_its_place() {
     for (text, place, cause) in [
-        ("http {\n server { }", ":1: ", "this `{` is never closed"),
-        ("http { } }", ":1: ", "this `}` closes nothing"),
-        ("http {\n server { listen 80 } }", ":2: ", "a `;` is missing before this `}`"),
-        ("a;\n\nlimit_req zone=a", ":3: ", "a `;` is missing behind"),
-        ("a 'b;\n", ":1: ", "a quote is opened here and never closed"),
-        (";", ":1: ", "a directive is missing here"),
-        ("include nginx.conf;", ":1: ", "does a file include itself?"),
+        ("http {\n server { }", ":1: ", "unclosed `{`"),
+        ("http { } }", ":1: ", "unexpected `}`"),
+        ("http {\n server { listen 80 } }", ":2: ", "missing `;` before `}`"),
+        ("a;\n\nlimit_req zone=a", ":3: ", "missing `;` after"),
+        ("a 'b;\n", ":1: ", "unclosed quote"),
+        (";", ":1: ", "missing directive"),
+        ("include nginx.conf;", ":1: ", "check whether a file includes itself"),
         ("\ninclude gone.conf;", ":2: ", "cannot be read"),
     ] {
         let error = imported(text, &[]).unwrap_err().to_string();
@@ -221,7 +221,7 @@ fn a_broken_file_is_told_with_its_place() {
 }
 
 #[test]
-fn a_file_without_anything_that_is_proxied_is_told() {
+fn file_without_proxied_locations_is_rejected() {
     for text in ["", "http { server { location / { root /www; } } }"] {
         assert!(matches!(imported(text, &[]), Err(ImportError::Nothing { .. })), "{text}");
     }
@@ -272,7 +272,7 @@ mod any_text {
 
     proptest! {
         #[test]
-        fn is_made_into_what_passes_the_check_or_is_refused(
+        fn any_text_imports_to_a_valid_section_or_fails(
             words in prop::collection::vec(prop::sample::select(WORDS), 0..60)
         ) {
             match imported(&words.join(" "), &[]) {
@@ -285,7 +285,7 @@ mod any_text {
 }
 
 #[test]
-fn what_is_made_runs_the_gateway_alone_and_its_ports_do_not_clash() {
+fn imported_ports_do_not_conflict() {
     for port in [80, 8080, 8081, 9090] {
         let made = imported(&one("", "").replace("8000", &port.to_string()), &[]).unwrap();
         assert_eq!(checked(&made.yaml).front.listen.port(), port);

@@ -1,4 +1,4 @@
-//! Directives in directives, with everything that is included.
+//! Directive tree of a file and everything it includes.
 
 use super::ImportError;
 use super::glob;
@@ -8,13 +8,13 @@ use hivemind_config::bounded_file::read_bounded;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Blocks in blocks and files in files, at the most.
+/// Maximum nesting of blocks and of includes.
 const DEEPEST: usize = 32;
 const MOST_FILES: usize = 1_000;
 const LARGEST_FILE: u64 = 4 << 20;
 const MOST_DIRECTIVES: usize = 100_000;
 
-/// One directive, and what is in its braces.
+/// A directive with its block.
 #[derive(Clone, Debug)]
 pub(super) struct Directive {
     pub(super) name: String,
@@ -24,7 +24,7 @@ pub(super) struct Directive {
 }
 
 impl Directive {
-    /// As it is written, in short.
+    /// The directive in short form.
     pub(super) fn shown(&self) -> String {
         const LONGEST: usize = 80;
         let words: Vec<&str> = std::iter::once(&self.name).chain(&self.args).map(String::as_str).collect();
@@ -45,9 +45,9 @@ impl Directive {
     }
 }
 
-/// Reads a file and all that it includes.
+/// Reads a file and everything it includes.
 pub(super) fn read(path: &Path) -> Result<Vec<Directive>, ImportError> {
-    // nginx looks for what is included beside its main file, whichever file includes it.
+    // nginx resolves includes relative to its main file, whichever file includes them.
     let home = path.parent().map(Path::to_owned).unwrap_or_default();
     Reader { home, files: 0, directives: 0 }.file(path, 0, None)
 }
@@ -70,29 +70,29 @@ impl Reader {
         let place = from.cloned().unwrap_or(here);
         self.files += 1;
         if self.files > MOST_FILES || depth > DEEPEST {
-            let cause = format!("more than {MOST_FILES} files, or deeper than {DEEPEST}, are included");
-            return Err(ImportError::Broken { place, cause, remedy: "does a file include itself?" });
+            let cause = format!("more than {MOST_FILES} files are included, or deeper than {DEEPEST}");
+            return Err(ImportError::Broken { place, cause, remedy: "check whether a file includes itself" });
         }
         let text = read_bounded(path, LARGEST_FILE).map_err(|error| ImportError::Broken {
             place: place.clone(),
-            cause: format!("{name} cannot be read: {error}"),
-            remedy: "check the path and who may read it",
+            cause: format!("cannot read {name}: {error}"),
+            remedy: "check the path and its permissions",
         })?;
         let order = self.files - 1;
         let at = |line| Place { order, file: Arc::clone(&name), line };
-        // Some editors begin a file with a mark, which is no word.
+        // Some editors start files with a byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let tokens = tokens(text).map_err(|unread| ImportError::Broken {
             place: at(unread.line),
             cause: unread.cause.to_owned(),
-            remedy: "`nginx -t` tells more",
+            remedy: "run `nginx -t` for details",
         })?;
         let mut rest = tokens.into_iter();
         let directives = self.block(&mut rest, &at, depth, None)?;
         Ok(directives)
     }
 
-    /// The directives up to the end of a block; `opened` is where it begins, none for a file.
+    /// The directives up to the end of a block; `opened` is the line of its brace, `None` for a file.
     fn block(
         &mut self,
         rest: &mut impl Iterator<Item = Token>,
@@ -103,7 +103,7 @@ impl Reader {
         let broken = |line, cause: &str| ImportError::Broken {
             place: at(line),
             cause: cause.to_owned(),
-            remedy: "`nginx -t` tells more",
+            remedy: "run `nginx -t` for details",
         };
         let mut directives = Vec::new();
         let mut words: Vec<(String, usize)> = Vec::new();
@@ -114,12 +114,12 @@ impl Reader {
                     continue;
                 }
                 Kind::Close if !words.is_empty() => {
-                    return Err(broken(line, "a `;` is missing before this `}`"));
+                    return Err(broken(line, "missing `;` before `}`"));
                 }
                 Kind::Close if opened.is_some() => return Ok(directives),
-                Kind::Close => return Err(broken(line, "this `}` closes nothing")),
+                Kind::Close => return Err(broken(line, "unexpected `}`")),
                 Kind::End | Kind::Open if words.is_empty() => {
-                    return Err(broken(line, "a directive is missing here"));
+                    return Err(broken(line, "missing directive"));
                 }
                 Kind::End => false,
                 Kind::Open => true,
@@ -140,8 +140,8 @@ impl Reader {
             }
         }
         match (words.first(), opened) {
-            (Some((_, line)), _) => Err(broken(*line, "a `;` is missing behind this directive")),
-            (None, Some(line)) => Err(broken(line, "this `{` is never closed")),
+            (Some((_, line)), _) => Err(broken(*line, "missing `;` after this directive")),
+            (None, Some(line)) => Err(broken(line, "unclosed `{`")),
             (None, None) => Ok(directives),
         }
     }
@@ -150,8 +150,8 @@ impl Reader {
         let pattern = self.home.join(include.arg(0));
         let files = glob::files(&pattern).map_err(|error| ImportError::Broken {
             place: include.place.clone(),
-            cause: format!("{} cannot be looked for: {error}", pattern.display()),
-            remedy: "check the path and who may read it",
+            cause: format!("cannot search for {}: {error}", pattern.display()),
+            remedy: "check the path and its permissions",
         })?;
         let mut directives = Vec::new();
         for file in files {

@@ -1,4 +1,4 @@
-//! nginx's sizes and times, as ours are written.
+//! Sizes and times of nginx, converted to our notation.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// A size with the largest unit that it is whole in.
+/// A size in its largest whole unit.
 pub(super) fn shown_bytes(bytes: u64) -> String {
     for (unit, factor) in [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
         if bytes >= factor && bytes.is_multiple_of(factor) {
@@ -49,7 +49,7 @@ pub(super) fn time(text: &str) -> Option<Duration> {
     Some(total)
 }
 
-/// A time with the largest unit that it is whole in.
+/// A time in its largest whole unit.
 pub(super) fn shown_time(time: Duration) -> String {
     let millis = time.as_millis();
     for (unit, factor) in [("h", 3_600_000), ("m", 60_000), ("s", 1_000)] {
@@ -65,7 +65,7 @@ mod tests {
     use super::{bytes, shown_bytes, shown_time, time};
 
     #[test]
-    fn sizes_and_times_mean_what_they_mean_to_nginx() {
+    fn nginx_sizes_and_times_are_converted() {
         for (text, shown) in
             [("10m", "10MiB"), ("1k", "1KiB"), ("1536k", "1536KiB"), ("2G", "2GiB"), ("7", "7B")]
         {

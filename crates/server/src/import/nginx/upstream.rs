@@ -1,4 +1,4 @@
-//! `proxy_pass`, and the `upstream` that it may name: where requests go, and how.
+//! `proxy_pass` and `upstream` blocks.
 
 use super::context::Context;
 use super::report::Report;
@@ -6,7 +6,7 @@ use super::tree::Directive;
 use super::unit;
 use crate::config::gateway::Upstream;
 
-/// Where requests of a place go, and how.
+/// The forwarding settings of a location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Manner {
     pub(super) upstreams: Vec<String>,
@@ -18,7 +18,7 @@ pub(super) struct Manner {
     pub(super) upstream_ca: Option<String>,
 }
 
-/// The manner of a `proxy_pass` in a location of this path; none if it cannot be carried over.
+/// Converts a `proxy_pass` in a location of this path; `None` if it cannot be converted.
 pub(super) fn manner(
     pass: &Directive,
     path: &str,
@@ -30,13 +30,13 @@ pub(super) fn manner(
     if url.contains('$') {
         report.note(
             pass,
-            "where it goes depends on a variable; name the upstreams and make it services of their own",
+            "the target depends on a variable; name the upstreams and define separate services for them",
         );
         return None;
     }
     let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| ["http", "https"].contains(scheme))
     else {
-        report.note(pass, "the gateway reaches upstreams by `http://` and `https://` alone");
+        report.note(pass, "the gateway supports only `http://` and `https://` upstreams");
         return None;
     };
     let (authority, uri) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
@@ -48,15 +48,17 @@ pub(super) fn manner(
     let upstreams: Vec<String> =
         servers.iter().filter_map(|url| Upstream::parse(url)).map(|of| of.to_string()).collect();
     if upstreams.is_empty() || upstreams.len() < servers.len() {
-        report
-            .note(pass, "the gateway reaches upstreams by a host and a port alone, and this is another kind");
+        report.note(
+            pass,
+            "the gateway supports only upstreams with a host and a port, and this is a different kind",
+        );
     }
     if upstreams.is_empty() {
         return None;
     }
     let strip_prefix = strips(pass, uri, path, report);
     if scheme == "https" && context.verifies_upstream.is_none_or(|of| of.arg(0) != "on") {
-        report.note(pass, "nginx does not check the upstream's certificate unless told to; the gateway always does: give its CA in `upstream_ca`");
+        report.note(pass, "nginx verifies the upstream's certificate only with `proxy_ssl_verify`; the gateway always does: set its CA in `upstream_ca`");
     }
     Some(Manner {
         upstreams,
@@ -76,45 +78,47 @@ fn servers(block: &Directive, scheme: &str, report: &mut Report) -> Vec<String> 
                 "keepalive" | "zone" | "keepalive_timeout" | "keepalive_requests" => {
                     "connections to upstreams are kept open anyway"
                 }
-                _ => "of several upstreams the gateway takes the less loaded of two chosen by chance",
+                _ => "of several upstreams the gateway chooses the less loaded of two random ones",
             };
             report.note(directive, why);
             continue;
         }
         let options: Vec<&str> = directive.args.iter().skip(1).map(String::as_str).collect();
         if options.iter().any(|option| ["down", "backup"].contains(option)) {
-            report.note(directive, "the gateway has no spare upstreams; it is left out");
+            report.note(directive, "the gateway has no backup upstreams; the server was omitted");
             continue;
         }
         if !options.is_empty() {
             report.note(
                 directive,
-                format!("`{}` is not carried over: all upstreams are alike", options.join(" ")),
+                format!("`{}` was not converted: all upstreams are equal", options.join(" ")),
             );
         }
         let address = directive.arg(0);
         let has_port = address.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok());
-        // Behind `https://` a server without a port is at 80 to nginx all the same.
+        // nginx uses port 80 by default, even for `https://`.
         let port = if has_port && !address.ends_with(']') { "" } else { ":80" };
         let url = format!("{scheme}://{address}{port}");
         if Upstream::parse(&url).is_some() {
             servers.push(url);
         } else {
-            report
-                .note(directive, "the gateway reaches upstreams by a host and a port alone; it is left out");
+            report.note(
+                directive,
+                "the gateway supports only upstreams with a host and a port; the server was omitted",
+            );
         }
     }
     servers
 }
 
-/// Whether the prefix is taken off. Other rewriting is not carried over.
+/// Whether the path prefix is stripped. Other rewriting is not converted.
 fn strips(pass: &Directive, uri: &str, path: &str, report: &mut Report) -> bool {
     match uri {
         "" => false,
         uri if uri == path => false,
         "/" if path.ends_with('/') => true,
         _ => {
-            report.note(pass, format!("the path `{path}` is made `{uri}` there, which the gateway cannot: it can take a prefix off (`strip_prefix`)"));
+            report.note(pass, format!("nginx rewrites the path `{path}` to `{uri}`, but the gateway can only strip a prefix (`strip_prefix`)"));
             false
         }
     }
@@ -130,9 +134,9 @@ fn host_header(context: &Context<'_>, block: Option<&str>, report: &mut Report) 
             ("host", value) if !value.contains('$') => host = Some(value.to_owned()),
             ("host", _) => report.note(
                 directive,
-                "the gateway keeps the client's `Host`, takes the upstream's, or one that you write",
+                "the gateway can keep the client's `Host`, use the upstream's, or set a fixed one",
             ),
-            // The gateway writes these itself, and does upgrades and connections by itself.
+            // The gateway writes these headers and handles upgrades itself.
             ("x-forwarded-for", "$proxy_add_x_forwarded_for" | "$remote_addr")
             | ("x-forwarded-proto", "$scheme")
             | ("x-forwarded-host", "$host" | "$http_host")
@@ -140,15 +144,15 @@ fn host_header(context: &Context<'_>, block: Option<&str>, report: &mut Report) 
             | ("connection", "" | "upgrade" | "Upgrade" | "close" | "$connection_upgrade" | "$http_connection") => {}
             ("x-forwarded-proto", _) => report.note(
                 directive,
-                "the gateway tells how the client came to it: `https` over TLS, else `http`, or what a trusted proxy \
-                 says (`client_ip.trusted_proxies`); an app that has to see another value must be told otherwise",
+                "the gateway sends the client's scheme: `https` over TLS, otherwise `http`, or the value of a trusted proxy \
+                 (`client_ip.trusted_proxies`); configure the app if it needs another value",
             ),
             ("x-forwarded-for" | "x-forwarded-host" | "upgrade" | "connection", _) => {
-                report.note(directive, "the gateway writes this header itself, and not with this value");
+                report.note(directive, "the gateway writes this header itself, with another value");
             }
             _ => report.note(
                 directive,
-                "the gateway adds no headers but `X-Forwarded-*` or `Forwarded` (`gateway.forwarded`)",
+                "the gateway only adds the headers `X-Forwarded-*` or `Forwarded` (`gateway.forwarded`)",
             ),
         }
     }
@@ -161,7 +165,7 @@ fn max_body(context: &Context<'_>, report: &mut Report) -> String {
         Some(0) => "off".to_owned(),
         Some(bytes) => unit::shown_bytes(bytes),
         None => {
-            report.note(directive, "this is no size; nginx's usual 1 MiB is taken");
+            report.note(directive, "not a size; nginx's default of 1 MiB is used");
             "1MiB".to_owned()
         }
     }
@@ -173,7 +177,7 @@ fn timeouts(context: &Context<'_>, report: &mut Report) -> Vec<(&'static str, St
         let Some(directive) = directive else { return };
         match unit::time(directive.arg(0)).filter(|time| !time.is_zero()) {
             Some(time) => timeouts.extend(keys.iter().map(|key| (*key, unit::shown_time(time)))),
-            None => report.note(directive, "this is no time above 0; the gateway's own holds"),
+            None => report.note(directive, "not a time above 0; the gateway's default is used"),
         }
     };
     add(&["connect"], context.connect_timeout, report);
@@ -184,7 +188,7 @@ fn timeouts(context: &Context<'_>, report: &mut Report) -> Vec<(&'static str, St
         if !same {
             report.note(
                 send,
-                "`timeouts.idle` is one time for both ways, and is taken from `proxy_read_timeout`",
+                "`timeouts.idle` applies to both directions; the value of `proxy_read_timeout` is used",
             );
         }
     }

@@ -1,4 +1,4 @@
-//! The section as YAML, with what is to be known of it as comments.
+//! YAML output of the section, with notes as comments.
 
 use super::key::Identity;
 use super::limit::Limit;
@@ -9,17 +9,17 @@ use std::fmt::{self, Write};
 
 pub(super) fn write(section: &Section, notes: &[Note]) -> String {
     let mut out = String::new();
-    let _ = section_to(&mut out, section, notes); // A string takes all that is written.
+    let _ = section_to(&mut out, section, notes); // Writing to a string cannot fail.
     out
 }
 
 fn section_to(out: &mut String, section: &Section, notes: &[Note]) -> fmt::Result {
     writeln!(
         out,
-        "# Made by `hivemind import nginx`. Check it with `hivemind check`, and run it with `hivemind serve --config`."
+        "# Created by `hivemind import nginx`. Check it with `hivemind check`, and run it with `hivemind serve --config`."
     )?;
     if !notes.is_empty() {
-        writeln!(out, "#\n# Not carried over, or not exactly:")?;
+        writeln!(out, "#\n# Not converted, or not exactly:")?;
         for note in notes {
             writeln!(out, "#   {note}")?;
         }
@@ -28,7 +28,7 @@ fn section_to(out: &mut String, section: &Section, notes: &[Note]) -> fmt::Resul
     writeln!(out, "\ngateway:")?;
     match &section.listen {
         Some(listen) => writeln!(out, "  listen: {}", quoted(listen))?,
-        None => writeln!(out, "  # No `listen` was found; 127.0.0.1:10080 is where it is.")?,
+        None => writeln!(out, "  # No `listen` found; the default is 127.0.0.1:10080.")?,
     }
     tls(out, section)?;
     if !section.client_ip.trusted_proxies.is_empty() {
@@ -37,13 +37,13 @@ fn section_to(out: &mut String, section: &Section, notes: &[Note]) -> fmt::Resul
     }
     writeln!(
         out,
-        "  # nginx counts each IPv6 address; the gateway each /64, unless `client_ip.ipv6_prefix` says other."
+        "  # nginx counts each IPv6 address; the gateway counts each /64, unless `client_ip.ipv6_prefix` is set."
     )?;
     writeln!(out, "  identity: {}", section.identity.as_ref().unwrap_or(&Identity::Address).steps())?;
     if let Some(Identity::SessionCookie(cookie)) = &section.identity {
         writeln!(out, "  session_cookie: {cookie}")?;
     }
-    writeln!(out, "  # nginx limits no WebSockets: opening one is a request as any other.")?;
+    writeln!(out, "  # nginx does not limit WebSockets: opening one counts like any request.")?;
     writeln!(
         out,
         "  platform: {{websocket: {{connections: {{enabled: false}}, messages: {{enabled: false}}}}}}"
@@ -52,17 +52,17 @@ fn section_to(out: &mut String, section: &Section, notes: &[Note]) -> fmt::Resul
     section.services.iter().try_for_each(|of| service(out, of))
 }
 
-/// No service for Envoy, and the pages for operators where nginx was not.
+/// Disables the Envoy service, and moves operator ports that conflict with nginx's.
 fn server(out: &mut String, section: &Section) -> fmt::Result {
     let taken: Vec<u16> = [&section.listen, &section.redirect_from]
         .into_iter()
         .flatten()
         .filter_map(|address| address.rsplit(':').next()?.parse().ok())
         .collect();
-    writeln!(out, "\nserver:\n  grpc_port: off # The rate limit service for Envoy, which nginx is not.")?;
+    writeln!(out, "\nserver:\n  grpc_port: off # The rate limit service for Envoy is not needed.")?;
     for (key, port, instead) in [("admin_port", 8080, 18080), ("metrics_port", 9090, 19090)] {
         if taken.contains(&port) {
-            writeln!(out, "  {key}: {instead} # nginx's is {port}, where it is usually.")?;
+            writeln!(out, "  {key}: {instead} # The default {port} is used by nginx.")?;
         }
     }
     Ok(())
@@ -123,12 +123,12 @@ fn service(out: &mut String, service: &Service) -> fmt::Result {
     Ok(())
 }
 
-/// On its own line, with where it comes from behind it.
+/// Writes a limit on one line, with its origin in a comment.
 fn limit(out: &mut String, limit: Option<&Limit>) -> fmt::Result {
     let Some(limit) = limit else {
         return writeln!(
             out,
-            "{{requests: 1000000, window: 1s, burst: 1000000}} # no limit was carried over for it"
+            "{{requests: 1000000, window: 1s, burst: 1000000}} # no limit was converted for it"
         );
     };
     let Limit { zone, requests, seconds, burst, delay_after, dry_run } = limit;
@@ -137,7 +137,7 @@ fn limit(out: &mut String, limit: Option<&Limit>) -> fmt::Result {
         Some(after) => write!(out, "mode: delay, delay_after: {after}")?,
         None => write!(out, "mode: reject")?,
     }
-    // Said only where it is so: the platform's is over what is left open, and `false` would be over the platform's.
+    // Written only if true: unset values come from the platform, and `false` would override the platform.
     if *dry_run {
         write!(out, ", dry_run: true")?;
     }
@@ -145,7 +145,7 @@ fn limit(out: &mut String, limit: Option<&Limit>) -> fmt::Result {
     writeln!(out, "}} # zone={zone}; nginx's burst={nginx} is {burst} here")
 }
 
-/// In quotes, so that nothing in it means anything to YAML.
+/// Quotes text unless it is plain, so that YAML reads it as a string.
 fn quoted(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"./_-".contains(&byte);
     let is_word = text.bytes().all(plain)

@@ -1,11 +1,11 @@
-//! `limit_req_zone`: what is counted, and how fast.
+//! `limit_req_zone`: keys and rates.
 
 use super::key::{self, Identity};
 use super::report::Report;
 use super::tree::Directive;
 use std::collections::BTreeMap;
 
-/// A zone that can be carried over.
+/// A zone that can be converted.
 #[derive(Clone, Debug)]
 pub(super) struct Zone<'d> {
     pub(super) directive: &'d Directive,
@@ -14,7 +14,7 @@ pub(super) struct Zone<'d> {
     pub(super) seconds: u32,
 }
 
-/// All zones by name; none for one that cannot be carried over.
+/// All zones by name; `None` for zones that cannot be converted.
 pub(super) type Zones<'d> = BTreeMap<String, Option<Zone<'d>>>;
 
 pub(super) fn read<'d>(directives: &'d [Directive], report: &mut Report) -> Zones<'d> {
@@ -22,7 +22,7 @@ pub(super) fn read<'d>(directives: &'d [Directive], report: &mut Report) -> Zone
     for directive in directives.iter().filter(|directive| directive.name == "limit_req_zone") {
         let named = directive.args.iter().find_map(|arg| arg.strip_prefix("zone="));
         let Some(name) = named.map(|named| named.split(':').next().unwrap_or(named)) else {
-            report.note(directive, "it has no `zone=`; `nginx -t` tells more");
+            report.note(directive, "missing `zone=`; run `nginx -t` for details");
             continue;
         };
         zones.insert(name.to_owned(), zone(directive, report));
@@ -33,19 +33,19 @@ pub(super) fn read<'d>(directives: &'d [Directive], report: &mut Report) -> Zone
 fn zone<'d>(directive: &'d Directive, report: &mut Report) -> Option<Zone<'d>> {
     let rate = directive.args.iter().find_map(|arg| arg.strip_prefix("rate=")).and_then(rate);
     let Some((requests, seconds)) = rate else {
-        report.note(directive, "its rate is not like `10r/s` or `600r/m`; the limit is left out");
+        report.note(directive, "the rate is not in the form `10r/s` or `600r/m`; the limit was omitted");
         return None;
     };
     if directive.args.iter().any(|arg| arg == "sync") {
-        report.note(directive, "`sync` shares it between nodes; here that is `storage`");
+        report.note(directive, "`sync` shares the zone between nodes; use `storage` for that");
     }
     match key::identity(directive.arg(0)) {
         Ok(identity) => {
             if identity == Identity::Bearer {
                 report.note(
                     directive,
-                    "nginx counts by the whole header; the gateway by the token of `Bearer` alone, and whoever sends \
-                     another kind, such as `Basic`, by its address",
+                    "nginx counts by the whole header; the gateway counts by the token of `Bearer`, and clients with \
+                     another scheme, such as `Basic`, by their address",
                 );
             }
             Some(Zone { directive, identity, requests, seconds })
@@ -57,7 +57,7 @@ fn zone<'d>(directive: &'d Directive, report: &mut Report) -> Option<Zone<'d>> {
     }
 }
 
-/// `10r/s` or `5r/m`, kept as it is: nginx itself drops fractions of a thousandth of a request per second.
+/// Parses `10r/s` or `5r/m`; nginx itself drops fractions of a thousandth of a request per second.
 fn rate(text: &str) -> Option<(u32, u32)> {
     let (number, seconds) = match text.split_once("r/")? {
         (number, "s") => (number, 1),

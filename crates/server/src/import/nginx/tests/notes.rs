@@ -1,8 +1,8 @@
-//! Everything that is not carried over is told at its line.
+//! Everything that is not converted gets a note with its line.
 
 use super::{imported, one};
 
-/// The notes that a file makes, as lines of `line: directive: text`.
+/// The notes of a file as `line: directive: text`.
 fn notes(text: &str) -> Vec<String> {
     let notes = imported(text, &[]).unwrap_or_else(|error| panic!("{error}")).notes;
     notes.iter().map(|note| format!("{}: {}: {}", note.place.line, note.directive, note.text)).collect()
@@ -10,9 +10,9 @@ fn notes(text: &str) -> Vec<String> {
 
 const ZONE: &str = "limit_req_zone $binary_remote_addr zone=a:1m rate=1r/s; limit_req_status 429;";
 
-/// In `http`, in the location, how the note begins and what is in it.
+/// Directives in `http` and in the location, the start of the note, and a part of it.
 const CASES: &[(&str, &str, &str, &str)] = &[
-    ("", "limit_req zone=gone;", "1: limit_req zone=gone: ", "there is no zone `gone`"),
+    ("", "limit_req zone=gone;", "1: limit_req zone=gone: ", "unknown zone `gone`"),
     (
         "limit_req_zone $server_name zone=s:1m rate=1r/s;",
         "",
@@ -26,7 +26,7 @@ const CASES: &[(&str, &str, &str, &str)] = &[
         "1: limit_req zone=s: ",
         "so this is not limited",
     ),
-    ("limit_req_zone $remote_addr zone=s:1m rate=1;", "", "1: limit_req_zone", "its rate is not like"),
+    ("limit_req_zone $remote_addr zone=s:1m rate=1;", "", "1: limit_req_zone", "the rate is not in the form"),
     (
         "limit_req_zone $cookie_x zone=s:1m rate=1r/s;",
         "limit_req zone=a; limit_req zone=s;",
@@ -37,26 +37,26 @@ const CASES: &[(&str, &str, &str, &str)] = &[
         "limit_req_zone $remote_addr zone=s:1m rate=9r/s;",
         "limit_req zone=s; limit_req zone=a;",
         "1: limit_req zone=s: ",
-        "is the slowest of those here",
+        "is the slowest of the limits here",
     ),
-    (
-        "",
-        "limit_req zone=a; limit_req_status 444;",
-        "1: limit_req_status 444: ",
-        "429 and Retry-After, always",
-    ),
+    ("", "limit_req zone=a; limit_req_status 444;", "1: limit_req_status 444: ", "always refuses with 429"),
     (
         "limit_req_log_level warn;",
         "limit_req zone=a;",
         "1: limit_req_log_level warn: ",
         "gateway.refusal_log",
     ),
-    ("limit_conn_zone $remote_addr zone=c:1m;", "", "1: limit_conn_zone ", "requests at the same time"),
+    ("limit_conn_zone $remote_addr zone=c:1m;", "", "1: limit_conn_zone ", "concurrent requests"),
     ("", "limit_conn c 5;", "1: limit_conn c 5: ", "websocket.max_open"),
-    ("gzip on;", "", "1: gzip on: ", "as they are"),
-    ("", "deny all;", "1: deny all: ", "restricts nobody's access"),
+    ("gzip on;", "", "1: gzip on: ", "unchanged"),
+    ("", "deny all;", "1: deny all: ", "does not restrict access"),
     ("", "if ($x) { return 403; }", "1: if ($x): ", "only proxies"),
-    ("", "proxy_set_header X-Real-IP $remote_addr;", "1: proxy_set_header X-Real-IP", "adds no headers"),
+    (
+        "",
+        "proxy_set_header X-Real-IP $remote_addr;",
+        "1: proxy_set_header X-Real-IP",
+        "only adds the headers",
+    ),
     (
         "real_ip_header X-Real-IP;",
         "",
@@ -68,7 +68,7 @@ const CASES: &[(&str, &str, &str, &str)] = &[
         "limit_req_zone $http_authorization zone=s:1m rate=1r/s;",
         "",
         "1: limit_req_zone $http_authorization",
-        "such as `Basic`, by its address",
+        "such as `Basic`, by their address",
     ),
     (
         "",
@@ -80,17 +80,17 @@ const CASES: &[(&str, &str, &str, &str)] = &[
         "",
         "proxy_set_header X-Forwarded-For $http_x;",
         "1: proxy_set_header X-Forwarded-For",
-        "not with this value",
+        "with another value",
     ),
     (
         "upstream u { server unix:/a; server b:1; } server { listen 9000; location /x { proxy_pass http://u; } }",
         "",
         "1: server unix:/a: ",
-        "a host and a port alone; it is left out",
+        "a host and a port; the server was omitted",
     ),
-    ("", "internal;", "1: internal: ", "only nginx itself"),
+    ("", "internal;", "1: internal: ", "no internal locations"),
     ("frobnicate on;", "", "1: frobnicate on: ", "no such setting"),
-    ("proxy_send_timeout 7s;", "", "1: proxy_send_timeout 7s: ", "one time for both ways"),
+    ("proxy_send_timeout 7s;", "", "1: proxy_send_timeout 7s: ", "applies to both directions"),
     (
         "server { listen 9000; location ~ \\.php$ { proxy_pass http://p; } }",
         "",
@@ -113,7 +113,7 @@ const CASES: &[(&str, &str, &str, &str)] = &[
         "server { listen 9000; location / { proxy_pass http://unix:/s; } }",
         "",
         "1: proxy_pass http://unix:/s: ",
-        "by a host and a port",
+        "with a host and a port",
     ),
     (
         "upstream u { server a weight=2; ip_hash; } server { listen 9000; location / { proxy_pass http://u; } }",
@@ -129,9 +129,9 @@ const CASES: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-// Seen failing on: `others::tell` not called in a location.
+// Fails when `others::tell` is not called for a location.
 #[test]
-fn each_thing_that_is_not_carried_over_is_told_at_its_line() {
+fn unconverted_directive_is_noted_with_its_line() {
     for (http, location, start, part) in CASES {
         let text = one(&format!("{ZONE} {http}"), location);
         let notes = notes(&text);
@@ -141,15 +141,15 @@ fn each_thing_that_is_not_carried_over_is_told_at_its_line() {
 }
 
 #[test]
-fn what_is_carried_over_whole_needs_no_word() {
+fn fully_converted_file_has_no_notes() {
     let text =
         one(ZONE, "limit_req zone=a burst=5 nodelay; proxy_set_header Host $host; proxy_read_timeout 5s;");
     assert_eq!(notes(&text), Vec::<String>::new());
 }
 
-// Seen failing on: a zone told of from its tenth place on.
+// Fails when a shared zone is only noted from the tenth place on.
 #[test]
-fn a_zone_that_several_places_share_is_told() {
+fn shared_zone_is_noted() {
     let places = "location /b/ { limit_req zone=a; proxy_pass http://b; } location /c/ { limit_req zone=a; proxy_pass http://c; }";
     let text = format!("{ZONE} server {{ {places} }}");
     let notes = notes(&text);
@@ -157,7 +157,7 @@ fn a_zone_that_several_places_share_is_told() {
 }
 
 #[test]
-fn without_a_status_nginx_says_503() {
+fn missing_limit_req_status_is_noted() {
     let notes = notes(&one("limit_req_zone $remote_addr zone=a:1m rate=1r/s;", "limit_req zone=a;"));
     assert!(notes.len() == 1 && notes[0].contains("nginx refuses with 503"), "{notes:#?}");
 }

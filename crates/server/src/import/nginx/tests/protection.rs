@@ -1,10 +1,10 @@
-//! What protected the app in nginx protects it here, or is told.
+//! Lost protection is reported.
 
 use super::{checked, first, gateway, imported, one};
 
 const ZONE: &str = "limit_req_zone $binary_remote_addr zone=a:1m rate=1r/s;";
 
-/// What is made of it, and whether it protects less.
+/// Whether the result protects less than nginx did.
 fn is_weaker(text: &str) -> bool {
     let made = imported(text, &[]).unwrap_or_else(|error| panic!("{error}"));
     checked(&made.yaml);
@@ -12,7 +12,7 @@ fn is_weaker(text: &str) -> bool {
 }
 
 #[test]
-fn a_limit_that_is_lost_is_more_than_a_note() {
+fn lost_limit_makes_the_result_weaker() {
     let two = format!("{ZONE} limit_req_zone $binary_remote_addr zone=b:1m rate=9r/s;");
     for (http, location, weaker) in [
         (ZONE, "limit_req zone=a burst=5;", false),
@@ -26,7 +26,7 @@ fn a_limit_that_is_lost_is_more_than_a_note() {
 }
 
 #[test]
-fn a_dry_run_of_the_platform_reaches_every_limit() {
+fn dry_run_is_written_only_when_set() {
     let made = imported(&one(ZONE, "limit_req zone=a;"), &[]).unwrap();
     assert!(!made.yaml.contains("dry_run"), "{}", made.yaml);
     assert!(
@@ -36,7 +36,7 @@ fn a_dry_run_of_the_platform_reaches_every_limit() {
 }
 
 #[test]
-fn whom_nginx_believes_by_another_header_is_not_believed() {
+fn proxies_with_another_header_are_not_trusted() {
     let trusted =
         |header: &str| gateway(&one(&format!("set_real_ip_from 10.0.0.0/8; {header}"), "")).front.clients;
     assert_eq!(trusted("real_ip_header X-Forwarded-For;").trusted_proxies, ["10.0.0.0/8"]);
@@ -44,11 +44,11 @@ fn whom_nginx_believes_by_another_header_is_not_believed() {
         assert!(trusted(header).trusted_proxies.is_empty(), "{header}");
     }
     let of_one = one("real_ip_header X-Forwarded-For;", "set_real_ip_from 10.0.0.0/8;");
-    assert!(is_weaker(&of_one), "trusted for one location, and now for all");
+    assert!(is_weaker(&of_one), "trusted for one location, now for all");
 }
 
 #[test]
-fn a_redirect_elsewhere_is_none_and_what_stands_beside_one_is_told() {
+fn redirect_only_to_same_host_and_extra_directives_noted() {
     let tls = "server { listen 443 ssl; server_name b.org; ssl_certificate /b.crt; ssl_certificate_key /b.key; location / { proxy_pass http://h; } }";
     let redirect =
         |to: &str| format!("server {{ listen 80; server_name a.org; deny all; return 301 {to}; }} {tls}");
@@ -56,28 +56,29 @@ fn a_redirect_elsewhere_is_none_and_what_stands_beside_one_is_told() {
     assert!(from(&redirect("https://$host$request_uri")).is_some());
     assert!(from(&redirect("https://www.a.org$request_uri")).is_none());
     let made = imported(&redirect("https://$host$request_uri"), &[]).unwrap();
-    for told in ["deny all", "return 301"] {
-        assert!(made.notes.iter().any(|note| note.directive.starts_with(told)), "{told}: {}", made.yaml);
+    for noted in ["deny all", "return 301"] {
+        assert!(made.notes.iter().any(|note| note.directive.starts_with(noted)), "{noted}: {}", made.yaml);
     }
 }
 
 #[test]
-fn the_default_server_is_that_of_the_address_that_is_listened_on() {
+fn default_server_is_that_of_the_gateway_address() {
     let text = "server { listen 80; return 301 https://$host$request_uri; } ssl_certificate /a.crt; ssl_certificate_key /a.key;
         server { listen 443 ssl; server_name a.org; location / { proxy_pass http://h; } }";
     let gateway = gateway(text);
-    assert!(gateway.routing.services[0].hosts.is_empty(), "it answers for any host");
-    assert!(gateway.front.tls.is_some(), "the certificate of all servers is its own");
+    assert!(gateway.routing.services[0].hosts.is_empty(), "it accepts any host");
+    assert!(gateway.front.tls.is_some(), "the certificate of all servers is used");
 }
 
 #[test]
-fn tls_without_a_certificate_is_told() {
+fn tls_without_a_certificate_makes_the_result_weaker() {
     assert!(is_weaker("server { listen 443 ssl; location / { proxy_pass http://h; } }"));
 }
 
-// Seen failing on: restrictions of access told as notes; a place that said no given to the service around it in silence.
+// Fails when lost access restrictions are mere notes, or when a refusing location is silently served by the
+// surrounding service.
 #[test]
-fn a_restriction_of_access_that_is_lost_is_more_than_a_note() {
+fn lost_access_restriction_makes_the_result_weaker() {
     for (location, weaker) in [
         ("", false),
         ("deny all;", true),
@@ -100,12 +101,12 @@ fn a_restriction_of_access_that_is_lost_is_more_than_a_note() {
     }
     let made = imported(&server("location /no { return 403; }"), &[]).unwrap();
     let note = made.notes.iter().find(|note| note.directive.starts_with("location /no")).unwrap();
-    assert!(note.text.contains("go to the service that its path is below of"), "{}", note.text);
+    assert!(note.text.contains("the service with the next shorter path prefix"), "{}", note.text);
 }
 
-// Seen failing on: both written, which the check refuses.
+// Fails when both are written, which the check rejects.
 #[test]
-fn two_servers_that_are_one_to_the_gateway_are_told_and_one_is_written() {
+fn conflicting_servers_are_noted_and_one_is_written() {
     let text = "server { listen 80; location / { proxy_pass http://a; } } \
                 server { listen 192.0.2.1:8081; location / { proxy_pass http://b; } location /x { proxy_pass http://c; } } \
                 server { listen 80; server_name n; location / { proxy_pass http://d; } } \
@@ -122,7 +123,7 @@ fn two_servers_that_are_one_to_the_gateway_are_told_and_one_is_written() {
 }
 
 #[test]
-fn a_mark_at_the_beginning_of_a_file_is_no_directive() {
+fn byte_order_mark_is_not_a_directive() {
     let text = format!("\u{feff}{}", one("", ""));
     assert!(imported(&text, &[]).unwrap().notes.iter().all(|note| !note.directive.contains("http")));
 }
