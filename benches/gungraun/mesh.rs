@@ -9,7 +9,7 @@ use hivemind_core::store::{
     Charge, Context, Key, LocalStore, MemoryStore, Parts, Store, StoreOptions, Verdicts,
 };
 use hivemind_core::{Limit, Period, Timestamp};
-use hivemind_mesh::sim::seated;
+use hivemind_mesh::testing::seated;
 use hivemind_mesh::{Carrier, Decided, Lane, MeshOptions, MeshStore, Node, NodeId, Output};
 use std::hint::black_box;
 

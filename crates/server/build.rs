@@ -1,4 +1,4 @@
-//! Turns the protocol's messages into Rust without a system `protoc`.
+//! Compiles the Envoy protobuf messages to Rust, without a system `protoc`.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=proto");

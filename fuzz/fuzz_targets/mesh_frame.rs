@@ -1,6 +1,6 @@
-//! See `hivemind_mesh::sim::hostile_frames`.
+//! See `hivemind_mesh_sim::hostile_frames`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    hivemind_mesh::sim::hostile_frames(bytes);
+    hivemind_mesh_sim::hostile_frames(bytes);
 });

@@ -10,7 +10,7 @@ use hivemind_core::store::{
     Charge, Context, Key, LocalStore, MemoryStore, Parts, Store, StoreOptions, Verdicts,
 };
 use hivemind_core::{Clock, Limit, Period, SystemClock, Timestamp};
-use hivemind_mesh::sim::seated;
+use hivemind_mesh::testing::seated;
 use hivemind_mesh::{Carrier, Decided, Lane, MeshOptions, MeshStore, Node, NodeId, Output};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;

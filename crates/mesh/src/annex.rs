@@ -1,7 +1,7 @@
-//! What is nothing for most counters, in a box of its own: there are a hundred thousand counters, and each
+//! Cold fields: rarely set values in a separate allocation. There are a hundred thousand counters, and each
 //! byte of them is a tenth of a megabyte.
 
-/// Room for something that mostly is as it began, made when it is not.
+/// Storage for a value that mostly stays at its default, allocated when it changes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Annex<T>(Option<Box<T>>);
 
@@ -11,7 +11,7 @@ impl<T: Copy + Default + PartialEq> Annex<T> {
         self.0.as_deref().copied().unwrap_or_default()
     }
 
-    /// Changes it, and makes room for it only if it is something then.
+    /// Changes the value; allocates only if it differs from the default afterwards.
     pub(crate) fn change<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> R {
         if let Some(kept) = &mut self.0 {
             return change(kept);

@@ -1,6 +1,6 @@
-//! One request's charges against what is known of their counters: tried one after the
-//! other, then kept whole or left as a refusal leaves them. The same rules as the other
-//! stores have, over two kinds of counter: one that is here, and rights to one that is not.
+//! One request's charges against the known state of their counters: tried in order, then committed or left as a
+//! refusal leaves them. The rules of the other stores, over two kinds of counter: those kept here, and
+//! allowance of those kept elsewhere.
 
 use crate::options::{Consistency, MeshOptions, OnUnreachable};
 use hivemind_core::algorithm::{Action, State, Step, step};
@@ -8,7 +8,7 @@ use hivemind_core::store::{Charge, Context, Key, Mode, OnRefusal, Op, Outcome, V
 use hivemind_core::{Cost, Limit, Timestamp};
 use smallvec::SmallVec;
 
-/// A charge that can wait: all that is borrowed of it is gone.
+/// An owned charge, which can wait: it borrows nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owed {
     pub(crate) key: Key,
@@ -18,7 +18,7 @@ pub(crate) struct Owed {
     pub(crate) mode: Mode,
     pub(crate) consistency: Consistency,
     pub(crate) on_unreachable: OnUnreachable,
-    /// Charges of one descriptor that stand side by side have one number.
+    /// Adjacent charges of one descriptor share one number.
     pub(crate) descriptor: u32,
 }
 
@@ -28,7 +28,7 @@ impl Owed {
         let mut descriptor = 0;
         let mut group = None;
         for charge in batch {
-            // Only quotas are grouped, and what stands between them does not part them.
+            // Only quotas are grouped; charges in between do not separate them.
             if charge.mode == Mode::Quota {
                 descriptor += u32::from(group.is_some_and(|group| group != charge.parts));
                 group = Some(charge.parts);
@@ -43,39 +43,39 @@ impl Owed {
     }
 }
 
-/// What is known of a counter while a batch is tried.
+/// The known state of a counter while a batch is tried.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Known {
-    /// The counter itself, with the limit and the moment it is kept by.
+    /// The counter itself, with the limit and the time it is kept by.
     Counter { state: Option<State>, limit: Limit, moment: Timestamp, beside: Beside },
-    /// Rights: what may be spent here, what is left in all as far as was heard, and what this node spent.
+    /// Allowance: what may be spent here, what is left in all as far as is known, and what this node spent.
     Rights { can: i64, left: i64, own: u64, ends: Timestamp, final_word: bool },
-    /// This node's part of a bucket whose owner cannot be reached.
+    /// This node's share of a bucket whose owner cannot be reached.
     Part { state: Option<State>, limit: Limit, moment: Timestamp },
-    /// A counter that this node keeps by itself, elsewhere: what it says to the charge.
+    /// A counter that this node keeps by itself, elsewhere: its verdict for the charge.
     Alone { verdict: Verdict },
 }
 
-/// What is known beside a counter's state.
+/// What is known in addition to a counter's state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beside {
-    /// Whether the counter counts what it refuses. If not, so much was refused, and a peek sees it.
+    /// Whether the counter counts what it refuses. If not, a peek subtracts the `refused` hits.
     pub(crate) counts_refusals: bool,
     pub(crate) refused: u64,
-    /// How much of what the counter holds can be given back.
+    /// How much of the counter's content can be refunded.
     pub(crate) refundable: u64,
 }
 
 impl Beside {
-    /// Of a counter that holds what was spent and refused, and nothing else.
+    /// For a counter that contains only spending and refusals.
     pub(crate) const NOTHING: Self = Self { counts_refusals: true, refused: 0, refundable: u64::MAX };
 }
 
-/// What a charge would do.
+/// The effect of a charge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trial {
     pub(crate) verdict: Verdict,
-    /// What the counter would be.
+    /// The counter afterwards.
     pub(crate) after: Known,
     /// How much is missing here that the owner might have.
     pub(crate) lacks: u64,
@@ -113,7 +113,7 @@ impl Known {
             }
             Self::Rights { can, left, own, ends, final_word } => {
                 let cost = crate::purse::signed(charge.cost);
-                // What was refused elsewhere may have counted past what is left.
+                // Refusals elsewhere may have counted past what is left.
                 let all = can.max(0).saturating_add(left).max(0);
                 let (fits, can_after, all_after) = match action {
                     Action::Spend { .. } if cost <= can => (true, can - cost, all - cost),
@@ -137,7 +137,7 @@ impl Known {
                 };
                 let asks = matches!(action, Action::Spend { .. }) || action == Action::Peek;
                 let lacks = if asks && !fits && !final_word {
-                    // What was admitted beyond the rights held is paid back with it.
+                    // Spending beyond the held allowance is repaid with it.
                     u64::try_from(cost.saturating_sub(can)).unwrap_or(charge.cost)
                 } else {
                     0
@@ -162,7 +162,7 @@ impl Known {
     }
 }
 
-/// What a charge does if its batch is kept.
+/// The action of a charge if its batch commits.
 pub(crate) fn action(op: Op, on_refusal: OnRefusal) -> Action {
     match op {
         Op::Spend => Action::Spend { count_refusal: on_refusal != OnRefusal::CountNone },
@@ -172,7 +172,7 @@ pub(crate) fn action(op: Op, on_refusal: OnRefusal) -> Action {
     }
 }
 
-/// Tries every charge on what is known, and on what earlier charges of the batch would have done.
+/// Tries every charge against the known state and the effects of earlier charges of the batch.
 pub(crate) fn try_all(batch: &[Owed], known: &[Known], context: Context) -> SmallVec<[Trial; 2]> {
     let mut trials: SmallVec<[Trial; 2]> = SmallVec::with_capacity(batch.len());
     for (charge, known) in batch.iter().zip(known) {
@@ -183,7 +183,7 @@ pub(crate) fn try_all(batch: &[Owed], known: &[Known], context: Context) -> Smal
     trials
 }
 
-/// Whether a batch whose charges were tried so is kept.
+/// Whether a batch with these trials commits.
 pub(crate) fn commits(batch: &[Owed], trials: &[Trial]) -> bool {
     let (mut quotas, mut refused_quotas) = (0, 0);
     let mut last: Option<(u32, bool)> = None;
@@ -208,7 +208,7 @@ pub(crate) fn commits(batch: &[Owed], trials: &[Trial]) -> bool {
     quotas == 0 || refused_quotas < quotas
 }
 
-/// What a charge of a batch that is not kept leaves behind.
+/// What a charge of a refused batch leaves behind.
 pub(crate) fn left_behind(charge: &Owed, trial: &Trial, on_refusal: OnRefusal) -> Action {
     match (charge.op, trial.verdict.is_admitted(), on_refusal) {
         (Op::Refund | Op::Debit, ..) => action(charge.op, on_refusal),

@@ -1,4 +1,4 @@
-//! All pages of one counter: the window that runs, the one that begins, the one that ends.
+//! One counter on this node: the windows that are ending, running and beginning.
 
 use crate::annex::Annex;
 use crate::lately::Lately;
@@ -11,63 +11,63 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pages that are kept of one counter: the last window, this one and the next, and one more for a clock
-/// that stepped. A page that may still be asked for must not go: it would begin anew.
+/// The windows kept per counter: the last, the present and the next one, and one more for a clock that stepped.
+/// A window that may still be requested must stay: it would begin again.
 const MOST_PAGES: usize = 4;
 
-/// One counter, as this node has it.
+/// One counter on this node.
 #[derive(Clone, Debug)]
 pub(crate) struct Book {
     limit: Arc<Limit>,
-    /// Who told the limit.
+    /// Where the limit came from.
     pub(crate) source: Source,
-    /// Whether a peer had it opened, and nobody here has asked for it since.
+    /// Whether a peer caused it to be opened and no local request has used it since.
     pub(crate) told: bool,
     /// Room for two: the last window is kept while the next one runs.
     pub(crate) pages: SmallVec<[Page; 2]>,
-    /// The ask for rights that is under way.
+    /// The grant request that is in flight.
     pub(crate) asked: Option<NonZeroU64>,
-    /// How much is asked for here, and when that was last written up.
+    /// The local demand, and when it was last updated.
     pub(crate) demand: Demand,
     pub(crate) used: Timestamp,
-    /// Where the limit is `eventual`: what this node has counted and heard of, all windows in one.
+    /// For an `eventual` limit: what this node counted and received, all windows in one.
     pub(crate) counted: Option<Box<State>>,
     pub(crate) aside: Annex<Aside>,
-    /// The window that the slip is about, and what it could spend when it was made.
+    /// The window of the fast-path entry, and what the entry could spend when it was built.
     pub(crate) front: u64,
     pub(crate) laid: u32,
-    /// Whether a request is being tried on it: until that is over nobody else decides on it.
+    /// Whether a batch is being tried on it: until that ends no other decision uses it.
     pub(crate) still: bool,
-    /// By how much the mesh clock had been moved forward when it was last opened.
+    /// The mesh clock's total forward adjustment when it was last opened.
     gained: u64,
 }
 
-/// Who told the limit that a counter is kept by, since this node's last reload.
+/// Where a counter's limit came from, since this node's last reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// Nobody, or a peer that goes by other rules.
+    /// From no source yet, or from a peer with other rules.
     Others,
-    /// A peer that goes by the same rules, or a request that may have been under way during the reload.
+    /// From a peer with the same rules, or a request that may have been in flight during the reload.
     Alike,
-    /// A request to this node.
+    /// From a request to this node.
     Own,
 }
 
-/// What most books have none of.
+/// Fields that most counters do not need.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Aside {
     /// The limit before this one, if there was a reload.
     pub(crate) before: Option<Limit>,
-    /// The last two windows of which this node admitted something before it knew the view, and how much.
+    /// The last two windows in which this node admitted something before it knew the view, and how much.
     alone: [(u64, u64); 2],
-    /// A bucket whose owner cannot be reached: this node's part of it, kept here.
+    /// A bucket whose owner cannot be reached: this node's share of it, kept here.
     pub(crate) part: Option<State>,
-    /// Somebody who left had touched it: of windows that began before then nothing of anybody's is this node's for that.
+    /// A leaver had touched it: this node inherits nothing of windows that began before then.
     pub(crate) touched: Option<Timestamp>,
 }
 
 impl Book {
-    /// The mesh clock has been moved forward by so much in all: a bucket earns nothing for that.
+    /// The mesh clock's total forward adjustment is now `gained`: a bucket earns nothing for it.
     pub(crate) fn wait_for(&mut self, gained: u64) {
         let by = gained.saturating_sub(std::mem::replace(&mut self.gained, gained));
         if by == 0 || !matches!(*self.limit, Limit::TokenBucket(_)) {
@@ -83,7 +83,7 @@ impl Book {
         self.aside.change(|aside| aside.part = aside.part.map(later));
     }
 
-    /// The clock was set back, and moments are made as much earlier.
+    /// The clock was set back: shifts all times back.
     pub(crate) fn set_back(&mut self, earlier: impl Fn(&mut Timestamp), now: Timestamp) {
         earlier(&mut self.used);
         self.demand.at = Lately::at(now);
@@ -95,7 +95,7 @@ impl Book {
         }
     }
 
-    /// What a sliding window has counted since the next was opened weighs in that one, too.
+    /// Adds what a sliding window counted after the next one was opened to the weight in that one.
     #[inline]
     pub(crate) fn weigh_last(&mut self) {
         if self.pages.len() < 2 || !matches!(*self.limit, Limit::SlidingWindow(_)) {
@@ -131,7 +131,7 @@ impl Book {
         }
     }
 
-    /// Others have admitted this much, as was just heard: it counts here from now on.
+    /// Other nodes admitted this amount, as just received: counts it here.
     pub(crate) fn count_others(&mut self, cost: u64, now: Timestamp) {
         if cost > 0 {
             let state = self.counted.as_deref().copied();
@@ -144,10 +144,10 @@ impl Book {
         *self.limit
     }
 
-    /// A reload gave the counter another limit: shares are reckoned with it from now on.
+    /// A reload gave the counter another limit: shares follow it from now on.
     pub(crate) fn change_limit(&mut self, limit: Arc<Limit>, options: &MeshOptions, now: Timestamp) {
         let old = std::mem::replace(&mut self.limit, limit);
-        // After two reloads in a row somebody may know of neither: the larger share is reckoned with.
+        // After two reloads in a row some members may know neither: the larger share is assumed.
         self.aside.change(|aside| {
             let larger = aside.before.filter(|before| before.requests() > old.requests());
             aside.before = larger.or(Some(*old));
@@ -157,13 +157,13 @@ impl Book {
         }
     }
 
-    /// What this node admitted of a window whose view it does not know.
+    /// What this node admitted in a window whose view it does not know.
     pub(crate) fn alone_in(&self, tag: u64) -> u64 {
         let known = self.aside.get().alone;
         known.iter().filter(|(window, _)| *window == tag).map(|(_, admitted)| *admitted).sum()
     }
 
-    /// What this node does in such a window counts, too.
+    /// Counts this node's own actions in such a window.
     pub(crate) fn note_alone(&mut self, tag: u64, action: Action, spends: bool, cost: u64) {
         let admitted = self.alone_in(tag);
         let admitted = match action {
@@ -189,7 +189,7 @@ impl Book {
         known.into_iter().any(|(window, admitted)| admitted > 0 && window.saturating_add(2) > present)
     }
 
-    /// The page that the slip is about.
+    /// The window of the fast-path entry.
     #[inline]
     pub(crate) fn front_page(&mut self) -> Option<&mut Page> {
         let front = self.front;
@@ -201,7 +201,7 @@ impl Book {
         self.pages.iter_mut().rev().find(|page| page.tag == tag)
     }
 
-    /// Adds a page, and drops the one that is furthest from it where there are too many: mostly the oldest.
+    /// Adds a window; if there are too many, drops the one furthest from it, mostly the oldest.
     pub(crate) fn add(&mut self, page: Page) {
         let tag = page.tag;
         let place = self.pages.iter().position(|other| other.tag > tag).unwrap_or(self.pages.len());
@@ -215,7 +215,7 @@ impl Book {
     }
 }
 
-/// How much is asked for here, in a second: a mean that forgets.
+/// Local demand per second: an exponentially weighted mean.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
     rate: f32,
@@ -223,7 +223,7 @@ pub(crate) struct Demand {
 }
 
 impl Demand {
-    /// Half a second forgets two thirds: an ask ahead is for the next moments, not for the window.
+    /// Half a second forgets two thirds: a grant ahead is for the next moments, not for the window.
     const MEMORY: f32 = 0.5;
 
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
@@ -240,7 +240,7 @@ impl Demand {
         if elapsed < Duration::from_millis(2) { 1.0 } else { (-elapsed.as_secs_f32() / Self::MEMORY).exp() }
     }
 
-    /// What is expected within `span`.
+    /// The demand expected within `span`.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -262,7 +262,7 @@ mod tests {
     use hivemind_core::store::Key;
     use std::sync::Arc;
 
-    /// Seen failing on: the first one goes, also where that is the new one (as it was first written).
+    /// Fails when the first one is dropped even if it is the new one (as first written).
     #[test]
     fn a_page_that_is_added_stays_and_the_furthest_from_it_goes() {
         let limit = Limit::fixed_window(10, Period::SECOND);

@@ -1,5 +1,5 @@
-//! The books of a node, opened one at a time: whoever has one open has the lock of its part, and
-//! the borrow that it takes keeps the node from opening another meanwhile.
+//! Access to the counters of a node, opened one at a time: an open counter holds the lock of its shard, and its
+//! borrow keeps the node from opening another one meanwhile.
 
 use crate::book::Book;
 use crate::limits::Limits;
@@ -12,17 +12,17 @@ use hivemind_core::{Limit, Timestamp};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// All books of a node.
+/// All counters of a node.
 #[derive(Debug)]
 pub(crate) struct Books {
     parts: Arc<Parts>,
     /// Only the node adds and removes.
     count: usize,
-    /// Those that a peer had opened, at most, of all parts.
+    /// How many counters peers caused to be opened, at most, in all shards.
     told: usize,
-    /// The present, as the node last heard of it: what is found spent on a slip was spent by then.
+    /// The present, as the node last received it: spending found in an entry happened by then.
     now: Timestamp,
-    /// By how much the mesh clock was moved forward: what a bucket does not earn for.
+    /// The mesh clock's total forward adjustment: buckets earn nothing for it.
     gained: u64,
 }
 
@@ -39,7 +39,8 @@ impl Books {
         self.now = now;
     }
 
-    /// The mesh clock has been moved forward by so much in all. Books are opened anew before anybody spends of them.
+    /// The mesh clock's total forward adjustment is now `gained`. Counters are reopened before they are spent
+    /// from.
     pub(crate) fn wait_for(&mut self, gained: u64) {
         if std::mem::replace(&mut self.gained, gained) != gained {
             self.parts.views_changed();
@@ -50,12 +51,12 @@ impl Books {
         self.count
     }
 
-    /// How many books peers had opened, at most.
+    /// How many counters peers caused to be opened, at most.
     pub(crate) fn told(&self) -> usize {
         self.told
     }
 
-    /// A peer had this book opened, for whom nobody here has asked.
+    /// A peer caused this counter to be opened; no local request has used it.
     pub(crate) fn note_told(&mut self, key: &Key) {
         let Some(mut book) = self.get_mut(key) else { return };
         book.told = true;
@@ -64,19 +65,19 @@ impl Books {
         self.told += 1;
     }
 
-    /// Opens a book, if there is one.
+    /// Opens a counter, if it exists.
     pub(crate) fn get_mut(&mut self, key: &Key) -> Option<OpenBook<'_>> {
         let mut part = self.parts.part(*key);
         let (place, _) = part.place(*key, || None)?;
         Some(OpenBook::new(part, place, self.now, self.gained))
     }
 
-    /// Looks at a slip, and into its book, without opening it.
+    /// Reads an entry and its counter without opening it.
     pub(crate) fn look_at_slip<R>(&self, key: &Key, read: impl FnOnce(&Slip) -> R) -> Option<R> {
         self.parts.part(*key).find(*key).map(|slip| read(slip))
     }
 
-    /// Looks into a book without opening it: whatever a slip can spend is not to be read here.
+    /// Reads a counter without opening it: spending through its entry is not included.
     pub(crate) fn look<R>(&self, key: &Key, read: impl FnOnce(&Book) -> R) -> Option<R> {
         self.parts.part(*key).find(*key).map(|slip| read(&slip.book))
     }
@@ -85,7 +86,7 @@ impl Books {
         self.parts.part(*key).find(*key).is_some()
     }
 
-    /// Opens a book, and makes one if there is none and fewer than `most`.
+    /// Opens a counter, and creates it if it does not exist and there are fewer than `most`.
     pub(crate) fn get_or_insert(
         &mut self,
         (key, limit): (Key, &Limit),
@@ -101,7 +102,7 @@ impl Books {
         Some(OpenBook::new(part, place, self.now, self.gained))
     }
 
-    /// Opens a book at one of its pages.
+    /// Opens a counter at one of its windows.
     pub(crate) fn page(&mut self, key: &Key, tag: u64) -> Option<OpenPage<'_>> {
         let book = self.get_mut(key)?;
         let place = book.pages.iter().rposition(|page| page.tag == tag)?;
@@ -117,14 +118,14 @@ impl Books {
         (self.count, self.told) = (0, 0);
     }
 
-    /// Keeps only those books that `keeps` says are to stay.
+    /// Keeps only the counters for which `keeps` returns true.
     pub(crate) fn retain(&mut self, mut keeps: impl FnMut(&mut Slip) -> bool) {
         for index in 0..PARTS {
             self.retain_in(index, &mut keeps);
         }
     }
 
-    /// The same of one part.
+    /// The same for one shard.
     pub(crate) fn retain_in(&mut self, index: usize, mut keeps: impl FnMut(&mut Slip) -> bool) {
         let Some(mut part) = self.parts.nth(index) else { return };
         let (count, told) = (part.slips.len(), part.told);
@@ -140,7 +141,7 @@ impl Books {
         self.told = self.told.saturating_sub(told) + still_told;
     }
 
-    /// All pages: whose, by which limit, and of which window.
+    /// All counter windows: key, limit and window number.
     pub(crate) fn pages(&self) -> Vec<(Key, Limit, u64)> {
         let mut pages = Vec::new();
         for part in self.parts.each() {
@@ -152,7 +153,7 @@ impl Books {
         pages
     }
 
-    /// All books: whose, and by which limit.
+    /// All counters: key and limit.
     pub(crate) fn all(&self) -> Vec<(Key, Limit)> {
         let mut all = Vec::with_capacity(self.count);
         for part in self.parts.each() {
@@ -161,12 +162,12 @@ impl Books {
         all
     }
 
-    /// Remembers that a counter has something to tell.
+    /// Queues a counter for updates to peers.
     pub(crate) fn list(&mut self, key: Key) {
         self.parts.part(key).list(key);
     }
 
-    /// Those that have something to tell. They are not on the list any more once their books say so.
+    /// Takes the queued counters. A counter counts as queued until `set_listed` clears it.
     pub(crate) fn take_listed(&mut self) -> Vec<Key> {
         let mut all = Vec::new();
         for mut part in self.parts.each() {
@@ -180,7 +181,7 @@ impl Books {
     }
 }
 
-/// A copy shares nothing with what it was copied from.
+/// A copy shares nothing with its original.
 impl Clone for Books {
     fn clone(&self) -> Self {
         let Self { count, told, now, gained, .. } = *self;
@@ -188,7 +189,7 @@ impl Clone for Books {
     }
 }
 
-/// A book that is open: nobody else spends of it, and its slip says nothing.
+/// An open counter: nothing else spends from it, and its fast-path entry is void.
 pub(crate) struct OpenBook<'a> {
     part: MutexGuard<'a, Part>,
     place: usize,
@@ -213,7 +214,7 @@ impl<'a> OpenBook<'a> {
         self.part.slips.get_bucket_mut(self.place).expect("it is open")
     }
 
-    /// Puts it on the list of those that have something to tell, or says that it is not on it.
+    /// Queues it for updates to peers, or marks it as not queued.
     pub(crate) fn set_listed(&mut self, listed: bool) {
         let slip = self.slip_mut();
         let (key, was) = (slip.key, std::mem::replace(&mut slip.listed, listed));
@@ -236,14 +237,14 @@ impl DerefMut for OpenBook<'_> {
     }
 }
 
-/// A book that is open at one of its pages.
+/// A counter that is open at one of its windows.
 pub(crate) struct OpenPage<'a> {
     book: OpenBook<'a>,
     place: usize,
 }
 
 impl OpenPage<'_> {
-    /// Puts its book on the list of those that have something to tell.
+    /// Queues its counter for updates to peers.
     pub(crate) fn list(&mut self) {
         self.book.set_listed(true);
     }
@@ -251,14 +252,14 @@ impl OpenPage<'_> {
 
 impl Deref for OpenPage<'_> {
     type Target = Page;
-    #[expect(clippy::indexing_slicing, reason = "found when it was opened, and pages stay while it is")]
+    #[expect(clippy::indexing_slicing, reason = "found when it was opened, and windows stay while it is")]
     fn deref(&self) -> &Page {
         &self.book.pages[self.place]
     }
 }
 
 impl DerefMut for OpenPage<'_> {
-    #[expect(clippy::indexing_slicing, reason = "found when it was opened, and pages stay while it is")]
+    #[expect(clippy::indexing_slicing, reason = "found when it was opened, and windows stay while it is")]
     fn deref_mut(&mut self) -> &mut Page {
         &mut self.book.pages[self.place]
     }

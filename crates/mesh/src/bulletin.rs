@@ -1,11 +1,12 @@
-//! Notes that all nodes of a mesh have: what an operator said at one of them holds at all. A note is a text, which
-//! the mesh does not read, and the time until which it holds. Of two words about one text the later one counts. A word
-//! that ends a note before its time, because it takes it down or shortens it, is kept until the longest of those that
-//! it replaced would have ended, for a week at most: so whoever was away for less cannot bring it back.
+//! Replicated map: a small last-writer-wins map that all nodes hold, for blocks that operators set at any node.
+//! An entry is a text, which the mesh does not interpret, and the time until which it is active. Of two writes
+//! of one text the later one wins. A write that ends an entry early, by removing or shortening it, is kept as a
+//! tombstone until the longest of the replaced entries would have ended, for a week at most: a node that was
+//! away for less cannot bring the entry back.
 //!
-//! Merging is a function of two bulletins and nothing else: in whatever order nodes hear of each other's notes, and
-//! however often, they end up with the same. A full bulletin keeps the latest words. Invariant: a word is left out only
-//! where so many later ones of its kind are kept, and those are nowhere dropped for an earlier one.
+//! Merging is a pure function of two maps: nodes receive entries in any order and any number of times, and
+//! converge. A full map keeps the latest writes. Invariant: a write is dropped only where the maximum number of
+//! later ones of its group is kept, and those are nowhere dropped for an earlier one.
 
 mod board;
 mod hearing;
@@ -24,20 +25,20 @@ use siphasher::sip::SipHasher13;
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 
-/// The most notes that hold at one time.
+/// The most active entries.
 pub(crate) const MOST_HOLDING: usize = 1_000;
-/// The most notes that are kept, those that were taken down included.
-pub(crate) const MOST_NOTES: usize = 2_000;
-/// The most of them that are of a kind which this node does not know: a later version's.
-pub(crate) const MOST_OTHERS: usize = 100;
-/// The longest text of a note.
-pub(crate) const LONGEST_TEXT: usize = 1_024;
+/// The most stored entries, including tombstones.
+pub const MOST_NOTES: usize = 2_000;
+/// The most stored entries of unknown groups: those of a later version.
+pub const MOST_OTHERS: usize = 100;
+/// The longest text of an entry.
+pub const LONGEST_TEXT: usize = 1_024;
 
-/// What was last said about a text. Ordered by when it was said: the greatest counts.
+/// The last write of a text. Ordered by time: the greatest wins.
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::{NodeId, net::Board};
+/// use hivemind_mesh::{Board, NodeId};
 ///
 /// let board = Board::new(Some(NodeId::parse("a")?));
 /// let (now, until) = (Timestamp::from_millis(1_000), Timestamp::from_millis(61_000));
@@ -49,15 +50,15 @@ pub(crate) const LONGEST_TEXT: usize = 1_024;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Note {
-    /// When it was said, in milliseconds since the epoch; later than everything its node knew of then.
+    /// When it was written, in milliseconds since the epoch; later than all that its node knew.
     pub(crate) written_ms: u64,
-    /// Where it was said; none on a node without peers.
+    /// Where it was written; none on a node without peers.
     pub by: Option<NodeId>,
-    /// Whether it was taken down.
+    /// Whether it was removed.
     pub(crate) is_down: bool,
-    /// Until when it holds.
+    /// Until when it is active.
     pub until: Timestamp,
-    /// Until when it is remembered: what it replaced may have been for longer.
+    /// Until when it is stored: a replaced entry may have lasted longer.
     pub(crate) kept_until: Timestamp,
 }
 
@@ -89,12 +90,12 @@ fn digest_of_word(text: &[u8], note: &Note) -> u64 {
     hash.finish()
 }
 
-/// Notes of one kind, of which so many are kept.
+/// Entries of one group with a maximum number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Kind {
     most: usize,
     notes: BTreeMap<Box<[u8]>, Note>,
-    /// Of all of them; kept, because each peer asks for it each second.
+    /// The digest of all entries; stored because each peer requests it every second.
     digest: u64,
 }
 
@@ -119,7 +120,7 @@ impl Kind {
         }
     }
 
-    /// Says how many that hold were dropped for later ones.
+    /// Drops the oldest entries over the maximum. Returns how many active ones were dropped.
     fn keep_latest(&mut self, now: Timestamp) -> usize {
         let over = self.notes.len().saturating_sub(self.most);
         if over == 0 {
@@ -150,32 +151,32 @@ impl Kind {
     }
 }
 
-/// What came of words that were heard.
+/// The result of a merge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Merged {
     pub(crate) is_changed: bool,
-    /// How many notes that held were dropped, because there were too many later words.
+    /// How many active entries were dropped because of too many later writes.
     pub(crate) dropped: usize,
 }
 
-/// All notes that a node knows of.
+/// All entries that a node knows.
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::net::{Board, Bulletin};
+/// use hivemind_mesh::{Board, Bulletin};
 ///
 /// let board = Board::new(None);
 /// let until = Timestamp::from_millis(61_000);
 /// board.post(b"block ada", until, Timestamp::from_millis(1_000))?;
 /// let holding = |now| board.show(|bulletin: &Bulletin| bulletin.holding(now).count());
 /// assert_eq!([holding(Timestamp::from_millis(60_999)), holding(until)], [1, 0]);
-/// # Ok::<(), hivemind_mesh::net::NotPosted>(())
+/// # Ok::<(), hivemind_mesh::NotPosted>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bulletin {
-    /// Those that somebody here can read.
+    /// Entries that this node can interpret.
     read: Kind,
-    /// Those of kinds that nobody here knows, so that whoever makes them up takes no place from the others.
+    /// Entries of unknown groups, stored separately so that invented ones displace no others.
     others: Kind,
 }
 
@@ -184,7 +185,7 @@ impl Bulletin {
         Self { read: Kind::new(most), others: Kind::new(most_others) }
     }
 
-    /// Takes over what is later than what is known.
+    /// Merges entries that are later than the known ones.
     pub(crate) fn merge(
         &mut self,
         words: impl IntoIterator<Item = (Box<[u8]>, Note)>,
@@ -198,24 +199,24 @@ impl Bulletin {
         Merged { is_changed, dropped: self.keep_latest(now) }
     }
 
-    /// Puts up a word about a text unless a later one is there.
+    /// Inserts a write unless a later one is present.
     pub(crate) fn put(&mut self, text: Box<[u8]>, note: Note, reads: fn(&[u8]) -> bool) -> bool {
         if reads(&text) { self.read.put(text, note) } else { self.others.put(text, note) }
     }
 
-    /// Says how many that hold were dropped for later ones.
+    /// Drops the oldest entries over the maximum. Returns how many active ones were dropped.
     pub(crate) fn keep_latest(&mut self, now: Timestamp) -> usize {
         self.read.keep_latest(now) + self.others.keep_latest(now)
     }
 
-    /// From now on it is known which texts can be read here.
+    /// Sets which texts can be interpreted here, and separates the others.
     pub(crate) fn part(&mut self, reads: fn(&[u8]) -> bool, now: Timestamp) {
         let all = std::mem::take(&mut self.read.notes);
         self.read.digest = 0;
         self.merge(all, reads, now);
     }
 
-    /// Forgets what need not be remembered any more, and says whether there was any.
+    /// Removes expired entries. Returns whether there were any.
     pub(crate) fn sweep(&mut self, now: Timestamp) -> bool {
         let is_changed = self.read.sweep(now);
         self.others.sweep(now) || is_changed
@@ -230,14 +231,14 @@ impl Bulletin {
         self.others.remove(text);
     }
 
-    /// Why no other text may be put up, nor this one again.
+    /// Why no further text, or not this one, can be inserted.
     pub(crate) fn has_room_for(&self, text: &[u8], now: Timestamp) -> Result<(), NotPosted> {
         let others = || self.read.notes.iter().filter(|(known, _)| ***known != *text).map(|(_, note)| note);
         let most_holding = MOST_HOLDING.min(self.read.most);
         if others().filter(|note| note.holds(now)).count() >= most_holding {
             return Err(NotPosted::Full { most: most_holding });
         }
-        // The oldest word makes room, unless that would end what it says.
+        // The oldest write makes room, unless it is still active.
         let is_full = others().count() >= self.read.most;
         if is_full && others().min().is_some_and(|oldest| oldest.holds(now)) {
             return Err(NotPosted::Crowded { most: self.read.most });
@@ -245,7 +246,7 @@ impl Bulletin {
         Ok(())
     }
 
-    /// When the oldest word was said, where it has to make room for this text.
+    /// The time of the oldest write, if it has to make room for this text.
     pub(crate) fn makes_room(&self, text: &[u8]) -> Option<u64> {
         let is_full = self.read.notes.len() >= self.read.most && !self.read.notes.contains_key(text);
         if !is_full {
@@ -254,32 +255,34 @@ impl Bulletin {
         self.read.notes.values().map(|note| note.written_ms).min()
     }
 
-    /// All that hold at this moment, in the order of their texts; those that nobody here can read come last.
+    /// All active entries, sorted by text; those that this node cannot interpret come last.
     pub fn holding(&self, now: Timestamp) -> impl Iterator<Item = (&[u8], &Note)> {
         self.all().filter(move |(_, note)| note.holds(now))
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&[u8], &Note)> {
+    pub fn all(&self) -> impl Iterator<Item = (&[u8], &Note)> {
         self.read.notes.iter().chain(&self.others.notes).map(|(text, note)| (&**text, note))
     }
 
-    /// A number that two bulletins have in common if they say the same; 0 for one that says nothing.
-    pub(crate) fn digest(&self) -> u64 {
+    /// A number that is equal for maps with equal content; 0 for an empty one.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
         self.read.digest ^ self.others.digest
     }
 
-    /// The same, made of what is there.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn digest_anew(&self) -> u64 {
+    /// The same, computed from the entries.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn digest_anew(&self) -> u64 {
         self.all().fold(0, |sum, (text, note)| sum ^ digest_of_word(text, note))
     }
 
-    /// Each text and what is known of it, as two numbers.
+    /// Each text and its last write, as two hashes.
     pub(crate) fn summary(&self) -> Vec<(u64, u64)> {
         self.all().map(|(text, note)| (digest_of(text), note.digest())).collect()
     }
 
-    /// What somebody lacks who knows only this.
+    /// The entries that a peer with this summary lacks.
     pub(crate) fn lacking(&self, mut known: Vec<(u64, u64)>) -> Vec<(&[u8], &Note)> {
         known.sort_unstable();
         let lacks =

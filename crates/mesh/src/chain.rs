@@ -1,6 +1,6 @@
-//! The views of a mesh, one after the other, as far back as a window may have begun.
-//! Its one question is in which view a window began; its answer is the same on every
-//! node that gives one, because a view only ever follows the view it was agreed upon in.
+//! The views of a mesh in sequence, as far back as a window may have begun. It answers in which view a window
+//! began. The answer is the same on every node that has one, because a view only follows the view in which it
+//! was agreed.
 
 use crate::member::Member;
 use crate::view::{View, ViewId};
@@ -8,27 +8,28 @@ use hivemind_core::Timestamp;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// So many views are remembered: forty rolling restarts of three nodes. A window that began before all of them began in no known one.
+/// How many views are remembered: forty rolling restarts of three nodes. A window that began before all of them
+/// began in no known view.
 pub(crate) const MOST_VIEWS: usize = 256;
-/// What views may take of a frame, in bytes: a single one always fits.
+/// The size of views in a frame, in bytes: a single one always fits.
 const MOST_TOLD: usize = 30_000;
-/// What one takes beside its members and the name of its proposer.
+/// The size of one without its members and the name of its proposer.
 const OF_VIEW: usize = 40;
 
 /// Views that follow each other; never empty.
 #[derive(Clone, Debug)]
-pub(crate) struct Chain {
+pub struct Chain {
     views: Vec<Arc<View>>,
-    /// Whether views before the first of `views` are forgotten, or were never told.
+    /// Whether views before the first of `views` are forgotten, or were never received.
     cut: bool,
-    /// The founding view's name, and what decides between two meshes that meet.
+    /// The founding view's id, which also decides between two meshes that meet.
     root: Root,
 }
 
-/// The beginning of a mesh: of two that meet and are as large, the older one stays.
+/// The beginning of a mesh: of two equally large meshes that meet, the older one stays.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Root {
-    pub(crate) founded: Timestamp,
+pub struct Root {
+    pub founded: Timestamp,
     pub(crate) id: ViewId,
 }
 
@@ -37,12 +38,13 @@ fn follows(base: &View, next: &View) -> bool {
 }
 
 impl Chain {
-    pub(crate) fn founded(view: View, now: Timestamp) -> Self {
+    #[must_use]
+    pub fn founded(view: View, now: Timestamp) -> Self {
         let root = Root { founded: now, id: view.id() };
         Self { views: vec![Arc::new(view)], cut: false, root }
     }
 
-    /// A chain as a peer told it: views that follow each other, or nothing.
+    /// A chain received from a peer: consecutive views, or nothing.
     pub(crate) fn told(root: Root, views: Vec<View>) -> Option<Self> {
         let follow = views.windows(2).all(|pair| match pair {
             [base, next] => follows(base, next),
@@ -61,7 +63,8 @@ impl Chain {
     }
 
     #[expect(clippy::expect_used, reason = "every constructor puts a view in, and none is taken out")]
-    pub(crate) fn head(&self) -> &Arc<View> {
+    #[must_use]
+    pub fn head(&self) -> &Arc<View> {
         self.views.last().expect("never empty")
     }
 
@@ -73,8 +76,8 @@ impl Chain {
         self.views.iter().rev().find(|view| view.id() == id)
     }
 
-    /// Adds the view that follows. Says no if it does not follow.
-    pub(crate) fn append(&mut self, view: View) -> bool {
+    /// Appends the view that follows. Returns false if it does not follow.
+    pub fn append(&mut self, view: View) -> bool {
         let is_next = follows(self.head(), &view);
         if is_next {
             self.views.push(Arc::new(view));
@@ -91,7 +94,7 @@ impl Chain {
         self.views.first().expect("never empty")
     }
 
-    /// What a peer whose newest view is `head` lacks, as far as one frame holds it: what follows that
+    /// The views that a peer with newest view `head` lacks, as far as one frame holds them: those after that
     /// view, or the newest of all if it is not among them.
     pub(crate) fn lacking(&self, head: Option<ViewId>) -> Vec<View> {
         let from = head.and_then(|head| self.views.iter().position(|view| view.id() == head));
@@ -114,7 +117,7 @@ impl Chain {
         views
     }
 
-    /// The view that a window which starts at `start` began in; none if that is forgotten.
+    /// The view in which a window that starts at `start` began; none if that is forgotten.
     pub(crate) fn at(&self, start: Timestamp) -> Option<&Arc<View>> {
         self.views.iter().rev().find(|view| view.fence <= start)
     }

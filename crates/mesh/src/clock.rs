@@ -1,41 +1,40 @@
-//! The mesh clock: this node's own, moved slowly towards the middle of all clocks that are heard.
+//! The mesh clock: this node's clock, slowly adjusted towards the median of all clocks.
 //!
-//! How far a peer's clock is from ours is known from exchanges: a frame of ours, and one of theirs
-//! that says when ours came and how long ago that was. Half of the round trip is the most that such
-//! a figure can be wrong by, so of the last exchanges the one with the shortest trip counts. Local
-//! clocks are compared, and not mesh clocks: all nodes then look for the middle of the same clocks,
-//! and nobody follows a clock that follows it. Invariant: between two ticks the mesh clock goes on,
-//! by at least 95 % of the time that passed, unless the clock beneath it was set back by more than a
-//! minute (docs/decisions/014).
+//! The offset to a peer's clock is measured by exchanges: a frame of ours, and one of theirs with the time at
+//! which ours arrived and how long ago that was. The error is at most half of the round trip, so the exchange
+//! with the shortest trip counts. Local clocks are compared, not mesh clocks: all nodes then look for the
+//! median of the same clocks, and no clock follows a clock that follows it. Invariant: between two ticks the
+//! mesh clock advances by at least 95 % of the elapsed time, unless the underlying clock was set back by more
+//! than a minute (docs/decisions/014).
 
 use hivemind_core::algorithm::STEP_BACK;
 use hivemind_core::{Limit, Timestamp};
 use std::time::Duration;
 
-/// How many exchanges are remembered of each peer.
+/// How many exchanges are kept per peer.
 const EXCHANGES: usize = 8;
-/// Clocks that are no further apart than this are left alone.
+/// Clocks that differ by at most this much are not adjusted.
 const ALIKE: i64 = 10_000_000;
-/// A tick that lies so far before the last one was not late: the clock was set back.
+/// A tick this far before the last one was not late: the clock was set back.
 const STEPPED: Duration = Duration::from_millis(100);
-/// The longest time between two ticks that a clock is moved for.
+/// The longest time between two ticks that is used for an adjustment.
 const LONGEST_TICK: Duration = Duration::from_secs(1);
-/// From here on a peer's clock is worth a warning.
+/// From this offset on a peer's clock causes a warning.
 const FAR: Duration = Duration::from_millis(500);
-/// No clock is too far off for any window that is not further off than this.
+/// An offset up to this is acceptable for windows of every length.
 const TOO_FAR: Duration = Duration::from_secs(2);
 
-/// How far two clocks are apart, by one exchange: theirs less ours, in nanoseconds.
+/// The offset between two clocks by one exchange: theirs minus ours, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) offset: i64,
-    /// The time that both frames were under way: half of it is the most that the offset is wrong by.
+    /// The time that both frames spent on the network: half of it is the maximum error of the offset.
     pub(crate) trip: u64,
 }
 
 impl Sample {
-    /// From our clock when we spoke and when we heard, theirs when it answered, and how long it had waited with
-    /// that. Nothing comes of times that cannot be.
+    /// From our clock at sending and at receiving, theirs at answering, and how long it held our frame before.
+    /// None for impossible times.
     pub(crate) fn of(spoke: Timestamp, held: Duration, theirs: Timestamp, heard: Timestamp) -> Option<Self> {
         let held = u64::try_from(held.as_nanos()).ok()?;
         let trip = heard.as_nanos().checked_sub(spoke.as_nanos())?.checked_sub(held)?;
@@ -45,12 +44,12 @@ impl Sample {
         Some(Self { offset, trip })
     }
 
-    /// The same of clocks that have since been moved by so much: ours, and theirs.
+    /// The same exchange after both clocks were adjusted by these amounts: ours, and theirs.
     pub(crate) fn moved(self, ours: i64, theirs: i64) -> Self {
         Self { offset: self.offset.saturating_sub(ours).saturating_add(theirs), ..self }
     }
 
-    /// Whether both can be true of clocks that nobody set in between.
+    /// Whether both can be true for clocks that were not set in between.
     fn agrees(self, other: Self) -> bool {
         let doubt = (self.trip / 2).saturating_add(other.trip / 2).saturating_add(1_000_000);
         self.offset.abs_diff(other.offset) <= doubt
@@ -67,7 +66,7 @@ pub(crate) struct Exchanges {
 impl Exchanges {
     pub(crate) fn hear(&mut self, sample: Sample) {
         if self.best().is_some_and(|best| !best.agrees(sample)) {
-            // One of the clocks was set: what was known is of another one.
+            // One of the clocks was set: earlier exchanges are void.
             self.last = [None; EXCHANGES];
         }
         if let Some(place) = self.last.get_mut(self.next) {
@@ -81,13 +80,13 @@ impl Exchanges {
         self.last.iter().flatten().min_by_key(|sample| sample.trip).copied()
     }
 
-    /// Our clock was moved by so much.
+    /// Our clock was adjusted by this amount.
     pub(crate) fn move_ours(&mut self, by: i64) {
         self.last.iter_mut().flatten().for_each(|sample| *sample = sample.moved(by, 0));
     }
 }
 
-/// The middle of these clocks and of ours, which is at 0.
+/// The median of the peers' clocks and of ours, which is at 0.
 pub(crate) fn middle(peers: impl IntoIterator<Item = Sample>) -> Sample {
     let mut all: Vec<Sample> = peers.into_iter().chain([Sample { offset: 0, trip: 0 }]).collect();
     all.sort_unstable_by_key(|sample| sample.offset);
@@ -99,33 +98,34 @@ pub(crate) fn middle(peers: impl IntoIterator<Item = Sample>) -> Sample {
 /// This node's mesh clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MeshClock {
-    /// How far it is ahead of the clock beneath it, in nanoseconds.
+    /// How far it is ahead of the underlying clock, in nanoseconds.
     pub(crate) slew: i64,
-    /// What it has reached: it is not shown an earlier time.
+    /// The latest time it showed: it never shows an earlier one.
     pub(crate) reached: Timestamp,
-    /// What the clock beneath it showed at the last tick.
+    /// The underlying clock at the last tick.
     ticked: Option<Timestamp>,
     moving: bool,
-    /// By how much it was moved forward in all: time in which nobody earned anything.
+    /// The sum of forward adjustments: time in which no bucket earned tokens.
     pub(crate) gained: u64,
 }
 
 impl MeshClock {
-    /// What it shows when the clock beneath it shows `local`.
+    /// The mesh time when the underlying clock shows `local`.
     pub(crate) fn at(&self, local: Timestamp) -> Timestamp {
         shown(local, self.slew).max(self.reached)
     }
 
-    /// Time has passed, and the middle of all clocks is so far from the clock beneath this one. It is moved towards
-    /// it by at most `most` in a second. Says by how much the clock beneath it was set back, if it was.
+    /// Time has passed, and `middle` is the median of all clocks relative to the underlying clock. Adjusts
+    /// towards it by at most `most` per second. Returns the negative step of the underlying clock if it was set
+    /// back, else 0.
     pub(crate) fn tick(&mut self, local: Timestamp, middle: Sample, most: Duration) -> i64 {
         if most.is_zero() {
-            return 0; // It is the clock beneath it.
+            return 0; // The mesh clock is the underlying clock.
         }
         let last = self.ticked.replace(local).unwrap_or(local);
         let back = last.since(local);
         if back > STEP_BACK {
-            // That is no step: the clock was wrong, and is followed (docs/decisions/005).
+            // That is not a step: the clock was wrong, and is followed (docs/decisions/005).
             self.reached = shown(local, self.slew);
             return -nanos(back);
         }
@@ -150,7 +150,7 @@ impl MeshClock {
     }
 }
 
-/// A time as a clock shows it that is so far ahead.
+/// A time as shown by a clock that is `ahead` nanoseconds ahead.
 pub(crate) fn shown(local: Timestamp, ahead: i64) -> Timestamp {
     Timestamp::from_nanos(local.as_nanos().saturating_add_signed(ahead))
 }
@@ -159,13 +159,13 @@ fn nanos(span: Duration) -> i64 {
     i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Whether a clock that is so far from ours is worth a warning.
+/// Whether a clock at this distance from ours causes a warning.
 pub(crate) fn is_far(apart: Duration) -> bool {
     apart > FAR
 }
 
-/// Whether a node whose clock is so far from ours has no part in this limit with us. A bucket has no windows that
-/// two clocks could disagree on: its owner's clock counts.
+/// Whether a node whose clock is this far from ours does not share this limit with us. Buckets have no windows
+/// that two clocks could disagree about: the owner's clock counts.
 pub(crate) fn is_too_far(apart: Duration, limit: &Limit) -> bool {
     !matches!(limit, Limit::TokenBucket(_)) && apart > TOO_FAR.max(limit.period().length() / 4)
 }

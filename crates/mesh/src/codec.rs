@@ -1,6 +1,5 @@
-//! Frames to bytes and back. What is read is bounded in every direction: names, members,
-//! views, entries of the dictionary, and the length of the whole; nothing is allocated
-//! for a number before the bytes that it counts are there.
+//! Encoding and decoding of frames. Decoding is bounded in every dimension: names, members, views, interner
+//! entries, and total length; nothing is allocated for a count before the counted bytes are present.
 
 mod asks;
 mod levels;
@@ -22,15 +21,15 @@ use levels::{read_levels, write_levels};
 use totals::{has_serial, read_report, read_word, write_report, write_word};
 use views::{read_views, write_views};
 
-/// A frame being written: its header, then items until it is full.
-pub(crate) struct Encoder<'a> {
+/// A frame being written: its header, then messages until it is full.
+pub struct Encoder<'a> {
     writer: Writer,
     header: Header,
     spoken: &'a mut Spoken,
 }
 
 impl<'a> Encoder<'a> {
-    pub(crate) fn new(header: &Header, spoken: &'a mut Spoken) -> Self {
+    pub fn new(header: &Header, spoken: &'a mut Spoken) -> Self {
         let mut writer = Writer::default();
         writer.byte(VERSION);
         let (echo, slews) = (header.echo.is_some(), header.slew_us != 0);
@@ -46,7 +45,7 @@ impl<'a> Encoder<'a> {
             writer.fixed(head.0);
         }
         if let Some(Echo { time_us, held_us }) = header.echo {
-            // Clocks are mostly alike, so their difference is shorter than a time.
+            // Clocks mostly agree, so the difference is shorter than a time.
             writer.signed(time_us.wrapping_sub(header.time.as_nanos() / 1_000).cast_signed());
             writer.number(held_us);
         }
@@ -56,7 +55,7 @@ impl<'a> Encoder<'a> {
         if slews {
             writer.signed(header.slew_us);
         }
-        // Tags are told relative to the time as the other side reads it.
+        // Tags are relative to the time as the receiver reads it.
         let time = Timestamp::from_nanos(header.time.as_nanos() / 1_000 * 1_000);
         Self { writer, header: Header { time, ..header.clone() }, spoken }
     }
@@ -65,11 +64,12 @@ impl<'a> Encoder<'a> {
         self.writer.0.len()
     }
 
-    pub(crate) fn finish(self) -> Vec<u8> {
+    #[must_use]
+    pub fn finish(self) -> Vec<u8> {
         self.writer.0
     }
 
-    pub(crate) fn push(&mut self, item: &Item) {
+    pub fn push(&mut self, item: &Item) {
         match item {
             Item::Chain { root, views } => {
                 self.writer.byte(1);
@@ -125,7 +125,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// The kind of an item, and where it belongs: mostly the newest view and the present window.
+    /// The kind of a message and its window: mostly the newest view and the present window.
     fn place(&mut self, kind: u8, place: &Place) {
         let is_head = self.header.head == Some(place.view);
         self.writer.byte(kind | u8::from(!is_head) << 4);
@@ -139,7 +139,7 @@ impl<'a> Encoder<'a> {
 }
 
 /// Reads a frame's header. The rest is for [`Items`].
-pub(crate) fn read_header(bytes: &[u8]) -> Result<(Header, Reader<'_>), Unreadable> {
+pub fn read_header(bytes: &[u8]) -> Result<(Header, Reader<'_>), Unreadable> {
     if bytes.len() > LONGEST_FRAME {
         return Err(Unreadable);
     }
@@ -170,16 +170,16 @@ pub(crate) fn read_header(bytes: &[u8]) -> Result<(Header, Reader<'_>), Unreadab
     Ok((header, reader))
 }
 
-/// The items of a frame, one after the other.
-pub(crate) struct Items<'a> {
-    pub(crate) reader: Reader<'a>,
-    pub(crate) header: &'a Header,
-    pub(crate) heard: &'a mut Heard,
+/// The messages of a frame, in order.
+pub struct Items<'a> {
+    pub reader: Reader<'a>,
+    pub header: &'a Header,
+    pub heard: &'a mut Heard,
 }
 
 impl Items<'_> {
-    /// The next item; none at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<Item>, Unreadable> {
+    /// The next message; none at the end.
+    pub fn next_item(&mut self) -> Result<Option<Item>, Unreadable> {
         if self.reader.is_empty() {
             return Ok(None);
         }
@@ -238,7 +238,7 @@ impl Items<'_> {
         let present = tag_at(&subject.limit, self.header.time);
         let tag = present.wrapping_add(self.reader.signed()?.cast_unsigned());
         let place = Place { subject, view, tag };
-        // A bucket has one page: another would be another bucket.
+        // A bucket has one window: another number would be another bucket.
         if has_serial(&place) && tag != 0 { Err(Unreadable) } else { Ok(place) }
     }
 }

@@ -1,12 +1,11 @@
-//! How peers agree on their members: no leader, no clock that must be right, and never
-//! two views for one window among those that vote.
+//! Agreement on members without a leader and without correct clocks: nodes that vote never begin one window in
+//! two views.
 //!
-//! Any member may propose the next view, with a fence some time ahead. Every member of
-//! the present view must consent, the dead aside; who consented begins no window from
-//! the fence on until it knows how the vote ended (docs/decisions/012). So a node that is
-//! cut off in the middle of a vote has nothing to begin a window with, and one that is
-//! cut off at another time stops the others from changing the view, and keeps its share.
-//! A vote that hangs on the dead is abandoned for a later one, by all of the living together.
+//! Any member may propose the next view, with a fence some time ahead. Every living member of the present view
+//! must consent; a member that consented begins no window from the fence on until it knows how the vote ended
+//! (docs/decisions/012). A node that is cut off in the middle of a vote therefore has nothing to begin a window
+//! with. A node that is cut off at another time stops the others from changing the view, and keeps its share. A
+//! vote that hangs on dead members is abandoned for a later one, by all living members together.
 
 mod ballot;
 mod buckets;
@@ -30,18 +29,18 @@ use std::sync::Arc;
 use std::time::Duration;
 pub(crate) use windows::Begun;
 
-/// How many times the usual lead a fence may be ahead of the others' clocks, and half of that a window that
-/// begins: further ahead is a clock that is wrong, and it would hold up everybody until its time has come.
+/// How many times the usual lead a fence may be ahead of the others' clocks, and half of that for a window that
+/// begins: a clock further ahead is wrong, and would delay all nodes until its time has come.
 const MOST_LEADS: u32 = 4;
 /// The most overlaps that are remembered, so that each is counted once.
 const MOST_OVERLAPS: usize = 64;
 
-/// How views come about.
+/// How views are agreed.
 ///
 /// ```
 /// use hivemind_mesh::{CouncilOptions, MeshOptions};
 ///
-/// // For a node that must never begin a mesh of its own.
+/// // For a node that must never found a mesh.
 /// let council = CouncilOptions { found_after: None, ..CouncilOptions::default() };
 /// let options = MeshOptions { council, ..MeshOptions::default() };
 /// assert!(options.council.dead_after > options.council.staleness);
@@ -78,7 +77,7 @@ impl Default for CouncilOptions {
     }
 }
 
-/// What this node knows of views, and what it promised.
+/// The known views, and this node's promises.
 #[derive(Clone, Debug)]
 pub(crate) struct Council {
     pub(crate) me: Member,
@@ -86,53 +85,54 @@ pub(crate) struct Council {
     started: Timestamp,
     chain: Option<Chain>,
     motions: Vec<Motion>,
-    /// The motions this node consented to and that are not decided yet. There is more than one only where
-    /// those before the last hang on the dead: they are not carried out here any more, whatever is heard.
+    /// The motions this node consented to and that are not decided yet. More than one only where all but the
+    /// last hang on dead members: those are not carried out here any more, whatever is received.
     bound: Vec<ViewId>,
-    /// The motion that the newest view came of: told on to voters that do not know of its end.
+    /// The motion that led to the newest view; sent to voters that do not know its result.
     carried: Option<Motion>,
-    /// Windows that start within it begin nowhere: the dead may have begun them in a view that was abandoned.
+    /// Windows that start within it begin nowhere: dead members may have begun them in an abandoned view.
     void: Option<(Timestamp, Timestamp)>,
-    /// No motion of this round or an earlier one will be consented to any more.
+    /// No motion of this round or an earlier one gets consent any more.
     floor: Option<Round>,
-    /// The start of the latest window that was begun here: no fence may come before it.
+    /// The start of the latest window that began here: no fence may come before it.
     latest_begun: Option<Timestamp>,
-    /// How far ahead windows may begin, as the others' clocks say.
+    /// How far ahead windows may begin, by the others' clocks.
     horizon: Option<Timestamp>,
-    /// How far the later middle of all clocks is ahead of this node's, in nanoseconds, as it was when others were last
-    /// heard: by it buckets go from one view to the next.
+    /// How far the later median of all clocks is ahead of this node's, in nanoseconds, when frames were last
+    /// received. Buckets move from one view to the next by it.
     lead: i64,
     /// The fence of the view that buckets are in: they do not go back.
     passed: Timestamp,
-    /// What former owners told of the buckets that came to this run.
+    /// Handoffs of former owners for buckets that moved to this generation.
     pub(crate) handed: Handed,
-    /// This run was told out of a view, and has left its parts of windows that began before that one's fence to others.
+    /// A view removed this generation, and it has left its shares of windows that began before that fence to
+    /// others.
     pub(crate) left: Option<Timestamp>,
-    /// Since when the members are others than those of the view.
+    /// Since when the members differ from those of the view.
     differs_since: Option<Timestamp>,
-    /// How many votes in a row came to nothing, and until when no other is called for.
+    /// How many votes in a row failed, and until when no other is called.
     failed: u32,
     rests_until: Option<Timestamp>,
     pub(crate) leaving: bool,
     pub(crate) rules: Rules,
     /// How often two views were found for the same windows.
     pub(crate) overlaps: u64,
-    /// What was counted there.
+    /// The overlaps counted so far.
     seen_overlaps: Vec<Overlap>,
-    /// Counts up whenever the chain or what is promised changes, so that others need not compare it.
+    /// Increases whenever the chain or a promise changes, so that other parts need not compare it.
     pub(crate) version: u64,
-    /// Counts up whenever the chain is given up for another: what was held under it is void.
+    /// Increases whenever the chain is replaced by another: allowance held under it is void.
     pub(crate) upheavals: u64,
 }
 
-/// Two views that were live for the same windows, as they come to be known.
+/// Two views that were active for the same windows, by how they were discovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Overlap {
-    /// Another mesh, by the name of its first view.
+    /// Another mesh, by the id of its first view.
     Mesh(ViewId),
-    /// Another way of this mesh, by a view of it.
+    /// A fork of this mesh, by a view of it.
     Way(ViewId),
-    /// A run that was taken for dead and speaks.
+    /// A generation that was declared dead and sends frames.
     Run(Member),
     /// A window that began here far ahead of its time.
     Window(Timestamp),
@@ -180,24 +180,24 @@ impl Council {
         &self.motions
     }
 
-    /// The motion that the newest view came of, as far as it is known here.
+    /// The motion that led to the newest view, as far as it is known here.
     pub(crate) fn carried(&self) -> Option<&Motion> {
         self.carried.as_ref()
     }
 
-    /// Whether this run of this node is a member of the newest view.
+    /// Whether this generation of this node is a member of the newest view.
     pub(crate) fn is_member(&self) -> bool {
         self.head().is_some_and(|head| head.has(&self.me))
     }
 
-    /// Whether a name is in a view that is remembered or proposed.
+    /// Whether a name is in a remembered or proposed view.
     pub(crate) fn names(&self, id: &crate::owner::NodeId) -> bool {
         let views = self.chain.iter().flat_map(Chain::iter).map(AsRef::as_ref);
         let proposed = self.motions.iter().map(|motion| &motion.view);
         views.chain(proposed).any(|view| view.members.iter().any(|member| member.id == *id))
     }
 
-    /// What time alone brings about. Says whether there is something new to tell the peers.
+    /// Handles the passing of time. Returns whether there is something new to send to peers.
     pub(crate) fn on_tick(&mut self, now: Timestamp, peers: &Peers) -> bool {
         self.look_at_clocks(now, peers);
         self.leave_the_dead(now, peers);
@@ -210,7 +210,7 @@ impl Council {
         news | self.propose(now, peers)
     }
 
-    /// The clock was set back: moments are made as much earlier.
+    /// The clock was set back: shifts all times back.
     pub(crate) fn set_back(&mut self, earlier: impl Fn(&mut Timestamp)) {
         earlier(&mut self.started);
         self.differs_since.iter_mut().chain(&mut self.rests_until).for_each(&earlier);
@@ -230,7 +230,7 @@ impl Council {
         if self.horizon.is_some() {
             self.lead = peers.later_time(now).as_nanos().wrapping_sub(now.as_nanos()).cast_signed();
         }
-        // A window that began by a clock that was wrong must not hold up every view until its time has come.
+        // A window that began by a wrong clock must not delay every view until its time has come.
         let too_far = peers.later_time(now).saturating_add(lead * 2);
         if let Some(begun) = self.latest_begun.filter(|begun| *begun > too_far) {
             self.latest_begun = None;
@@ -238,7 +238,7 @@ impl Council {
         }
     }
 
-    /// Counts each overlap once, however often it is told.
+    /// Counts each overlap once, however often it is reported.
     fn count_overlap(&mut self, overlap: Overlap) {
         if self.seen_overlaps.contains(&overlap) {
             return;
@@ -262,7 +262,7 @@ impl Council {
             let me = self.me.clone();
             self.count_overlap(Overlap::Run(me));
         }
-        // Of a vote that was abandoned nobody knows what the dead made of it.
+        // The result of an abandoned vote at dead members is unknown.
         let abandoned = self.motions.iter().filter(|motion| self.bound.contains(&motion.view.id()));
         let from = abandoned.filter(|motion| motion.view.id() != id).map(|motion| motion.view.fence).min();
         if let Some(from) = from.filter(|from| *from < fence) {

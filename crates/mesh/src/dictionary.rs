@@ -1,9 +1,8 @@
-//! Short names for what frames speak of: a key and its limit are 20 bytes and more, a number
-//! in a dictionary is one to three. Each direction between two runs has a dictionary of its
-//! own. An entry is spelt out until the other side says that it has it, so frames may be lost
-//! and overtake each other. A dictionary has a number, and every frame says with which one it
-//! was written and how much of the other side's its sender has. So either side may begin anew:
-//! because its dictionary is worn out, or because the other one has forgotten it.
+//! Interners: short numbers for counters in frames. A key and its limit take 20 bytes and more, a number takes
+//! one to three. Each direction between two generations has its own interner. An entry is written in full until
+//! the other side acknowledges it, so frames may be lost or reordered. An interner has a number, and every
+//! frame carries the number it was written with and how much of the other side's its sender has. So either side
+//! may start a new one: because its interner is worn out, or because the other side has forgotten it.
 
 use crate::wire::{Reader, Unreadable, Writer};
 use hashbrown::HashTable;
@@ -13,18 +12,18 @@ use subject::Bits;
 
 mod subject;
 
-pub(crate) use subject::Subject;
+pub use subject::Subject;
 
-/// The most entries of a dictionary; what comes after them is spelt out each time.
+/// The most entries of an interner; further counters are written in full each time.
 pub(crate) const MOST_ENTRIES: u32 = 65_536;
 
-/// So many entries may be missing between two that have come, since frames overtake each other.
+/// The most missing entries between two that have arrived, since frames may be reordered.
 const MOST_GAP: usize = 4_096;
 
-/// So many limits are looked at for one that is there already.
+/// How many recent limits are searched for an equal one.
 const RECENT_LIMITS: usize = 16;
 
-/// There are two dictionaries for each peer, so they grow by an eighth and not by their double.
+/// There are two interners for each peer, so they grow by an eighth and do not double.
 fn push_sparingly<T>(entries: &mut Vec<T>, entry: T) {
     if entries.len() == entries.capacity() {
         entries.reserve_exact(16 + entries.len() / 8);
@@ -32,24 +31,24 @@ fn push_sparingly<T>(entries: &mut Vec<T>, entry: T) {
     entries.push(entry);
 }
 
-/// What this node calls things towards one peer.
+/// The sender's side of an interner: what this node assigned for one peer.
 #[derive(Clone, Debug)]
-pub(crate) struct Spoken {
-    /// Its number: a run numbers all that it begins, for whomever they are.
+pub struct Spoken {
+    /// Its number: a generation numbers all interners that it creates, for all peers.
     number: u64,
-    /// In the order of their numbers.
+    /// Ordered by their numbers.
     entries: Vec<Named>,
-    /// Where to find which of them.
+    /// The index of an entry by its hash.
     places: HashTable<u32>,
-    /// No more are made from here on.
+    /// The maximum number of entries.
     most: u32,
-    /// All entries below this one are known to the peer.
+    /// The peer has acknowledged all entries below this one.
     known: u32,
-    /// How much was spelt out because there was no room for another entry.
+    /// How many counters were written in full because there was no room for another entry.
     missed: u32,
 }
 
-/// A key, with a hash of the limit that its entry was made with: another limit is another entry.
+/// A key, with a hash of the limit that its entry was created with: another limit is another entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Named {
     key: Bits,
@@ -57,7 +56,7 @@ struct Named {
 }
 
 impl Named {
-    /// A key's low half is a hash already (docs/decisions/006); a limit's moves it elsewhere.
+    /// A key's low half is a hash already (docs/decisions/006); the limit's hash moves it elsewhere.
     fn hash(&self) -> u64 {
         self.key.key().bits().1 ^ u64::from(self.limit)
     }
@@ -77,13 +76,14 @@ impl Default for Spoken {
 }
 
 impl Spoken {
-    /// One that is full, so that everything is spelt out.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn full() -> Self {
+    /// A full interner, so that everything is written in full.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn full() -> Self {
         Self { most: 0, ..Self::default() }
     }
 
-    /// The entry of a subject, which is made if there is none and there may be one more.
+    /// The entry of a counter, created if it does not exist and there is room.
     fn entry(&mut self, subject: &Subject) -> Option<u32> {
         let Self { entries, places, most, .. } = self;
         let new = Named { key: Bits::of(subject.key), limit: subject.limit_hash() };
@@ -98,7 +98,7 @@ impl Spoken {
         Some(entry)
     }
 
-    /// One that everything was written into already.
+    /// A worn-out interner.
     #[cfg(test)]
     pub(crate) fn wear_out(&mut self) {
         (self.most, self.missed) = (0, MOST_ENTRIES);
@@ -112,13 +112,14 @@ impl Spoken {
         self.number
     }
 
-    /// Whether another one would soon be shorter: keys come and go, and as much was spelt out as it has entries.
+    /// Whether a new one would soon be shorter: keys come and go, and as many were written in full as it has
+    /// entries.
     pub(crate) fn is_worn_out(&self) -> bool {
         self.missed >= MOST_ENTRIES
     }
 
-    /// The peer says that it has all entries below `known` of the dictionary of this number. Says no if its newest
-    /// frame says that it has fewer than it had: it has forgotten this one.
+    /// The peer acknowledges all entries below `known` of the interner `number`. Returns false if its newest
+    /// frame acknowledges fewer than before: it has forgotten this one.
     pub(crate) fn acknowledge(&mut self, number: u64, known: u32, is_newest: bool) -> bool {
         let made = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
         let known = if number == self.number { known.min(made) } else { 0 };
@@ -141,18 +142,18 @@ impl Spoken {
     }
 }
 
-/// What one peer calls things.
+/// The receiver's side of an interner: what one peer assigned.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Heard {
-    /// In the order of their numbers; those that have not come are not there.
+pub struct Heard {
+    /// Ordered by their numbers; missing entries have not arrived.
     entries: Vec<Option<Entry>>,
-    /// The limits that entries have. Few, mostly; one may be there several times.
+    /// The limits of the entries. Mostly few; one may occur several times.
     limits: Vec<Limit>,
     known: u32,
     number: u64,
 }
 
-/// A subject whose limit is named by its place.
+/// A counter whose limit is an index.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     key: Bits,
@@ -160,7 +161,8 @@ struct Entry {
 }
 
 impl Heard {
-    /// Turns to the dictionary that a frame was written with. Says no if it has turned to a later one before.
+    /// Switches to the interner that a frame was written with. Returns false if it has switched to a later one
+    /// before.
     pub(crate) fn turn_to(&mut self, number: u64) -> bool {
         if number > self.number {
             *self = Self { number, ..Self::default() };
@@ -168,12 +170,12 @@ impl Heard {
         number == self.number
     }
 
-    /// The number of the peer's dictionary that this is.
+    /// The number of the peer's interner.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// All entries below this one have come.
+    /// All entries below this one have arrived.
     pub(crate) fn known(&self) -> u32 {
         self.known
     }
@@ -184,8 +186,8 @@ impl Heard {
         Some(Subject { key: key.key(), limit: *limit })
     }
 
-    /// The place of a limit, from 1 on. It is looked for among the last ones only: a peer that makes up
-    /// a limit for each key pays with its own room.
+    /// The index of a limit, starting at 1. Only the last ones are searched: a peer that invents a limit for
+    /// each key pays with its own room.
     fn limit(&mut self, limit: &Limit) -> Option<NonZeroU32> {
         let recent = self.limits.len().saturating_sub(RECENT_LIMITS);
         let found = self.limits.iter().skip(recent).position(|known| known == limit);
@@ -207,9 +209,10 @@ impl Heard {
         if entry >= MOST_ENTRIES {
             return Err(Unreadable);
         }
-        // The first word stands: a peer that gives one name to two things is not believed the second time.
+        // The first assignment counts: a peer that gives one number to two counters is rejected the second
+        // time.
         if place > self.entries.len() + MOST_GAP {
-            return Ok(subject); // Spelt out, so it is understood; it is not worth the room between.
+            return Ok(subject); // Written in full, so it is understood; it is not worth the room between.
         }
         while self.entries.len() <= place {
             push_sparingly(&mut self.entries, None);

@@ -1,7 +1,6 @@
-//! What peers say to each other. A frame begins with who speaks and when; then come items
-//! in any number, up to its size. Items about counters are a handful of small numbers,
-//! because all of them are totals within one window: a later one replaces an earlier one,
-//! and one that is lost or comes twice does no harm.
+//! Frames and messages between peers. A frame begins with a header (sender, time); any number of messages
+//! follow, up to its size. Messages about counters are a handful of small numbers, because all of them are
+//! totals within one window: a later one replaces an earlier one, and loss or repetition does no harm.
 
 use crate::chain::Root;
 use crate::dictionary::Subject;
@@ -13,171 +12,174 @@ use hivemind_core::Timestamp;
 use hivemind_core::algorithm::Action;
 use hivemind_core::store::Verdict;
 
-/// The version of the protocol; a frame of another one is not read.
-pub(crate) const VERSION: u8 = 1;
+/// The protocol version; frames of other versions are rejected.
+pub const VERSION: u8 = 1;
 /// The longest frame that is read or written.
-pub(crate) const LONGEST_FRAME: usize = 60_000;
-/// What a frame may hold of items before it is sent and another one begun.
-pub(crate) const FRAME_BUDGET: usize = 16_000;
-/// The most buckets of which one item tells what they held.
-pub(crate) const MOST_LEVELS: usize = 512;
+pub const LONGEST_FRAME: usize = 60_000;
+/// The size of messages at which a frame is sent and the next one begins.
+pub const FRAME_BUDGET: usize = 16_000;
+/// The most bucket levels in one message.
+pub const MOST_LEVELS: usize = 512;
 
 /// The longest name of a node.
-pub(crate) const LONGEST_NAME: usize = 128;
+pub const LONGEST_NAME: usize = 128;
 
-/// Who speaks, and when.
+/// Sender, time and acknowledgements of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
-    pub(crate) generation: Generation,
-    /// The speaker's mesh clock.
-    pub(crate) time: Timestamp,
-    /// How far that is ahead of its own clock, in microseconds.
-    pub(crate) slew_us: i64,
+pub struct Header {
+    pub generation: Generation,
+    /// The sender's mesh clock.
+    pub time: Timestamp,
+    /// How far that is ahead of the sender's own clock, in microseconds.
+    pub slew_us: i64,
     /// Its newest view.
-    pub(crate) head: Option<ViewId>,
-    pub(crate) leaving: bool,
-    /// By which rules the speaker goes.
-    pub(crate) rules: u32,
-    /// The number of the dictionary that it was written with.
-    pub(crate) dictionary: u64,
-    /// How much of the listener's dictionary the speaker has, and of which.
-    pub(crate) known: u32,
-    pub(crate) known_of: u64,
-    /// The run of the listener whose dictionary that is.
-    pub(crate) to: Generation,
-    /// The newest of that run's frames that the speaker has heard; nothing if it has none.
-    pub(crate) echo: Option<Echo>,
+    pub head: Option<ViewId>,
+    pub leaving: bool,
+    /// The fingerprint of the sender's rules.
+    pub rules: u32,
+    /// The number of the interner that the frame was written with.
+    pub dictionary: u64,
+    /// How many entries of the receiver's interner the sender has, and of which one.
+    pub known: u32,
+    pub known_of: u64,
+    /// The receiver's generation which that interner belongs to.
+    pub to: Generation,
+    /// The newest frame of that generation that the sender received; none if it received none.
+    pub echo: Option<Echo>,
 }
 
-/// A frame that was heard, as it is told to who sent it.
+/// The acknowledgement of a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Echo {
+pub struct Echo {
     /// What its sender's mesh clock showed in it, in microseconds.
-    pub(crate) time_us: u64,
-    /// How long ago it came.
-    pub(crate) held_us: u64,
+    pub time_us: u64,
+    /// How long ago it was received.
+    pub held_us: u64,
 }
 
-/// Which page of which counter: equal ones meet, others are dropped.
+/// A counter's window in a view; messages for other windows or views are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) subject: Subject,
-    pub(crate) view: ViewId,
+pub struct Place {
+    pub subject: Subject,
+    pub view: ViewId,
     /// The number of the window; 0 for buckets.
-    pub(crate) tag: u64,
+    pub tag: u64,
 }
 
-/// What a member tells the owner of a counter, in totals.
+/// Totals that a member sends to the owner of a counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Report {
-    /// For buckets, whose pages have no end: which of the accounts that this member had these totals are of.
-    pub(crate) serial: u64,
-    /// Which purse this is, where it has no account yet and may be followed by another on the same page.
-    pub(crate) birth: u64,
-    pub(crate) spent: u64,
-    pub(crate) returned: u64,
-    /// How much of what was granted has arrived.
-    pub(crate) granted_seen: u64,
-    /// Hits that were refused, for those who count them.
-    pub(crate) refused: u64,
-    /// What was spent there and given back there, so that it can be spent again there.
-    pub(crate) refunded: u64,
-    /// Refunds and debits that are for the owner to do.
-    pub(crate) given: u64,
-    pub(crate) owed: u64,
-    /// Whether its limit is `eventual` there: all that spend of it want to hear what the others spent.
-    pub(crate) eventual: bool,
+pub struct Report {
+    /// For buckets, whose windows have no end: which of this member's accounts these totals belong to.
+    pub serial: u64,
+    /// Identifies the lease while it has no account yet and may be followed by another one in the same window.
+    pub birth: u64,
+    pub spent: u64,
+    pub returned: u64,
+    /// How much of the granted allowance has arrived.
+    pub granted_seen: u64,
+    /// Refused hits, for limits that count them.
+    pub refused: u64,
+    /// What was spent and refunded there, so that it can be spent again there.
+    pub refunded: u64,
+    /// Refunds and debits that the owner applies.
+    pub given: u64,
+    pub owed: u64,
+    /// Whether its limit is `eventual` there: all members that spend it need the others' totals.
+    pub eventual: bool,
 }
 
 impl Report {
-    /// The sum of all that the owner must not miss: totals only grow, so what was heard of all of it has its sum.
-    pub(crate) fn settling(&self) -> u64 {
+    /// The sum of all totals that the owner must not miss. They only grow, so an equal sum means that all
+    /// arrived.
+    #[must_use]
+    pub fn settling(&self) -> u64 {
         let totals = [self.returned, self.refunded, self.given, self.owed, self.refused];
         totals.iter().fold(0, |sum: u64, total| sum.saturating_add(*total))
     }
 }
 
-/// What the owner of a counter tells a member, in totals.
+/// Totals that the owner of a counter sends to a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Word {
-    /// For buckets: which account these totals are of.
-    pub(crate) serial: u64,
-    pub(crate) granted: u64,
-    /// How much has arrived of what was returned, given back, owed and refused, in one sum.
-    pub(crate) settled_seen: u64,
+pub struct Word {
+    /// For buckets: which account these totals belong to.
+    pub serial: u64,
+    pub granted: u64,
+    /// The sum of the returned, refunded, owed and refused totals that have arrived.
+    pub settled_seen: u64,
     /// What the owner could still grant; below zero after debits.
-    pub(crate) left: i64,
-    /// What members have spent, this one aside: all that `eventual` needs.
-    pub(crate) others: u64,
-    /// The owner has nothing left and others ask: return what you hold.
-    pub(crate) recall: bool,
-    /// How often members were to reckon anew: the counter was reset, or something was given back.
-    pub(crate) resets: u64,
+    pub left: i64,
+    /// What the other members have spent: all that `eventual` needs.
+    pub others: u64,
+    /// The owner has nothing left and others need it: return unspent allowance.
+    pub recall: bool,
+    /// How often members had to restart their spent totals: the counter was reset, or something was refunded.
+    pub resets: u64,
 }
 
-/// What an ask wants done.
+/// A request to the owner of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Want {
-    /// Rights: `need` for what waits, and `ahead` more if there is plenty.
+pub enum Want {
+    /// Allowance: `need` for waiting requests, and `ahead` more if there is plenty.
     Lend { need: u64, ahead: u64 },
     /// The charge itself, decided by the owner.
     Do { action: Action, cost: u64 },
-    /// What a refund or debit that the report brought comes to.
+    /// The verdict of a refund or debit that the member's update carried.
     Tell { action: Action, cost: u64 },
     /// The state of the counter.
     Look,
-    /// What all may still spend of it, and who holds how much of that: an operator looks.
+    /// What all nodes may still spend, and how much each holds: an operator's inspection.
     Survey,
-    /// What an earlier ask of this number had spent: its batch was refused after all.
+    /// Reverts what an earlier request with this number spent: its batch was refused after all.
     Undo { of: u64 },
-    /// The counter's end: an operator reset it, or a connection was closed.
+    /// Resets the counter: an operator's reset, or a closed connection.
     Forget,
 }
 
-/// What came of an ask.
+/// The owner's reply to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reply {
-    /// Rights were granted; the word says how many.
+pub enum Reply {
+    /// Allowance was granted; the update carries the total.
     Lent,
-    /// There are none for now.
+    /// No allowance is available for now.
     Exhausted,
-    /// This is what the owner decided.
+    /// The owner's decision.
     Done(Verdict),
-    /// The counter's state, as two words; nothing if it was never seen.
+    /// The counter's state, as two numbers; none if it was never used.
     Seen(Option<(u64, u64)>),
-    /// What all may still spend, and who holds how much of it. Only who asked for that can read it.
+    /// What all nodes may still spend, and how much each holds. Only versions that request it can read it.
     Surveyed(Verdict, Shares),
-    /// Not mine, or not in this view.
+    /// This node is not the owner, or not in this view.
     Elsewhere,
 }
 
-/// What a bucket's last owner tells its next one, a part at a time: the buckets that were not full, in an order of its own.
+/// Bucket levels that the last owner of buckets sends to the next one, in chunks: all buckets that were not
+/// full, in the sender's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Levels {
-    /// The view with which they changed hands.
-    pub(crate) view: ViewId,
-    /// Since when all that it does not name is accounted for.
-    pub(crate) since: Timestamp,
-    /// How many there are in all, and how many were told before these.
-    pub(crate) count: u32,
-    pub(crate) first: u32,
-    /// What each held.
-    pub(crate) each: Vec<(Subject, u32)>,
+pub struct Levels {
+    /// The view with which the owner changed.
+    pub view: ViewId,
+    /// The time since which the sender knows all buckets that are not listed.
+    pub since: Timestamp,
+    /// The number of buckets in all, and of those sent before these.
+    pub count: u32,
+    pub first: u32,
+    /// The level of each.
+    pub each: Vec<(Subject, u32)>,
 }
 
-/// One thing that is said.
+/// One message of a frame.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Item {
+pub enum Item {
     Chain {
         root: Root,
         views: Vec<View>,
     },
-    /// A proposed view, and what the speaker itself says to it.
+    /// A proposed view and the sender's own votes on it.
     Motion {
         view: View,
         votes: Votes,
     },
-    /// The same, to who has the proposal already.
+    /// The same, for a peer that already has the proposal.
     Vote {
         view: ViewId,
         votes: Votes,
@@ -197,7 +199,7 @@ pub(crate) enum Item {
         reply: Reply,
     },
     Levels(Levels),
-    /// So many of them have come.
+    /// This many levels were received.
     Taken {
         view: ViewId,
         taken: u32,

@@ -1,20 +1,21 @@
-//! What a member believes of a bucket's owner: grants as one bucket could have earned them, and no more. A window
-//! ends, and what a node admits in it is capped; a bucket goes on, and an owner that lends without end would make its
+//! Grant guard: a member accepts grants of a bucket only as far as one bucket can have earned them. A window
+//! ends, and its admissions are capped; a bucket goes on, and an owner that grants without end would make its
 //! members admit without end.
 
 use hivemind_core::algorithm::{Action, State, step};
 use hivemind_core::{Cost, Limit, Timestamp};
 
-/// One whole bucket, out of which an owner's grants are taken.
+/// One whole bucket from which an owner's grants are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Guard {
     state: Option<State>,
-    /// What the purse had returned and given back when it was last looked at.
+    /// What the lease had returned and refunded at the last check.
     back: u64,
 }
 
 impl Guard {
-    /// How much of a grant is believed now. The rest is, when as much has been earned: totals are told again.
+    /// How much of a grant is accepted now. The rest is accepted once it can have been earned: totals are sent
+    /// repeatedly.
     pub(crate) fn believe(&mut self, limit: &Limit, grant: u64, back: u64, now: Timestamp) -> u64 {
         let more = back.saturating_sub(self.back);
         self.back = back;
@@ -25,7 +26,7 @@ impl Guard {
         believed
     }
 
-    /// Another purse begins: what it returns is counted from nothing.
+    /// A new lease begins; its returns are counted from zero.
     pub(crate) fn begin_anew(&mut self) {
         self.back = 0;
     }

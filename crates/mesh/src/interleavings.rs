@@ -1,5 +1,5 @@
-//! Every interleaving of a held decision with what the node does, as loom finds them: nothing is
-//! admitted twice, nothing that was spent is lost, and nobody waits for ever.
+//! Every interleaving of a fast-path decision with the node's actions, as found by loom: nothing is admitted
+//! twice, no spending is lost, and no thread waits forever.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p hivemind-rl-mesh --lib interleavings --target-dir target-loom
@@ -11,7 +11,7 @@ use hivemind_core::{Limit, Period, Timestamp};
 use loom::sync::Arc;
 use loom::thread;
 
-/// One key in each of the two parts that there are under loom.
+/// One key in each of the two shards that exist under loom.
 const LOW: Key = Key::from_bits(1, 1);
 const HIGH: Key = Key::from_bits(2, 1 << 32 | 2);
 
@@ -25,7 +25,7 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(1_699_920_000_000 + millis)
 }
 
-/// A node alone, which has spent all but one of the first key's limit and has the rest on its slip.
+/// A single node that has spent all but one of the first key's limit and has the rest in its fast-path entry.
 fn store(limit: &Limit) -> Arc<MeshStore<Nobody>> {
     let mut node = Node::new(NodeId::new("alone"), 1, MeshOptions::default(), at(0));
     node.found(at(0));
@@ -43,8 +43,8 @@ fn spend(store: &MeshStore<Nobody>, keys: &[Key], limit: &Limit, millis: u64) ->
     store.try_decide(&charges, Context::at(at(millis))).is_some_and(|verdicts| verdicts.committed)
 }
 
-// Seen failing on: a book that is opened without what was spent on its slip; a slip that is made anew while a batch is
-// tried; a slip that stays good after it was written up; a held decision that lets go of its lock between reading and
+// Fails when a counter is opened without the spending of its entry, an entry is rebuilt while a batch is tried,
+// an entry stays valid after it was flushed, or a fast-path decision releases its lock between reading and
 // writing.
 #[test]
 fn a_batch_and_a_held_decision_never_take_one_right_both() {
@@ -62,8 +62,8 @@ fn a_batch_and_a_held_decision_never_take_one_right_both() {
     }
 }
 
-// Seen failing on: a book that is opened without what was spent on its slip. A sweep that does not write slips up was tried
-// too, and nothing failed: whoever opens the book next does.
+// Fails when a counter is opened without the spending of its entry. A sweep that does not flush entries was
+// tried too and did not fail: the next opening flushes them.
 #[test]
 fn what_is_spent_while_the_node_sweeps_is_not_lost() {
     let limit = Limit::fixed_window(3, Period::DAY);

@@ -1,34 +1,34 @@
-//! A moment in four bytes, for what only asks how long ago something was: in units of about a millisecond,
-//! which begin anew after 52 days. What is older than that seems younger, and nothing worse comes of it than
-//! that something is told a moment later, or not asked for within one second of 52 days.
+//! Recent instants in four bytes, for checks of how long ago something was: a unit is about a millisecond, and
+//! units wrap after 52 days. An older instant seems younger; the worst effect is an update that is sent a
+//! moment later, or a request that is not sent within one second of 52 days.
 
 use hivemind_core::Timestamp;
 use std::time::Duration;
 
-/// A unit is so many nanoseconds, as a power of two.
+/// Nanoseconds per unit, as a power of two.
 const UNIT: u32 = 20;
 /// About a second.
 const SECOND: u32 = 1_000;
-/// A clock that stepped back leaves moments ahead of it: the last three of the 52 days are those.
+/// A clock that stepped back leaves instants ahead of it: the last three of the 52 days count as the future.
 const AHEAD: u32 = u32::MAX - u32::MAX / 16;
 
-/// A moment, as far as it is not long ago.
+/// A recent instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lately(u32);
 
 impl Lately {
-    #[expect(clippy::cast_possible_truncation, reason = "units begin anew")]
+    #[expect(clippy::cast_possible_truncation, reason = "units wrap")]
     #[inline]
     pub(crate) fn at(now: Timestamp) -> Self {
         Self((now.as_nanos() >> UNIT) as u32)
     }
 
-    /// A moment that is long ago for whoever asks in the next days.
+    /// An instant that counts as long ago for the next days.
     pub(crate) fn long_before(now: Timestamp) -> Self {
         Self(Self::at(now).0.wrapping_sub(u32::MAX / 4))
     }
 
-    /// How long ago it was, by one unit more or less.
+    /// How long ago it was, within one unit.
     #[inline]
     pub(crate) fn ago(self, now: Timestamp) -> Duration {
         let units = Self::at(now).0.wrapping_sub(self.0);
@@ -36,7 +36,7 @@ impl Lately {
         Duration::from_nanos(u64::from(units) << UNIT)
     }
 
-    /// Whether it is still to come, and in less than a second.
+    /// Whether it lies ahead, by less than a second.
     pub(crate) fn is_soon(self, now: Timestamp) -> bool {
         let ahead = self.0.wrapping_sub(Self::at(now).0);
         (1..SECOND).contains(&ahead)
@@ -52,7 +52,7 @@ impl Lately {
 mod tests {
     use super::*;
 
-    /// Seen failing on: a comparison that does not wrap.
+    /// Fails when a comparison does not wrap.
     #[test]
     fn a_moment_is_soon_until_it_has_come() {
         let end = 1_u64 << (32 + UNIT);
@@ -64,7 +64,7 @@ mod tests {
         }
     }
 
-    /// Seen failing on: a difference that does not wrap, and one that takes a step back for 52 days.
+    /// Fails when a difference does not wrap, or a step back counts as 52 days.
     #[test]
     fn how_long_ago_is_told_across_the_end_of_the_units_and_never_from_the_future() {
         let end = 1_u64 << (32 + UNIT);

@@ -1,11 +1,10 @@
-//! Limits shared by peers, with no central store: a state machine without I/O. Requests,
-//! frames and ticks go into a [`Node`], with the time; decisions and frames come out. A
-//! [`MeshStore`] is the same behind core's store port.
+//! Limits shared by peers without a central store: a state machine without I/O. Requests, frames and ticks
+//! enter a [`Node`] together with the time; decisions and frames come out. [`MeshStore`] wraps a node behind
+//! core's store port.
 //!
-//! A node decides alone while it holds rights to a key, and asks the key's owner when it does
-//! not. What all hold together is never more than the limit: an owner's grant is a spending on
-//! the counter it keeps, made before it is told. Who the members are is agreed before a window
-//! begins (docs/decisions/012 and 013).
+//! A node decides locally while it holds allowance for a key, and asks the key's owner otherwise. The allowance
+//! of all nodes together never exceeds the limit: an owner debits its ledger before it sends a grant. Members
+//! are agreed before a window begins (docs/decisions/012 and 013).
 //!
 //! ```
 //! use hivemind_core::store::{Charge, Context, Key, Parts};
@@ -29,14 +28,18 @@ mod annex;
 mod batch;
 mod book;
 mod books;
-#[cfg(feature = "net")]
-mod bulletin;
-mod chain;
+#[doc(hidden)]
+pub mod bulletin;
+#[doc(hidden)]
+pub mod chain;
 mod clock;
-mod codec;
+#[doc(hidden)]
+pub mod codec;
 mod council;
-mod dictionary;
-mod frame;
+#[doc(hidden)]
+pub mod dictionary;
+#[doc(hidden)]
+pub mod frame;
 mod guard;
 mod handed;
 #[cfg(all(test, loom))]
@@ -44,9 +47,8 @@ mod interleavings;
 mod lately;
 mod limits;
 mod member;
-mod motion;
-#[cfg(feature = "net")]
-pub mod net;
+#[doc(hidden)]
+pub mod motion;
 mod node;
 mod options;
 mod owner;
@@ -58,16 +60,20 @@ mod replay;
 mod rules;
 mod shares;
 mod shelf;
-#[cfg(any(test, feature = "sim"))]
-pub mod sim;
 mod slip;
 mod store;
 mod sync;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod till;
-mod view;
-mod window;
-mod wire;
+#[doc(hidden)]
+pub mod view;
+#[doc(hidden)]
+pub mod window;
+#[doc(hidden)]
+pub mod wire;
 
+pub use bulletin::{Board, Bulletin, NotPosted, Note, NotesLost};
 pub use council::CouncilOptions;
 pub use member::{Generation, Member};
 pub use node::{

@@ -1,18 +1,18 @@
-//! Limits that counters have in common: rules are few and counters many, so a book names its limit by a pointer.
+//! Interned limits: a few rules are shared by many counters, so each counter stores an `Arc<Limit>`.
 
 use hivemind_core::Limit;
 use std::sync::Arc;
 
-/// So many are looked at for one that is there already.
+/// How many recent limits are searched for an equal one.
 const MOST: usize = 16;
 
-/// The limits that were last met.
+/// The most recently used limits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits(Vec<Arc<Limit>>);
 
 impl Limits {
-    /// A limit as others have it, if one of them was met lately. A peer that makes up a limit for each key
-    /// brings more of them, and none of them stays here.
+    /// Returns the shared copy of a limit if it was used recently. A peer that invents a limit for each key
+    /// allocates more of them; none stays here.
     pub(crate) fn of(&mut self, limit: &Limit) -> Arc<Limit> {
         if let Some(known) = self.0.iter().find(|known| ***known == *limit) {
             return Arc::clone(known);

@@ -1,14 +1,12 @@
-//! One proposed view and what its voters said to it. The voters are the members of the
-//! view before it, the dead aside, because they are the ones who would begin windows
-//! in that one. Each says up to two things, and never takes one back:
+//! A proposed view and its votes. The voters are the living members of the previous view, because they would
+//! begin windows in that one. Each casts up to two votes, and never takes one back:
 //!
 //! - *consent*: "I begin no window from the fence on before this is decided";
 //! - then either *seen*: "I have seen that all consent", or *released*: "I have not, and no longer look".
 //!
-//! It is agreed once more than half have seen it, and given up once the others can no
-//! longer become that many. Everything is a set that only grows, so what nodes tell each
-//! other may be lost, repeated and reordered. Each voter speaks for itself alone: nobody
-//! can make up what another said.
+//! A motion is agreed once more than half have seen it, and given up once the others can no longer become that
+//! many. Everything is a set that only grows, so messages may be lost, repeated and reordered. Each voter sends
+//! only its own votes: no node can forge the votes of another.
 
 use crate::member::Member;
 use crate::view::View;
@@ -16,10 +14,10 @@ use hivemind_core::Timestamp;
 
 /// Voters, as the bits of their places in [`Motion::voters`].
 pub(crate) type Voters = u128;
-/// Who consents, who has seen that all do, and who released.
-pub(crate) type Votes = (Voters, Voters, Voters);
+/// The voters that consent, that have seen that all do, and that released.
+pub type Votes = (Voters, Voters, Voters);
 
-/// A proposed view and its votes, as far as this node has heard of them.
+/// A proposed view and its votes, as far as this node has received them.
 #[derive(Clone, Debug)]
 pub(crate) struct Motion {
     pub(crate) view: View,
@@ -27,13 +25,13 @@ pub(crate) struct Motion {
     pub(crate) consents: Voters,
     pub(crate) seen: Voters,
     pub(crate) released: Voters,
-    /// When this node first heard of it.
+    /// When this node first received it.
     pub(crate) since: Timestamp,
-    /// Voters that spoke of it, so that they have it.
+    /// Voters that sent a message about it, so that they have it.
     pub(crate) known: Voters,
 }
 
-/// What became of a motion.
+/// The result of a motion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Open,
@@ -47,7 +45,7 @@ impl Motion {
         Self { view, voters, consents: 0, seen: 0, released: 0, since, known: 0 }
     }
 
-    /// The bit of a voter; nothing for who is none.
+    /// The bit of a voter; 0 for other members.
     pub(crate) fn bit(&self, member: &Member) -> Voters {
         self.voters.iter().position(|voter| voter == member).map_or(0, |place| 1 << place)
     }
@@ -59,7 +57,7 @@ impl Motion {
         }
     }
 
-    /// Takes over what a peer has heard. Says whether that was news.
+    /// Merges votes. Returns whether any was new.
     pub(crate) fn merge(&mut self, consents: Voters, seen: Voters, released: Voters) -> bool {
         let before = (self.consents, self.seen, self.released);
         let all = self.all();
@@ -73,13 +71,13 @@ impl Motion {
         self.consents == self.all()
     }
 
-    /// What one voter says, as far as it is known here.
+    /// The votes of one voter, as far as they are known here.
     pub(crate) fn said_by(&self, member: &Member) -> Votes {
         let bit = self.bit(member);
         (self.consents & bit, self.seen & bit, self.released & bit)
     }
 
-    /// Whether it can only end by the word of voters of which `is_dead` says that they will not give it.
+    /// Whether only votes of dead voters, by `is_dead`, can end it.
     pub(crate) fn hangs(&self, is_dead: impl Fn(&Member) -> bool) -> bool {
         let said = self.seen | self.released;
         let mut silent = self.voters.iter().enumerate().filter(|(place, _)| said & (1 << place) == 0);
@@ -87,8 +85,8 @@ impl Motion {
     }
 
     pub(crate) fn fate(&self) -> Fate {
-        // Seen and released exclude each other on each voter, so both of these cannot be reached,
-        // and once every voter has said one of them, one of these is.
+        // Seen and released exclude each other on each voter, so both results cannot be reached, and once every
+        // voter has cast one of the two votes, one of them is.
         let voters = u32::try_from(self.voters.len()).unwrap_or(u32::MAX);
         let majority = voters / 2 + 1;
         if self.seen.count_ones() >= majority {

@@ -1,7 +1,6 @@
-//! A node of the mesh, as a state machine without I/O: requests, frames and ticks go in, with
-//! the time; decisions and frames come out. Whoever drives it carries the frames, and brings
-//! the time and the news of discovery. Nothing here reads a clock or draws a random number,
-//! so a run can be played again.
+//! A node of the mesh as a state machine without I/O: requests, frames and ticks enter with the time; decisions
+//! and frames come out. The driver carries the frames and supplies the time and discovery results. Nothing here
+//! reads a clock or draws a random number, so a run can be replayed.
 
 mod alone;
 mod asks;
@@ -19,7 +18,7 @@ mod operate;
 mod output;
 mod parked;
 mod post;
-#[cfg(any(test, feature = "sim"))]
+#[cfg(any(test, feature = "testing"))]
 pub(crate) mod probe;
 mod recall;
 mod record;
@@ -61,17 +60,17 @@ pub use standing::Standing;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How often at most rights are told early, and how often what waits is looked at.
+/// The shortest interval for early updates, and for checks of waiting requests.
 pub(crate) const EARLY: std::time::Duration = std::time::Duration::from_millis(10);
 
-/// A request that waits.
+/// A request that waits for an owner.
 #[derive(Clone, Debug)]
 struct Waiting {
     batch: Vec<Owed>,
     context: Context,
     until: Timestamp,
     stage: remote::Stage,
-    /// Whether an operator asks, who is told what somebody knows or nothing.
+    /// Whether an operator asks: an operator gets the owner's answer or none.
     is_operators: bool,
 }
 
@@ -83,23 +82,23 @@ struct Waiting {
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
 /// let mut node = Node::new(NodeId::parse("a")?, 1, MeshOptions::default(), now);
-/// assert!(!node.is_ready()); // It looks for a mesh.
+/// assert!(!node.is_ready()); // It searches for a mesh.
 /// node.found(now);
 /// assert!(node.is_ready() && node.standing(now).is_member);
 ///
 /// let peer = NodeId::parse("b")?;
 /// node.meet(peer.clone()); // Discovery named it ...
 /// node.discover([node.member().id.clone(), peer.clone()]); // ... and will say when it is gone.
-/// node.reload(7, now); // It goes by rules of this fingerprint.
+/// node.reload(7, now); // Its rules have this fingerprint.
 /// node.on_tick(now);
 /// let frames = node.outputs().count(); // To be carried to the peer.
-/// assert!(node.run_of(&peer).is_none() && !node.is_leaving(&peer)); // It has not spoken yet.
+/// assert!(node.run_of(&peer).is_none() && !node.is_leaving(&peer)); // It has not sent a frame yet.
 /// assert!(!node.has_waiting() && node.view().is_some_and(|view| view.members().len() == 1));
 /// node.leave();
 /// # Ok::<(), hivemind_mesh::UnusableName>(())
 /// ```
 #[derive(Debug)]
-#[cfg_attr(any(test, feature = "sim"), derive(Clone))]
+#[cfg_attr(any(test, feature = "testing"), derive(Clone))]
 pub struct Node {
     options: MeshOptions,
     council: Council,
@@ -115,30 +114,31 @@ pub struct Node {
     handover: handover::Handover,
     local: LocalCounters,
     next_number: u64,
-    /// How many dictionaries this run has begun.
+    /// How many interners this generation has created.
     dictionaries: u64,
     clock: MeshClock,
     synced: Timestamp,
-    /// One that leaves: the view in which it has looked for what it holds, and after how many intervals it looks again.
+    /// While leaving: the view in which it has returned its holdings, and after how many intervals it checks
+    /// again.
     gave_back: Option<ViewId>,
     looks_in: usize,
     swept: Timestamp,
     upheavals: u64,
     version: u64,
-    /// What was admitted past the rights held, as `on_unreachable` allows.
+    /// What was admitted beyond the held allowance, as `on_unreachable` permits.
     beyond_rights: u64,
-    /// Asks that were sent to owners, and decisions that waited.
+    /// Requests sent to owners, and decisions that waited.
     asked: u64,
     waited: u64,
     unreadable: u64,
-    /// A larger number than this run's that peers know under its name.
+    /// A larger generation that peers know under this node's name.
     outdated_by: Option<Generation>,
-    /// Whether this run has taken a larger number once.
+    /// Whether this node has taken a larger generation once.
     renewed: bool,
 }
 
 impl Node {
-    /// A node that knows nobody yet. `generation` is larger than that of all its runs before.
+    /// A node without known peers. `generation` is larger than all earlier generations of the node.
     #[must_use]
     pub fn new(id: NodeId, generation: u64, options: MeshOptions, now: Timestamp) -> Self {
         let me = Member::new(id, generation);
@@ -175,13 +175,13 @@ impl Node {
         }
     }
 
-    /// Founds a mesh at once, of which this node is the only member: for one that has no peers.
+    /// Founds a mesh immediately, with this node as the only member: for a node without peers.
     pub fn found(&mut self, now: Timestamp) {
         self.council.found(self.mesh_time(now));
     }
 
-    /// Looks for a mesh from this moment on, which may be ahead: one is founded so long after it as the options say,
-    /// where none was found. For names that cannot be looked up yet.
+    /// Searches for a mesh from this time on, which may be in the future. If none is found, one is founded
+    /// after the configured delay. For names that cannot be resolved yet.
     ///
     /// ```
     /// # use hivemind_core::Timestamp;
@@ -189,16 +189,16 @@ impl Node {
     /// # let now = Timestamp::from_millis(1_700_000_000_000);
     /// let mut node = Node::new(NodeId::parse("a")?, 1, MeshOptions::default(), now);
     /// node.seek_from(now);
-    /// assert!(!node.is_ready()); // Not before it has found one, or founded it.
+    /// assert!(!node.is_ready()); // Not before it has found or founded one.
     /// # Ok::<(), hivemind_mesh::UnusableName>(())
     /// ```
     pub fn seek_from(&mut self, moment: Timestamp) {
         self.council.seek_from(self.mesh_time(moment));
     }
 
-    /// A peer that can be spoken to: discovery named it, or it called. It is forgotten a minute after discovery
-    /// withdrew its name, and where there is no discovery, ten minutes after it was last heard; to meet it again
-    /// at each new connection is enough.
+    /// Adds a peer that discovery named, or that connected. It is forgotten a minute after discovery withdrew
+    /// its name; without discovery, ten minutes after its last frame. Adding it again at each new connection is
+    /// enough.
     pub fn meet(&mut self, peer: NodeId) {
         let is_new = peer != self.council.me.id && !self.links.contains_key(&peer);
         if is_new && self.links.len() < 4 * View::MOST_MEMBERS {
@@ -207,22 +207,22 @@ impl Node {
         }
     }
 
-    /// The names of all nodes that discovery knows now, this one's among them.
+    /// Sets the names of all nodes that discovery knows now, including this one's.
     ///
-    /// A member is taken for dead, and a view agreed on without it, once it is silent and discovery has
-    /// *withdrawn* its name: an earlier list of this call had it, and the last one has not. So nobody dies of a
-    /// list that was always too short, and nothing is needed of a name that was only ever heard of from peers: such
-    /// a member ends by a goodbye, by a new run of its name, or by the word of a member whose discovery knew it.
-    /// Both sides of a cut keep the view they have, unless discovery withdraws the other side's names.
+    /// A member is declared dead, and a view agreed without it, once it is silent and discovery has *withdrawn*
+    /// its name: an earlier list of this call contained it, and the last one does not. A list that was always
+    /// too short therefore kills no member. A name known only from peers needs nothing: such a member ends by
+    /// leaving, by a new generation of its name, or by the statement of a member whose discovery knew it. Both
+    /// sides of a cut keep their view, unless discovery withdraws the other side's names.
     ///
-    /// What an adapter has to see to:
-    /// - Call it with what can say who is gone: a headless service, an endpoints list, SRV records. A static list of
-    ///   peers to begin with cannot: for that do not call it at all. Then there is no discovery that could say who
-    ///   is gone, and silence only ever holds a share.
-    /// - Addresses are not names. A name is withdrawn when its last known address is; keep the name of an address
-    ///   from its greeting, and hand in the names of all addresses of the answer.
-    /// - A look-up that failed, or that answered in part, is no news: do not call. A list without this node's
-    ///   own name is of another mesh or half of an answer, and is not listened to.
+    /// Requirements for an adapter:
+    /// - Call it with a source that can report removals: a headless service, an endpoints list, SRV records. A
+    ///   static list of seed peers cannot: then do not call it at all. Without discovery, silence only reserves a
+    ///   share.
+    /// - Addresses are not names. A name is withdrawn when its last known address is; keep the name of an
+    ///   address from its handshake, and pass the names of all addresses of the answer.
+    /// - A failed or partial lookup is not a result: do not call. A list without this node's own name belongs
+    ///   to another mesh or is incomplete, and is ignored.
     pub fn discover(&mut self, names: impl IntoIterator<Item = NodeId>) {
         let names: Vec<NodeId> = names.into_iter().collect();
         if names.contains(&self.council.me.id) {
@@ -230,20 +230,20 @@ impl Node {
         }
     }
 
-    /// Leaves: the next view is without this node, and what it holds goes back.
+    /// Leaves: the next view excludes this node, and its holdings are returned.
     pub fn leave(&mut self) {
         self.council.leaving = true;
     }
 
-    /// Whether a peer has said that it leaves.
+    /// Whether a peer has announced that it leaves.
     #[must_use]
     pub fn is_leaving(&self, peer: &NodeId) -> bool {
         self.peers.get(peer).is_some_and(|peer| peer.leaving)
     }
 
-    /// The rules were reloaded: equal rules have equal fingerprints on all nodes. It is told at once, since
-    /// nodes that go by different rules share limits with more care. What it is told before its first reload
-    /// matters too: nodes that start with other rules must not be taken for equals.
+    /// The rules were reloaded: equal rules have equal fingerprints on all nodes. Peers are notified
+    /// immediately, since nodes with different rules share limits more carefully. The fingerprint before the
+    /// first reload matters too: nodes that start with other rules must not count as equal.
     pub fn reload(&mut self, fingerprint: u32, now: Timestamp) {
         if fingerprint == self.council.rules.here() {
             return;
@@ -260,7 +260,7 @@ impl Node {
         }
     }
 
-    /// What is to be done, in order.
+    /// The pending outputs, in order.
     pub fn outputs(&mut self) -> std::vec::Drain<'_, Output> {
         self.outputs.drain(..)
     }
@@ -271,18 +271,18 @@ impl Node {
         self.council.head().map(AsRef::as_ref)
     }
 
-    /// Whether it may serve: it is in the view, or a guest of one.
+    /// Whether it may serve: it is a member or a guest of a view.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.council.chain().is_some()
     }
 
-    /// Its counters, for whoever decides beside it with what is held.
+    /// Its counters, for fast-path decisions outside the node.
     pub(crate) fn parts(&self) -> &Arc<Parts> {
         self.shelf.books.parts()
     }
 
-    /// The counters that are not shared, for whoever decides beside it.
+    /// The counters that are not shared, for decisions outside the node.
     pub(crate) fn local(&self) -> &Arc<MemoryStore> {
         &self.local.0
     }
@@ -291,7 +291,7 @@ impl Node {
         self.options.consistency
     }
 
-    /// This run of this node.
+    /// This generation of this node.
     #[must_use]
     pub fn member(&self) -> &Member {
         &self.council.me
@@ -302,7 +302,7 @@ impl Node {
         self.next_number
     }
 
-    /// Remembers to tell the owner, or the members, of what changed.
+    /// Queues a counter for an update to its owner or members.
     fn list(&mut self, key: Key) {
         self.shelf.books.list(key);
     }

@@ -1,10 +1,10 @@
-//! What a node of the mesh can be told.
+//! Options of a mesh node.
 
 use crate::council::CouncilOptions;
 pub use hivemind_core::{Consistency, OnUnreachable};
 use std::time::Duration;
 
-/// What a node of the mesh can be told.
+/// Options of a mesh node.
 ///
 /// ```
 /// use hivemind_mesh::{Consistency, MeshOptions, OnUnreachable};
@@ -12,40 +12,40 @@ use std::time::Duration;
 ///
 /// let strict = MeshOptions {
 ///     on_unreachable: OnUnreachable::Refuse,
-///     ask_timeout: Duration::from_millis(30), // Its nodes are in two data centres.
+///     ask_timeout: Duration::from_millis(30), // Its nodes are in two data centers.
 ///     ..MeshOptions::default()
 /// };
 /// assert_eq!(strict.consistency, Consistency::Exact);
 /// ```
 #[derive(Clone, Debug)]
 pub struct MeshOptions {
-    /// How limits are shared whose rule does not say it.
+    /// How limits are shared when the rule does not set it.
     pub consistency: Consistency,
-    /// What to do while an owner cannot be reached, where the rule does not say it.
+    /// What to do while an owner cannot be reached, when the rule does not set it.
     pub on_unreachable: OnUnreachable,
-    /// How often changes are told.
+    /// How often changes are sent.
     pub sync_interval: Duration,
     /// How long a decision waits for the owner.
     pub ask_timeout: Duration,
-    /// The most keys that are shared; those past it are counted by this node alone.
+    /// The most shared keys; further keys are counted by this node alone.
     pub max_keys: usize,
-    /// Whether an owner lends more than is needed at once. Without it every decision is the owner's.
+    /// Whether an owner grants more than is needed at once. Without it the owner makes every decision.
     pub lend_ahead: bool,
-    /// From how many requests for each member on a window is split at its start.
+    /// The number of requests per member from which a window is split at its start.
     pub split_from: u32,
-    /// Whether an owner that has nothing left recalls what members hold.
+    /// Whether an owner with nothing left recalls allowance from members.
     pub recall: bool,
-    /// Whether the owner of a bucket that goes to another tells it what it held. Without it a bucket that changes hands
-    /// begins empty.
+    /// Whether the last owner of a bucket sends its level to the next owner. Without it a bucket that changes
+    /// its owner begins empty.
     pub hand_over: bool,
-    /// How far ahead of its start a window is open to asks.
+    /// How long before its start a window accepts requests from peers.
     pub early: Duration,
-    /// By how much at most the mesh clock is moved towards the others' in a second; zero leaves it alone.
+    /// How far the mesh clock is adjusted towards the other clocks per second, at most; zero disables it.
     pub slew: Duration,
-    /// How many bytes a second may go to all peers together; none is no limit. Asks never wait for it; counters far
-    /// from their limit are told later.
+    /// How many bytes per second are sent to all peers together; none is unlimited. Requests to owners never
+    /// wait for it; updates of counters far from their limit are delayed.
     pub bandwidth_limit: Option<u64>,
-    /// How views come about.
+    /// How views are agreed.
     pub council: CouncilOptions,
 }
 

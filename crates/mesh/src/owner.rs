@@ -1,10 +1,9 @@
-//! Which member owns a key: rendezvous hashing. Every member scores every key, and
-//! the highest score owns it, so all peers with the same list agree without a word.
+//! Rendezvous hashing: which member owns a key. Every member scores every key, and the highest score owns it,
+//! so peers with the same list agree without communication.
 //!
-//! Chosen over a ring of points: nothing to build, nothing to tune, and an exactly
-//! minimal movement. Its cost is one hash for each member, and it is paid when a
-//! ledger is opened and not for each request. Invariant: a member that leaves hands
-//! over its own keys, and no other key moves.
+//! Chosen over a hash ring: nothing to build or tune, and the number of moved keys is minimal. It costs one
+//! hash per member, paid when a ledger is opened and not per request. Invariant: when a member leaves, only its
+//! own keys move.
 //!
 //! The score is SipHash-1-3 of the member's name under the key's 128 bits. Those bits
 //! are already a keyed hash (docs/decisions/006), so a client cannot choose its owner.
@@ -15,7 +14,7 @@ use siphasher::sip::SipHasher13;
 use std::fmt;
 use std::sync::Arc;
 
-/// The name of one node, which it keeps over restarts.
+/// The name of one node, kept across restarts.
 ///
 /// ```
 /// use hivemind_mesh::NodeId;
@@ -28,13 +27,13 @@ use std::sync::Arc;
 pub struct NodeId(Arc<str>);
 
 impl NodeId {
-    /// A node of this name, which is known to be good: one that somebody wrote down is for [`NodeId::parse`].
+    /// A node with a name that is known to be valid; use [`NodeId::parse`] for configured names.
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self(name.into())
     }
 
-    /// A node of a name that somebody wrote down: one that peers can be told of.
+    /// A node with a configured name, validated so that frames can carry it.
     ///
     /// ```
     /// # use hivemind_mesh::NodeId;
@@ -62,13 +61,13 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// A name that no node can have.
+/// A name that is not valid for a node.
 ///
 /// ```
 /// use hivemind_mesh::NodeId;
 ///
 /// let error = NodeId::parse("").unwrap_err();
-/// assert!(error.to_string().starts_with("the name of a node has 0 bytes: give it one of 1 to"));
+/// assert!(error.to_string().starts_with("node name has 0 bytes; use 1 to"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnusableName {
@@ -78,10 +77,7 @@ pub struct UnusableName {
 impl fmt::Display for UnusableName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { bytes } = self;
-        write!(
-            f,
-            "the name of a node has {bytes} bytes: give it one of 1 to {LONGEST_NAME}, unlike all its peers'"
-        )
+        write!(f, "node name has {bytes} bytes; use 1 to {LONGEST_NAME}, unique among its peers")
     }
 }
 
@@ -103,7 +99,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// The view of these nodes.
+    /// A view with these nodes.
     fn view(nodes: impl IntoIterator<Item = NodeId>) -> View {
         let round = Round { number: 0, proposer: NodeId::new("node-0") };
         View::new(None, Timestamp::EPOCH, round, nodes.into_iter().map(|id| Member::new(id, 1)), [])
@@ -140,10 +136,9 @@ mod tests {
         shares
     }
 
-    /// The keys are fixed, so this is a measurement and not a game of chance: a share
-    /// deviates by five standard deviations at most, which at 100,000 keys is 1.1 % of
-    /// it for 3 nodes, 4.8 % for 10 and 15.8 % for 100. Seen failing with a score of
-    /// the key's low half times the sum of the name's bytes.
+    /// The keys are fixed, so this measurement is deterministic: a share deviates by at most five standard
+    /// deviations, which at 100,000 keys is 1.1 % of it for 3 nodes, 4.8 % for 10 and 15.8 % for 100. Fails
+    /// when the score is the key's low half times the sum of the name's bytes.
     #[test]
     fn every_member_owns_an_even_share() {
         const KEYS: u32 = 100_000;
@@ -181,7 +176,7 @@ mod tests {
         assert_eq!(owners, ["node-3", "node-1", "node-2", "node-1", "node-3"]);
     }
 
-    /// Seen failing on: any name at all, of which frames with it in them cannot be read.
+    /// Fails when any name is accepted, including names whose frames cannot be read.
     #[test]
     fn a_name_has_1_to_128_bytes_and_an_error_says_so() {
         for (bytes, is_good) in [(0, false), (1, true), (128, true), (129, false)] {
@@ -200,13 +195,13 @@ mod tests {
     }
 
     fn any_key() -> impl Strategy<Value = Key> {
-        // Small bits too: a peer may hand in any key, not only well spread ones.
+        // Small numbers too: a peer may send any key, not only well distributed ones.
         prop_oneof![any::<(u64, u64)>(), (0..4_u64, 0..4_u64)]
             .prop_map(|(high, low)| Key::from_bits(high, low))
     }
 
     proptest! {
-        /// Seen failing without the sorting, and without the removal of repetitions.
+        /// Fails without sorting, and without removing duplicates.
         #[test]
         fn the_order_and_repetition_of_the_list_do_not_matter(
             names in vec("[a-d]{0,3}", 1..12),
@@ -221,7 +216,7 @@ mod tests {
             prop_assert_eq!(listed, shuffled);
         }
 
-        /// Seen failing with `hash(key) % members` in the place of the highest score.
+        /// Fails when `hash(key) % members` replaces the highest score.
         #[test]
         fn a_member_that_leaves_moves_its_own_keys_and_no_other(
             names in btree_set("[a-z]{1,4}", 2..20),

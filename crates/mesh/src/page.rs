@@ -1,6 +1,6 @@
-//! One window of one counter on this node: a till if this node owns it, a purse if not.
-//! A page belongs to one view. When the view changes, what a node holds stays with it under
-//! the new name, and what was in flight under the old one is lost: never more than the limit.
+//! One window of one counter on this node: a ledger if this node owns it, a lease if not. A counter window
+//! belongs to one view. When the view changes, a node keeps what it holds under the new view, and grants or
+//! returns in flight under the old one are lost: never more than the limit.
 
 use crate::annex::Annex;
 use crate::frame::Word;
@@ -22,41 +22,42 @@ mod hands;
 
 pub(crate) use hands::HANDED;
 
-/// This node's side of a page.
+/// This node's side of a counter window: owner or member.
 #[derive(Clone, Debug)]
 pub(crate) enum Side {
     Till(Box<Till>),
     Purse(Purse),
 }
 
-/// One window of one counter; for a bucket, all of its life.
+/// One window of one counter; for a bucket, its whole life.
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
     pub(crate) tag: u64,
     pub(crate) view: Arc<View>,
-    /// When it was last compared with the view that holds.
+    /// When it was last compared with the active view.
     pub(crate) epoch: Epoch,
     pub(crate) side: Side,
-    /// The members of the view it began in, if this run was among them; else 0, and it has no share of it.
+    /// The number of members of the view it began in, if this generation was one of them; else 0, and it has no
+    /// share of it.
     began_with: u8,
     past: Annex<Past>,
 }
 
-/// What most pages have none of.
+/// Fields that most counter windows do not need.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Past {
-    /// What this node admitted of it in earlier views, or before it knew the view.
+    /// What this node admitted in earlier views, or before it knew the view.
     before: u64,
-    /// What is believed of a bucket's owner.
+    /// Which grants of a bucket's owner are accepted.
     guard: Guard,
-    /// What this node had left of a bucket when it went to another, and with which view it did.
+    /// This node's level of a bucket when the owner changed, and the view that changed it.
     left: Option<(ViewId, u32)>,
 }
 
 /// How a counter is shared in a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Regime {
-    /// Rights are lent, and each member starts a window with so many.
+    /// The owner grants allowance, and each member starts a window with this share.
     Lends { share: u64 },
     /// The owner decides every charge itself.
     Decides,
@@ -67,7 +68,7 @@ impl Regime {
         let members = u32::try_from(members.max(1)).unwrap_or(u32::MAX);
         match limit {
             _ if !options.lend_ahead || members == 1 => Self::Decides,
-            // Too few tokens to lend some to each: nearly all of them would be where nobody asks.
+            // Too few tokens to grant some to each member: most of them would lie where they are not needed.
             Limit::TokenBucket(_) if limit.burst() / members < 3 => Self::Decides,
             Limit::FixedWindow(_) if limit.requests() / members >= options.split_from => {
                 Self::Lends { share: u64::from(limit.requests() / members) }
@@ -90,8 +91,8 @@ impl Regime {
 }
 
 impl Page {
-    /// The moment of a decision on this page. Where the owner decides everything it is now, whatever
-    /// window that is; else it is held within the page's window.
+    /// The time of a decision in this window. Where the owner decides everything it is `now`, in any window;
+    /// else it is clamped to this window.
     pub(crate) fn moment_of(&self, limit: &Limit, options: &MeshOptions, now: Timestamp) -> Timestamp {
         if self.decides(limit, options) { now } else { Self::moment(self.tag, limit, now) }
     }
@@ -101,12 +102,12 @@ impl Page {
         Regime::decides(limit, &self.view, options)
     }
 
-    /// Whether it began as the one page of all windows, and may have been that of earlier ones.
+    /// Whether it began as the single window for all window numbers, and may have covered earlier ones.
     pub(crate) fn began_for_all(&self, limit: &Limit, options: &MeshOptions) -> bool {
         self.began_with > 0 && Regime::of(limit, usize::from(self.began_with), options) == Regime::Decides
     }
 
-    /// The page of a counter that its owner decides is that of the window it has reached.
+    /// A counter that its owner decides moves to the window its state has reached.
     pub(crate) fn follow_state(&mut self, limit: &Limit, options: &MeshOptions) {
         if let Side::Till(till) = &self.side
             && let Some(state) = till.state
@@ -117,7 +118,7 @@ impl Page {
         }
     }
 
-    /// The moment of a decision, held within the page's window: a clock may be a little off.
+    /// The time of a decision, clamped to the window: clocks differ a little.
     pub(crate) fn moment(tag: u64, limit: &Limit, now: Timestamp) -> Timestamp {
         if matches!(limit, Limit::TokenBucket(_)) {
             return now;
@@ -128,7 +129,7 @@ impl Page {
         Timestamp::from_nanos(now.as_nanos().clamp(start, last))
     }
 
-    /// What a node begins with in a page that begins in `view`.
+    /// A node's initial holding in a window that begins in `view`.
     pub(crate) fn begun(
         tag: u64,
         view: Arc<View>,
@@ -151,7 +152,7 @@ impl Page {
         Self { tag, view, epoch: 0, side, began_with, past: Annex::default() }
     }
 
-    /// Hears the owner, as far as it can be believed.
+    /// Applies an owner update, as far as it can be accepted.
     pub(crate) fn hear(&mut self, word: &Word, limit: &Limit, now: Timestamp) {
         let Side::Purse(purse) = &mut self.side else { return };
         let mut word = *word;
@@ -170,13 +171,13 @@ impl Page {
         purse.hear(&word);
     }
 
-    /// Begins a purse anew, where the owner speaks of a later account than this one's.
+    /// Replaces the lease, where the owner refers to a later account.
     pub(crate) fn begin_anew(&mut self, now: Timestamp) {
         self.side = Side::Purse(Purse::born(now));
         self.past.change(|past| past.guard.begin_anew());
     }
 
-    /// This node admitted so much of the window already, before it knew its view: that is off its share.
+    /// This node already admitted this much of the window before it knew the view: deducts it from its share.
     pub(crate) fn take_off(&mut self, admitted: u64, limit: &Limit, now: Timestamp) {
         self.past.change(|past| past.before = past.before.saturating_add(admitted));
         match &mut self.side {
@@ -189,8 +190,8 @@ impl Page {
         }
     }
 
-    /// The owner began it by the limit of a peer that goes by other rules, and does not know its own. So many members go
-    /// by its own, and may have begun with an even part of that: as much of this one is not lent to anybody.
+    /// The owner began the window by the limit of a peer with other rules and does not know its own limit.
+    /// `alike` members use its own rules and may have begun with an even share by them: reserves that much.
     pub(crate) fn set_aside(&mut self, alike: usize, limit: &Limit, options: &MeshOptions, now: Timestamp) {
         let members = self.view.members().len().max(1);
         if let Side::Till(till) = &mut self.side
@@ -202,15 +203,15 @@ impl Page {
         }
     }
 
-    /// What this node may still admit by itself while the owner of a window cannot be reached: an even part, all
-    /// that it admitted included. Nothing where windows are split, since it has its part; nothing for who was
-    /// not there when the window began, for each run of it would have that anew.
+    /// What this node may still admit by itself while the owner of a window cannot be reached: an even share,
+    /// minus all that it admitted. Zero where windows are split, since it has its share. Zero for a generation
+    /// that was not a member when the window began: each restart would get the share again.
     pub(crate) fn even_part(&self, limit: &Limit, options: &MeshOptions) -> i64 {
         let spent = match &self.side {
             Side::Purse(purse) => purse.spent(),
             Side::Till(_) => return 0,
         };
-        // Who was alone when it began has shared it since, with all of the view.
+        // A node that began the window alone has shared it since then with all members of the view.
         let members = usize::from(self.began_with).max(self.view.members().len());
         if self.began_with == 0 || Regime::of(limit, members, options).share() > 0 {
             return 0;
@@ -219,7 +220,7 @@ impl Page {
         signed(even.saturating_sub(self.past.get().before.saturating_add(spent)))
     }
 
-    /// What this node could spend now, by itself.
+    /// What this node could spend now by itself.
     pub(crate) fn unspent(&self, limit: &Limit, now: Timestamp) -> i64 {
         match &self.side {
             Side::Till(till) => signed(till.left(limit, Self::moment(self.tag, limit, now))),
@@ -240,7 +241,7 @@ impl Page {
         matches!(&self.side, Side::Till(till) if till.held() > 0)
     }
 
-    /// Moves what this node holds of a window into `view`, a later one than the page's.
+    /// Moves this node's holding into `view`, a later view than the window's.
     pub(crate) fn move_to(
         &mut self,
         view: &Arc<View>,
@@ -255,7 +256,7 @@ impl Page {
             Side::Purse(purse) => purse.spent(),
         };
         self.past.change(|past| past.before = past.before.saturating_add(spent));
-        // Who kept the counter until now knows what it lent; who did not knows nothing.
+        // The previous owner knows what it granted; other nodes do not.
         let lent = match &self.side {
             Side::Till(till) => till.outstanding(),
             Side::Purse(_) => u64::MAX,
@@ -268,7 +269,7 @@ impl Page {
         self.view = Arc::clone(view);
     }
 
-    /// A reload: what members start with is another share now, and the counter knows it.
+    /// A reload: members now start with another share, and the ledger accounts for it.
     pub(crate) fn change_limit(
         &mut self,
         (old, new): (&Limit, &Limit),
@@ -281,9 +282,9 @@ impl Page {
         let moment = Self::moment(self.tag, new, now);
         match &mut self.side {
             Side::Till(till) => till.change_share(new, is, moment),
-            // Tokens of another bucket than the one that is spent of now go back to it.
+            // Tokens of the previous bucket go back to the owner.
             Side::Purse(purse) if matches!(new, Limit::TokenBucket(_)) => drop(purse.give_up(0)),
-            // A larger share is only for windows that begin with it.
+            // A larger share applies only to windows that begin with it.
             Side::Purse(purse) => purse.lower_start(was.saturating_sub(is)),
         }
     }

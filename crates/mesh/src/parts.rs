@@ -1,7 +1,6 @@
-//! The slips of a node in many small parts, each behind a lock of its own, as the memory store has
-//! its counters. A decision that holds its rights takes the lock of its part and no other. The node
-//! is behind a lock that is taken before a part's, and holds one part at a time; so nobody waits
-//! for two of them in two orders.
+//! The fast-path entries of a node in many small shards, each with its own lock, like the memory store's
+//! counters. A decision with held allowance takes the lock of its shard and no other. The node's lock is taken
+//! before a shard's, and holds one shard at a time; so no thread waits for two of them in different orders.
 
 use crate::clock::MeshClock;
 use crate::owner::NodeId;
@@ -14,36 +13,36 @@ use hivemind_core::Timestamp;
 use hivemind_core::store::Key;
 use std::collections::BTreeMap;
 
-/// How many parts: for a hundred thousand counters, tables that are three quarters full.
+/// The number of shards: for a hundred thousand counters, tables that are three quarters full.
 #[cfg(not(loom))]
 pub(crate) const PARTS: usize = 64;
 #[cfg(loom)]
 pub(crate) const PARTS: usize = 2;
 
-/// All slips of one node, shared by it and by whoever decides beside it.
+/// All fast-path entries of one node, shared with decisions outside the node.
 #[derive(Debug)]
 pub(crate) struct Parts {
     all: [Aligned; PARTS],
-    /// Until when pages that were compared with the present views need not be compared again.
+    /// Until when windows that were compared with the present views need not be compared again.
     fresh_until: AtomicU64,
     epoch: AtomicU32,
-    /// The node's mesh clock: how far it is ahead of the clock beneath it, and what it has reached.
+    /// The node's mesh clock: how far it is ahead of the underlying clock, and what it has reached.
     slew: AtomicI64,
     reached: AtomicU64,
 }
 
-/// Two parts on one cache line would slow each other down.
+/// Two shards on one cache line would slow each other down.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Aligned(Mutex<Part>);
 
-/// One part.
+/// One shard.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Part {
     pub(crate) slips: HashTable<Slip>,
-    /// Counters that have something to tell. There is room for all of the part: a decision does not allocate.
+    /// Counters that are queued for updates. There is room for all of the shard: a decision does not allocate.
     pub(crate) listed: Vec<Key>,
-    /// Those that a peer had opened, at most: which of them were asked for here since is counted when it is swept.
+    /// Counters that peers caused to be opened, at most: local use since then is detected by the sweep.
     pub(crate) told: usize,
 }
 
@@ -58,7 +57,7 @@ impl Parts {
         }
     }
 
-    /// All of it, with locks of its own.
+    /// A deep copy with its own locks.
     pub(crate) fn copied(&self) -> Self {
         let all = std::array::from_fn(|index| {
             let part = self.all.get(index).map(|Aligned(part)| lock(part).clone());
@@ -75,14 +74,14 @@ impl Parts {
         }
     }
 
-    /// What the mesh clock shows when the clock beneath it shows `local`.
+    /// The mesh time when the underlying clock shows `local`.
     #[inline]
     pub(crate) fn mesh_time(&self, local: Timestamp) -> Timestamp {
         let shown = local.as_nanos().saturating_add_signed(self.slew.load(Ordering::Acquire));
         Timestamp::from_nanos(shown.max(self.reached.load(Ordering::Acquire)))
     }
 
-    /// The mesh clock went on. Only the node says so.
+    /// The mesh clock advanced. Only the node calls this.
     pub(crate) fn set_clock(&self, clock: &MeshClock) {
         self.slew.store(clock.slew, Ordering::Release);
         self.reached.store(clock.reached.as_nanos(), Ordering::Release);
@@ -91,12 +90,12 @@ impl Parts {
     #[expect(clippy::indexing_slicing, reason = "a remainder is below its divisor")]
     #[inline]
     pub(crate) fn part(&self, key: Key) -> MutexGuard<'_, Part> {
-        // Other bits of the hash than those that find the place in a part's table.
+        // Other bits of the hash than those that select the bucket in a shard's table.
         let bits = usize::try_from(key.bits().1 >> 32 & 0xffff).unwrap_or(0);
         lock(&self.all[bits % PARTS].0)
     }
 
-    /// One of them by its number.
+    /// A shard by its index.
     pub(crate) fn nth(&self, index: usize) -> Option<MutexGuard<'_, Part>> {
         self.all.get(index).map(|Aligned(part)| lock(part))
     }
@@ -105,9 +104,9 @@ impl Parts {
         self.all.iter().map(|Aligned(part)| lock(part))
     }
 
-    /// What peers hold of the windows that run and of the buckets, as far as this node owns them: one part after the other, so
-    /// that no decision waits for all of it.
-    /// Whoever has a till is the owner, so nobody reckons out who that is.
+    /// What peers hold of the running windows and of buckets, as far as this node owns them. Locks one shard
+    /// after the other, so that no decision waits for all of it. A node with a ledger is the owner, so
+    /// ownership is not computed.
     pub(crate) fn rights_held(&self, me: &NodeId, local: Timestamp) -> BTreeMap<NodeId, u64> {
         let now = self.mesh_time(local);
         let mut held: BTreeMap<NodeId, u64> = BTreeMap::new();
@@ -132,20 +131,20 @@ impl Parts {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Whether the views that hold at `now` are those that pages of this epoch were compared with.
+    /// Whether the views active at `now` are those that windows of this epoch were compared with.
     #[inline]
     pub(crate) fn is_fresh(&self, now: Timestamp) -> bool {
         now.as_nanos() < self.fresh_until.load(Ordering::Acquire)
     }
 
-    /// A new epoch, for the views that stay until then. Only the node says so.
+    /// Starts a new epoch, for the views that stay until then. Only the node calls this.
     pub(crate) fn begin_epoch(&self, fresh_until: Timestamp) {
-        // Never 0, which is the epoch of what was never compared.
+        // Never 0, which is the epoch of a window that was never compared.
         self.epoch.store(self.epoch().wrapping_add(1).max(1), Ordering::Release);
         self.fresh_until.store(fresh_until.as_nanos(), Ordering::Release);
     }
 
-    /// Views changed, so every page is to be compared anew.
+    /// Views changed: every window must be compared again.
     pub(crate) fn views_changed(&self) {
         self.fresh_until.store(0, Ordering::Release);
     }
@@ -157,7 +156,7 @@ impl Part {
         self.slips.find_mut(hash(key), |slip| slip.key == key)
     }
 
-    /// The place of a counter, which is made if there is none and there may be one more.
+    /// The index of a counter, which is created if it does not exist and `new` returns one.
     pub(crate) fn place(&mut self, key: Key, new: impl FnOnce() -> Option<Slip>) -> Option<(usize, bool)> {
         if let Some(place) = self.slips.find_bucket_index(hash(key), |slip| slip.key == key) {
             return Some((place, false));
@@ -167,7 +166,7 @@ impl Part {
         Some((place, true))
     }
 
-    /// Remembers that a counter has something to tell.
+    /// Queues a counter for updates to peers.
     #[inline]
     pub(crate) fn list(&mut self, key: Key) {
         if let Some(slip) = self.slips.find_mut(hash(key), |slip| slip.key == key)

@@ -1,6 +1,5 @@
-//! What this node hears of its peers: who spoke when, which run of them, how their clock
-//! stands to ours, and what discovery says of them. Bounded: who is silent for long, unknown
-//! to discovery and in no view is forgotten.
+//! Peer state: last frames, generations, clock offsets, and what discovery reports. Bounded: a peer that is
+//! silent for long, unknown to discovery and in no view is forgotten.
 
 mod clocks;
 mod discovery;
@@ -14,55 +13,55 @@ use hivemind_core::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// A frame whose time is so far behind the last one's was not overtaken: its sender's clock was set back.
+/// A frame this far behind the last one's time was not overtaken: its sender's clock was set back.
 const SET_BACK: Duration = Duration::from_secs(5);
 
-/// One peer, as its last frames showed it.
+/// One peer, by its last frames.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) generation: Generation,
     pub(crate) heard: Timestamp,
-    /// What its clock showed in the newest of its frames, and ours when that came.
+    /// Its clock in the newest of its frames, and ours when that arrived.
     time: Timestamp,
     arrived: Timestamp,
-    /// How far its mesh clock is ahead of its own, and how far that is from ours.
+    /// How far its mesh clock is ahead of its own, and that one's offset to ours.
     slew: i64,
     exchanges: Exchanges,
     pub(crate) head: Option<ViewId>,
     pub(crate) leaving: bool,
-    /// When we last sent it anything, so that silence is broken in time.
+    /// When the last frame was sent to it, for heartbeats.
     pub(crate) sent: Timestamp,
-    /// When the first frame was sent that it has not said to have heard; none if it has heard all.
+    /// When the first unacknowledged frame was sent; none if it has acknowledged all.
     unanswered: Option<Timestamp>,
-    /// The newest view it was told of, and when.
+    /// The newest view that was sent to it, and when.
     pub(crate) told: Option<(ViewId, Timestamp)>,
 }
 
 impl Peer {
-    /// How far its mesh clock is ahead of ours, which is so far ahead of our own.
+    /// How far its mesh clock is ahead of ours, which is `slew` ahead of our local clock.
     pub(crate) fn offset(&self, slew: i64) -> Option<i64> {
         self.exchanges.best().map(|best| best.moved(slew, self.slew).offset)
     }
 
-    /// The most that this is wrong by.
+    /// The maximum error of the offset.
     pub(crate) fn doubt(&self) -> Duration {
         self.exchanges.best().map_or(Duration::ZERO, |best| Duration::from_nanos(best.trip / 2))
     }
 }
 
-/// All peers this node has heard of.
+/// All known peers.
 #[derive(Clone, Debug)]
 pub(crate) struct Peers {
     all: BTreeMap<NodeId, Peer>,
     staleness: Duration,
     most: usize,
-    /// The names that discovery knows; none if there is no discovery that could say who is gone.
+    /// The names that discovery knows; none without a discovery that reports removals.
     discovered: Option<BTreeSet<NodeId>>,
     /// The names that discovery knew once and no longer does.
     withdrawn: BTreeSet<NodeId>,
-    /// The names that an operator has given up, until they speak again.
+    /// The names that an operator has forgotten, until they send frames again.
     given_up: BTreeSet<NodeId>,
-    /// Names that have not spoken, and when they were last sent anything.
+    /// Names without any frame, and when a frame was last sent to them.
     silent: BTreeMap<NodeId, Timestamp>,
 }
 
@@ -79,11 +78,11 @@ impl Peers {
         }
     }
 
-    /// A frame came from a run of a peer. Says no if it is from an earlier run than one that was heard.
+    /// A frame came from a generation of a peer. Returns false if a later generation was heard before.
     pub(crate) fn hear_frame(&mut self, from: &NodeId, now: Timestamp, header: &Header) -> bool {
         let member = Member { id: from.clone(), generation: header.generation };
         let known = self.all.get(from).filter(|peer| peer.generation == header.generation);
-        // A frame that was overtaken says nothing new of its sender but that it lives.
+        // An overtaken frame carries nothing new, except that its sender is alive.
         let overtaken =
             known.is_some_and(|peer| header.time < peer.time && peer.time.since(header.time) < SET_BACK);
         let (head, time, arrived) = match known {
@@ -98,7 +97,7 @@ impl Peers {
         is_news
     }
 
-    /// A run of a peer was heard, and its newest view is this one.
+    /// A generation of a peer was heard, and this is its newest view.
     pub(crate) fn hear(
         &mut self,
         from: &Member,
@@ -131,33 +130,33 @@ impl Peers {
             (peer.unanswered, peer.told) = (None, None);
             (peer.slew, peer.exchanges) = (0, Exchanges::default());
         }
-        // Whoever speaks was given up too early, and does not die of it at its next silence.
+        // A peer that sends frames was forgotten too early, and must not count as dead at its next silence.
         self.given_up.remove(&from.id);
-        // A run that leaves does not come back.
+        // A leaving generation does not come back.
         peer.leaving |= leaving;
         (peer.heard, peer.time, peer.arrived, peer.head) = (peer.heard.max(now), now, now, head);
         true
     }
 
-    /// A frame goes to a peer.
+    /// A frame is sent to a peer.
     pub(crate) fn send(&mut self, to: &NodeId, now: Timestamp) {
         if let Some(peer) = self.all.get_mut(to) {
             peer.sent = now;
-            // A clock that was set back would wait for an answer from the future.
+            // After the clock was set back, a later time would wait for an answer from the future.
             peer.unanswered = Some(peer.unanswered.map_or(now, |first| first.min(now)));
         } else {
             self.silent.insert(to.clone(), now);
         }
     }
 
-    /// Whether nothing was sent to a name for so long. What was sent after `now` was sent by a clock that was set
-    /// back since.
+    /// Whether no frame was sent to a name for `longest`. Frames sent after `now` were sent by a clock that was
+    /// set back since.
     pub(crate) fn is_left_alone(&self, id: &NodeId, now: Timestamp, longest: Duration) -> bool {
         let sent = self.all.get(id).map(|peer| peer.sent).or_else(|| self.silent.get(id).copied());
         sent.is_none_or(|sent| sent > now || now.since(sent) >= longest)
     }
 
-    /// A peer said which is the newest frame of ours that it has heard.
+    /// A peer acknowledged its newest received frame of ours.
     pub(crate) fn answered(&mut self, from: &NodeId, echo: Echo) {
         let micros = |moment: Timestamp| moment.as_nanos() / 1_000;
         if let Some(peer) = self.all.get_mut(from)
@@ -168,7 +167,7 @@ impl Peers {
         }
     }
 
-    /// Our mesh clock was set back: moments are made as much earlier.
+    /// Our mesh clock was set back: shifts all times back.
     pub(crate) fn set_back(&mut self, earlier: impl Fn(&mut Timestamp)) {
         for peer in self.all.values_mut() {
             [&mut peer.heard, &mut peer.arrived, &mut peer.sent].into_iter().for_each(&earlier);
@@ -177,7 +176,7 @@ impl Peers {
         }
     }
 
-    /// What the clock of a peer showed in the newest of its frames.
+    /// A peer's clock in the newest of its frames.
     pub(crate) fn newest(&self, id: &NodeId) -> Option<Timestamp> {
         self.all.get(id).map(|peer| peer.time)
     }
@@ -194,26 +193,26 @@ impl Peers {
         self.all.iter()
     }
 
-    /// Whether this very run spoke lately.
+    /// Whether a frame of this generation arrived recently.
     pub(crate) fn is_heard(&self, member: &Member, now: Timestamp) -> bool {
         self.all.get(&member.id).is_some_and(|peer| {
             peer.generation == member.generation && now.since(peer.heard) <= self.staleness
         })
     }
 
-    /// Whether this very run spoke lately, and hears what it is sent.
+    /// Whether a frame of this generation arrived recently, and it receives ours.
     pub(crate) fn is_reachable(&self, member: &Member, now: Timestamp) -> bool {
         let hears = |peer: &Peer| peer.unanswered.is_none_or(|first| now.since(first) <= self.staleness * 2);
         self.is_heard(member, now) && self.all.get(&member.id).is_some_and(hears)
     }
 
-    /// Whether this very run spoke lately, and its newest view is among those.
+    /// Whether a frame of this generation arrived recently, and its newest view matches.
     pub(crate) fn follows(&self, member: &Member, now: Timestamp, is_it: impl Fn(ViewId) -> bool) -> bool {
         let head = self.all.get(&member.id).and_then(|peer| peer.head);
         self.is_heard(member, now) && head.is_some_and(is_it)
     }
 
-    /// The peers that spoke lately.
+    /// The peers whose frames arrived recently.
     pub(crate) fn heard(&self, now: Timestamp) -> impl Iterator<Item = (&NodeId, &Peer)> {
         self.all.iter().filter(move |(_, peer)| now.since(peer.heard) <= self.staleness)
     }

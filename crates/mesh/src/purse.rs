@@ -1,53 +1,53 @@
-//! What a member holds of one counter: rights it may spend without asking. All numbers are
-//! totals of one page, so they only grow, and whoever hears of them takes the larger one.
-//! Invariant: what is spent and returned never exceeds what it started with and was granted,
-//! but for what `on_unreachable` allows, and that is counted.
+//! Leases: a member's allowance for one counter window, spendable without a request to the owner. All numbers
+//! are totals of one window: they only grow, and a receiver takes the larger one. Invariant: spending and
+//! returns never exceed the initial holding plus grants, except as `on_unreachable` allows, and that is
+//! counted.
 
 use crate::annex::Annex;
 use crate::frame::{Report, Word};
 use crate::lately::Lately;
 use hivemind_core::{Limit, Timestamp};
 
-/// What one charge adds to a total at most: past any limit, and so little that a total never reaches its end.
+/// The most that one charge adds to a total: above any limit, and small enough that a total never overflows.
 pub(crate) const MOST_AT_ONCE: u64 = 1 << 40;
 
-/// A member's side of a page.
+/// A member's side of a counter window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Purse {
-    /// What it began with: a share of the window, or what it held when the view changed.
+    /// The initial holding: a share of the window, or what it held when the view changed.
     pub(crate) start: u64,
     granted: u64,
     returned: u64,
     spent: u64,
-    /// What the owner said was left, and what the others had spent.
+    /// What the owner reported as left, and as spent by others.
     pub(crate) left: i64,
     pub(crate) others: u64,
     aside: Annex<Aside>,
-    /// Until then the owner need not be asked again for this much or more: it does not have it.
+    /// Until then the owner is not asked again for this amount or more: it does not have it.
     exhausted_until: Lately,
     exhausted_from: u32,
-    /// When it last reported.
+    /// When it was last sent to the owner.
     pub(crate) reported: Lately,
     /// Whether a total has grown since then.
     is_news: bool,
-    /// Whether one has that the owner must not miss, since it last confirmed them all.
+    /// Whether a total that the owner must not miss has grown since the owner last acknowledged all of them.
     is_unsettled: bool,
 }
 
-/// What most purses have none of.
+/// Fields that most leases do not need.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Aside {
-    /// Which account of the owner's this is, where there may be several one after the other; 0 before the first.
+    /// The number of its account at the owner, which may have several in sequence; 0 before the first.
     serial: u64,
-    /// When it was made, if its page has no end and may see another one after it; else 0.
+    /// Its creation time if its window has no end and may have another lease later; else 0.
     birth: u64,
     refused: u64,
-    /// What was spent here and given back.
+    /// What was spent here and refunded here.
     refunded: u64,
-    /// How often the owner reset the counter, and what had been spent here by then.
+    /// How often the owner reset the counter, and what had been spent here by the last reset.
     resets: u64,
     forgiven: u64,
-    /// Refunds and debits that only the owner can do.
+    /// Refunds and debits that only the owner can apply.
     given: u64,
     owed: u64,
 }
@@ -57,7 +57,7 @@ impl Purse {
         Self { start, ..Self::default() }
     }
 
-    /// One for a page that has no end.
+    /// A lease for a window without end.
     pub(crate) fn born(now: Timestamp) -> Self {
         let aside = Aside { birth: now.as_nanos() | 1, ..Aside::default() };
         Self { aside: aside.into(), ..Self::default() }
@@ -71,12 +71,12 @@ impl Purse {
         self.aside.get().serial
     }
 
-    /// A lower limit takes its part of the share away.
+    /// A lower limit reduces the share.
     pub(crate) fn lower_start(&mut self, by: u64) {
         self.start = self.start.saturating_sub(by);
     }
 
-    /// What may be spent here and now. Below zero where a limit was lowered, or lent beyond.
+    /// What may be spent here now. Negative after a limit was lowered, or after spending beyond the allowance.
     #[inline]
     pub(crate) fn unspent(&self) -> i64 {
         let held = self.start.saturating_add(self.granted).saturating_add(self.aside.get().refunded);
@@ -84,7 +84,7 @@ impl Purse {
         signed(held).saturating_sub(signed(gone))
     }
 
-    /// What may be spent at once. Whatever an owner grants, no node alone admits more than the limit.
+    /// What may be spent at once. No node alone admits more than the limit, whatever an owner grants.
     #[inline]
     pub(crate) fn spendable(&self, limit: &Limit) -> i64 {
         let full = i64::from(limit.burst());
@@ -105,7 +105,7 @@ impl Purse {
         self.spent
     }
 
-    /// What was spent here and not given back, since the counter was last reset.
+    /// What was spent here and not refunded, since the last reset of the counter.
     fn net_spent(&self) -> i64 {
         let Aside { refunded, forgiven, .. } = self.aside.get();
         signed(self.spent.saturating_sub(refunded).saturating_sub(forgiven))
@@ -117,13 +117,13 @@ impl Purse {
         self.is_news |= cost > 0;
     }
 
-    /// A total has grown that the owner must not miss.
+    /// A total that the owner must not miss has grown.
     fn unsettle(&mut self, by: u64) {
         self.is_news |= by > 0;
         self.is_unsettled |= by > 0;
     }
 
-    /// The owner does not have `cost` or more, and is not asked for it before `until`.
+    /// The owner does not have `cost` or more; it is not asked for it before `until`.
     pub(crate) fn remember_exhausted(&mut self, cost: u64, until: Timestamp) {
         self.exhausted_from = u32::try_from(cost).unwrap_or(u32::MAX);
         self.exhausted_until = Lately::at(until);
@@ -133,15 +133,16 @@ impl Purse {
         self.exhausted_until.is_soon(now) && cost >= u64::from(self.exhausted_from)
     }
 
-    /// The clock was set back: whatever was said in what is now the future may be said and asked again.
+    /// The clock was set back: updates and requests sent in what is now the future may be sent again.
     pub(crate) fn forget_times(&mut self, now: Timestamp) {
         self.reported = Lately::long_before(now);
         self.exhausted_until = self.reported;
     }
 
-    /// Takes back what this node spent itself; says how much of it that is.
+    /// Refunds what this node spent itself. Returns how much of `cost` that is.
     pub(crate) fn give_back(&mut self, cost: u64) -> u64 {
-        // A total of its own: a smaller `spent` would be lost in a maximum. What a reset forgave is not spent any more.
+        // A separate total: a smaller `spent` would be lost in a maximum. Spending before a reset cannot be
+        // refunded any more.
         let Aside { refunded, forgiven, .. } = self.aside.get();
         let own = cost.min(self.spent.saturating_sub(refunded).saturating_sub(forgiven));
         self.aside.change(|aside| aside.refunded = aside.refunded.saturating_add(own));
@@ -149,14 +150,14 @@ impl Purse {
         own
     }
 
-    /// A refund that the owner is to do, since this node did not spend it or has no room for it.
+    /// A refund that the owner applies, since this node did not spend it or has no room for it.
     pub(crate) fn give(&mut self, cost: u64) {
         let cost = cost.min(MOST_AT_ONCE);
         self.aside.change(|aside| aside.given = aside.given.saturating_add(cost));
         self.unsettle(cost);
     }
 
-    /// A debit that the owner is to do, since this node holds too little.
+    /// A debit that the owner applies, since this node holds too little.
     pub(crate) fn owe(&mut self, cost: u64) {
         let cost = cost.min(MOST_AT_ONCE);
         self.aside.change(|aside| aside.owed = aside.owed.saturating_add(cost));
@@ -169,7 +170,8 @@ impl Purse {
         self.unsettle(cost);
     }
 
-    /// Debits what is not needed here, before anybody is told. Says how much that was.
+    /// Returns allowance above `keep` to the owner. It is deducted here before the update is sent. Returns the
+    /// amount.
     pub(crate) fn give_up(&mut self, keep: u64) -> u64 {
         let surplus = u64::try_from(self.unspent().saturating_sub(signed(keep))).unwrap_or(0);
         self.returned = self.returned.saturating_add(surplus);
@@ -193,12 +195,12 @@ impl Purse {
         }
     }
 
-    /// Whether the owner has to hear of something new.
+    /// Whether there is an update to send to the owner.
     pub(crate) fn has_news(&self) -> bool {
         self.is_news
     }
 
-    /// Whether the owner has not confirmed all that it must not miss.
+    /// Whether the owner has not acknowledged all totals that it must not miss.
     pub(crate) fn is_unconfirmed(&self) -> bool {
         self.is_unsettled
     }
@@ -208,7 +210,7 @@ impl Purse {
         self.reported = Lately::at(now);
     }
 
-    /// The owner opened an account for this very purse.
+    /// The owner opened an account for this lease.
     pub(crate) fn adopt(&mut self, serial: u64) {
         self.aside.change(|aside| {
             if aside.serial == 0 {
@@ -217,13 +219,13 @@ impl Purse {
         });
     }
 
-    /// Whether a word says that the counter was reset since.
+    /// Whether an owner update reports a reset of the counter since.
     pub(crate) fn is_reset_by(&self, word: &Word) -> bool {
         let Aside { serial, resets, .. } = self.aside.get();
         word.serial == serial && word.resets > resets
     }
 
-    /// Hears the owner, if it speaks of this purse and not of one that was here before.
+    /// Applies an owner update if it refers to this lease and not to an earlier one.
     pub(crate) fn hear(&mut self, word: &Word) {
         if word.serial != self.serial() {
             return;
@@ -238,7 +240,7 @@ impl Purse {
             });
             self.exhausted_until = Lately::default();
         }
-        // More than this purse ever said was said by the one before it, and less was said before the last of it.
+        // A larger sum refers to an earlier lease, and a smaller one to an earlier update of this one.
         if word.settled_seen == self.report().settling() {
             self.is_unsettled = false;
         }
@@ -247,7 +249,7 @@ impl Purse {
     }
 }
 
-/// A total as a number that may be subtracted from; totals past it do not occur.
+/// A total as a signed number; larger totals do not occur.
 #[inline]
 pub(crate) fn signed(total: u64) -> i64 {
     i64::try_from(total).unwrap_or(i64::MAX)

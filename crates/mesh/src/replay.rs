@@ -1,19 +1,19 @@
-//! Which asks of a peer were served: its numbers only rise, so the highest and a window behind it
-//! say it for good. One that fell behind the window is not served: its asker has long given up.
+//! Replay window: which requests of a peer were served. Its numbers only rise, so the highest number and a
+//! window behind it decide. A request behind the window is not served: its sender gave up long ago.
 
-/// How far behind the highest number one may come and still be served for the first time.
+/// How far behind the highest number a request may arrive and still be served for the first time.
 const WINDOW: u64 = 4_096;
 
-/// The asks of one run of a peer.
+/// The requests of one generation of a peer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replay {
     highest: u64,
-    /// One bit for each number of the window, at its remainder.
+    /// One bit per number of the window, at its remainder.
     bits: Vec<u64>,
 }
 
 impl Replay {
-    /// Whether this number comes for the first time. It counts as served from now on.
+    /// Whether this number arrives for the first time; records it as served.
     pub(crate) fn is_first(&mut self, id: u64) -> bool {
         if self.bits.is_empty() {
             self.bits.resize(usize::try_from(WINDOW / 64).unwrap_or(64), 0);
@@ -22,7 +22,7 @@ impl Replay {
             return false;
         }
         if id > self.highest {
-            // Places of the window that are used anew are blank.
+            // Reused bits of the window start cleared.
             if id - self.highest >= WINDOW {
                 self.bits.fill(0);
             } else {
@@ -59,7 +59,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Seen failing on: places of the window that are not made blank; a window that a leap does not clear.
+        /// Fails when reused bits are not cleared, or a leap does not clear the window.
         #[test]
         fn no_number_is_served_twice_and_none_near_the_highest_is_missed(
             steps in prop::collection::vec(prop_oneof![8 => 0..40_u64, 1 => 4_000..4_200_u64, 1 => 9_000..20_000_u64], 1..300),

@@ -1,21 +1,21 @@
-//! Which rules this node and its peers go by, each told as one number. Nodes reload one after
-//! the other, and two that split a window by two limits would share out more than either. So
-//! who is not known to go by the same rules as a counter's owner begins a window with nothing
-//! and asks; and an owner that has reloaded reckons with shares of the limit before, in windows
-//! that began before everybody had answered a frame of its new rules.
+//! Rule versions of this node and its peers, one fingerprint each. Nodes reload one after the other, and two
+//! nodes that split a window by different limits would together admit more than either. A member that is not
+//! known to use the same rules as a counter's owner therefore begins a window with nothing and asks for grants.
+//! An owner that has reloaded assumes the previous limit's shares in windows that began before every member
+//! acknowledged a frame with the new rules.
 
 use crate::owner::NodeId;
 use hivemind_core::{Limit, Timestamp};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// For how long after a reload a request may come that was under way before it, with the limit of then.
+/// How long after a reload a request may still carry the previous limit.
 const UNDER_WAY: Duration = Duration::from_millis(1_500);
 
-/// How far ahead of its start an owner may have opened a window, and clocks may differ.
+/// How long before its start an owner may have opened a window, and how far clocks may differ.
 const AHEAD: Duration = Duration::from_secs(1);
 
-/// The rules of this node and of its peers.
+/// The rule fingerprints of this node and of its peers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules {
     here: u32,
@@ -27,14 +27,14 @@ pub(crate) struct Rules {
 #[derive(Clone, Copy, Debug)]
 struct There {
     fingerprint: u32,
-    /// When it was first heard to go by them after others.
+    /// When a frame first carried this fingerprint after another one.
     since: Timestamp,
-    /// When it was first heard to know of this node's last reload.
+    /// When it first acknowledged this node's last reload.
     knows: Option<Timestamp>,
 }
 
 impl Rules {
-    /// This node goes by other rules from now on.
+    /// This node uses other rules from now on.
     pub(crate) fn reload(&mut self, fingerprint: u32, now: Timestamp) {
         if fingerprint != self.here {
             (self.here, self.reloaded) = (fingerprint, Some(now));
@@ -42,7 +42,7 @@ impl Rules {
         }
     }
 
-    /// The clock was set back: moments are made as much earlier.
+    /// The clock was set back: shifts all times back.
     pub(crate) fn set_back(&mut self, earlier: impl Fn(&mut Timestamp)) {
         self.reloaded.iter_mut().for_each(&earlier);
         for there in self.there.values_mut() {
@@ -55,7 +55,7 @@ impl Rules {
         self.here
     }
 
-    /// A frame of a peer says by which rules it goes.
+    /// A frame of a peer carries the fingerprint of its rules.
     pub(crate) fn hear(&mut self, peer: &NodeId, fingerprint: u32, now: Timestamp) {
         let first = There { fingerprint, since: Timestamp::EPOCH, knows: None };
         match self.there.get_mut(peer) {
@@ -65,7 +65,7 @@ impl Rules {
         }
     }
 
-    /// A peer has heard a frame that this node sent at that time, in microseconds.
+    /// A peer acknowledged a frame that this node sent at `sent_us` (microseconds).
     pub(crate) fn answered(&mut self, peer: &NodeId, sent_us: u64, now: Timestamp) {
         let since_then = self.reloaded.is_some_and(|at| sent_us > at.as_nanos() / 1_000);
         if let Some(there) = self.there.get_mut(peer).filter(|there| since_then && there.knows.is_none()) {
@@ -73,24 +73,24 @@ impl Rules {
         }
     }
 
-    /// Forgets peers that nothing is left of.
+    /// Forgets removed peers.
     pub(crate) fn forget(&mut self, stays: impl Fn(&NodeId) -> bool) {
         self.there.retain(|peer, _| stays(peer));
     }
 
-    /// Whether a request may still bring the limit of before the last reload.
+    /// Whether a request may still carry the limit from before the last reload.
     pub(crate) fn are_fresh(&self, now: Timestamp) -> bool {
         self.reloaded.is_some_and(|at| now.since(at) < UNDER_WAY)
     }
 
-    /// Whether a peer goes by the same rules, as its last frame said.
+    /// Whether a peer's last frame carried the same rules.
     pub(crate) fn agree(&self, peer: &NodeId) -> bool {
         self.there.get(peer).is_none_or(|there| there.fingerprint == self.here)
     }
 
-    /// Whether a peer went by the same rules well before a window that starts at `start`, as far as was heard.
-    /// A window that runs when rules change was shared out by the old ones. One that was never heard, in a mesh
-    /// that never reloaded, is taken for an equal.
+    /// Whether a peer used the same rules well before a window that starts at `start`, as far as is known. A
+    /// window that is running when rules change was split by the old rules. A peer without frames yet, in a
+    /// mesh that never reloaded, counts as equal.
     pub(crate) fn agreed_before(&self, peer: &NodeId, start: Timestamp) -> bool {
         let known = self.there.get(peer).map(|there| (there.fingerprint, there.since));
         let (there, heard) = known.unwrap_or((self.here, Timestamp::EPOCH));
@@ -98,8 +98,8 @@ impl Rules {
         there == self.here && (since == Timestamp::EPOCH || since.saturating_add(AHEAD) < start)
     }
 
-    /// The limit by which some of these members may have begun a window that starts at `start`: that of before the
-    /// last reload, unless all of them knew of it well before.
+    /// The limit by which some of the members may have begun a window that starts at `start`: the one from
+    /// before the last reload, unless all of them acknowledged the reload well before.
     pub(crate) fn may_still_hold<'a>(
         &self,
         before: Option<&Limit>,

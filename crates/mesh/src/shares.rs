@@ -1,18 +1,18 @@
-//! What each node may still spend of one counter without a word to anybody, as its owner knows it.
+//! Holdings: what each node may still spend of one counter without a request, as its owner knows it.
 
 use crate::owner::NodeId;
 use std::collections::BTreeMap;
 
-/// The most nodes that are named: as many as a view has. With the longest names they fit into a frame.
+/// The most listed nodes: as many as a view has. With the longest names they fit into a frame.
 pub(crate) const MOST_SHARES: usize = crate::view::View::MOST_MEMBERS;
 
 /// What each node holds of one counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shares {
+pub struct Shares {
     pub(crate) each: BTreeMap<NodeId, u64>,
-    /// What those hold together that are not named: a peer that makes names up has no more of them told.
+    /// The sum of unlisted nodes: a peer that invents names cannot make the list longer.
     pub(crate) others: u64,
-    /// What may be held beside, at most: it was brought along from an earlier view, and only who has it knows.
+    /// The most that may be held in addition: holdings from an earlier view that only their holders know.
     pub(crate) unaccounted: u64,
 }
 
@@ -27,7 +27,7 @@ impl Shares {
         self.each.values().copied().fold(self.others, u64::saturating_add)
     }
 
-    /// The same with so many names as are told: those that hold most.
+    /// The same, limited to the nodes that hold most.
     pub(crate) fn told(mut self) -> Self {
         if self.each.len() > MOST_SHARES {
             let mut all: Vec<(NodeId, u64)> = std::mem::take(&mut self.each).into_iter().collect();
@@ -44,7 +44,7 @@ impl Shares {
 mod tests {
     use super::*;
 
-    // Seen failing on: the first names in their order told, whatever they hold.
+    // Fails when the first names in order are listed, whatever they hold.
     #[test]
     fn those_that_hold_most_are_named_and_the_sum_stays() {
         let mut shares = Shares { others: 3, ..Shares::default() };

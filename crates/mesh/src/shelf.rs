@@ -1,5 +1,5 @@
-//! The books of a node, and how a page comes to be opened: by the view its window began in,
-//! and by the view that holds now. Bounded: a counter past the cap is not shared.
+//! The counter table of a node, and how a counter window is opened: by the view its window began in, and by the
+//! active view. Bounded: a counter over the cap is not shared.
 
 use crate::book::Book;
 use crate::books::{Books, OpenBook};
@@ -19,30 +19,30 @@ mod sweeping;
 pub(crate) use opening::go_on;
 use sweeping::Sweeping;
 
-/// How long what says nothing any more is kept, as the memory store does: a clock may step back several times.
+/// How long an expired counter is kept, like in the memory store: a clock may step back several times.
 pub(crate) const IDLE: std::time::Duration = std::time::Duration::from_secs(300);
 
-/// All books of this node.
+/// All counters of this node.
 #[derive(Clone, Debug)]
 pub(crate) struct Shelf {
     pub(crate) books: Books,
     limits: Limits,
-    /// The latest moment that was seen. A window that is over by it is not opened again, since its page
-    /// may be gone: a clock that steps back finds no second limit there.
+    /// The latest time seen. A window that has ended by then is not opened again, since its state may be gone:
+    /// after a clock step back the limit must not be available a second time.
     latest: Timestamp,
     sweeping: Sweeping,
-    /// Decisions on counters past the cap.
+    /// Decisions on counters over the cap.
     pub(crate) unshared: u64,
-    /// What was admitted above limits, of windows that are over and were this node's.
+    /// What was admitted above limits, in closed windows that this node owned.
     pub(crate) overadmission: u64,
 }
 
-/// Why there is no page.
+/// Why a counter window is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoPage {
-    /// Too many counters are shared already.
+    /// The maximum number of counters is shared.
     Full,
-    /// No view is known for it, or none is decided yet, or its window is not open.
+    /// No view is known or decided for it, or its window is not open.
     NoView,
 }
 
@@ -58,7 +58,7 @@ impl Shelf {
         }
     }
 
-    /// The book of a counter, with the page of this window open in the view that holds now.
+    /// Opens a counter, with this window in the active view.
     pub(crate) fn open(
         &mut self,
         council: &mut Council,
@@ -83,10 +83,10 @@ impl Shelf {
         book.used = book.used.max(now);
         let present = tag_at(limit, now);
         if book.page(tag).is_some_and(|page| page.tag < present && page.decides(limit, options)) {
-            // The one page of all windows goes on to the present one: that begins here and now.
+            // The single counter window goes on to the present window, which begins here and now.
             council.begin(start_of(limit, present));
         }
-        // The usual case first: a page that was opened in the present views.
+        // The usual case first: a window that was opened in the present views.
         if book.limit() == *limit && book.page(tag).is_some_and(|page| page.epoch == epoch) {
             return Ok(book);
         }
@@ -96,7 +96,7 @@ impl Shelf {
         }
         if book.page(tag).is_none() {
             let decides = council.current(now).is_some_and(|view| Regime::decides(limit, view, options));
-            // What such a page has left is forgotten, so it does not begin anew.
+            // Such a counter window has forgotten the windows it left, so they must not begin again.
             let was_left = book.pages.iter().any(|page| page.tag > tag && page.began_for_all(limit, options));
             if !decides && tag.saturating_add(1) < tag_at(limit, self.latest) || was_left {
                 return Err(NoPage::NoView);
@@ -112,8 +112,8 @@ impl Shelf {
         Ok(book)
     }
 
-    /// The number of the page that a charge belongs to: that of its window. Where the owner decides everything
-    /// there is one page, and the algorithm knows which window it is in.
+    /// The window number of a charge. Where the owner decides everything there is a single counter window, and
+    /// the algorithm knows which window it is in.
     pub(crate) fn tag(
         &mut self,
         council: &Council,
@@ -126,7 +126,7 @@ impl Shelf {
         if !decided {
             return present;
         }
-        // It goes on to a window only if it is known in which view that begins.
+        // It goes on to a window only if that window's view is decided.
         let goes_on = council.may_begin(start_of(limit, present));
         let last = |book: &Book| {
             let page = book.pages.last().filter(|page| page.decides(limit, options));
@@ -139,7 +139,7 @@ impl Shelf {
     fn see(&mut self, now: Timestamp) {
         let was_set = self.latest.since(now) > STEP_BACK;
         if was_set {
-            // How long a purse without end has lived is no longer known; its till may be gone before it.
+            // The age of a lease without end is unknown; its ledger may be gone before it.
             self.books.retain(|slip| {
                 let book = &slip.book;
                 let is_bucket = matches!(book.limit(), Limit::TokenBucket(_));
@@ -149,7 +149,7 @@ impl Shelf {
         self.latest = if was_set { now } else { self.latest.max(now) };
     }
 
-    /// Views changed, so every page is to be compared anew.
+    /// Views changed: every window must be compared again.
     pub(crate) fn views_changed(&mut self) {
         self.books.parts().views_changed();
     }

@@ -1,10 +1,9 @@
-//! What a decision that holds its rights reads and writes of a counter: one cache line, beside its
-//! key. The book itself is behind a pointer, and such a decision mostly does not follow it.
+//! Fast-path entries: all that a decision from held allowance reads and writes of a counter, one cache line
+//! next to its key. The counter itself is behind a pointer that such a decision rarely follows.
 //!
-//! A slip is an extract of one page: how much may be spent without another look. Whoever opens the
-//! book first writes up in it what was spent on the slip, which is void from then on; the next
-//! decision makes it anew. Invariant: what a slip allows is never more than what its page holds,
-//! and a book that is open is whole.
+//! An entry is an extract of one counter window: how much may be spent without another check. Opening the
+//! counter first flushes what was spent through the entry, which is void afterwards; the next decision rebuilds
+//! it. Invariant: an entry never allows more than its window holds, and an open counter is complete.
 
 use crate::book::Book;
 use crate::page::{Page, Side};
@@ -14,33 +13,33 @@ use hivemind_core::{Limit, Period, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Counts up whenever the view that holds may have become another; from 1 on.
+/// Increases whenever the active view may have changed; starts at 1.
 pub(crate) type Epoch = u32;
 
-/// The epoch of a slip that says nothing.
+/// The epoch of a void entry.
 const VOID: Epoch = 0;
 
-/// One counter, as a held decision needs it.
+/// The fields of one counter that a fast-path decision needs.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Slip {
     pub(crate) key: Key,
     pub(crate) book: Box<Book>,
-    /// The limit, as far as two of them differ.
+    /// The limit, as far as two limits of a counter can differ.
     period: Period,
     requests: u32,
     burst: u32,
     kind: Kind,
     /// When its window begins.
     from: Timestamp,
-    /// What may be spent; of a counter that is decided in the book, the room that it has.
+    /// What may be spent; for a counter that is decided in the ledger, its room.
     can: u32,
-    /// What is left elsewhere, as far as was heard.
+    /// What is left elsewhere, as far as is known.
     elsewhere: u32,
-    /// When its page was last compared with the view that holds.
+    /// When its window was last compared with the active view.
     epoch: Epoch,
     ledger: Ledger,
-    /// Whether it is on the list of those that have something to tell.
+    /// Whether the counter is queued for updates to peers.
     pub(crate) listed: bool,
 }
 
@@ -54,11 +53,11 @@ enum Kind {
 /// Where to spend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ledger {
-    /// On the slip, and the owner is to hear of it.
+    /// In the entry; the owner needs an update.
     Rights,
-    /// On the slip, which is about a window of this node's own.
+    /// In the entry; it covers a window that this node owns.
     Own,
-    /// In the book, since what is left changes with time.
+    /// In the ledger, since the remainder changes with time.
     Book,
 }
 
@@ -91,8 +90,7 @@ impl Slip {
         }
     }
 
-    /// Spends, if that can be done with what is held. `None` says that it takes more, and that
-    /// nothing was recorded.
+    /// Spends if the held allowance suffices. Returns `None` if it does not; then nothing was recorded.
     #[inline]
     pub(crate) fn spend(
         &mut self,
@@ -118,13 +116,13 @@ impl Slip {
         Some(Verdict { outcome: Outcome::Admitted, available, remaining: available - cost, reset_after })
     }
 
-    /// Whether what was spent is to be told to somebody, and was not listed before.
+    /// Whether the spending must be sent to the owner and the counter is not queued yet.
     #[inline]
     pub(crate) fn is_news(&self) -> bool {
         self.ledger == Ledger::Rights && !self.listed
     }
 
-    /// Whether it is about the window that `now` is in; a bucket has but one.
+    /// Whether it covers the window that contains `now`; a bucket has only one.
     #[inline]
     fn is_of(&self, now: Timestamp) -> bool {
         let into = now.as_nanos().wrapping_sub(self.from.as_nanos());
@@ -140,7 +138,7 @@ impl Slip {
             && (!is_bucket || limit.burst() == self.burst)
     }
 
-    /// Until the window ends; for a bucket, until its next token is earned.
+    /// The time until the window ends; for a bucket, until its next token is earned.
     #[inline]
     fn reset_nanos(&self, now: Timestamp) -> u64 {
         match self.kind {
@@ -151,7 +149,7 @@ impl Slip {
 
     #[expect(
         clippy::inline_always,
-        reason = "called, it would write its verdict, and all verdicts would be copied from where it does"
+        reason = "as a call it would return its verdict in memory, and every verdict would be copied"
     )]
     #[inline(always)]
     fn spend_in_book(&mut self, limit: &Limit, cost: u64, now: Timestamp) -> Option<Verdict> {
@@ -159,7 +157,7 @@ impl Slip {
         self.book.weigh_last();
         let Side::Till(till) = &mut self.book.front_page()?.side else { return None };
         match limit {
-            // What members hold has not changed since: whoever opens the book makes the slip void.
+            // Leases have not changed since: opening the counter voids the entry.
             Limit::TokenBucket(bucket) => {
                 till.spend_of(&Limit::TokenBucket(bucket.with_burst(self.can).ok()?), cost, now)
             }
@@ -167,7 +165,7 @@ impl Slip {
         }
     }
 
-    /// Is about the page of this window from now on, if there is one that is up to date.
+    /// Rebuilds the entry for the window of `now`, if there is one that is up to date.
     #[cold]
     fn turn_to(&mut self, limit: &Limit, epoch: Epoch, now: Timestamp) -> Option<()> {
         self.write_up(now);
@@ -176,7 +174,7 @@ impl Slip {
         if book.still || book.limit() != *limit {
             return None;
         }
-        book.told = false; // It is asked for here.
+        book.told = false; // A local request uses it.
         book.front = tag;
         let page = book.front_page().filter(|page| page.epoch == epoch)?;
         let from = Timestamp::from_nanos(tag.saturating_mul(limit.period().nanos()));
@@ -189,13 +187,13 @@ impl Slip {
         Some(())
     }
 
-    /// What was spent on it and is not written up yet.
+    /// What was spent through the entry and is not flushed yet.
     pub(crate) fn unwritten(&self) -> u64 {
         let says_nothing = self.epoch == VOID || self.ledger == Ledger::Book;
         if says_nothing { 0 } else { u64::from(self.book.laid.saturating_sub(self.can)) }
     }
 
-    /// Writes up in the book what was spent on the slip, which is void from now on.
+    /// Flushes the spending of the entry to the counter; the entry is void afterwards.
     pub(crate) fn write_up(&mut self, now: Timestamp) {
         if std::mem::replace(&mut self.epoch, VOID) == VOID || self.ledger == Ledger::Book {
             return;
@@ -221,7 +219,7 @@ impl Slip {
     }
 }
 
-/// What a page lets a slip spend, and what is left elsewhere.
+/// What a counter window lets its entry spend, and what is left elsewhere.
 fn extract(page: &Page, limit: &Limit, from: Timestamp) -> (Ledger, u64, u64) {
     let units = |number: i64| u64::try_from(number).unwrap_or(0);
     match &page.side {
@@ -231,7 +229,7 @@ fn extract(page: &Page, limit: &Limit, from: Timestamp) -> (Ledger, u64, u64) {
             (Ledger::Rights, can, all.saturating_sub(can))
         }
         Side::Till(till) => {
-            // A clock that stepped back leaves a counter in the window that it has reached.
+            // After a clock step back the counter stays in the window that it has reached.
             let reached = till.state.is_some_and(|state| state.bits().0 > page.tag);
             if matches!(limit, Limit::FixedWindow(_)) && !reached {
                 (Ledger::Own, till.left(limit, from), 0)

@@ -1,7 +1,7 @@
-//! The mesh as a store: the node behind a lock, and futures that wait for what it decides
-//! later. A decision that holds its rights is made beside the node, under the lock of one part
-//! of its counters. Whoever drives the store brings frames and time, and carries what it sends.
-//! No lock is held while a frame is carried, so a carrier may deliver at once.
+//! The mesh as a store: the node behind a lock, and futures that wait for its later decisions. A decision with
+//! held allowance is made outside the node, under the lock of one shard of its counters. The driver of the
+//! store supplies frames and time, and carries the outgoing frames. No lock is held while a frame is carried,
+//! so a carrier may deliver immediately.
 
 mod operated;
 
@@ -17,27 +17,33 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// Takes frames to peers.
+/// Carries frames to peers.
 ///
 /// ```
 /// use hivemind_mesh::{Carrier, Lane, NodeId};
 /// use std::sync::mpsc::Sender;
 ///
-/// /// Hands frames to a thread that writes them.
+/// /// Passes frames to a thread that writes them.
 /// struct Mail(Sender<(NodeId, Lane, Vec<u8>)>);
 ///
 /// impl Carrier for Mail {
 ///     fn carry(&self, to: &NodeId, lane: Lane, frame: Vec<u8>) {
-///         let _ = self.0.send((to.clone(), lane, frame)); // What is lost is told again.
+///         let _ = self.0.send((to.clone(), lane, frame)); // Lost updates are sent again.
 ///     }
 /// }
 /// ```
 pub trait Carrier: Send + Sync {
-    /// Takes one frame to a peer, or loses it; it must not wait.
+    /// Carries one frame to a peer, or loses it; it must not block.
     fn carry(&self, to: &NodeId, lane: Lane, frame: Vec<u8>);
 }
 
-/// What was told to peers that has time: not what somebody waits for.
+impl<C: Carrier + ?Sized> Carrier for Arc<C> {
+    fn carry(&self, to: &NodeId, lane: Lane, frame: Vec<u8>) {
+        (**self).carry(to, lane, frame);
+    }
+}
+
+/// Updates sent to peers, without frames that a request waits for.
 ///
 /// ```
 /// use hivemind_core::Timestamp;
@@ -49,15 +55,15 @@ pub trait Carrier: Send + Sync {
 /// }
 /// let now = Timestamp::from_millis(1_700_000_000_000);
 /// let store = MeshStore::new(Node::new(NodeId::parse("a")?, 1, MeshOptions::default(), now), Nowhere);
-/// assert_eq!(store.on_tick(now), Sent::default()); // It has no peers to tell anything.
+/// assert_eq!(store.on_tick(now), Sent::default()); // It has no peers.
 /// # Ok::<(), hivemind_mesh::UnusableName>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sent {
-    /// To how many.
+    /// The number of peers.
     pub peers: usize,
-    /// In how many bytes of frames.
+    /// The bytes of frames.
     pub bytes: usize,
 }
 
@@ -89,15 +95,15 @@ impl Sent {
 /// let charge = Charge::spend(Key::from_bits(7, 11), ada, &limit);
 /// assert!(block_on(store.decide(&[charge], Context::at(now)))?.committed);
 /// assert!(!block_on(store.decide(&[charge], Context::at(now)))?.committed);
-/// store.on_tick(now); // Whoever drives it says what time it is, and brings what peers said.
+/// store.on_tick(now); // The driver supplies the time and the peers' frames.
 /// store.on_frame(now, &NodeId::parse("b")?, b"no frame at all");
-/// assert!(store.rights_held(now).is_empty()); // Nobody else has any.
+/// assert!(store.rights_held(now).is_empty()); // No other node holds any.
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct MeshStore<C> {
-    /// The node's counters, in parts that have locks of their own.
+    /// The node's counters, in shards with their own locks.
     parts: Arc<Parts>,
-    /// Those that are not shared, which have locks of their own, too.
+    /// Counters that are not shared, which have their own locks, too.
     local: Arc<MemoryStore>,
     consistency: Consistency,
     inside: Mutex<Inside>,
@@ -107,11 +113,11 @@ pub struct MeshStore<C> {
 struct Inside {
     node: Node,
     open: BTreeMap<Ticket, Answer>,
-    /// The present, as it was last told: whoever resets a counter does not say when.
+    /// The present, as last supplied: a reset does not carry a time.
     latest: Timestamp,
 }
 
-/// A decision that somebody waits for, or a reset.
+/// A waiting decision or reset.
 #[derive(Default)]
 struct Answer {
     outcome: Option<Outcome>,
@@ -134,12 +140,12 @@ impl<C: Carrier> MeshStore<C> {
         Self { parts, local, consistency, inside: Mutex::new(inside), carrier }
     }
 
-    /// A frame came from a peer, whose name the transport vouches for.
+    /// A frame came from a peer; the transport has verified the name.
     pub fn on_frame(&self, now: Timestamp, from: &NodeId, bytes: &[u8]) {
         self.at(now, |node| node.on_frame(now, from, bytes));
     }
 
-    /// Time has passed; every few milliseconds will do. Says what peers were told.
+    /// Time has passed; call it every few milliseconds. Returns the traffic of updates.
     pub fn on_tick(&self, now: Timestamp) -> Sent {
         self.at(now, |node| node.on_tick(now))
     }
@@ -151,7 +157,7 @@ impl<C: Carrier> MeshStore<C> {
         self.carry_out(inside)
     }
 
-    /// Does something with the node, which stays the one that it is, and carries out what comes of it.
+    /// Runs `act` on the node, and carries out its outputs.
     pub fn with<R>(&self, act: impl FnOnce(&mut Node) -> R) -> R {
         let mut inside = self.lock();
         let done = act(&mut inside.node);
@@ -159,7 +165,7 @@ impl<C: Carrier> MeshStore<C> {
         done
     }
 
-    /// What each peer holds of the counters that this node owns, and has not said to be spent.
+    /// The allowance of each peer for counters that this node owns, without reported spending.
     pub fn rights_held(&self, now: Timestamp) -> BTreeMap<NodeId, u64> {
         let me = self.with(|node| node.member().id.clone());
         self.parts.rights_held(&me, now)
@@ -169,7 +175,7 @@ impl<C: Carrier> MeshStore<C> {
         lock(&self.inside)
     }
 
-    /// Decides with what is held, without the node; or what is not shared at all.
+    /// Decides with held allowance, without the node; or counters that are not shared.
     #[inline]
     fn decide_held(&self, batch: &[Charge<'_>], context: Context) -> Option<Verdicts> {
         let is_local = |charge: &Charge<'_>| {
@@ -215,7 +221,7 @@ impl<C: Carrier> MeshStore<C> {
         sent
     }
 
-    /// Waits for a decision. Who stops waiting leaves nothing behind.
+    /// Waits for a decision. A dropped future leaves nothing behind.
     async fn answer(&self, ticket: Ticket) -> Outcome {
         let _forgotten = Forgotten { store: self, ticket };
         poll_fn(|context| {
@@ -253,7 +259,7 @@ impl<C: Carrier> Store for MeshStore<C> {
             inside.latest = context.now;
             let decided = inside.node.decide(batch, context);
             if let Decided::Later(ticket) = &decided {
-                // Before the lock is given up: the answer may come at once.
+                // Before the lock is released: the answer may come immediately.
                 inside.open.insert(*ticket, Answer::default());
             }
             self.carry_out(inside);

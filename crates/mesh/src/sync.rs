@@ -1,5 +1,5 @@
-//! The locks and counters of the shelf, so that loom can stand in for them and try every
-//! interleaving (`src/interleavings.rs`).
+//! Locks and atomics of the counter table, replaced by loom's in model tests that try every interleaving
+//! (`src/interleavings.rs`).
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
@@ -13,7 +13,7 @@ pub(crate) use loom::sync::{
     atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering},
 };
 
-/// Locks, whatever happened to an earlier holder: what a panicking thread held is still good.
+/// Locks a mutex even if a thread panicked while it held it: the data is still consistent.
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)

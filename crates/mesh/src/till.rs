@@ -1,11 +1,10 @@
-//! The owner's side of a page: the counter itself, kept by the pure algorithm, and an account
-//! for each member that spoke. A grant is a spending on the counter, made before it is told;
-//! a return is a refund, made when it is heard. So whatever is in flight is spent, and the sum
-//! of what all may spend is never more than the limit.
+//! The owner's ledger of a counter window: the counter itself, kept by the pure algorithm, and an account for
+//! each member that sent an update. A grant is debited before it is sent; a return is refunded when it arrives.
+//! Amounts in flight are therefore spent, and the sum that all nodes may spend never exceeds the limit.
 //!
-//! A bucket has no window at whose end lent tokens lapse. Those that members hold take up room
-//! in it: its capacity is the burst less what is lent and not yet known to be spent. So what
-//! can be spent at once, here and elsewhere, never exceeds one burst.
+//! A bucket has no window end at which granted tokens lapse. Tokens held by members occupy room in it: its
+//! capacity is the burst minus what is granted and not yet known to be spent. So at most one burst can be spent
+//! at once, here and elsewhere together.
 
 use crate::annex::Annex;
 use crate::frame::Report;
@@ -32,62 +31,63 @@ pub(crate) use account::Account;
 use account::News;
 pub(crate) use undo::given_back;
 
-/// How long ago an account may have spoken to count among those that share what is left.
+/// How recently an account must have been active to share what is left.
 const ACTIVE: Duration = Duration::from_secs(1);
-/// How far ahead of this node's clock a number of an account may be that a member says it has.
+/// How far ahead of this node's clock an account number sent by a member may be.
 const MOST_AHEAD: Duration = Duration::from_secs(60);
-/// The most accounts of a page: two runs of every node there may be.
+/// The most accounts of a counter window: two generations of every possible node.
 const MOST_ACCOUNTS: usize = 256;
 
-/// The owner's side of a page.
+/// The owner's side of a counter window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Till {
     pub(crate) state: Option<State>,
     accounts: Vec<Account>,
     /// What this node spent itself.
     spent: u64,
-    /// What members hold from the start of the page, each of them: their share of the window.
+    /// What each member holds from the start of the window: its share.
     share: u64,
-    /// The view that says who has such a share, and how many do.
+    /// The view whose members have such a share, and how many do.
     began: Option<Arc<View>>,
     shares: u32,
-    /// Whether members may return what they held under an earlier view.
+    /// Whether members may return allowance of an earlier view.
     inherited: bool,
-    /// Whether its last owner may still say what a bucket held.
+    /// Whether the last owner may still send the bucket's level.
     awaits: bool,
-    /// Of a sliding window: what it knows the last one to have counted.
+    /// For a sliding window: the last known count of the previous window.
     carried: u32,
-    /// The largest limit that the page had.
+    /// The largest limit that the window had.
     most: u32,
     aside: Annex<Aside>,
 }
 
-/// What most tills have none of.
+/// Fields that most ledgers do not need.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Aside {
-    /// What this node gave back of what it and members spent, and what it refused.
+    /// What this node refunded of its own and members' spending, and what it refused.
     refunded: u64,
     refused: u64,
-    /// What of that was debited, here or by members: that is no admission, however much it is.
+    /// The debited part of the spending, here and by members: a debit is not an admission, whatever its size.
     debited: u64,
     /// What had been refused when the counter was last reset.
     refused_before: u64,
-    /// The refunds of members that were heard of.
+    /// The members' refunds that were applied.
     given_done: u64,
-    /// How much may still come back at most of what was held under an earlier view.
+    /// The most that may still be returned of holdings from an earlier view.
     missing: u64,
-    /// How often members were told to reckon anew: the counter was reset, or something was given back that they may spend.
+    /// How often members had to restart their spent totals: the counter was reset, or something was refunded
+    /// that they may spend.
     resets: u64,
-    /// The last number of an account.
+    /// The last account number.
     serials: u64,
-    /// When it last asked for what is unspent.
+    /// When it last recalled allowance.
     recalled: Option<Timestamp>,
-    /// What was lent of a bucket before its last owner had said what it held.
+    /// What was granted of a bucket before its last owner had sent the level.
     lent_early: u64,
 }
 
 impl Till {
-    /// The counter of a page that begins in this view: its other members hold `share` each.
+    /// The ledger of a window that begins in this view: each other member holds `share`.
     pub(crate) fn begun(limit: &Limit, share: u64, view: &Arc<View>, now: Timestamp) -> Self {
         let shares = u32::try_from(view.members().len()).unwrap_or(u32::MAX).saturating_sub(1);
         let mut till = Self { share, shares, began: Some(Arc::clone(view)), ..Self::default() };
@@ -99,8 +99,8 @@ impl Till {
         till
     }
 
-    /// The counter of a page that began in an earlier view: this node brings `held` along, and the rest is spent, lost, or with
-    /// those that held it, who have no more than `most` of it.
+    /// The ledger of a window that began in an earlier view. This node brings `held` along; the rest is spent,
+    /// lost, or held by others, which have at most `most` of it.
     pub(crate) fn inherited(limit: &Limit, held: u64, most: u64, now: Timestamp) -> Self {
         let mut till = Self { inherited: true, ..Self::default() };
         let rest = u64::from(limit.burst()).saturating_sub(held);
@@ -110,8 +110,8 @@ impl Till {
         till
     }
 
-    /// A reload: members that begin with more from now on hold more. Those that held more keep it
-    /// until their window is over, so nothing comes back.
+    /// A reload: members that begin with more from now on hold more. Members that held more keep it until their
+    /// window ends, so nothing is returned.
     pub(crate) fn change_share(&mut self, limit: &Limit, share: u64, now: Timestamp) {
         self.may_reach(limit);
         let more = share.saturating_sub(self.share);
@@ -121,7 +121,7 @@ impl Till {
         }
     }
 
-    /// The limit that the counter keeps: a bucket's tokens that members hold take up room in it.
+    /// The limit that the ledger keeps: tokens held by members occupy room in a bucket.
     pub(crate) fn room(&self, limit: &Limit) -> Limit {
         let Limit::TokenBucket(bucket) = limit else { return *limit };
         let held = self.held();
@@ -133,21 +133,21 @@ impl Till {
         bucket.with_burst(burst).map_or(*limit, Limit::TokenBucket)
     }
 
-    /// Does one thing to the counter.
+    /// Applies one action to the counter.
     pub(crate) fn apply(&mut self, limit: &Limit, action: Action, cost: u64, now: Timestamp) -> Step {
         let done = step(&self.room(limit), self.state, action, Cost::new(cost), now);
         self.state = Some(done.state);
         done
     }
 
-    /// Spends here if it fits. `None` says that it does not, and that nothing was recorded.
+    /// Spends here if it fits. Returns `None` if it does not; then nothing was recorded.
     pub(crate) fn spend(&mut self, limit: &Limit, cost: u64, now: Timestamp) -> Option<Verdict> {
         let spend = Action::Spend { count_refusal: false };
         let done = step(&self.room(limit), self.state, spend, Cost::new(cost), now);
         self.keep_spent(&done, cost)
     }
 
-    /// The same, of room that is known.
+    /// The same with a known room.
     #[inline]
     pub(crate) fn spend_of(&mut self, room: &Limit, cost: u64, now: Timestamp) -> Option<Verdict> {
         let spend = Action::Spend { count_refusal: false };
@@ -190,7 +190,7 @@ impl Till {
         self.aside.change(|aside| aside.refunded = aside.refunded.saturating_add(cost));
     }
 
-    /// Hits that were refused here and elsewhere, where the counter itself does not count them.
+    /// Hits refused here and elsewhere, where the counter itself does not count them.
     pub(crate) fn refused(&self, decides: bool) -> u64 {
         if decides {
             return 0;
@@ -203,13 +203,13 @@ impl Till {
         there.fold(self.aside.get().refused, u64::saturating_add)
     }
 
-    /// What members gave back for the owner to do.
+    /// Refunds that members left to the owner.
     fn all_given(&self) -> u64 {
         self.accounts.iter().map(|account| account.aside.get().given).fold(0, u64::saturating_add)
     }
 
-    /// Does what members gave back for the owner to do, as far as it is known to be spent. The rest is worth
-    /// nothing, as it is everywhere: kept, it would give back what is spent later. Says what it came to.
+    /// Applies refunds that members left to the owner, as far as the spending is known. The rest is dropped, as
+    /// everywhere: kept, it would refund later spending. Returns the verdict of the refund, if any.
     fn refund_given(&mut self, limit: &Limit, decides: bool, now: Timestamp) -> Option<Verdict> {
         let given = self.all_given();
         let told = given.saturating_sub(self.aside.get().given_done);
@@ -224,16 +224,16 @@ impl Till {
         Some(verdict)
     }
 
-    /// Brings a bucket up to now with the room it had until now. What becomes known to be spent makes
-    /// room from here on: earned before that, it would have been earned twice.
+    /// Brings a bucket up to date with the room it had so far. Spending that becomes known makes room from now
+    /// on: earned earlier, it would be earned twice.
     fn earn(&mut self, limit: &Limit, now: Timestamp) {
         if matches!(limit, Limit::TokenBucket(_)) && self.held() > 0 {
             self.apply(limit, Action::Peek, 0, now);
         }
     }
 
-    /// Hears a member: what it returned is back from now on, what it gave back or owes is done.
-    /// Says what came of what it gave back, if something did.
+    /// Applies a member update: returns are refunded now; refunds and debits left to the owner are applied.
+    /// Returns the verdict of the refunds, if any.
     pub(crate) fn hear(
         &mut self,
         limit: &Limit,
@@ -248,13 +248,13 @@ impl Till {
         let account = self.account(member, now);
         account.active = account.active.or_later(now);
         if report.serial != account.serial() {
-            return None; // Of an account that is over.
+            return None; // An update of an expired account.
         }
         let again = account.again();
         let News { returned, owed, refused, over } = account.hear(report);
         let given_back = account.again().saturating_sub(again);
         self.aside.change(|aside| aside.given_done = aside.given_done.saturating_sub(over));
-        // Nobody returns more than it ever had, whatever it says.
+        // A member never returns more than it had, whatever it reports.
         let back = self.take_back(member, returned);
         if back > 0 {
             self.apply(limit, Action::Refund, back, now);
@@ -275,7 +275,7 @@ impl Till {
         self.refund_given(limit, decides, now)
     }
 
-    /// When it last asked for what is unspent.
+    /// When it last recalled allowance.
     pub(crate) fn recalled(&self) -> Option<Timestamp> {
         self.aside.get().recalled
     }
@@ -292,14 +292,14 @@ impl Till {
         &self.accounts
     }
 
-    /// What all have spent, as far as this node knows.
+    /// What all nodes have spent, as far as this node knows.
     pub(crate) fn spent(&self) -> u64 {
-        // Members say what they like: totals too large for a number are as large as it gets.
+        // Members may report any totals: the sum saturates.
         self.accounts.iter().map(|account| account.spent).fold(self.spent, u64::saturating_add)
     }
 }
 
-/// What a member told in a total: the most that one charge adds stands for whatever it was.
+/// A total reported by a member: the maximum that one charge adds stands for an unbounded amount.
 fn whole(told: u64) -> u64 {
     if told >= MOST_AT_ONCE { u64::MAX } else { told }
 }

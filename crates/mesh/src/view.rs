@@ -1,8 +1,7 @@
-//! A view: the members that share keys, and the fence, the moment from which windows
-//! begin in it. Everything that is split is split over a view, so two nodes that
-//! begin one window in two views would share out its limit twice. Which view a window
-//! begins in is therefore agreed before the fence (`council`), and a view never changes:
-//! its name is a hash of all it says and of the view it follows.
+//! A view: the members that share keys, and the fence, the time from which windows begin in it. Everything that
+//! is split is split over a view: two nodes that begin one window in two views would distribute its limit
+//! twice. Nodes therefore agree before the fence in which view a window begins (`council`), and a view never
+//! changes: its id is a hash of its content and of the view it follows.
 
 use crate::member::Member;
 use crate::owner::NodeId;
@@ -11,11 +10,11 @@ use hivemind_core::store::Key;
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 
-/// The name of a view: a hash of what it says and of what it follows.
+/// The id of a view: a hash of its content and of the view it follows.
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::{MeshOptions, NodeId, sim::seated};
+/// use hivemind_mesh::{MeshOptions, NodeId, testing::seated};
 ///
 /// let nodes = seated(2, &MeshOptions::default(), Timestamp::EPOCH);
 /// let names: Vec<_> = nodes.iter().map(|node| node.view().map(|view| view.id())).collect();
@@ -24,18 +23,18 @@ use std::hash::Hasher;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ViewId(pub u64);
 
-/// Who proposed a view, and which of its attempts it was. Of two attempts the later one is larger.
+/// The proposer of a view and the number of its attempt. Of two attempts the later one is larger.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Round {
-    /// Counts up for each view that could not be agreed on.
-    pub(crate) number: u32,
-    /// Whose it is: no two nodes have one round.
-    pub(crate) proposer: NodeId,
+pub struct Round {
+    /// Increases with each view that was not agreed.
+    pub number: u32,
+    /// The proposer: two nodes never have the same round.
+    pub proposer: NodeId,
 }
 
-/// A view as the next one follows it.
+/// A view as the base of the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Base {
+pub struct Base {
     pub(crate) id: ViewId,
     pub(crate) height: u64,
 }
@@ -59,22 +58,22 @@ pub(crate) struct Base {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     id: ViewId,
-    /// The view before it; none for the first, which somebody founded.
+    /// The previous view; none for the founding view.
     pub(crate) base: Option<ViewId>,
-    /// How many views came before it in its mesh, so that old and foreign can be told apart.
+    /// The number of earlier views in this mesh; distinguishes old views from foreign ones.
     pub(crate) height: u64,
     pub(crate) fence: Timestamp,
     pub(crate) round: Round,
     pub(crate) members: Box<[Member]>,
-    /// Members of the base that are dead as far as discovery can tell: nobody waits for their consent.
+    /// Members of the base that are dead as far as discovery reports; their consent is not needed.
     pub(crate) gone: Box<[Member]>,
 }
 
 impl View {
-    /// The most members of a view: their votes are counted in the bits of a word.
+    /// The most members of a view: each vote is one bit of a 128-bit number.
     pub const MOST_MEMBERS: usize = 128;
 
-    pub(crate) fn new(
+    pub fn new(
         base: Option<Base>,
         fence: Timestamp,
         round: Round,
@@ -90,7 +89,7 @@ impl View {
             (members.into_iter().collect::<Vec<_>>(), gone.into_iter().collect::<Vec<_>>());
         sorted(&mut members);
         sorted(&mut gone);
-        // A name that is in it twice is the name of its last run.
+        // A name listed twice counts as its latest generation.
         members.reverse();
         members.dedup_by(|one, kept| one.id == kept.id);
         members.reverse();
@@ -107,9 +106,9 @@ impl View {
         view
     }
 
-    /// The first view of a mesh: all windows begin in it, those that run already too.
+    /// The first view of a mesh: all windows begin in it, including those already running.
     pub(crate) fn founded(by: Member, now: Timestamp) -> Self {
-        // The moment makes its name its own; the fence is before every window.
+        // The time makes its id unique; the fence is before every window.
         let round = Round { number: 0, proposer: by.id.clone() };
         let mut view = Self::new(None, Timestamp::EPOCH, round, [by], []);
         let mut hash = SipHasher13::new_with_keys(view.id.0, now.as_nanos());
@@ -118,7 +117,7 @@ impl View {
         view
     }
 
-    /// A view as a peer told it. A founded one's name cannot be recomputed and is taken as told.
+    /// A view as a peer sent it. The id of a founding view cannot be recomputed and is accepted as sent.
     pub(crate) fn told(self, id: ViewId) -> Option<Self> {
         let is_so = self.base.is_none() || self.id == id;
         is_so.then_some(Self { id, ..self })
@@ -137,41 +136,42 @@ impl View {
         };
         name(&self.round.proposer, 0);
         self.members.iter().for_each(|member| name(&member.id, member.generation.0));
-        name(&NodeId::new(""), 0); // What follows are not members.
+        name(&NodeId::new(""), 0); // The following entries are not members.
         self.gone.iter().for_each(|member| name(&member.id, member.generation.0));
         ViewId(hash.finish())
     }
 
-    /// What the next view follows.
-    pub(crate) fn as_base(&self) -> Base {
+    /// This view as the base of the next one.
+    #[must_use]
+    pub fn as_base(&self) -> Base {
         Base { id: self.id, height: self.height }
     }
 
-    /// Its name.
+    /// Its id.
     #[must_use]
     pub fn id(&self) -> ViewId {
         self.id
     }
 
-    /// From when on windows begin in it.
+    /// The time from which windows begin in it.
     #[must_use]
     pub fn fence(&self) -> Timestamp {
         self.fence
     }
 
-    /// Its members, in the order of their names.
+    /// Its members, sorted by name.
     #[must_use]
     pub fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// Whether this very run of a node is in it.
+    /// Whether this generation of a node is a member.
     #[must_use]
     pub fn has(&self, member: &Member) -> bool {
         self.members.binary_search(member).is_ok()
     }
 
-    /// The member that owns `key`: the run of it that is in this view, and no other.
+    /// The member that owns `key`: the generation in this view and no other.
     #[must_use]
     pub fn owner(&self, key: Key) -> Option<&Member> {
         self.members.iter().max_by_key(|member| crate::owner::score(key, &member.id))

@@ -1,20 +1,20 @@
-//! Numbers as bytes: seven bits in each, the lowest first, so that small numbers are short.
-//! A reader never panics and never reads past its end; what it cannot read is [`Unreadable`].
+//! Primitives of the wire format. Numbers have seven bits per byte, lowest first, so that small numbers are
+//! short. A reader never panics and never reads past its end; invalid input is [`Unreadable`].
 
-/// Bytes that are no frame, or a frame past its bounds.
+/// Bytes that are not a valid frame, or exceed its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unreadable;
+pub struct Unreadable;
 
-/// Bytes in the making.
+/// A buffer that a frame is written to.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Writer(pub(crate) Vec<u8>);
+pub struct Writer(pub Vec<u8>);
 
 impl Writer {
-    pub(crate) fn byte(&mut self, byte: u8) {
+    pub fn byte(&mut self, byte: u8) {
         self.0.push(byte);
     }
 
-    pub(crate) fn number(&mut self, mut number: u64) {
+    pub fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.0.push((number & 0x7f) as u8 | 0x80);
             number >>= 7;
@@ -22,22 +22,22 @@ impl Writer {
         self.0.push((number & 0x7f) as u8);
     }
 
-    /// A number of either sign: 0, -1, 1, -2 and so on become 0, 1, 2, 3.
-    pub(crate) fn signed(&mut self, number: i64) {
+    /// A signed number: 0, -1, 1, -2 and so on become 0, 1, 2, 3 (zigzag).
+    pub fn signed(&mut self, number: i64) {
         self.number((number << 1 ^ number >> 63).cast_unsigned());
     }
 
-    pub(crate) fn fixed(&mut self, number: u64) {
+    pub fn fixed(&mut self, number: u64) {
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
-    pub(crate) fn wide(&mut self, number: u128) {
+    pub fn wide(&mut self, number: u128) {
         // Votes of few members are small numbers.
         self.number(u64::try_from(number & u128::from(u64::MAX)).unwrap_or(0));
         self.number(u64::try_from(number >> 64).unwrap_or(0));
     }
 
-    pub(crate) fn text(&mut self, text: &str) {
+    pub fn text(&mut self, text: &str) {
         self.number(text.len() as u64);
         self.0.extend_from_slice(text.as_bytes());
     }
@@ -45,20 +45,21 @@ impl Writer {
 
 /// Bytes being read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(crate) fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(crate) fn byte(&mut self) -> Result<u8, Unreadable> {
+    pub fn byte(&mut self) -> Result<u8, Unreadable> {
         let (first, rest) = self.0.split_first().ok_or(Unreadable)?;
         self.0 = rest;
         Ok(*first)
     }
 
-    pub(crate) fn number(&mut self) -> Result<u64, Unreadable> {
+    pub fn number(&mut self) -> Result<u64, Unreadable> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -75,31 +76,31 @@ impl<'a> Reader<'a> {
     }
 
     /// A number that is at most `most`.
-    pub(crate) fn at_most(&mut self, most: u64) -> Result<u64, Unreadable> {
+    pub fn at_most(&mut self, most: u64) -> Result<u64, Unreadable> {
         self.number().and_then(|number| if number <= most { Ok(number) } else { Err(Unreadable) })
     }
 
-    pub(crate) fn count(&mut self, most: usize) -> Result<usize, Unreadable> {
+    pub fn count(&mut self, most: usize) -> Result<usize, Unreadable> {
         usize::try_from(self.at_most(most as u64)?).map_err(|_| Unreadable)
     }
 
-    pub(crate) fn signed(&mut self) -> Result<i64, Unreadable> {
+    pub fn signed(&mut self) -> Result<i64, Unreadable> {
         let number = self.number()?;
         Ok((number >> 1).cast_signed() ^ -((number & 1).cast_signed()))
     }
 
-    pub(crate) fn fixed(&mut self) -> Result<u64, Unreadable> {
+    pub fn fixed(&mut self) -> Result<u64, Unreadable> {
         let (eight, rest) = self.0.split_first_chunk::<8>().ok_or(Unreadable)?;
         self.0 = rest;
         Ok(u64::from_le_bytes(*eight))
     }
 
-    pub(crate) fn wide(&mut self) -> Result<u128, Unreadable> {
+    pub fn wide(&mut self) -> Result<u128, Unreadable> {
         let (low, high) = (self.number()?, self.number()?);
         Ok(u128::from(high) << 64 | u128::from(low))
     }
 
-    pub(crate) fn text(&mut self, most: usize) -> Result<&'a str, Unreadable> {
+    pub fn text(&mut self, most: usize) -> Result<&'a str, Unreadable> {
         let length = self.count(most)?;
         let (text, rest) = self.0.split_at_checked(length).ok_or(Unreadable)?;
         self.0 = rest;

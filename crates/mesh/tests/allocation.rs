@@ -3,7 +3,7 @@
 
 use hivemind_core::store::{Charge, Context, Key, Parts, Store};
 use hivemind_core::{Limit, Period, Rate, Timestamp};
-use hivemind_mesh::sim::seated;
+use hivemind_mesh::testing::seated;
 use hivemind_mesh::{Carrier, Lane, MeshOptions, MeshStore, NodeId};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;

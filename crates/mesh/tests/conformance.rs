@@ -5,7 +5,7 @@
 use hivemind_core::Timestamp;
 use hivemind_core::store::{Charge, Context, Store, StoreError, Verdicts};
 use hivemind_core::testing::conforms;
-use hivemind_mesh::sim::seated;
+use hivemind_mesh::testing::seated;
 use hivemind_mesh::{Carrier, Lane, MeshOptions, MeshStore, Node, NodeId};
 use std::future::Future;
 use std::pin::pin;

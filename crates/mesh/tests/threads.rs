@@ -4,7 +4,7 @@
 
 use hivemind_core::store::{Charge, Context, Key, Parts, Sharing, Store, Verdicts};
 use hivemind_core::{Limit, Period, Rate, Timestamp};
-use hivemind_mesh::sim::seated;
+use hivemind_mesh::testing::seated;
 use hivemind_mesh::{Carrier, Consistency, Lane, MeshOptions, MeshStore, NodeId, OnUnreachable};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
 // What somebody may have typed that opens something, by its looks: it is not put into an address, which is what proxies write down.
-// The server knows more of them (crates/server/src/telemetry/credential.rs); here are those that are pasted whole.
+// The server knows more of them (crates/telemetry/src/credential.rs); here are those that are pasted whole.
 
 const SCHEME = /(^|[\s"=:])(bearer|basic|digest|negotiate|token|apikey)\s+\S/i;
 const NAMED = /(api[-_]?key|authorization|cookie|jwt|passw\w*|passphrase|passcode|secret|session\w*|signature|token|\b(pass|pin|otp|totp|mfa|pwd|sid|sig))"?\s*[=:]\s*\S/i;

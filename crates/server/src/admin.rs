@@ -1,5 +1,5 @@
-//! The admin port: health, the service's JSON twin, the API of operators (rules, keys, decisions, what if, events) and the
-//! dashboard that shows it.
+//! The admin port: health, the JSON form of the rate limit service, the operator API (rules, keys, decisions,
+//! simulation, events) and the dashboard.
 
 mod about;
 mod audit;
@@ -47,15 +47,12 @@ pub(crate) use json::request as request_of_json;
 pub(crate) use live::{Live, Stays};
 pub(crate) use stats::{Gauge, Room};
 
-use crate::access::{Access, Grant};
 use crate::front::gateway::Gateway;
 use crate::front::rls::{CallError, RateLimitService};
 use crate::health::{Component, Health};
-use crate::logging::RunningLog;
 use crate::mesh::RunningMesh;
 use crate::reload::Reloads;
 use crate::storage::Storage;
-use crate::telemetry::trace::{Check, Door};
 use audit::Audited;
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
@@ -66,18 +63,21 @@ use axum::routing::{any, get, post};
 use axum::{Extension, Router};
 use guard::Visitor;
 use hivemind_core::{Clock, SystemClock};
+use hivemind_telemetry::logging::RunningLog;
+use hivemind_telemetry::trace::{Check, Door};
+use hivemind_tls::access::{Access, Grant};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What every path of the API begins with.
+/// Prefix of all API paths.
 const API: &str = "/api/v1/";
 
-/// As much of a reason as a header has.
+/// Maximum length of a reason in a header.
 const LONGEST_REASON: usize = 300;
 
-/// For a request to come and to be answered.
+/// Time limit to receive and answer a request.
 const LONGEST: Duration = Duration::from_secs(30);
-/// What a store that has to wait is granted.
+/// Time limit for a remote store.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Clone)]
@@ -85,10 +85,10 @@ pub(crate) struct Admin {
     pub(crate) service: RateLimitService,
     pub(crate) health: Arc<Health>,
     pub(crate) reloads: Reloads,
-    /// None: limits are not shared by a mesh.
+    /// None if limits are not shared by a mesh.
     pub(crate) mesh: Option<Arc<RunningMesh>>,
     pub(crate) log: Arc<RunningLog>,
-    /// None: no gateway runs.
+    /// None without a gateway.
     pub(crate) gateway: Option<Arc<Gateway>>,
     pub(crate) about: Arc<About>,
     pub(crate) storage: Arc<Storage>,
@@ -98,7 +98,7 @@ pub(crate) struct Admin {
     pub(crate) bounds: Arc<Bounds>,
 }
 
-/// Everything that the admin port serves.
+/// All routes of the admin port.
 pub(crate) fn router(admin: Admin) -> Router {
     let pages = Router::new()
         .route("/healthz", get(async || "ok\n"))
@@ -129,7 +129,7 @@ pub(crate) fn router(admin: Admin) -> Router {
     surrounded(pages, LONGEST).with_state(admin)
 }
 
-/// Pages with a clock, words for whatever goes wrong, a line for each write and a tag for each answer.
+/// Wraps routes with a time limit, problem responses, the audit log and entity tags.
 fn surrounded<S: Clone + Send + Sync + 'static>(pages: Router<S>, longest: Duration) -> Router<S> {
     pages
         .layer(from_fn_with_state(longest, reply::in_time))
@@ -147,7 +147,7 @@ async fn readyz(
     let health = &admin.health;
     let code = if health.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     if !wants_json(&uri, &headers) {
-        return (code, told(health, &visitor)).into_response();
+        return (code, health_text(health, &visitor)).into_response();
     }
     let mut body = serde_json::json!({"status": health.word()});
     if let (true, Some(members)) = (visitor.sees_clients, body.as_object_mut()) {
@@ -156,27 +156,27 @@ async fn readyz(
     (code, [(header::CONTENT_TYPE, "application/json")], body.to_string() + "\n").into_response()
 }
 
-/// By `?verbose`, for probes and people; by what is accepted, for programs.
+/// `?verbose` is for probes and people, the `Accept` header for programs.
 fn wants_json(uri: &Uri, headers: &HeaderMap) -> bool {
     let is_verbose = |query: &str| query.split('&').any(|part| part.split('=').next() == Some("verbose"));
     let accepted = headers.get(header::ACCEPT).and_then(|accepted| accepted.to_str().ok());
     uri.query().is_some_and(is_verbose) || accepted.is_some_and(|types| types.contains("application/json"))
 }
 
-/// To those everything who may read `/api/v1/config`, to others one word.
-fn told(health: &Health, visitor: &Visitor) -> String {
+/// The details of all components for visitors who may read `/api/v1/config`, and one word for others.
+fn health_text(health: &Health, visitor: &Visitor) -> String {
     if visitor.sees_clients { health.details() } else { format!("{}\n", health.word()) }
 }
 
-/// The reference's: 200 and `OK`, or 500.
+/// The reference's health check: 200 and `OK`, or 500.
 async fn healthcheck(State(admin): State<Admin>, Extension(visitor): Extension<Visitor>) -> Response {
     if admin.health.is_ready() {
         return (StatusCode::OK, "OK").into_response();
     }
-    (StatusCode::INTERNAL_SERVER_ERROR, told(&admin.health, &visitor)).into_response()
+    (StatusCode::INTERNAL_SERVER_ERROR, health_text(&admin.health, &visitor)).into_response()
 }
 
-/// The reference's twin of the call: 200, 429, or 400 for whatever cannot be decided.
+/// The JSON form of a call, as in the reference: 200, 429, or 400 for anything that cannot be decided.
 async fn json(
     State(admin): State<Admin>,
     Extension(visitor): Extension<Visitor>,
@@ -194,12 +194,12 @@ async fn json(
     response
 }
 
-/// Why a request in JSON has no answer.
+/// Why a JSON request was not decided.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoAnswer {
     #[error(transparent)]
     Call(#[from] CallError),
-    /// It is no request, or its answer cannot be written.
+    /// The request is not valid, or the response cannot be encoded.
     #[error("{0}")]
     Json(String),
 }
@@ -217,7 +217,7 @@ fn respond(answered: Result<(bool, String), NoAnswer>) -> Response {
     }
 }
 
-/// Whether the request is over its limit, and the whole answer; or why there is none.
+/// Returns whether the request is over its limit, and the response body.
 pub(crate) async fn answer_json(
     service: &RateLimitService,
     grant: Option<&Grant>,
@@ -231,10 +231,10 @@ pub(crate) async fn answer_json(
     json::response(&answer).map_err(NoAnswer::Json)
 }
 
-/// The reference's body, word for word; why is in a header, for people.
+/// The exact body of the reference; the reason is in a header.
 fn bad_request(reason: &str) -> Response {
     let mut response = (StatusCode::BAD_REQUEST, "Bad Request\n").into_response();
-    // It may have in it what the request had, at any length.
+    // The reason may quote the request, at any length.
     let shown = reason.chars().take(LONGEST_REASON).map(|c| if c.is_control() { ' ' } else { c });
     if let Ok(reason) = HeaderValue::from_bytes(shown.collect::<String>().as_bytes()) {
         response.headers_mut().insert("x-error", reason);
@@ -246,12 +246,12 @@ async fn reload(State(admin): State<Admin>) -> Response {
     reload::answer(admin.reloads.all().await)
 }
 
-/// The keys that are refused most, or that spend most.
+/// The keys with the most refusals, or the highest spending.
 async fn top(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
     top::answer(&admin, query.as_deref())
 }
 
-/// How loud the log is, and which decisions it tells.
+/// The log levels, and which decisions are logged.
 async fn log(State(admin): State<Admin>) -> Response {
     log::shown(&admin.log)
 }

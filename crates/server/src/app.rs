@@ -1,4 +1,4 @@
-//! The running service: what is configured is started, told, and stopped in order.
+//! The running service: starts the configured components, and stops them in order.
 
 mod beginning;
 mod bounded;
@@ -22,15 +22,11 @@ mod traces;
 
 use crate::config::{Loaded, Settings};
 use crate::health::{self, Health};
-use crate::logging::RunningLog;
 use crate::mesh::RunningMesh;
 use crate::reload::Configuration;
 use crate::ruleset::Ruleset;
-use crate::secrets;
 use crate::service::Service;
 use crate::storage::{self, Opened, Storage};
-use crate::telemetry::Stats;
-use crate::telemetry::otlp;
 use anyhow::Context;
 use beginning::{load_first, options};
 use doors::Doors;
@@ -38,6 +34,10 @@ pub(crate) use handed::{Handed, HandedSocket, Place};
 pub(crate) use handover::{Predecessor, take_over};
 use hivemind_core::store::KeySeed;
 use hivemind_core::{Clock, SystemClock};
+use hivemind_telemetry::Stats;
+use hivemind_telemetry::logging::RunningLog;
+use hivemind_telemetry::otlp;
+use hivemind_tls::secrets;
 use listeners::Listeners;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use running::serve;
@@ -47,28 +47,28 @@ use std::time::Duration;
 use telemetry::Exports;
 use traces::Traced;
 
-/// Where the settings come from, and what they were at the start.
+/// Where the settings come from, and their values at startup.
 pub(crate) struct Origin {
     pub(crate) configuration: Configuration,
     pub(crate) loaded: Loaded,
 }
 
-/// What was there before this process.
+/// What this process inherits at startup.
 #[derive(Default)]
 pub(crate) struct Heritage {
-    /// Sockets that are open.
+    /// Sockets that are already open.
     pub(crate) handed: Handed,
-    /// Who serves on them until this process does.
+    /// The process that serves on them until this one does.
     pub(crate) predecessor: Option<Predecessor>,
 }
 
-/// What all that runs has in common.
+/// State that all components share.
 struct Shared {
     service: Arc<Service>,
     stats: Arc<Stats>,
     storage: Arc<Storage>,
     mesh: Option<Arc<RunningMesh>>,
-    /// Whom receivers of telemetry take this process for.
+    /// The resource attributes of exported telemetry.
     resource: Arc<Resource>,
     seed: KeySeed,
     doors: Doors,
@@ -85,7 +85,7 @@ pub(crate) async fn run(
     Heritage { handed, predecessor }: Heritage,
     log: Arc<RunningLog>,
 ) -> anyhow::Result<()> {
-    // Before anything else: a signal that comes during the start, or right after the screen, is heeded too.
+    // First of all, so that a signal during startup, or right after the banner, is handled.
     let signals = Signals::listen().context("listening for signals")?;
     let stats = Stats::new(SystemClock.now()).remembering(settings.observability.decision_ring);
     let stats = Arc::new(stats);
@@ -93,7 +93,7 @@ pub(crate) async fn run(
     let limiting = &settings.rate_limiting;
     let seed = match (&settings.security.key_seed_file, &settings.mesh) {
         (Some(path), _) => secrets::key_seed(path)?,
-        // All nodes of a mesh give one counter one key.
+        // All nodes of a mesh must derive the same key for a counter.
         (None, Some(mesh)) => secrets::seed_of_cluster(&mesh.cluster_id),
         (None, None) => KeySeed::random(),
     };

@@ -1,6 +1,6 @@
 //! Block list: keys that an operator blocked until a time, regardless of their limits.
 //!
-//! Blocks are entries of a board that all nodes of a mesh share (`hivemind_mesh::net::Board`). This module
+//! Blocks are entries of a board that all nodes of a mesh share (`hivemind_mesh::Board`). This module
 //! indexes them for decisions.
 //!
 //! While nothing is blocked, a decision reads one number, which is 0. Otherwise the number is the time at
@@ -15,7 +15,7 @@ pub(crate) use posted::Posted;
 use arc_swap::{ArcSwap, Guard};
 use hivemind_core::Timestamp;
 use hivemind_core::store::Parts;
-use hivemind_mesh::net::{Board, Bulletin, NotPosted, Note};
+use hivemind_mesh::{Board, Bulletin, NotPosted, Note};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! The command line. What a command does is elsewhere; here is how it is called,
-//! what it prints and how it exits.
+//! The command line: arguments, output and exit status of each command. The work itself is done elsewhere.
 
 mod certs;
 mod check;
@@ -19,8 +18,8 @@ mod replay;
 mod schema;
 mod serve;
 
-use crate::config::Problems;
 use clap::{CommandFactory, Parser, Subcommand};
+use hivemind_config::problem::Problems;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -50,7 +49,7 @@ enum Command {
     Man(man::Man),
 }
 
-/// All commands, as clap knows them.
+/// The clap definition of all commands.
 fn described() -> clap::Command {
     Cli::command()
 }
@@ -74,15 +73,15 @@ pub(crate) fn run() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        // Whoever read our output has seen enough, as `head` does.
+        // The reader closed the pipe, as `head` does.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // With nobody left to read it, there is nobody to tell either.
+            // If stderr is closed too, the error cannot be reported.
             let _ = match error.downcast_ref::<Problems>() {
                 Some(problems) => writeln!(std::io::stderr(), "{problems}"),
                 None => writeln!(std::io::stderr(), "hivemind: {error:#}"),
             };
-            // As clap ends where an argument alone is wrong.
+            // clap exits with 2 for an invalid argument; so do we.
             if error.is::<entries::NotUnderstood>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }

@@ -1,5 +1,5 @@
-//! `hivemind demo mesh`: three nodes of this very program, in processes of their own, with certificates that are
-//! thrown away; load at all three, and what became of it, second by second.
+//! Mesh demonstration: three nodes of this program in their own processes, with temporary certificates. Sends load to
+//! all three, and shows the result second by second.
 
 mod child;
 mod load;
@@ -18,27 +18,27 @@ use std::time::Duration;
 use table::Table;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How many nodes there are.
+/// The number of nodes.
 pub(crate) const NODES: usize = 3;
-/// How long nodes have to find each other; a second or two is usual.
+/// Time limit for the nodes to find each other; a second or two is usual.
 const FOUND_WITHIN: Duration = Duration::from_secs(30);
 
-/// What is to be shown.
+/// Parameters of the demonstration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demo {
-    /// Requests in a second that pass.
+    /// Requests per second that may pass.
     pub(crate) limit: u32,
-    /// Requests in a second that are made, at all nodes together.
+    /// Requests per second that are sent, to all nodes together.
     pub(crate) rate: u32,
-    /// For how many seconds; none: until it is ended.
+    /// Duration in seconds; `None` runs until a signal.
     pub(crate) seconds: Option<u32>,
 }
 
-/// Shows it; says whether the limit held.
+/// Runs the demonstration, and returns whether the limit held.
 pub(crate) async fn run(demo: Demo) -> anyhow::Result<bool> {
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for signals")?;
     let mut terminate = signal(SignalKind::terminate()).context("listening for signals")?;
-    // The terminal is closed. To the nodes, which hear of it too, it means that rules are to be loaded anew.
+    // The terminal was closed. The nodes receive the signal too, and reload their rules.
     let mut hangup = signal(SignalKind::hangup()).context("listening for signals")?;
     let scene = Scene::set(demo.limit)?;
     certify(&scene)?;
@@ -49,12 +49,12 @@ pub(crate) async fn run(demo: Demo) -> anyhow::Result<bool> {
         _ = terminate.recv() => Ok(true),
         _ = hangup.recv() => Ok(true),
     };
-    // Also where it went wrong: nothing is left behind.
+    // Also after an error: the nodes and their files are removed.
     child::end_all(&mut nodes).await;
     shown
 }
 
-/// A CA and certificates of it, for an hour or two.
+/// Creates a CA and the nodes' certificates, valid for a day.
 fn certify(scene: &Scene) -> anyhow::Result<()> {
     let now = SystemClock.now();
     let term = Term { now, days: 1 };
@@ -64,7 +64,7 @@ fn certify(scene: &Scene) -> anyhow::Result<()> {
         let name = child::name(index);
         authority.issue(&[CertifiedName::parse(&name)?], &scene.path(&name), term, false)?;
     }
-    // Nobody needs the key to this mesh any more, and whatever ends this process cannot leave it behind.
+    // The key is not needed any more, and an abrupt end of this process cannot leave it behind.
     std::fs::remove_dir_all(&folder).context("removing the CA")
 }
 
@@ -86,8 +86,8 @@ async fn show(demo: Demo, scene: &Scene, nodes: &mut Vec<Child>) -> anyhow::Resu
     let mut load = Load::start(nodes, demo.rate);
     let (mut is_held, mut shown) = (true, 0);
     while demo.seconds.is_none_or(|seconds| shown < seconds) {
-        let Some(second) = load.next().await else { anyhow::bail!("a node does not answer any more") };
-        // Nobody knows what was admitted before the first whole second.
+        let Some(second) = load.next().await else { anyhow::bail!("a node no longer answers") };
+        // What was admitted before the first whole second is unknown.
         shown += 1;
         is_held &= second.together().passed <= u64::from(demo.limit);
         table.add(&second, shown == 1)?;

@@ -3,6 +3,4 @@
 pub(crate) mod gateway;
 pub(crate) mod grpc;
 pub(crate) mod rls;
-pub(crate) mod socket;
 pub(crate) mod websocket;
-pub(crate) mod workers;

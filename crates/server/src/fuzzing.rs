@@ -1,18 +1,17 @@
-//! What reads bytes from outside, as one function for each kind of them. Fuzz targets
-//! call these (`fuzz/`), and so do the tests here, with the same promises: no input
-//! ends the process, and whatever is refused is refused in words.
+//! Fuzz targets: one function for each parser of outside bytes. The fuzzer (`fuzz/`) and the tests here call them
+//! with the same promises: no input ends the process, and every rejection has a text.
 
 #![expect(
     clippy::panic,
     clippy::missing_panics_doc,
-    reason = "a promise that is not kept ends the run, which is what the fuzzer waits for"
+    reason = "a broken promise must end the run, so that the fuzzer reports it"
 )]
 
 #[cfg(test)]
 mod tests;
 
 use crate::admin::answer_json;
-use crate::config::{Problem, parse_rules};
+use crate::config::parse_rules;
 use crate::front::rls::{RateLimitService, ReadRequest};
 use crate::front::websocket::scan;
 use crate::proto::envoy::service::ratelimit::v3::{
@@ -22,10 +21,11 @@ use crate::replay::{AccessLog, Engine, Lines, Recorded};
 use crate::ruleset::Ruleset;
 use crate::service::{Asked, HeaderNames, Options, Service};
 use crate::storage::Storage;
-use crate::telemetry::trace::Door;
-use crate::telemetry::{Stats, exposition};
+use hivemind_config::problem::Problem;
 use hivemind_core::store::{KeySeed, MemoryStore, OnRefusal, StoreOptions};
 use hivemind_core::{Clock, Descriptor, Matcher, SystemClock};
+use hivemind_telemetry::trace::Door;
+use hivemind_telemetry::{Stats, exposition};
 use prost::Message;
 use std::pin::pin;
 use std::sync::{Arc, LazyLock};
@@ -39,7 +39,7 @@ static RULESET: LazyLock<Ruleset> = LazyLock::new(|| match parse_rules("rules", 
     Err(problems) => panic!("{problems}"),
 });
 
-/// Bytes as a file of rules: they are rules that can be asked, or problems that can be shown.
+/// Bytes as a rule file: the result is usable rules, or printable problems.
 pub fn rule_file(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match parse_rules("any.yaml", text) {
@@ -48,7 +48,7 @@ pub fn rule_file(bytes: &[u8]) {
             ask_each_rule(loaded.ruleset);
         }
         Err(problems) => {
-            assert!(!problems.0.is_empty(), "refused for no reason");
+            assert!(!problems.0.is_empty(), "rejected without a reason");
             problems.0.iter().for_each(shown);
             assert!(problems.to_string().ends_with("nothing was loaded"));
         }
@@ -60,7 +60,7 @@ fn shown(problem: &Problem) {
     assert!(text.contains("any.yaml"), "a problem without its file: {text}");
 }
 
-/// A request for each rule: it is found by the value it asks for, or by that of a rule before it.
+/// One request for each rule: it matches by its own value, or by that of an earlier rule.
 fn ask_each_rule(ruleset: Ruleset) {
     assert_eq!(ruleset.extras.len(), ruleset.rules.declarations().count(), "extras belong to declarations");
     let asked: Vec<(String, Vec<Matcher>)> =
@@ -70,11 +70,11 @@ fn ask_each_rule(ruleset: Ruleset) {
         let entries: Vec<(&str, &str)> =
             path.iter().map(|matcher| (matcher.key(), matcher.value().unwrap_or("any"))).collect();
         let descriptors = [Descriptor::new(&entries)];
-        let told = Default::default;
+        let metadata = Default::default;
         let asked = Asked {
             domain: &domain,
             descriptors: &descriptors,
-            told: &told,
+            told: &metadata,
             now: SystemClock.now(),
             door: Door::Grpc,
         };
@@ -87,8 +87,8 @@ fn ask_each_rule(ruleset: Ruleset) {
     assert!(exposition(&service.0.stats().families(store().occupancy())).ends_with('\n'));
 }
 
-/// Bytes as a message: our codec and prost accept or refuse them alike, and read the same.
-/// Says whether they do accept them.
+/// Bytes as a message: our codec and prost accept or reject the same bytes, and read the same values. Returns whether
+/// they accept.
 #[must_use]
 pub fn rls_codec(bytes: &[u8]) -> bool {
     let (ours, theirs) = (ReadRequest::read(bytes), RateLimitRequest::decode(bytes));
@@ -110,8 +110,8 @@ pub fn rls_codec(bytes: &[u8]) -> bool {
     true
 }
 
-/// Bytes as a call of the service: an answer with a status for each descriptor, written as
-/// prost writes it, or a reason why not.
+/// Bytes as a call of the service: a response with a status for each descriptor, encoded as prost encodes it, or an
+/// error.
 pub fn rls_request(bytes: &[u8]) {
     if !rls_codec(bytes) {
         return;
@@ -135,14 +135,14 @@ pub fn rls_request(bytes: &[u8]) {
 
 fn sound(bytes: &[u8], asked: usize, never_refuses: bool) {
     let Ok(answer) = RateLimitResponse::decode(bytes) else { panic!("prost cannot read {bytes:02x?}") };
-    assert_eq!(answer.encode_to_vec(), bytes, "prost writes {answer:?} otherwise");
+    assert_eq!(answer.encode_to_vec(), bytes, "prost encodes {answer:?} differently");
     assert_eq!(answer.statuses.len(), asked);
     assert_ne!(answer.overall_code(), Code::Unknown);
     assert!(!never_refuses || answer.overall_code() == Code::Ok);
     assert!(answer.statuses.iter().all(|status| status.code() != Code::Unknown));
 }
 
-/// Bytes as the body of `POST /json`: an answer that is JSON, or a reason why not.
+/// Bytes as the body of `POST /json`: a response in JSON, or an error.
 pub fn json_request(bytes: &[u8]) {
     let service = service(RULESET.clone(), options());
     match now(answer_json(&service, None, bytes, None)) {
@@ -154,7 +154,7 @@ pub fn json_request(bytes: &[u8]) {
     }
 }
 
-/// Bytes as a recording, of ours and as an access log: each line is decided or refused.
+/// Bytes as a recording, in our format and as an access log: each line is decided or rejected.
 pub fn replay_line(bytes: &[u8]) {
     let fields = ["remote_address", "remote_user", "method", "path", "status", "referer", "user_agent"];
     let Ok(log) = AccessLog::new("d".into(), &fields.map(str::to_owned)) else { panic!("known fields") };
@@ -172,7 +172,7 @@ pub fn replay_line(bytes: &[u8]) {
             match recorded {
                 Ok(recorded) => {
                     let taken = engine.decide(&recorded);
-                    assert!(!(taken.allow && taken.retry_after_ms.is_some()), "told to wait and let through");
+                    assert!(!(taken.allow && taken.retry_after_ms.is_some()), "allowed with a retry-after");
                 }
                 Err(malformed) => assert!(!malformed.to_string().is_empty()),
             }
@@ -180,8 +180,8 @@ pub fn replay_line(bytes: &[u8]) {
     }
 }
 
-/// Bytes as what a client says over a WebSocket: however they are cut, the same passes, and it is
-/// what was said up to where the gate stops.
+/// Bytes that a client sends over a WebSocket: however they are split, the same bytes pass, and they are a prefix of
+/// the input up to where the gate stops.
 pub fn websocket_frames(bytes: &[u8]) {
     let whole = scan([bytes]);
     assert!(bytes.starts_with(&whole.passed), "{bytes:02x?}");
@@ -191,7 +191,7 @@ pub fn websocket_frames(bytes: &[u8]) {
     assert_eq!(scan([&*whole.passed]).messages, whole.messages, "{bytes:02x?}");
 }
 
-/// What a future says that never waits.
+/// The result of a future that never waits.
 fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(said) => said,
@@ -208,7 +208,7 @@ pub(crate) fn service(ruleset: Ruleset, options: Options) -> RateLimitService {
     RateLimitService(Arc::new(Service::new(ruleset, Arc::new(storage), KeySeed::random(), options, stats)))
 }
 
-/// Everything on that can be.
+/// All options that can be on.
 pub(crate) fn options() -> Options {
     let header = |name: &str| format!("RateLimit-{name}");
     Options {

@@ -1,11 +1,9 @@
-//! The parts of the binary `hivemind`. A library only so that fuzz targets reach them:
-//! what others may build on is `hivemind-core`.
+//! The `hivemind` binary as a library, so that fuzz targets can reach its parses.
+//!
+//! It is not a public API: programs that embed rate limiting use `hivemind-rl-core`.
 
-mod access;
-mod acme;
 mod admin;
 mod app;
-mod authority;
 mod blocks;
 mod cli;
 mod config;
@@ -15,22 +13,16 @@ mod explained;
 mod front;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-mod harmless;
 mod health;
 mod import;
-mod logging;
 mod mesh;
 mod proto;
 mod reload;
 mod replay;
 mod ruleset;
-mod secrets;
-mod seldom;
 mod service;
 mod storage;
 mod systemd;
-mod telemetry;
-mod tls;
 
 use std::process::ExitCode;
 

@@ -3,7 +3,6 @@
 
 pub(crate) mod certs;
 mod due;
-mod figures;
 mod fingerprint;
 mod matters;
 pub(crate) mod name;
@@ -13,6 +12,5 @@ mod running;
 mod settings;
 mod traced;
 
-pub(crate) use figures::{BUCKETS_US, Latencies, MeshFigures, PeerFigures};
 pub(crate) use peers::shown_holding;
 pub(crate) use running::RunningMesh;

@@ -2,8 +2,8 @@
 //! ([`Rules`]); what to count them under and what to say beside the verdict is here.
 
 use crate::storage::OnError;
-use crate::telemetry::kept;
 use hivemind_core::{Entry, Rules};
+use hivemind_telemetry::kept;
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;

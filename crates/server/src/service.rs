@@ -11,16 +11,16 @@ mod traced;
 
 pub(crate) use answer::{Answer, Code, CurrentLimit, Grant, Status};
 
-use crate::logging::DecisionLog;
 use crate::ruleset::Ruleset;
 use crate::storage::{SharedStore, Storage};
-use crate::telemetry::Stats;
-use crate::telemetry::trace::{Check, Door, Stage, Tracer};
 use arc_swap::ArcSwap;
 use decided::{Decided, only_watches, status_of};
 use hivemind_core::rules::{ResolvedRequest, RuleMatch};
 use hivemind_core::store::{Charge, Context, KeySeed, Mode, OnRefusal, Store};
 use hivemind_core::{Clock, Descriptor, Rules, SystemClock, Timestamp};
+use hivemind_telemetry::Stats;
+use hivemind_telemetry::logging::DecisionLog;
+use hivemind_telemetry::trace::{Check, Door, Stage, Tracer};
 use in_force::InForce;
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
@@ -326,7 +326,7 @@ impl<R: Store> Service<R> {
         if self.options.dynamic_metadata {
             answer.add_dynamic_metadata((asked.told)());
         }
-        self.decisions.tell(asked, &answer);
+        self.decisions.tell(|| answer.logged(asked));
         remembered::remember(&self.stats.ring, asked, &answer, decided.resolved);
         answer
     }

@@ -22,12 +22,12 @@ pub(crate) use for_http::counting;
 pub(crate) use on_error::OnError;
 pub(crate) use open::{Opened, figures, open};
 pub(crate) use operated::Seen;
-pub(crate) use outage::Fallbacks;
 pub(crate) use shared_store::SharedStore;
 
 use crate::blocks::Blocks;
 use arc_swap::ArcSwapOption;
 use hivemind_core::store::{Charge, Context, LocalStore, MemoryStore, Store, StoreError, Verdicts};
+use hivemind_telemetry::Fallbacks;
 use outage::Outage;
 pub(crate) use screened::Ruled;
 use screened::Screened;

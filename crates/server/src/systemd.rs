@@ -1,5 +1,5 @@
-//! What systemd and this process tell each other: which sockets are open already, and how it is. Each is a few
-//! variables of the environment and a few lines over a socket; where they are not there, nobody listens.
+//! systemd integration: socket activation and status notifications. Both use a few environment variables and lines on
+//! a socket, and do nothing without systemd.
 
 mod notice;
 mod sockets;

@@ -1,9 +1,10 @@
-//! A node's bulletin, as its tasks share it: whoever is told of changes is told under the lock, so that the last
-//! thing it hears is the truth. Times that come in are those of the node's own clock; notes are dated by the mesh's.
+//! The shared handle of a node's replicated map. The watcher is called under the lock, so its last call has the
+//! final content. Incoming times are those of the node's own clock; entries are dated by the mesh clock.
 
 use super::hearing::{Hearing, NotesLost};
 use super::words::Word;
 use super::{Bulletin, LONGEST_TEXT, MOST_NOTES, MOST_OTHERS, NotPosted, Note};
+use crate::node::Node;
 use crate::owner::NodeId;
 use crate::parts::Parts;
 use crate::sync::{AtomicU32, Mutex, Ordering, lock};
@@ -14,19 +15,19 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// The longest time that a note may hold: what is for good belongs into a file.
+/// The longest duration of an entry: permanent settings belong in a file.
 pub(super) const LONGEST: Duration = Duration::from_secs(366 * 86_400);
-/// How long it is remembered, at most, that a note was taken down or made shorter: who is away for longer may bring
-/// it back.
+/// How long a removal or shortening is remembered, at most: a node that is away for longer may bring the entry
+/// back.
 const REMEMBERED: Duration = Duration::from_secs(7 * 86_400);
 
 type Watcher = Box<dyn Fn(&Bulletin) + Send + Sync>;
 
-/// A node's bulletin.
+/// A node's replicated map.
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::net::{Board, NotesLost};
+/// use hivemind_mesh::{Board, NotesLost};
 ///
 /// let board = Board::new(None); // Of a node without peers.
 /// let (now, until) = (Timestamp::from_millis(1_000), Timestamp::from_millis(61_000));
@@ -34,35 +35,35 @@ type Watcher = Box<dyn Fn(&Bulletin) + Send + Sync>;
 /// board.post(b"block ada", until, now)?;
 /// assert_eq!(board.show(|bulletin| bulletin.holding(now).count()), 1);
 /// assert!(!board.is_shared() && board.lost() == NotesLost::default());
-/// assert_eq!(board.time(now), now); // By its own clock, since there is no other.
+/// assert_eq!(board.time(now), now); // By its own clock, the only one.
 /// assert!(board.take_down(b"block ada", now) && !board.take_down(b"block ada", now));
-/// board.sweep(until); // Each second, where there are no peers.
-/// # Ok::<(), hivemind_mesh::net::NotPosted>(())
+/// board.sweep(until); // Every second, without peers.
+/// # Ok::<(), hivemind_mesh::NotPosted>(())
 /// ```
 pub struct Board {
-    /// None without peers: then nobody has to hear that something was taken down.
+    /// None without peers: then removals need no tombstones.
     me: Option<NodeId>,
-    /// Who knows the mesh's time.
+    /// The source of the mesh time.
     clock: Option<Arc<Parts>>,
     inside: Mutex<Inside>,
-    /// Whether there is something to tell, peers or who watches: 1 or 0.
+    /// Whether peers or the watcher need an update: 1 or 0.
     news: AtomicU32,
     watcher: OnceLock<Watcher>,
 }
 
 struct Inside {
     bulletin: Bulletin,
-    /// Which texts somebody here can read.
+    /// Which texts can be interpreted here.
     reads: fn(&[u8]) -> bool,
-    /// Texts that somebody spoke of here, and that peers have not been told.
+    /// Texts written here that have not been sent to peers.
     news: BTreeSet<Box<[u8]>>,
-    /// Whether whoever watches has not been told of what peers brought.
+    /// Whether the watcher has not seen entries from peers yet.
     is_unseen: bool,
     hearing: Hearing,
 }
 
 impl Board {
-    /// An empty one, of this node; of none where there are no peers.
+    /// An empty map of this node; `None` without peers.
     #[must_use]
     pub fn new(me: Option<NodeId>) -> Self {
         let inside = Inside {
@@ -76,26 +77,29 @@ impl Board {
         Self { me, clock: None, inside, news: AtomicU32::new(0), watcher: OnceLock::new() }
     }
 
-    /// One of a node that goes by the mesh's time.
-    pub(crate) fn by_mesh_clock(me: NodeId, clock: Arc<Parts>) -> Self {
-        Self { clock: Some(clock), ..Self::new(Some(me)) }
+    /// A map that uses the mesh clock.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn by_mesh_clock(node: &Node) -> Self {
+        Self { clock: Some(Arc::clone(node.parts())), ..Self::new(Some(node.member().id.clone())) }
     }
 
-    /// What the clock shows that notes end by, when this node's own shows `now`.
+    /// The time by which entries expire, when this node's clock shows `now`.
     #[must_use]
     #[inline]
     pub fn time(&self, now: Timestamp) -> Timestamp {
         self.clock.as_ref().map_or(now, |clock| clock.mesh_time(now))
     }
 
-    /// Whether other nodes hear of what is put up here.
+    /// Whether entries written here are sent to other nodes.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.me.is_some()
     }
 
-    /// Who is told of every change, once and for all, and which texts it can read. It must not ask the board anything.
-    /// Of what is said here it is told at once; of what peers say, some milliseconds later, for all of it together.
+    /// Sets the watcher of all changes, once, and which texts it can interpret. The watcher must not call the
+    /// map. It runs immediately for local writes, and some milliseconds later, once for all of them, for writes
+    /// of peers.
     pub fn watch(&self, reads: fn(&[u8]) -> bool, watcher: impl Fn(&Bulletin) + Send + Sync + 'static) {
         if self.watcher.set(Box::new(watcher)).is_err() {
             return; // The first one stays.
@@ -106,10 +110,10 @@ impl Board {
         self.tell(&mut inside);
     }
 
-    /// Puts up a text until a time, in the place of what was said about it before.
+    /// Inserts a text until a time, and replaces its previous entry.
     ///
     /// # Errors
-    /// If there are too many, or it is too long, or ends too early or too late.
+    /// If there are too many entries, or it is too long, or ends too early or too late.
     pub fn post(&self, text: &[u8], until: Timestamp, now: Timestamp) -> Result<(), NotPosted> {
         let now = self.time(now);
         if text.len() > LONGEST_TEXT {
@@ -128,7 +132,7 @@ impl Board {
         Ok(())
     }
 
-    /// Takes a text down, and says whether it was up.
+    /// Removes a text. Returns whether it was active.
     pub fn take_down(&self, text: &[u8], now: Timestamp) -> bool {
         let now = self.time(now);
         let mut inside = lock(&self.inside);
@@ -147,20 +151,20 @@ impl Board {
 
     fn say(&self, inside: &mut Inside, text: &[u8], is_down: bool, until: Timestamp, now: Timestamp) {
         let known = inside.bulletin.get(text);
-        // Later than what is known here, however the clocks are that it was said by: the last word counts.
+        // Later than all writes known here, whatever their clocks were: the last write wins.
         let before = known.map_or(0, |known| known.written_ms.saturating_add(1));
-        // Where there is no room the oldest word goes, which must not be this one.
+        // In a full map the oldest write is dropped, which must not be this one.
         let before =
             before.max(inside.bulletin.makes_room(text).map_or(0, |oldest| oldest.saturating_add(1)));
         let written_ms = (now.as_nanos() / 1_000_000).max(before);
-        // Who missed this word may know one that is for longer.
+        // A node that missed this write may know a longer entry.
         let longest = known.map_or(until, |known| known.kept_until.max(until));
         let ends = if is_down { now } else { until };
         let kept_until = ends.max(longest.min(now.saturating_add(REMEMBERED)));
         let kept_until = if self.me.is_some() { kept_until } else { until };
         let note = Note { written_ms, by: self.me.clone(), is_down, until, kept_until };
         inside.bulletin.put(text.into(), note, inside.reads);
-        inside.bulletin.keep_latest(now); // Nothing that holds: it was asked whether there is room.
+        inside.bulletin.keep_latest(now); // No active one: room was checked.
         if self.me.is_some() {
             inside.news.insert(text.into());
             self.news.store(1, Ordering::Release);
@@ -168,16 +172,16 @@ impl Board {
         self.tell(inside);
     }
 
-    /// Shows everything that is known, what was taken down or has ended included.
+    /// Passes all known entries to `show`, including removed and expired ones.
     pub fn show<T>(&self, show: impl FnOnce(&Bulletin) -> T) -> T {
         let mut inside = lock(&self.inside);
         if inside.is_unseen {
-            self.tell(&mut inside); // Whoever is shown a change finds it heeded.
+            self.tell(&mut inside); // A caller that sees a change must find it applied.
         }
         show(&inside.bulletin)
     }
 
-    /// Forgets what has ended. Whoever has peers does so each second; without any it is for the node to see to.
+    /// Removes expired entries. With peers this happens every second; without any the node calls it.
     pub fn sweep(&self, now: Timestamp) {
         let now = self.time(now);
         let mut inside = lock(&self.inside);
@@ -186,7 +190,7 @@ impl Board {
         }
     }
 
-    /// What was told here and is lost.
+    /// Entries sent to this node and lost.
     #[must_use]
     pub fn lost(&self) -> NotesLost {
         lock(&self.inside).hearing.lost()
@@ -199,8 +203,8 @@ impl Board {
         }
     }
 
-    /// What was said here and nobody has been told yet, as messages. Whoever watches is told what peers said since.
-    pub(crate) fn take_news(&self) -> Vec<Vec<u8>> {
+    /// Messages with local writes that no peer has received yet. Also calls the watcher for writes of peers.
+    pub fn take_news(&self) -> Vec<Vec<u8>> {
         if self.news.swap(0, Ordering::AcqRel) == 0 {
             return Vec::new();
         }
@@ -213,24 +217,18 @@ impl Board {
         Word::notes(notes)
     }
 
-    /// What all peers are told now and then, so that those who missed something ask for it: nothing where there is
-    /// nothing.
-    pub(crate) fn digest(&self, now: Timestamp) -> Option<Vec<u8>> {
+    /// A periodic message to all peers, so that those with other content request it; none for an empty map.
+    pub fn digest(&self, now: Timestamp) -> Option<Vec<u8>> {
         self.sweep(now);
         let digest = lock(&self.inside).bulletin.digest();
         (digest != 0).then(|| Word::Digest(digest).written())
     }
 
-    /// Hears what a peer says of its own bulletin, and gives back what it is answered.
+    /// Handles a peer's message and returns the replies.
     ///
     /// # Errors
-    /// If it cannot be read: then nothing of it is believed.
-    pub(crate) fn hear(
-        &self,
-        from: &NodeId,
-        bytes: &[u8],
-        now: Timestamp,
-    ) -> Result<Vec<Vec<u8>>, Unreadable> {
+    /// If it cannot be decoded: then nothing of it is applied.
+    pub fn hear(&self, from: &NodeId, bytes: &[u8], now: Timestamp) -> Result<Vec<Vec<u8>>, Unreadable> {
         let Some(word) = Word::read(bytes)? else { return Ok(Vec::new()) };
         let now = self.time(now);
         let mut inside = lock(&self.inside);

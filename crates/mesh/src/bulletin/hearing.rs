@@ -1,5 +1,5 @@
-//! How a board listens to peers: how often they are asked and answered, how much of them is heard, and what of it is
-//! believed. What is lost by that is counted, and told once a minute.
+//! Rate limits and validation of messages from peers: how often they are asked and answered, and how many of
+//! their entries are accepted. Losses are counted and logged once a minute.
 
 use super::Note;
 use super::board::LONGEST;
@@ -9,70 +9,70 @@ use hivemind_core::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How far ahead a word may be dated: what is said now outranks what anybody made up a minute ago.
+/// How far in the future a write may be dated: a present write outranks any invented a minute ago.
 const AHEAD: Duration = Duration::from_secs(60);
-/// How far clocks may differ as to when a note ends.
+/// How far clocks may differ about the end of an entry.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(86_400);
-/// How often somebody is asked what it knows, and how often one peer is answered, at most.
+/// How often content is requested, and how often one peer gets a reply, at most.
 const EVERY: Duration = Duration::from_millis(500);
-/// The most messages to one question: they share their queue with what nodes say of counters.
+/// The most messages per reply: they share a queue with counter updates.
 pub(super) const MOST_MESSAGES: usize = 16;
-/// The most notes of one peer that are heard in a second.
+/// The most entries of one peer that are accepted per second.
 pub(super) const MOST_HEARD: usize = 4_000;
-/// The most peers of which that is remembered.
+/// The most peers with such state.
 const MOST_PEERS: usize = 1_000;
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Notes that were told to a node and that it does not have.
+/// Entries that were sent to a node and that it does not have.
 ///
 /// ```
-/// use hivemind_mesh::net::{Board, NotesLost};
+/// use hivemind_mesh::{Board, NotesLost};
 ///
-/// assert_eq!(Board::new(None).lost(), NotesLost::default()); // Nobody has told it anything.
+/// assert_eq!(Board::new(None).lost(), NotesLost::default()); // It received nothing.
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotesLost {
-    /// They held, and were dropped because there were too many later ones.
+    /// Active entries that were dropped because there were too many later ones.
     pub dropped: u64,
-    /// Nobody can have said them, or their node's clock is off.
+    /// Entries that are impossible, or whose node's clock is wrong.
     pub unbelieved: u64,
-    /// Their node told too many in a second. It tells them again.
+    /// Entries over a peer's limit per second. The peer sends them again.
     pub unheard: u64,
 }
 
 #[derive(Default)]
 pub(super) struct Hearing {
-    /// Who was last asked what it knows, and when.
+    /// The peer whose content was last requested, and when.
     asked: Option<(NodeId, Timestamp)>,
     peers: BTreeMap<NodeId, Heard>,
     lost: NotesLost,
-    /// When it was last told that something is lost.
+    /// When losses were last logged.
     warned: Option<Timestamp>,
 }
 
-/// What is remembered of a peer.
+/// State of one peer.
 #[derive(Default)]
 struct Heard {
     answered: Option<Timestamp>,
-    /// Since when notes of it are counted, and how many came.
+    /// Start of the current second, and how many entries arrived in it.
     since: Timestamp,
     notes: usize,
 }
 
-/// Whether so long has passed. Apart either way: a clock that was set back must not silence anybody.
+/// Whether this much time has passed in either direction: a clock that was set back must not block replies.
 fn is_past(span: Duration, since: Timestamp, now: Timestamp) -> bool {
     Duration::from_nanos(now.as_nanos().abs_diff(since.as_nanos())) >= span
 }
 
 impl Hearing {
-    /// Whether a peer that knows something else is asked for it. One at a time is: all of them have the same, as a
-    /// rule. Not the same one twice in a row, unless nobody else has anything.
+    /// Whether to request the content of a peer that differs. One at a time: as a rule all of them have the
+    /// same. Not the same peer twice in a row, unless it is the only one.
     pub(super) fn asks(&mut self, peer: &NodeId, now: Timestamp) -> bool {
         let is_due = self.asked.as_ref().is_none_or(|(last, when)| {
             let wait = if last == peer { EVERY * 2 } else { EVERY };
-            // Rosters are told once a second, and not to the millisecond.
+            // Digests are sent once a second, but not to the millisecond.
             is_past(wait.saturating_sub(EVERY / 10), *when, now)
         });
         if is_due {
@@ -81,7 +81,7 @@ impl Hearing {
         is_due
     }
 
-    /// Whether a peer is answered what it lacks: whoever asks without end is answered now and then.
+    /// Whether a peer gets a reply with what it lacks: endless requests are answered now and then.
     pub(super) fn answers(&mut self, peer: &NodeId, now: Timestamp) -> bool {
         let heard = self.of(peer);
         let is_due = heard.answered.is_none_or(|last| is_past(EVERY, last, now));
@@ -91,14 +91,14 @@ impl Hearing {
         is_due
     }
 
-    /// The first messages of what a peer lacks. It asks again for the rest.
+    /// The first messages of what a peer lacks. It requests the rest again.
     pub(super) fn answer(lacking: &[(&[u8], &Note)]) -> Vec<Vec<u8>> {
         let mut messages = Word::notes(lacking.iter().copied());
         messages.truncate(MOST_MESSAGES);
         messages
     }
 
-    /// What can be believed of what a peer says.
+    /// The acceptable entries of a peer's message.
     pub(super) fn believed(
         &mut self,
         peer: &NodeId,
@@ -112,7 +112,7 @@ impl Hearing {
         let told = notes.len();
         notes.retain(|(_, note)| is_believable(note, now));
         let unbelieved = told - notes.len();
-        // What has ended on its way is nobody's fault.
+        // Entries that expired in transit are not an error.
         notes.retain(|(_, note)| now < note.kept_until);
         self.lost.unheard += unheard as u64;
         self.lost.unbelieved += unbelieved as u64;
@@ -121,20 +121,20 @@ impl Hearing {
                 %peer,
                 notes = unbelieved,
                 remedy = "compare the clocks of this node and of its peers",
-                "notes of a peer are not believed: they are dated ahead, or for too long"
+                "rejected block entries of a peer: they are dated in the future, or last too long"
             );
         }
         notes
     }
 
-    /// So many that held had to make room.
+    /// Counts active entries that were dropped.
     pub(super) fn dropped(&mut self, notes: usize, now: Timestamp) {
         self.lost.dropped += notes as u64;
         if notes > 0 && self.warns(now) {
             tracing::warn!(
                 notes,
-                remedy = "see `hivemind ctl blocks`, and take down what is not meant",
-                "blocks ended before their time: peers have said so much since that there was no room for them"
+                remedy = "list the blocks with `hivemind ctl blocks`, and remove unwanted ones",
+                "dropped active blocks: peers wrote too many later entries"
             );
         }
     }
@@ -160,7 +160,7 @@ impl Hearing {
 }
 
 impl Heard {
-    /// How many more notes of it are heard in this second.
+    /// How many more entries of it are accepted in this second.
     fn room(&mut self, now: Timestamp) -> usize {
         if is_past(SECOND, self.since, now) {
             (self.since, self.notes) = (now, 0);
@@ -169,7 +169,7 @@ impl Heard {
     }
 }
 
-/// Whether a node can have said so.
+/// Whether a node can have written this.
 fn is_believable(note: &Note, now: Timestamp) -> bool {
     let latest_ms = now.saturating_add(AHEAD).as_nanos() / 1_000_000;
     let last = now.saturating_add(LONGEST).saturating_add(CLOCKS_DIFFER);

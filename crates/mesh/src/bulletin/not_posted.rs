@@ -1,12 +1,12 @@
-//! Why a note is not put up.
+//! Why an entry is rejected.
 
 use std::fmt;
 
-/// Why a note is not put up.
+/// Why an entry is rejected.
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::net::{Board, NotPosted};
+/// use hivemind_mesh::{Board, NotPosted};
 ///
 /// let (yesterday, now) = (Timestamp::from_millis(0), Timestamp::from_millis(86_400_000));
 /// let error = Board::new(None).post(b"block ada", yesterday, now).unwrap_err();
@@ -15,14 +15,14 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotPosted {
-    /// There are so many already.
+    /// The maximum number of entries is active.
     Full {
-        /// How many hold at most.
+        /// How many may be active.
         most: usize,
     },
-    /// So many words are remembered, of those that were taken down as well, and the oldest of them still holds.
+    /// The maximum number of writes is stored, tombstones included, and the oldest is still active.
     Crowded {
-        /// How many are remembered at most.
+        /// How many are stored at most.
         most: usize,
     },
     /// Its text is too long.
@@ -30,7 +30,7 @@ pub enum NotPosted {
         /// How many bytes it may have.
         most: usize,
     },
-    /// It would hold for too long.
+    /// It would be active for too long.
     TooLate,
     /// It would have ended already.
     Over,
@@ -39,11 +39,10 @@ pub enum NotPosted {
 impl fmt::Display for NotPosted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Full { most } => write!(f, "there are {most} already: wait for some to end"),
-            Self::Crowded { most } => write!(
-                f,
-                "{most} words are remembered, those that took something down included: they are forgotten after a week"
-            ),
+            Self::Full { most } => write!(f, "{most} entries are active already; wait until some expire"),
+            Self::Crowded { most } => {
+                write!(f, "{most} entries are stored, removals included; removals are forgotten after a week")
+            }
             Self::TooLong { most } => write!(f, "it has more than {most} bytes"),
             Self::TooLate => f.write_str("it is for longer than 366 days"),
             Self::Over => f.write_str("its end is past"),

@@ -1,4 +1,4 @@
-//! Whatever order notes come in, and whatever somebody sends.
+//! Merge order, and messages from faulty peers.
 
 mod hostile;
 mod lasting;
@@ -18,7 +18,7 @@ fn id(name: &str) -> NodeId {
     NodeId::new(name)
 }
 
-/// Few texts, times and nodes, so that words about one text meet, tie, and are too many.
+/// Few texts, times and nodes, so that writes of one text collide, tie, and are too many.
 fn word() -> impl Strategy<Value = (Box<[u8]>, Note)> {
     let by = prop::sample::select(vec!["a", "b", "c"]);
     (0_u8..8, 0_u64..6, by, any::<bool>(), 1_u64..4).prop_map(|(text, written_ms, by, is_down, until)| {
@@ -35,7 +35,7 @@ fn bulletin() -> impl Strategy<Value = Bulletin> {
     })
 }
 
-/// The kind that is known in these tests.
+/// The group that is known in these tests.
 fn is_even(text: &[u8]) -> bool {
     text.first().is_none_or(|first| first.is_multiple_of(2))
 }
@@ -51,7 +51,7 @@ fn merged(one: &Bulletin, other: &Bulletin) -> Bulletin {
 }
 
 proptest! {
-    // Seen failing on: a full bulletin that keeps what holds longest; equal times decided by who was heard first.
+    // Fails when a full map keeps the longest entries, or equal times are decided by arrival.
     #[test]
     fn bulletins_merge_in_any_order_and_any_number_of_times(
         a in bulletin(), b in bulletin(), c in bulletin()
@@ -72,7 +72,7 @@ proptest! {
         }
     }
 
-    // Seen failing on: what is lacking told without what was taken down.
+    // Fails when missing entries are sent without tombstones.
     #[test]
     fn what_somebody_lacks_makes_it_whole(a in bulletin(), b in bulletin()) {
         let lacking = a.lacking(b.summary());
@@ -100,7 +100,7 @@ proptest! {
     }
 }
 
-/// Carries everything that two boards say to each other until neither has anything to say.
+/// Delivers messages between two maps until neither has more to send.
 fn converse(one: (&str, &Board), other: (&str, &Board), now: Timestamp) {
     let mut said: Vec<(bool, Vec<u8>)> = Vec::new();
     said.extend(one.1.digest(now).map(|words| (true, words)));
@@ -112,7 +112,7 @@ fn converse(one: (&str, &Board), other: (&str, &Board), now: Timestamp) {
     }
 }
 
-/// A word of `b`.
+/// A write of `b`.
 fn note(written_ms: u64, until: Timestamp) -> Note {
     Note { written_ms, by: Some(id("b")), is_down: false, until, kept_until: until }
 }
@@ -123,7 +123,7 @@ fn texts(board: &Board, now: Timestamp) -> Vec<String> {
     })
 }
 
-// Seen failing on: a note that is forgotten when it is taken down, and so comes back from whoever missed that.
+// Fails when an entry is forgotten at removal and comes back from a node that missed it.
 #[test]
 fn what_was_taken_down_while_a_node_was_away_stays_down() {
     let (a, b) = (Board::new(Some(id("a"))), Board::new(Some(id("b"))));
@@ -143,7 +143,7 @@ fn what_was_taken_down_while_a_node_was_away_stays_down() {
     }
 }
 
-// Seen failing on: words dated by the clock alone.
+// Fails when writes are dated by the clock alone.
 #[test]
 fn the_last_word_counts_however_slow_the_clock_is_that_it_was_said_by() {
     let (fast, slow) = (Board::new(Some(id("a"))), Board::new(Some(id("b"))));
@@ -154,7 +154,7 @@ fn the_last_word_counts_however_slow_the_clock_is_that_it_was_said_by() {
     assert!(texts(&fast, later(51)).is_empty());
 }
 
-// Seen failing on: any time believed; any end believed.
+// Fails when any time, or any end, is accepted.
 #[test]
 fn what_nobody_can_have_said_is_not_believed() {
     let board = Board::new(Some(id("a")));
@@ -170,9 +170,9 @@ fn what_nobody_can_have_said_is_not_believed() {
     assert!(!said(now_ms, Some("b"), Timestamp::MAX), "for ever");
     assert!(!said(now_ms, Some("b"), later(year + 86_401)), "for more than a year");
     assert!(!said(now_ms, Some("b"), NOW), "over");
-    assert!(!said(now_ms, None, later(9)), "nobody's");
+    assert!(!said(now_ms, None, later(9)), "no origin");
     assert!(!said(now_ms + 60_001, Some("b"), later(9)), "from the day after");
-    assert_eq!(board.lost().unbelieved, 5, "what has ended on its way is nobody's fault");
+    assert_eq!(board.lost().unbelieved, 5, "expired in transit is not an error");
     assert!(said(now_ms + 60_000, Some("b"), later(9)), "clocks differ");
     let too_long = Word::Notes(vec![(vec![0; LONGEST_TEXT + 1].into(), note(now_ms, later(9)))]);
     assert!(board.hear(&id("b"), &too_long.written(), NOW).is_err());
@@ -180,7 +180,7 @@ fn what_nobody_can_have_said_is_not_believed() {
     assert!(board.hear(&id("b"), &too_many.written(), NOW).is_err());
 }
 
-// Seen failing on: a board with room for all.
+// Fails when a map has room for everything.
 #[test]
 fn a_board_is_bounded_and_says_so() {
     let board = Board::new(Some(id("a")));
@@ -199,7 +199,7 @@ fn a_board_is_bounded_and_says_so() {
     assert_eq!(board.post(b"y", later(367 * 86_400), NOW), Err(NotPosted::TooLate));
 }
 
-// Seen failing on: an answer to everything that is asked.
+// Fails when every request is answered.
 #[test]
 fn whoever_asks_without_end_is_answered_now_and_then() {
     let board = Board::new(Some(id("a")));
@@ -210,7 +210,7 @@ fn whoever_asks_without_end_is_answered_now_and_then() {
     assert_eq!(answers(NOW), 1, "a clock that was set back");
 }
 
-// Seen failing on: a watcher that is not told of what peers bring.
+// Fails when the watcher is not called for writes of peers.
 #[test]
 fn whoever_watches_is_told_of_every_change() {
     use std::sync::{Arc, Mutex};
@@ -230,6 +230,6 @@ fn whoever_watches_is_told_of_every_change() {
     let alone = Board::new(None);
     alone.post(b"x", later(10), NOW).unwrap();
     assert!(alone.take_down(b"x", NOW) && !alone.take_down(b"x", NOW));
-    alone.show(|bulletin| assert_eq!(bulletin.all().count(), 0, "without peers nobody has to hear of it"));
+    alone.show(|bulletin| assert_eq!(bulletin.all().count(), 0, "without peers no tombstone is needed"));
     assert!(alone.take_news().is_empty());
 }

@@ -1,5 +1,5 @@
-//! What nodes say of their bulletins: a number for all of it; where the numbers differ, what each text is known as; and
-//! then the notes that the other one lacks.
+//! Messages between replicated maps: one digest of everything; where digests differ, a hash of each text and
+//! its write; then the entries that the other side lacks.
 
 use super::{LONGEST_TEXT, MOST_NOTES, MOST_OTHERS, Note};
 use crate::frame::{FRAME_BUDGET, LONGEST_NAME};
@@ -7,12 +7,12 @@ use crate::owner::NodeId;
 use crate::wire::{Reader, Unreadable, Writer};
 use hivemind_core::Timestamp;
 
-/// One thing that is said.
+/// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// Of everything.
+    /// A digest of everything.
     Digest(u64),
-    /// Of each text, and of what is known of it.
+    /// Hashes of each text and its write.
     Summary(Vec<(u64, u64)>),
     Notes(Vec<(Box<[u8]>, Note)>),
 }
@@ -44,7 +44,7 @@ impl Word {
         writer.0
     }
 
-    /// Notes in as many messages as they take.
+    /// Entries in as many messages as needed.
     pub(super) fn notes<'a>(notes: impl IntoIterator<Item = (&'a [u8], &'a Note)>) -> Vec<Vec<u8>> {
         let mut messages = Vec::new();
         let (mut writer, mut count) = (Writer::default(), 0_u64);
@@ -74,7 +74,7 @@ impl Word {
         messages
     }
 
-    /// What was said; nothing where there are no bytes, or a word of a later version.
+    /// The decoded message; none for no bytes, or a message of a later version.
     pub(super) fn read(bytes: &[u8]) -> Result<Option<Self>, Unreadable> {
         if bytes.is_empty() {
             return Ok(None);

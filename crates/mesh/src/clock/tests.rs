@@ -1,4 +1,4 @@
-//! An offset is never further from the truth than half of its round trip, and the clock never goes back.
+//! The error of an offset is at most half of its round trip, and the clock never goes back.
 
 use super::*;
 use hivemind_core::testing::cases;
@@ -9,7 +9,7 @@ const MILLI: i64 = 1_000_000;
 const START: u64 = 1_700_000_000_000_000_000;
 const MOST: Duration = Duration::from_millis(50);
 
-/// An exchange that really took so long there, waited, and took so long back, with clocks that are so far apart.
+/// An exchange with these one-way delays and this hold time, between clocks with this offset.
 fn exchange(at: u64, there: u64, held: u64, back: u64, offset: i64) -> Option<Sample> {
     let ours = |moment: u64| Timestamp::from_nanos(START + moment);
     let theirs = |moment: u64| Timestamp::from_nanos((START + moment).saturating_add_signed(offset));
@@ -32,8 +32,8 @@ fn delay() -> impl Strategy<Value = u64> {
 proptest! {
     #![proptest_config(cases(400))]
 
-    /// Seen failing on: the trip taken for one way; the time that the peer waited counted as under way; the last
-    /// exchange taken instead of the shortest.
+    /// Fails when the trip counts as one way, the peer's hold time counts as network time, or the last exchange
+    /// is used instead of the shortest.
     #[test]
     fn an_offset_is_within_half_of_the_shortest_trip_of_the_truth(
         delays in vec((delay(), delay(), delay()), 1..30),
@@ -51,8 +51,8 @@ proptest! {
         }
     }
 
-    /// However its own clock steps, and whatever the others' show. Seen failing on: a step back that is not taken up
-    /// (it stood still, and then `reached` not kept: it went back); no bound on a second's move.
+    /// For any steps of the own clock and any other clocks. Fails when a step back is not compensated (it stood
+    /// still, or without `reached` it went back), or a second's adjustment is unbounded.
     #[test]
     fn the_mesh_clock_goes_on_whatever_happens_to_the_one_beneath_it(
         ticks in vec((prop_oneof![8 => 1..20 * MILLI, 1 => -59_000 * MILLI..0, 1 => 0..3_000 * MILLI], any::<i32>()), 1..200),
@@ -79,7 +79,7 @@ proptest! {
         }
     }
 
-    /// Nodes that hear each other agree on the middle, whoever they are. Seen failing on: the node's own clock left out.
+    /// Nodes that receive each other's frames agree on the median. Fails when the node's own clock is left out.
     #[test]
     fn all_nodes_find_the_same_middle(clocks in vec(-5_000 * MILLI..5_000 * MILLI, 1..12)) {
         let middles = clocks.iter().enumerate().map(|(me, mine)| {
@@ -90,7 +90,7 @@ proptest! {
         prop_assert!(middles.iter().all(|middle| middle.abs_diff(middles[0]) <= 1), "{:?}", middles);
     }
 
-    /// Seen failing on: sums that may overflow.
+    /// Fails when sums may overflow.
     #[test]
     fn no_times_make_a_clock_panic(
         heard in any::<u64>(), trip in 0..9_u64, held in 0..9_u64, theirs in any::<u64>(), slews in any::<(i64, i64)>(),
@@ -108,10 +108,10 @@ proptest! {
     }
 }
 
-/// Seen failing on: clocks that are alike moved all the same.
+/// Fails when clocks within the tolerance are adjusted.
 #[test]
 fn a_clock_is_moved_by_a_twentieth_at_most_and_not_for_ten_milliseconds() {
-    // How far the middle is, after so many seconds, and how far it is moved then at least and at most, in milliseconds.
+    // The distance of the median, the seconds elapsed, and the least and greatest adjustment, in milliseconds.
     for (middle, seconds, least, most) in [
         (9, 60, 0, 0),
         (-9, 60, 0, 0),
@@ -128,7 +128,8 @@ fn a_clock_is_moved_by_a_twentieth_at_most_and_not_for_ten_milliseconds() {
     }
 }
 
-/// What is known only to half a trip is no reason to move by less. Seen failing on: a bound that does not heed the trip.
+/// An offset within half a trip may be an effect of the network and causes no adjustment. Fails when the bound
+/// ignores the trip.
 #[test]
 fn a_clock_is_not_moved_by_what_may_be_the_networks_doing() {
     let mut clock = MeshClock::default();
@@ -139,7 +140,7 @@ fn a_clock_is_not_moved_by_what_may_be_the_networks_doing() {
     assert_eq!(clock.slew, 0);
 }
 
-/// Seen failing on: old exchanges kept, of which the shortest spoke of a clock that was set since.
+/// Fails when old exchanges are kept, of which the shortest refers to a clock that was set since.
 #[test]
 fn a_clock_that_was_set_is_known_by_the_first_exchange_after_it() {
     let mut exchanges = Exchanges::default();
@@ -148,7 +149,7 @@ fn a_clock_that_was_set_is_known_by_the_first_exchange_after_it() {
     assert_eq!(exchanges.best().unwrap().offset, 700 * MILLI);
 }
 
-/// Seen failing on: a set-back of any length taken up, which leaves the clock an hour ahead for a day.
+/// Fails when a set-back of any length is compensated, which leaves the clock an hour ahead for a day.
 #[test]
 fn a_clock_that_is_set_back_by_more_than_a_minute_is_followed() {
     let mut clock = MeshClock::default();

@@ -1,4 +1,4 @@
-//! What an ask wants, and what came of it.
+//! Requests to owners and their replies as bytes.
 
 use super::shares::{read_shares, write_shares};
 use crate::frame::{Reply, Want};
@@ -16,8 +16,8 @@ pub(super) const ACTIONS: [Action; 6] = [
     Action::Count,
 ];
 
-/// A survey is written as the question what a look came to, which nobody asks otherwise: a version that does not
-/// know of surveys answers it with its verdict, and none takes it for anything that changes a counter.
+/// An inspection is encoded as an outcome request for a peek, which is never sent otherwise: a version that
+/// does not know inspections answers with its verdict, and never mistakes it for a change of a counter.
 const SURVEY: Action = Action::Peek;
 
 pub(super) fn write_want(writer: &mut Writer, want: &Want) {

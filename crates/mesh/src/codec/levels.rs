@@ -1,4 +1,5 @@
-//! What buckets held when they changed hands. They are spelt out: mostly they are not spoken of again between the two.
+//! Bucket levels of a handoff as bytes. Keys are written in full: mostly the two nodes do not refer to them
+//! again.
 
 use crate::dictionary::Subject;
 use crate::frame::{Levels, MOST_LEVELS};

@@ -1,4 +1,4 @@
-//! What each node holds of a counter.
+//! What each node holds of a counter, as bytes.
 
 use crate::frame::LONGEST_NAME;
 use crate::owner::NodeId;
@@ -21,7 +21,7 @@ pub(super) fn read_shares(reader: &mut Reader<'_>) -> Result<Shares, Unreadable>
     for _ in 0..reader.count(MOST_SHARES)? {
         let node = NodeId::parse(reader.text(LONGEST_NAME)?).map_err(|_| Unreadable)?;
         if shares.each.insert(node, reader.number()?).is_some() {
-            return Err(Unreadable); // Nobody is told of twice.
+            return Err(Unreadable); // A node is listed once.
         }
     }
     Ok(shares)

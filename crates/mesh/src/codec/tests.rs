@@ -1,4 +1,4 @@
-//! What is written is read back, whatever it is; what was never written is refused or read, and no more.
+//! Round trips of all frames. Arbitrary bytes are rejected or read, without a panic.
 
 mod surveys;
 
@@ -40,7 +40,7 @@ fn header() -> impl Strategy<Value = Header> {
 }
 
 fn place() -> impl Strategy<Value = Place> {
-    // Few keys and views, so that the dictionary and the newest view are met again.
+    // Few keys and views, so that interner entries and the newest view are used again.
     (0..3_u64, limits(), 0..3_u64, any::<u64>()).prop_map(|(key, limit, view, tag)| Place {
         subject: Subject { key: Key::from_bits(key, key), limit },
         view: ViewId(view),
@@ -179,7 +179,7 @@ fn read_all(bytes: &[u8], heard: &mut Heard) -> Result<(Header, Vec<Item>), Unre
     let (header, reader) = read_header(bytes)?;
     let mut items = Items { reader, header: &header, heard };
     let mut all = Vec::new();
-    while let Some(item) = items.next()? {
+    while let Some(item) = items.next_item()? {
         all.push(item);
     }
     Ok((header.clone(), all))
@@ -188,7 +188,7 @@ fn read_all(bytes: &[u8], heard: &mut Heard) -> Result<(Header, Vec<Item>), Unre
 proptest! {
     #![proptest_config(cases(300))]
 
-    /// Seen failing on: a bucket's serial that is not written; a tag told from another time than it is read by.
+    /// Fails when a bucket's serial is not written, or a tag is relative to another time than the reader's.
     #[test]
     fn frames_are_read_as_they_were_written(frames in vec((header(), vec(item(), 0..12)), 1..5), acks in any::<bool>()) {
         let (mut spoken, mut heard) = (Spoken::default(), Heard::default());
@@ -208,9 +208,9 @@ proptest! {
         }
     }
 
-    /// Whatever comes is read or refused; a panic would end the test.
+    /// Arbitrary bytes are read or rejected; a panic would end the test.
     ///
-    /// Seen failing on: a name that is as long as it says.
+    /// Fails when a name is as long as it claims.
     #[test]
     fn no_bytes_make_the_decoder_panic(bytes in vec(any::<u8>(), 0..400), header in header(), items in vec(item(), 0..6), flips in vec((any::<prop::sample::Index>(), any::<u8>()), 0..8)) {
         let _ = read_all(&bytes, &mut Heard::default());
@@ -230,9 +230,9 @@ proptest! {
     }
 }
 
-/// What the mesh costs on the wire: an update of a counter that both sides have a name for.
+/// The size of an update on the wire for an interned counter.
 ///
-/// Seen failing on: a counter that is spelt out each time.
+/// Fails when a counter is written in full each time.
 #[test]
 fn an_update_takes_12_bytes_at_most() {
     let limit = Limit::fixed_window(1_000, Period::SECOND);
@@ -282,8 +282,7 @@ fn an_update_takes_12_bytes_at_most() {
     assert!((5_000..=12_000).contains(&size), "{size} bytes for 1,000 updates");
 }
 
-/// Seen failing on: one entry for a key, so that each of two limits takes the place of the other (as it was first
-/// written).
+/// Fails when a key has one entry, so that two limits replace each other (as first written).
 #[test]
 fn two_limits_of_one_key_have_an_entry_each() {
     let (mut spoken, mut heard) = (Spoken::default(), Heard::default());

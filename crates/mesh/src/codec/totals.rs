@@ -1,10 +1,10 @@
-//! What members and owners tell each other of one counter, in totals.
+//! Member and owner updates as bytes, in totals.
 
 use crate::frame::{Place, Report, Word};
 use crate::wire::{Reader, Unreadable, Writer};
 use hivemind_core::Limit;
 
-/// Only buckets have accounts that end before their page does.
+/// Only buckets have accounts that end before their window does.
 pub(super) fn has_serial(place: &Place) -> bool {
     matches!(place.subject.limit, Limit::TokenBucket(_))
 }
@@ -15,7 +15,7 @@ pub(super) fn write_report(writer: &mut Writer, place: &Place, report: &Report) 
     }
     writer.number(report.spent);
     writer.number(report.returned);
-    // Most refuse nothing and give nothing back, so those numbers are left out where they are 0.
+    // Most members refuse and refund nothing, so totals that are 0 are left out.
     let rare = [report.refused, report.refunded, report.given, report.owed, report.birth];
     let present = rare.iter().rev().fold(0, |bits, total| bits << 1 | u64::from(*total > 0));
     let bits = present << 1 | u64::from(report.eventual);

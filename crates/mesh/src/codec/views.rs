@@ -1,6 +1,5 @@
-//! Views as bytes. Those of one item share a list of their members, because views that follow
-//! each other have nearly the same ones: sixteen views of a hundred members with long names fit
-//! into one frame.
+//! Views as bytes. The views of one message share a list of their members, because consecutive views have
+//! nearly the same ones: sixteen views of a hundred members with long names fit into one frame.
 
 use crate::chain::MOST_VIEWS;
 use crate::frame::LONGEST_NAME;
@@ -28,7 +27,7 @@ pub(super) fn write_views(writer: &mut Writer, views: &[View]) {
     writer.number(views.len() as u64);
     for view in views {
         writer.fixed(view.id().0);
-        // A first view has no base, and is told by a height of 0.
+        // A founding view has no base and a height of 0.
         writer.number(view.height);
         if let Some(base) = view.base {
             writer.fixed(base.0);

@@ -1,4 +1,4 @@
-//! What this node says to proposals, and what comes of them.
+//! This node's votes on proposals, and their results.
 
 use super::Council;
 use crate::member::Member;
@@ -8,15 +8,16 @@ use crate::view::{View, ViewId};
 use hivemind_core::Timestamp;
 use std::sync::Arc;
 
-/// Proposals for one view that are remembered at once; an older one makes room for another.
+/// The most remembered proposals for one view; an older one makes room for another.
 pub(super) const MOST_MOTIONS: usize = 8;
 
 impl Council {
-    /// A voter told a motion and what it says to it itself: of others it has nothing to say. Says whether
-    /// this node said something new.
+    /// A voter sent a motion and its own votes on it; its statements about other voters are ignored. Returns
+    /// whether this node voted.
     ///
-    /// Only voters are told of motions, and only they carry them out: one who is called dead in it, or is a guest, hears
-    /// of the view from those that follow it. So nobody has a view agreed on by calling all other voters dead.
+    /// Only voters receive motions, and only they carry them out. A node that a motion declares dead, or an
+    /// observer, receives the view from the nodes that follow it. So a node cannot get a view agreed by
+    /// declaring all other voters dead.
     pub(crate) fn hear_motion(
         &mut self,
         now: Timestamp,
@@ -43,7 +44,7 @@ impl Council {
         spoke
     }
 
-    /// A voter told what it says to a motion that is known here.
+    /// A voter sent its votes on a motion that is known here.
     pub(crate) fn hear_vote(
         &mut self,
         now: Timestamp,
@@ -57,7 +58,7 @@ impl Council {
         self.hear_motion(now, peers, from, view, votes)
     }
 
-    /// A motion and votes on it that are sure. Says whether this node said something new.
+    /// A motion and votes on it that are certain. Returns whether this node voted.
     pub(crate) fn on_motion(&mut self, now: Timestamp, peers: &Peers, view: View, votes: Votes) -> bool {
         let Some(head) = self.head().map(Arc::clone) else { return false };
         let follows = view.base == Some(head.id()) && view.height == head.height.saturating_add(1);
@@ -68,8 +69,8 @@ impl Council {
         let index = known.unwrap_or_else(|| {
             let mut motion = Motion::new(view, &head, now);
             if self.floor.as_ref().is_some_and(|floor| motion.view.round <= *floor) {
-                // Either never heard of, or given up and dropped. What this node said then is
-                // forgotten, so it must not say now that it has seen anything.
+                // Either unknown until now, or given up and dropped. This node's earlier votes are forgotten,
+                // so it must not state now that it has seen anything.
                 motion.released |= motion.bit(&self.me);
             }
             self.make_room();
@@ -95,8 +96,8 @@ impl Council {
         }
     }
 
-    /// Whether a motion may be consented to by one that is bound to others: those hang on voters that this one
-    /// takes for dead, and nobody that is heard has carried one of them out.
+    /// Whether this node may consent to a motion while it is bound to others: those hang on voters that it
+    /// considers dead, and no reachable peer has carried one of them out.
     fn may_abandon(&self, motion: &Motion, now: Timestamp, peers: &Peers) -> bool {
         self.bound.iter().all(|id| {
             let Some(other) = self.motions.iter().find(|other| other.view.id() == *id) else { return false };
@@ -106,7 +107,7 @@ impl Council {
         })
     }
 
-    /// Says to one motion what this node has to say, once it can. Says whether it did.
+    /// Votes on one motion once it can. Returns whether it did.
     pub(super) fn vote(&mut self, index: usize, now: Timestamp, peers: &Peers) -> bool {
         let too_far = self.too_far(now, peers);
         let Some(motion) = self.motions.get(index) else { return false };
@@ -119,7 +120,7 @@ impl Council {
             let in_time =
                 fence > peers.common_time(now) && fence <= too_far && Some(fence) > self.latest_begun;
             let is_later = self.floor.as_ref().is_none_or(|floor| motion.view.round > *floor);
-            // Who hears one that is said to be dead knows better.
+            // A node that receives frames of a member knows that it is not dead.
             let all_dead = motion.view.gone.iter().all(|member| !peers.is_heard(member, now));
             let is_free = self.may_abandon(motion, now, peers);
             let consents = in_time && is_later && all_dead && is_free && motion.released == 0;
@@ -149,7 +150,7 @@ impl Council {
         for other in &mut self.motions {
             let bit = other.bit(&self.me);
             if self.bound.contains(&other.view.id()) && other.seen & bit == 0 {
-                other.released |= bit; // It no longer looks.
+                other.released |= bit; // It stops waiting for the others.
             }
         }
         if let Some(motion) = self.motions.get_mut(index) {
@@ -159,7 +160,7 @@ impl Council {
         }
     }
 
-    /// Carries out what is decided. Says whether anything was.
+    /// Carries out what is decided. Returns whether anything was.
     pub(super) fn settle(&mut self, now: Timestamp) -> bool {
         let abandoned = self.bound.split_last().map_or(&[][..], |(_, before)| before);
         let mut agreed = self.motions.iter().filter(|motion| motion.fate() == Fate::Agreed);
@@ -175,8 +176,8 @@ impl Council {
             motion.is_some_and(|motion| motion.fate() != Fate::GivenUp)
         });
         if self.bound.len() < before {
-            // The next attempt is not made at once: who failed together would fail together again,
-            // and one whose proposals always fail lets others propose.
+            // The next attempt is delayed: nodes that failed together would fail together again, and a node
+            // whose proposals always fail lets others propose.
             self.differs_since = None;
             self.failed = self.failed.saturating_add(1);
             let rest = self.options.stagger.saturating_mul(self.failed.min(MOST_RESTS));
@@ -187,5 +188,5 @@ impl Council {
     }
 }
 
-/// The most times of its turn that a node waits after votes that came to nothing.
+/// The most times of its turn that a node waits after failed votes.
 pub(super) const MOST_RESTS: u32 = 8;

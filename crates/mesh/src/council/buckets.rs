@@ -1,5 +1,5 @@
-//! Buckets have no windows that begin in a view: they go from one owner to the next at the fence. How one begins that
-//! came to this run, and whether one that is here stayed.
+//! Buckets have no windows that begin in a view: they move from one owner to the next at the fence. How a
+//! bucket begins that moved to this generation, and whether a bucket that is here stayed.
 
 use super::Council;
 use crate::clock::shown;
@@ -9,52 +9,54 @@ use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};
 use std::sync::Arc;
 
-/// How a bucket begins that came to this run.
+/// How a bucket begins that moved to this generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Start {
     /// When it was empty at the latest, by this node's clock; none if it was full.
     pub(crate) empty_at: Option<Timestamp>,
-    /// Whether its last owner may still say what it held.
+    /// Whether its last owner may still send its level.
     pub(crate) awaits: bool,
 }
 
-/// What becomes of a bucket's page that goes from one view to another.
+/// The move of a bucket's counter window from one view to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Passage {
-    /// Its owner is the same in both, and in all between them.
+    /// Its owner is the same in both views, and in all between them.
     pub(crate) stays: bool,
     /// Its owner was the same up to the last view before.
     pub(crate) was_held: bool,
-    /// When it changed hands, by this node's clock.
+    /// When its owner changed, by this node's clock.
     pub(crate) at: Timestamp,
     pub(crate) start: Start,
 }
 
 impl Council {
-    /// The present as the later middle of all clocks shows it. What has no windows changes hands by it: by their own
-    /// clocks one node would keep it while another has it already.
+    /// The present by the later median of all clocks. Counters without windows change their owner by it: by
+    /// their own clocks one node would still keep a bucket while another has it already.
     pub(crate) fn by_all(&self, now: Timestamp) -> Timestamp {
         shown(now, self.lead).max(self.passed)
     }
 
-    /// A moment of that as this node's clock shows it.
+    /// A time of that clock as this node's clock shows it.
     fn here(&self, moment: Timestamp) -> Timestamp {
         shown(moment, self.lead.saturating_neg())
     }
 
-    /// The view that holds now, for what has no windows; none while the vote on one that would hold is open.
+    /// The active view for counters without windows; none while a vote on the active view is open.
     pub(crate) fn settled(&self, now: Timestamp) -> Option<&Arc<View>> {
         let now = self.by_all(now);
         let undecided = self.is_in_doubt(now) || self.is_void(now);
         self.chain.as_ref().filter(|_| !undecided)?.at(now)
     }
 
-    /// A view holds for buckets. Whatever clocks show next, none goes back: its next owner may have been told what it held.
+    /// A view is active for buckets. Whatever clocks show next, none goes back: the next owner may have
+    /// received the levels.
     pub(crate) fn pass(&mut self, view: &View) {
         self.passed = self.passed.max(view.fence);
     }
 
-    /// How a bucket begins that is this run's in `view`, and of which it has no page: nothing of it was spent here since.
+    /// How a bucket begins that is owned by this generation in `view` and has no window here: nothing of it was
+    /// spent here since.
     pub(crate) fn start(&self, key: Key, limit: &Limit, view: &View, now: Timestamp) -> Start {
         let long_ago = self.by_all(now).since(Timestamp::EPOCH.saturating_add(limit.longest_memory()));
         let long_ago = Timestamp::EPOCH.saturating_add(long_ago);
@@ -81,7 +83,7 @@ impl Council {
         Start { empty_at, awaits: false }
     }
 
-    /// What becomes of a bucket's page that goes from one view to another.
+    /// The move of a bucket's counter window from one view to another.
     pub(crate) fn passage(
         &self,
         (key, limit): (Key, &Limit),
@@ -100,13 +102,15 @@ impl Council {
         Passage { stays, was_held, at, start: self.start(key, limit, to, now) }
     }
 
-    /// Since when this run accounts for the buckets that came to it with a view, as far as their owners told it of them.
+    /// The time since which this generation knows the buckets that moved to it with a view, as far as their
+    /// owners sent them.
     pub(crate) fn accounted_since(&self, view: &View) -> Timestamp {
         let Some(base) = view.base.filter(|_| view.has(&self.me)) else { return Timestamp::EPOCH };
         let Some(base) = self.chain.as_ref().and_then(|chain| chain.find(base)) else { return view.fence };
         let named = |view: &View, member: &Member| view.members.iter().any(|other| other.id == member.id);
         let was_there = named(base, &self.me);
-        // A name that stays keeps its keys, so they came from names that went, or from all to a name that came.
+        // A node that stays keeps its keys, so they came from nodes that left, or from all to a node that
+        // joined.
         let came_from = base.members.iter().filter(|former| {
             let is_past = former.id == self.me.id;
             **former != self.me && (is_past || !was_there || !named(view, former))

@@ -1,10 +1,10 @@
-//! One member of three, and what is said to it: by peers that lie, and by those that died since.
+//! One member of three and the messages sent to it: by peers that lie, and by members that died since.
 
 use super::world::{World, name, options};
 use super::*;
 use crate::owner::NodeId;
 
-/// Three members and what one of them says to another.
+/// Three members and what one of them sends to another.
 struct Court {
     victim: Council,
     peers: Peers,
@@ -29,8 +29,8 @@ impl Court {
     }
 }
 
-/// Seen failing on: whatever follows is adopted; the older mesh wins whoever follows it; votes of others
-/// are believed (as it was first written, all of them).
+/// Fails when every chain that follows is adopted, the older mesh wins whatever its followers, or votes of
+/// others are accepted (as first written, all of them).
 #[test]
 fn one_peer_that_lies_gives_a_node_no_view_that_the_others_do_not_have() {
     let mut court = Court::new();
@@ -55,7 +55,7 @@ fn one_peer_that_lies_gives_a_node_no_view_that_the_others_do_not_have() {
         let gone = head.members.iter().filter(|member| **member != me && **member != liar).cloned();
         let next = View::new(Some(head.as_base()), soon, round.clone(), members.clone(), gone);
         assert!(members == [liar.clone()] || !court.tell(root.clone(), vec![next.clone()]), "{members:?}");
-        // The same as a vote in which all others are said to have said all.
+        // The same as a vote with forged votes of all others.
         court.victim.hear_motion(court.now, &court.peers, &liar, next, (u128::MAX, u128::MAX, 0));
         let honest = View::new(Some(head.as_base()), soon, round.clone(), members, []);
         court.victim.hear_motion(court.now, &court.peers, &liar, honest, (u128::MAX, u128::MAX, 0));
@@ -65,9 +65,9 @@ fn one_peer_that_lies_gives_a_node_no_view_that_the_others_do_not_have() {
     assert_eq!(court.victim.overlaps, 4, "each of the other meshes is counted, once");
 }
 
-/// Who has no vote on a view hears of it when it is agreed on, and follows those that it hears.
+/// A node without a vote on a view receives it when it is agreed, from the nodes it receives frames from.
 ///
-/// Seen failing on: a motion that calls all others dead is carried out by them (as it was first written).
+/// Fails when a motion that declares all others dead is carried out by them (as first written).
 #[test]
 fn one_voter_alone_takes_no_mesh_by_calling_the_others_dead() {
     for is_guest in [false, true] {
@@ -95,10 +95,10 @@ fn one_voter_alone_takes_no_mesh_by_calling_the_others_dead() {
     }
 }
 
-/// The one that died may have carried out the vote that hung on it, and begun windows.
+/// The dead member may have carried out the vote that hung on it, and begun windows.
 ///
-/// Seen failing on: windows begin from the fence of an abandoned vote on; a vote that was abandoned is carried
-/// out all the same.
+/// Fails when windows begin from the fence of an abandoned vote on, or an abandoned vote is carried out all the
+/// same.
 #[test]
 fn an_abandoned_vote_is_not_carried_out_and_its_windows_begin_nowhere() {
     let mut court = Court::new();
@@ -118,7 +118,7 @@ fn an_abandoned_vote_is_not_carried_out_and_its_windows_begin_nowhere() {
     court.victim.hear_motion(court.now, &court.peers, &dead, first.clone(), yes);
     court.victim.hear_motion(court.now, &court.peers, &living, first.clone(), yes);
     assert_eq!(court.victim.motions()[0].seen.count_ones(), 1, "it has seen that all consent");
-    // The others do not know that: one of them no longer looks, the other is dead.
+    // The others do not know that: one of them stopped waiting, the other is dead.
     court.victim.hear_motion(court.now, &court.peers, &living, first.clone(), (u128::MAX, 0, u128::MAX));
     let later = court.now.saturating_add(Duration::from_secs(4));
     court.peers.hear(&living, later, Some(head.id()), false);
@@ -127,12 +127,12 @@ fn an_abandoned_vote_is_not_carried_out_and_its_windows_begin_nowhere() {
     let second = proposed(second_fence, 6, vec![me.clone(), living.clone()], vec![dead.clone()]);
     court.victim.hear_motion(later, &court.peers, &living, second.clone(), yes);
     assert_eq!(court.victim.bound.len(), 2);
-    // A letter of the dead: with it more than half have seen the first one.
+    // A delayed message of the dead member: with it more than half have seen the first motion.
     court.victim.hear_motion(later, &court.peers, &dead, first, (u128::MAX, u128::MAX, 0));
     assert_eq!(court.victim.head().unwrap().id(), head.id());
     court.victim.hear_motion(later, &court.peers, &living, second.clone(), (u128::MAX, u128::MAX, 0));
     assert_eq!(court.victim.head().unwrap().id(), second.id());
-    // No tick since: what the others' clocks say now is not what is tried here.
+    // No tick since: the present clocks of the others are not tested here.
     court.victim.horizon = None;
     let before = Timestamp::from_nanos(first_fence.as_nanos() - 1);
     assert!(matches!(court.victim.begin(before), Begun::In(view) if view.id() == head.id()));
@@ -141,8 +141,8 @@ fn an_abandoned_vote_is_not_carried_out_and_its_windows_begin_nowhere() {
     assert!(matches!(court.victim.begin(second_fence), Begun::In(view) if view.id() == second.id()));
 }
 
-/// Seen failing on: only fences that are agreed on are looked at (as it was first written): a bucket's owner
-/// went on past the fence it had consented to.
+/// Fails when only agreed fences are checked (as first written): a bucket's owner went on past the fence it had
+/// consented to.
 #[test]
 fn what_holds_now_is_looked_at_again_at_the_fence_of_an_open_vote() {
     let mut court = Court::new();
@@ -155,15 +155,15 @@ fn what_holds_now_is_looked_at_again_at_the_fence_of_an_open_vote() {
     let version = court.victim.version;
     assert!(court.victim.hear_motion(court.now, &court.peers, &court.liar, view, (u128::MAX, 0, 0)));
     assert!(court.victim.version > version);
-    // The others' clocks are a little off, and are not what is tried here.
+    // The others' clocks differ a little, and are not tested here.
     court.victim.lead = 0;
     assert_eq!(court.victim.stays_until(court.now), fence);
     assert!(court.victim.settled(fence).is_none() && court.victim.settled(court.now).is_some());
 }
 
-/// The votes of the one that died are not all known, and a newcomer may have heard more from it.
+/// The votes of the dead member are not all known, and a newcomer may have received more from it.
 ///
-/// Seen failing on: newcomers are not asked; one that follows the first vote's view is passed over.
+/// Fails when newcomers are not asked, or one that follows the first vote's view is ignored.
 #[test]
 fn a_vote_is_not_abandoned_before_the_newcomers_in_it_are_heard() {
     let mut court = Court::new();
@@ -192,7 +192,7 @@ fn a_vote_is_not_abandoned_before_the_newcomers_in_it_are_heard() {
     assert_eq!(court.victim.bound.len(), 2);
 }
 
-/// Seen failing on: the next attempt is made at once.
+/// Fails when the next attempt is immediate.
 #[test]
 fn a_vote_that_came_to_nothing_is_followed_by_a_rest() {
     let mut court = Court::new();

@@ -1,10 +1,9 @@
-//! What must not go on for ever: votes whose voters died, nodes that were away, clocks that are wrong,
-//! meshes of which nobody is left.
+//! Progress: votes whose voters died, nodes that were away, wrong clocks, and meshes without living members.
 
 use super::world::{MS, World, name};
 use super::*;
 
-/// Starts a newcomer and lets time pass until somebody is bound to a view with it, and a little longer.
+/// Starts a newcomer and lets time pass until a node is bound to a view with it, and a little longer.
 fn in_the_middle_of_a_vote(world: &mut World, newcomer: u64, longer: u64) {
     world.start(&name(newcomer));
     for _ in 0..1_000 {
@@ -16,8 +15,8 @@ fn in_the_middle_of_a_vote(world: &mut World, newcomer: u64, longer: u64) {
     world.run(longer);
 }
 
-/// Seen failing on: a node that is bound to a vote proposes nothing (as it was first written); a voter that
-/// is bound consents to nothing.
+/// Fails when a node that is bound to a vote proposes nothing (as first written), or a bound voter consents to
+/// nothing.
 #[test]
 fn a_vote_ends_once_discovery_says_that_the_silent_are_dead() {
     let mut hung = 0;
@@ -26,7 +25,7 @@ fn a_vote_ends_once_discovery_says_that_the_silent_are_dead() {
         let mut world = World::grown(seed, 0, count);
         world.founding = false;
         in_the_middle_of_a_vote(&mut world, 8, seed / 4);
-        // Whoever it is that dies, in whatever step of the vote.
+        // Any member dies, in any step of the vote.
         world.kill(&name(seed / 2 % count));
         let height = |world: &World| world.seats[&world.living()[0]].council.head().unwrap().height;
         let before = height(&world);
@@ -44,11 +43,11 @@ fn a_vote_ends_once_discovery_says_that_the_silent_are_dead() {
     assert!(hung > 10, "only {hung} votes hung");
 }
 
-/// The same with all that a network does, and many deaths: whatever happened, once the network is whole and
-/// discovery names those that live, they agree on one view of just them. And no window began in two.
+/// The same with all network faults and many deaths: once the network is whole and discovery names the living
+/// nodes, they agree on one view of just them, and no window began in two views.
 ///
-/// Seen failing on: those above; windows begin from the fence of an abandoned vote on; a vote that was
-/// abandoned is carried out all the same.
+/// Fails as above, when windows begin from the fence of an abandoned vote on, or when an abandoned vote is
+/// carried out all the same.
 #[test]
 fn whatever_happened_the_living_agree_again_and_no_window_began_in_two_views() {
     let seeds = if std::env::var_os("HIVEMIND_LONG").is_some() { 5_000 } else { 150 };
@@ -75,7 +74,7 @@ fn whatever_happened_the_living_agree_again_and_no_window_began_in_two_views() {
         (world.cut, world.loss) = (None, 20);
         let living = world.living();
         if living.is_empty() || !living.iter().any(|id| world.seats[id].council.is_member()) {
-            continue; // Nobody is left who could let anybody in.
+            continue; // No living member could admit a node.
         }
         world.discovery_knows(&living);
         world.run(30_000);
@@ -85,8 +84,8 @@ fn whatever_happened_the_living_agree_again_and_no_window_began_in_two_views() {
     }
 }
 
-/// Seen failing on: the larger list of members wins (as it was first written); a head that is older than all
-/// that are remembered is taken for another way.
+/// Fails when the larger list of members wins (as first written), or a head older than all remembered views
+/// counts as a fork.
 #[test]
 fn a_node_that_was_away_for_more_views_than_are_remembered_comes_back_as_a_guest() {
     let mut world = World::grown(3, 0, 6);
@@ -112,7 +111,7 @@ fn a_node_that_was_away_for_more_views_than_are_remembered_comes_back_as_a_guest
     assert!(world.seats[&name(3)].council.overlaps > 0, "it was taken for dead and was not");
 }
 
-/// Seen failing on: fences without an upper bound and windows that begin at whatever time (as it was first written).
+/// Fails when fences have no upper bound and windows begin at any time (as first written).
 #[test]
 fn a_clock_that_is_an_hour_ahead_holds_up_nobody() {
     for (seed, who) in [(1, 0), (2, 1), (3, 2), (4, 0)] {
@@ -124,7 +123,7 @@ fn a_clock_that_is_an_hour_ahead_holds_up_nobody() {
         world.start(&name(7));
         world.run(9_000);
         assert_eq!(world.members(), [0, 1, 2, 7].map(name));
-        // What it began before it heard anybody by its new clock is counted, and no more.
+        // Windows that it began before it received frames by its new clock are counted, and no more.
         assert!(world.overlaps() <= 3, "{}", world.overlaps());
         let fence = world.seats[&name(0)].council.head().unwrap().fence;
         assert!(fence < Timestamp::from_nanos(world.now + 10_000 * MS), "a fence an hour ahead");
@@ -137,7 +136,7 @@ fn a_clock_that_is_an_hour_ahead_holds_up_nobody() {
     }
 }
 
-/// Seen failing on: what began holds up every fence until its time has come (as it was first written).
+/// Fails when such a window delays every fence until its time has come (as first written).
 #[test]
 fn a_window_that_began_an_hour_early_is_counted_and_holds_up_nobody() {
     let mut world = World::grown(1, 0, 3);
@@ -152,7 +151,7 @@ fn a_window_that_began_an_hour_early_is_counted_and_holds_up_nobody() {
     assert_eq!(world.overlaps(), 1);
 }
 
-/// Seen failing on: the mesh that is older by its clock wins (as it was first written).
+/// Fails when the mesh that is older by its clock wins (as first written).
 #[test]
 fn a_node_that_founded_a_mesh_by_a_clock_of_1970_does_not_win_over_three() {
     for seed in 0..20 {
@@ -173,7 +172,7 @@ fn a_node_that_founded_a_mesh_by_a_clock_of_1970_does_not_win_over_three() {
     }
 }
 
-/// Seen failing on: guests keep the views of a mesh of which nobody is left (as it was first written).
+/// Fails when guests keep the views of a mesh without living members (as first written).
 #[test]
 fn guests_of_a_mesh_whose_members_are_all_dead_found_another() {
     for restarts in [false, true] {
@@ -188,19 +187,20 @@ fn guests_of_a_mesh_whose_members_are_all_dead_found_another() {
         assert!(!world.seats[&name(1)].council.is_member());
         world.kill(&name(0));
         if restarts {
-            world.start(&name(0)); // Its last run was the only member.
+            world.start(&name(0)); // Its last generation was the only member.
         } else {
             world.discovery_knows(&[1, 2].map(name));
         }
         world.run_unchecked(15_000);
-        world.goes_on("founded anew");
+        world.goes_on("founded again");
         assert_eq!(world.members(), world.living());
     }
 }
 
-/// Each side of a cut hears and lists only itself: what its lists never had, nobody is dead of.
+/// Each side of a cut receives and lists only itself: a name that was never listed does not become dead by its
+/// absence.
 ///
-/// Seen failing on: who is silent and not listed is dead (as it was first written).
+/// Fails when a silent node that is not listed is dead (as first written).
 #[test]
 fn a_cut_never_yields_two_views_because_lists_are_short() {
     for seed in 0..20 {
@@ -214,7 +214,7 @@ fn a_cut_never_yields_two_views_because_lists_are_short() {
         world.agrees_on(&[0, 1, 2, 3]);
         let side = 1 + seed % 3;
         world.cut = Some(((0..side).map(name).collect(), false));
-        // Lists come again and again, and are as short as ever.
+        // Lists arrive again and again, and are as short as before.
         for _ in 0..5 {
             for (index, listed) in [(0, [0, 1]), (1, [0, 1]), (2, [2, 3]), (3, [2, 3])] {
                 world.seats.get_mut(&name(index)).unwrap().peers.discover(listed.map(name));

@@ -1,6 +1,6 @@
-//! Who leaves a mesh says which windows it has touched: its parts of all others are whole, and go to the owners that their keys
-//! have from then on. Nobody is told of each: whose part is whose now follows from the views, and from who told that it left all.
-//! Of those that are silent nobody inherits.
+//! Inheritance of window shares. A leaver lists the windows it has touched: its shares of all others are
+//! complete, and go to the next owners of their keys. They are not sent one by one: the owner of each share
+//! follows from the views and from the leavers' handoffs. Shares of silent members are not inherited.
 
 use super::Council;
 use crate::member::Member;
@@ -10,12 +10,13 @@ use hivemind_core::store::Key;
 use std::sync::Arc;
 
 impl Council {
-    /// Whether this run has left its part of a window that starts at `start` to others.
+    /// Whether this generation has left its share of a window that starts at `start` to others.
     pub(crate) fn has_left(&self, start: Timestamp) -> bool {
         self.left.is_some_and(|fence| start < fence)
     }
 
-    /// Those who were there when a window began and whose parts of it are this run's now, if it is one that nobody has touched.
+    /// The members of the window's first view whose shares of it now belong to this generation, if no member
+    /// has touched it.
     pub(crate) fn left_to_me(&self, key: Key, start: Timestamp, now: Timestamp) -> Vec<Member> {
         let Some(chain) = &self.chain else { return Vec::new() };
         let Some(first) = chain.at(start) else { return Vec::new() };
@@ -25,8 +26,8 @@ impl Council {
         first.members.iter().filter(is_mine).cloned().collect()
     }
 
-    /// Follows one part from view to view. What it is worth to be told by somebody is said by when that one can account for all that
-    /// came to it: so what went by others before is covered by the last one who told this run.
+    /// Follows one share from view to view. A handoff counts as far back as its sender knows all that moved to
+    /// it, so earlier moves are covered by the last sender to this generation.
     fn is_heir_of(&self, member: &Member, key: Key, start: Timestamp, later: &[&Arc<View>]) -> bool {
         let mut holder = member;
         for view in later {

@@ -1,5 +1,5 @@
-//! Views that peers tell. Whoever is in the majority of those that this node hears is believed: what one
-//! peer says alone neither puts this node into a view nor takes its mesh from it.
+//! Views received from peers. The majority of the peers that this node receives frames from decides: one peer
+//! alone neither puts this node into a view nor takes its mesh from it.
 
 use super::{Council, Overlap};
 use crate::chain::Chain;
@@ -9,17 +9,17 @@ use crate::peers::Peers;
 use crate::view::{View, ViewId};
 use hivemind_core::Timestamp;
 
-/// How a chain that was told stands to this node's.
+/// How a received chain relates to this node's.
 enum Kin {
-    /// It holds nothing new.
+    /// It contains nothing new.
     Known,
-    /// It goes on from this node's newest view.
+    /// It continues this node's newest view.
     Next(Vec<View>),
-    /// It is of the same mesh, so far ahead that what lies between is forgotten.
+    /// It is of the same mesh, so far ahead that the views in between are forgotten.
     Ahead,
-    /// The same mesh took two ways, each side having taken the other for dead.
+    /// The same mesh forked, each side having declared the other dead.
     Forked,
-    /// Another mesh, founded apart.
+    /// Another mesh, founded separately.
     Foreign,
 }
 
@@ -39,7 +39,7 @@ fn kin(mine: &Chain, told: &Chain) -> Kin {
 }
 
 impl Council {
-    /// A peer told the views it knows. Says whether this node takes them.
+    /// A peer sent its views. Returns whether this node adopts them.
     pub(crate) fn hear_chain(&mut self, now: Timestamp, peers: &Peers, told: Chain) -> bool {
         if self.is_over(&told, now, peers) {
             return false;
@@ -53,7 +53,8 @@ impl Council {
                 let heard = self.followers(mine.head(), now, peers, |_| true);
                 let ahead = |id: ViewId| later.iter().any(|view| view.id() == id);
                 let moved = self.followers(mine.head(), now, peers, ahead);
-                // Into a view a node goes with more than half of those it hears of the last one, out of one with half.
+                // A node enters a view with more than half of the reachable members of the last one, and leaves
+                // one with half.
                 let enough = match (joins, heard) {
                     (true, 0) => theirs * 2 > self.followers(told.head(), now, peers, |_| true),
                     (true, _) => moved * 2 > heard,
@@ -83,14 +84,14 @@ impl Council {
         }
     }
 
-    /// Whether more follow them than follow this node's view, itself included, or as many.
+    /// Whether more members follow them than follow this node's view, itself included, or as many.
     fn compare(&self, mine: &Chain, theirs: usize, now: Timestamp, peers: &Peers) -> (bool, bool) {
         let head = mine.head();
         let ours = self.followers(head, now, peers, |id| id == head.id()) + usize::from(head.has(&self.me));
         (theirs > ours, theirs == ours)
     }
 
-    /// How many members of a view, this node aside, are heard and say that such a view is their newest.
+    /// How many members of a view, without this node, are reachable and have such a view as their newest.
     fn followers(&self, view: &View, now: Timestamp, peers: &Peers, is_it: impl Fn(ViewId) -> bool) -> usize {
         let others = view.members.iter().filter(|member| **member != self.me);
         others.filter(|member| peers.follows(member, now, &is_it)).count()
@@ -104,7 +105,7 @@ impl Council {
         false
     }
 
-    /// Gives up this node's views for others.
+    /// Replaces this node's views by others.
     fn yield_to(&mut self, told: Chain, overlap: Option<Overlap>) -> bool {
         if let Some(overlap) = overlap {
             self.count_overlap(overlap);
@@ -114,7 +115,7 @@ impl Council {
         true
     }
 
-    /// Takes views that are sure, without a look at who follows them.
+    /// Adopts views that are certain, without checking their followers.
     pub(crate) fn on_chain(&mut self, told: Chain) -> bool {
         let Some(mine) = &self.chain else {
             self.chain = Some(told);
@@ -129,8 +130,8 @@ impl Council {
         self.version > version
     }
 
-    /// A run of a peer spoke, at that time: if a view held by then that calls it dead, two views were live. What it said
-    /// before may come later.
+    /// A generation of a peer sent a frame at that time. If a view active by then declares it dead, two views
+    /// were active. Frames sent earlier may arrive later.
     pub(crate) fn hear_run(&mut self, member: &Member, at: Timestamp) {
         let views = self.chain.iter().flat_map(Chain::iter);
         if views.into_iter().any(|view| view.fence <= at && view.gone.contains(member)) {
@@ -150,7 +151,7 @@ impl Council {
         self.upheavals += 1;
     }
 
-    /// Whether nobody is left of the newest view: nobody could ever agree on a next one.
+    /// Whether the newest view has no living members: a next one could never be agreed.
     fn is_over(&self, chain: &Chain, now: Timestamp, peers: &Peers) -> bool {
         chain.head().members.iter().all(|member| self.is_dead(member, now, peers))
     }
@@ -163,8 +164,8 @@ impl Council {
         }
     }
 
-    /// Takes a larger number for this run, since peers know one of its name that is larger: they do not listen
-    /// to this one. A member is known by its number, so this is for guests and those that look for a mesh.
+    /// Takes a larger generation, since peers know a larger one of its name and ignore this one. A member is
+    /// identified by its generation, so only guests and nodes without a mesh do this.
     pub(crate) fn renew(&mut self, generation: Generation, now: Timestamp) {
         self.me.generation = generation;
         self.forget_all();
@@ -181,14 +182,14 @@ impl Council {
         if self.chain.is_some() || now.since(self.started) < wait || self.leaving {
             return;
         }
-        // Of those that look for a mesh together, the first by name founds it.
+        // Of the nodes that look for a mesh together, the first by name founds it.
         let first = peers.heard(now).all(|(id, _)| self.me.id < *id);
         if first {
             self.found(now);
         }
     }
 
-    /// Founds a mesh of this node alone, if it knows of none.
+    /// Founds a mesh of this node alone, if it has none.
     pub(crate) fn found(&mut self, now: Timestamp) {
         if self.chain.is_none() {
             let view = View::founded(self.me.clone(), now);

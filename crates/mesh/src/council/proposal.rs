@@ -1,4 +1,4 @@
-//! Who should be in the next view, and when to say so.
+//! The members of the next view, and when to propose it.
 
 use super::Council;
 use super::ballot::MOST_RESTS;
@@ -10,18 +10,19 @@ use hivemind_core::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Fences are so far apart at least: in that time the owners of buckets that move tell the next ones what they held.
+/// The least distance between fences: in that time the owners of buckets that move send levels to the next
+/// ones.
 const APART: Duration = Duration::from_millis(250);
 
 impl Council {
-    /// Whether a run is over, as far as this node knows.
+    /// Whether a generation is over, as far as this node knows.
     pub(super) fn is_dead(&self, member: &Member, now: Timestamp, peers: &Peers) -> bool {
         let is_my_past = member.id == self.me.id && member.generation < self.me.generation;
         let is_me = *member == self.me;
         is_my_past || !is_me && peers.is_dead(member, now, self.options.dead_after)
     }
 
-    /// Who should be in the next view, and who of this one is dead.
+    /// The members that the next view should have, and the dead members of this one.
     fn wanted(&self, head: &View, now: Timestamp, peers: &Peers) -> (Vec<Member>, Vec<Member>) {
         let (mut members, mut gone) = (Vec::new(), Vec::new());
         for member in &head.members {
@@ -36,7 +37,7 @@ impl Council {
             }
         }
         for (id, peer) in peers.joining(now) {
-            // A guest first: who follows another mesh, or cannot read this one, is not a member of it.
+            // A guest first: a node that follows another mesh, or cannot read this one, is not a member of it.
             let is_guest =
                 peer.head.is_some_and(|head| self.chain().is_some_and(|it| it.find(head).is_some()));
             let newcomer = Member { id: id.clone(), generation: peer.generation };
@@ -50,7 +51,7 @@ impl Council {
         (members, gone)
     }
 
-    /// Whether nobody would be left in the view if this node leaves, so that it need not wait for a next one.
+    /// Whether the view would be empty if this node leaves, so that it need not wait for a next one.
     pub(crate) fn nobody_stays(&self, now: Timestamp, peers: &Peers) -> bool {
         self.head().is_some_and(|head| self.wanted(head, now, peers).0.is_empty())
     }
@@ -67,7 +68,7 @@ impl Council {
         }
         let since = *self.differs_since.get_or_insert(now);
         let voters = || head.members.iter().filter(|member| !gone.contains(member) && **member != self.me);
-        // A vote that one of them cannot hear of would only stop windows from beginning.
+        // A vote that one of them cannot receive would only stop windows from beginning.
         if !voters().all(|member| peers.is_reachable(member, now)) || !self.may_try_again(&gone, now, peers) {
             return false;
         }
@@ -91,13 +92,13 @@ impl Council {
     }
 
     fn rests(&self, now: Timestamp) -> bool {
-        // A clock that was set back does not make it rest for longer.
+        // A clock that was set back does not extend the rest.
         let longest = self.options.stagger.saturating_mul(MOST_RESTS);
         self.rests_until.is_some_and(|until| until > now && until.since(now) <= longest)
     }
 
-    /// Whether the votes that this node is bound to can only be abandoned: they hang on the dead, and none of
-    /// the newcomers that the dead may have told of them follows one of them.
+    /// Whether the votes that this node is bound to can only be abandoned: they hang on dead members, and no
+    /// newcomer that the dead may have informed follows one of them.
     fn may_try_again(&self, gone: &[Member], now: Timestamp, peers: &Peers) -> bool {
         let bound = self.motions.iter().filter(|motion| self.bound.contains(&motion.view.id()));
         bound.into_iter().all(|motion| {

@@ -1,10 +1,10 @@
-//! Three members that propose different views at the same moment, and mail that comes in any
-//! order, twice or never. Short runs and many: what they may never do is take two ways.
+//! Three members that propose different views at the same moment, and messages that arrive in any order, twice
+//! or never. Many short runs: the members must never fork.
 
 use super::*;
 use crate::motion::Votes;
 use crate::owner::NodeId;
-use crate::sim::Random;
+use crate::testing::Random;
 
 const MS: u64 = 1_000_000;
 
@@ -19,7 +19,7 @@ fn members() -> [Member; 3] {
     ["a", "b", "c"].map(|name| Member::new(NodeId::new(name), 1))
 }
 
-/// The chain that all three stand on: a founded it, b and c joined.
+/// The chain of all three: a founded it, b and c joined.
 fn chain() -> Chain {
     let [first, ..] = members();
     let founded = View::founded(first.clone(), Timestamp::from_millis(1));
@@ -37,7 +37,7 @@ impl Table {
         let seats = members().into_iter().zip(["x", "y", "z"]).map(|(me, guest)| {
             let mut council = Council::new(me.clone(), options.clone(), Timestamp::EPOCH);
             council.on_chain(chain());
-            // Long enough to be heard in every run: silence is not what is tried here.
+            // Long enough to count as heard in every run: silence is not tested here.
             let mut peers = Peers::new(Duration::from_secs(3_600), 9);
             let at = Timestamp::from_nanos(now);
             members().iter().filter(|other| **other != me).for_each(|other| {
@@ -91,7 +91,7 @@ impl Table {
         }
     }
 
-    /// What each member says of the windows at these starts must be one view each.
+    /// The views in which members begin the windows at these starts must be equal.
     fn hold(&mut self, seed: u64) {
         let starts: Vec<u64> = (0..12).map(|step| (10_000 + 500 * step) * MS).collect();
         for start in starts {
@@ -108,10 +108,10 @@ impl Table {
     }
 }
 
-/// Seen failing on: a voter that released has also seen; one voter that has seen it is enough; windows begin past an
-/// undecided fence; one release gives a motion up; in the first version, a motion that was given up and dropped is
-/// voted on anew when it is heard of again. Tried since, and nothing failed: that one, and a voter that consents to two
-/// motions. All must consent, which guards the same.
+/// Fails when a voter that released has also seen, one voter that has seen it is enough, windows begin past an
+/// undecided fence, or one release gives a motion up. In the first version also when a motion that was given up
+/// and dropped is voted on again. Tried since without failing: that one, and a voter that consents to two
+/// motions. All must consent, which protects against the same.
 #[test]
 fn members_that_propose_at_once_never_take_two_ways() {
     let seeds = if std::env::var_os("HIVEMIND_LONG").is_some() { 400_000 } else { 12_000 };

@@ -1,4 +1,4 @@
-//! How views come about, and the promise that no window begins in two of them.
+//! How views are agreed, and the promise that no window begins in two of them.
 
 use super::world::{World, name};
 
@@ -33,7 +33,7 @@ fn a_node_that_leaves_is_out_of_the_next_view_and_a_dead_one_once_discovery_forg
         world.seats.get_mut(&name(0)).unwrap().alive = false;
         world.seats.get_mut(&name(2)).unwrap().alive = false;
         world.run(8_000);
-        // Silence alone only holds its share.
+        // Silence alone only keeps its share.
         assert_eq!(world.seats[&name(1)].council.head().unwrap().members.len(), 3, "seed {seed}");
         world.discovery_knows(&[1, 3].map(name));
         world.run(6_000);
@@ -75,7 +75,7 @@ fn two_meshes_founded_apart_become_one_when_they_meet_and_say_so() {
         let mut world = World::new(seed, 0);
         world.cut = Some(([0, 1].map(name).to_vec(), false));
         [0, 1, 2, 3].map(name).iter().for_each(|id| world.start(id));
-        // Both sides begin windows, so what each of them holds is checked after they met.
+        // Both sides begin windows, so their holdings are checked after they meet.
         world.run_unchecked(6_000);
         assert_ne!(world.seats[&name(0)].council.root(), world.seats[&name(2)].council.root());
         world.cut = None;
@@ -83,23 +83,23 @@ fn two_meshes_founded_apart_become_one_when_they_meet_and_say_so() {
         let heads = world.heads();
         assert!(heads.windows(2).all(|pair| pair[0] == pair[1]), "seed {seed}: {heads:?}");
         assert_eq!(world.members(), [0, 1, 2, 3].map(name));
-        // Both nodes of the one that yields have seen it, and those of the other at most once each.
+        // Both nodes of the mesh that yields have seen it, and those of the other at most once each.
         assert!((2..=4).contains(&world.overlaps()), "seed {seed}: {}", world.overlaps());
     }
 }
 
 /// The promise: whatever is lost, late, cut or dead, no window begins in two views.
 ///
-/// Seen failing on: windows begin past the fence of a vote that is not decided; consent to a
-/// fence before a window that has begun; a released vote is seen as well; one voter fewer than all
-/// consent; any node adopts what a majority consented to without all.
+/// Fails when windows begin past the fence of an undecided vote, a fence before a window that has begun gets
+/// consent, a released vote is seen as well, one voter fewer than all suffices, or any node adopts what a
+/// majority consented to.
 #[test]
 fn no_window_begins_in_two_views_whatever_the_network_does() {
     let seeds = if std::env::var_os("HIVEMIND_LONG").is_some() { 5_000 } else { 150 };
     let mut changes = 0;
     for seed in 0..seeds {
         let mut world = World::grown(seed, 50, 3 + seed % 3);
-        // One that founds a mesh of its own while it is cut off is told of in the next test.
+        // A node that founds a mesh of its own while it is cut off is covered by the next test.
         world.founding = false;
         for _ in 0..6 {
             let count = 3 + seed % 3;

@@ -1,4 +1,4 @@
-//! In which view a window begins, and which one holds now.
+//! In which view a window begins, and which view is active now.
 
 use super::Council;
 use crate::chain::Chain;
@@ -8,7 +8,7 @@ use hivemind_core::Timestamp;
 use hivemind_core::store::Key;
 use std::sync::Arc;
 
-/// The view that a window began in, as far as this node may say.
+/// The view that a window began in, as far as this node knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Begun {
     /// In this view.
@@ -18,13 +18,13 @@ pub(crate) enum Begun {
 }
 
 impl Council {
-    /// Whether it consented to a view whose fence has passed, and does not know what became of it.
+    /// Whether it consented to a view whose fence has passed, and does not know the result.
     pub(crate) fn is_in_doubt(&self, now: Timestamp) -> bool {
         self.undecided_from().is_some_and(|fence| fence <= now)
     }
 
-    /// The view that a window which starts at `start` begins in. Asking begins it: no
-    /// fence is consented to any more that would put it into another.
+    /// The view that a window which starts at `start` begins in. The call begins it: a fence that would put it
+    /// into another view no longer gets consent.
     pub(crate) fn begin(&mut self, start: Timestamp) -> Begun {
         if !self.may_begin(start) {
             return Begun::Unknown;
@@ -45,8 +45,8 @@ impl Council {
         self.head().is_some_and(|head| *head.members == [self.me.clone()])
     }
 
-    /// Where it is not known which of several views a window begins in, this node being in all of them: the
-    /// members of the largest one. Its share there is its share in each.
+    /// Where several views are possible for a window and this node is in all of them: the number of members of
+    /// the largest one. Its share there is available in each.
     pub(crate) fn doubt(&self, start: Timestamp) -> Option<usize> {
         let is_open = |motion: &&Motion| self.bound.contains(&motion.view.id()) && motion.view.fence <= start;
         let open: Vec<&View> = self.motions.iter().filter(is_open).map(|motion| &motion.view).collect();
@@ -60,7 +60,8 @@ impl Council {
         self.chain.as_ref()?.at(now)
     }
 
-    /// Until when [`Council::current`] and [`Council::settled`] stay what they are at `now`, if nothing is heard.
+    /// Until when [`Council::current`] and [`Council::settled`] keep their results of `now`, if no frame
+    /// arrives.
     pub(crate) fn stays_until(&self, now: Timestamp) -> Timestamp {
         let fences = self.chain.iter().flat_map(Chain::iter).map(|view| view.fence);
         let void = self.void.iter().flat_map(|(from, to)| [*from, *to]);
@@ -69,7 +70,7 @@ impl Council {
         both.filter(|moment| *moment > now).min().unwrap_or(Timestamp::MAX)
     }
 
-    /// Whether this run has owned `key` since that moment, as far back as is known.
+    /// Whether this generation has owned `key` since that time, as far back as is known.
     pub(crate) fn owned_since(&self, key: Key, since: Timestamp, now: Timestamp) -> bool {
         let Some(chain) = &self.chain else { return false };
         for view in chain.iter().rev().filter(|view| view.fence <= now) {
@@ -83,7 +84,7 @@ impl Council {
         false
     }
 
-    /// From when on windows wait for the end of a vote.
+    /// The time from which windows wait for the end of a vote.
     fn undecided_from(&self) -> Option<Timestamp> {
         let bound = self.motions.iter().filter(|motion| self.bound.contains(&motion.view.id()));
         bound.map(|motion| motion.view.fence).min()

@@ -1,12 +1,12 @@
-//! Councils over a bad network: they gossip what they know, in the order chance chooses.
-//! No codec here and no rights, so that thousands of schedules fit into a second.
+//! Councils over a faulty network: they exchange their state in random order. Without codec and allowance, so
+//! that thousands of schedules fit into a second.
 
 use super::*;
 use crate::frame::Header;
 use crate::member::Generation;
 use crate::motion::Votes;
 use crate::owner::NodeId;
-use crate::sim::Random;
+use crate::testing::Random;
 use std::collections::BTreeMap;
 
 pub(super) const MS: u64 = 1_000_000;
@@ -22,7 +22,7 @@ pub(super) struct Seat {
     pub(super) council: Council,
     pub(super) peers: Peers,
     pub(super) alive: bool,
-    /// How far its clock is off.
+    /// The error of its clock.
     pub(super) skew: i64,
 }
 
@@ -30,14 +30,14 @@ pub(super) struct World {
     pub(super) random: Random,
     pub(super) now: u64,
     pub(super) seats: BTreeMap<NodeId, Seat>,
-    /// (when, to, from, what), unordered: chance takes the earliest.
+    /// (when, to, from, what), unordered: the earliest one is delivered.
     mail: Vec<(u64, NodeId, Member, Said)>,
     pub(super) loss: u64,
     pub(super) cut: Option<(Vec<NodeId>, bool)>,
     /// Whether a node that starts now founds a mesh if it finds none.
     pub(super) founding: bool,
     pub(super) checked: bool,
-    /// The names that discovery tells a node that starts.
+    /// The names that discovery lists for a node that starts.
     pub(super) listed: Vec<NodeId>,
     /// For each start of a window, the view that a member of it began it in.
     begun: BTreeMap<u64, (ViewId, NodeId)>,
@@ -80,7 +80,7 @@ impl World {
         self.seats.insert(id.clone(), seat);
     }
 
-    /// What discovery knows from now on, on all nodes.
+    /// Sets what discovery lists from now on, on all nodes.
     pub(super) fn discovery_knows(&mut self, names: &[NodeId]) {
         for seat in self.seats.values_mut() {
             seat.peers.discover(names.to_vec());
@@ -134,7 +134,7 @@ impl World {
         self.begin_windows(id);
     }
 
-    /// Begins the window that runs, of every length there is: this is where two views would meet.
+    /// Begins the running window of every length: here two views would collide.
     pub(super) fn begin_windows(&mut self, id: &NodeId) {
         let Some(seat) = self.seats.get_mut(id) else { return };
         let now = self.now.saturating_add_signed(seat.skew);
@@ -212,7 +212,7 @@ impl World {
         }
     }
 
-    /// Runs where two views may meet for one window, which is what is shown.
+    /// Runs without the check: two views may collide here for one window, which is the case under test.
     pub(super) fn run_unchecked(&mut self, millis: u64) {
         self.checked = false;
         self.run(millis);
@@ -250,17 +250,17 @@ impl World {
         world
     }
 
-    /// A node stops without a word.
+    /// A node stops without a message.
     pub(super) fn kill(&mut self, id: &NodeId) {
         self.seats.get_mut(id).unwrap().alive = false;
     }
 
-    /// The names of those that live.
+    /// The names of the living nodes.
     pub(super) fn living(&self) -> Vec<NodeId> {
         self.seats.iter().filter(|(_, seat)| seat.alive).map(|(id, _)| id.clone()).collect()
     }
 
-    /// All that live follow one view, are not bound to another, and begin windows.
+    /// All living nodes follow one view, are not bound to another, and begin windows.
     pub(super) fn goes_on(&mut self, why: &str) {
         let heads = self.heads();
         assert!(heads.windows(2).all(|pair| pair[0] == pair[1]), "{why}: they differ: {heads:?}");

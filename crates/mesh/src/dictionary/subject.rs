@@ -1,4 +1,4 @@
-//! What an entry of a dictionary stands for, and how it is spelt out.
+//! Counter references: what an interner entry stands for, and its full encoding.
 
 use crate::wire::{Reader, Unreadable, Writer};
 use hivemind_core::store::Key;
@@ -7,11 +7,11 @@ use siphasher::sip::SipHasher13;
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-/// What a frame speaks of: a counter and what it may admit, as the sender has it.
+/// A counter and its limit, as the sender has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Subject {
-    pub(crate) key: Key,
-    pub(crate) limit: Limit,
+pub struct Subject {
+    pub key: Key,
+    pub limit: Limit,
 }
 
 impl Subject {
@@ -62,7 +62,7 @@ impl Subject {
     }
 }
 
-/// A key in four-byte words, so that what stands beside it takes no more than it needs.
+/// A key in four-byte words, without padding next to other fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bits([u32; 4]);
 

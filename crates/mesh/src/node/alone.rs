@@ -1,6 +1,6 @@
-//! Counters that this node keeps by itself, in a store of its own: those that are not shared,
-//! those past the cap, and those of which no view says who shares them. In one batch with
-//! shared ones they are looked at first and settled last, so the batch stays whole.
+//! Counters that this node keeps by itself, in a separate store: those that are not shared, those over the cap,
+//! and those without a known view. In one batch with shared counters they are checked first and settled last,
+//! so the batch stays atomic.
 
 use super::Node;
 use crate::batch::Owed;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 const NOBODY: Parts<'static> = Parts { domain: "", entries: &[] };
 
-/// Shared with whoever decides beside the node: these counters have locks of their own.
+/// Shared with decisions outside the node: these counters have their own locks.
 pub(super) struct LocalCounters(pub(super) Arc<MemoryStore>);
 
 impl std::fmt::Debug for LocalCounters {
@@ -20,7 +20,7 @@ impl std::fmt::Debug for LocalCounters {
 }
 
 impl Node {
-    /// Whether the charge of this place would pass, after those before it on the same counter.
+    /// The verdict of the charge at `place`, after earlier charges on the same counter.
     pub(super) fn peek_alone(
         &self,
         batch: &[Owed],
@@ -36,7 +36,7 @@ impl Node {
         self.local.0.decide_now(&[peek], context).each().first().copied()
     }
 
-    /// Does to the counters kept here alone what their batch does, and says so.
+    /// Applies a batch's result to the counters kept here alone, and sets their verdicts.
     pub(super) fn settle_alone(
         &mut self,
         batch: &[Owed],
@@ -48,7 +48,7 @@ impl Node {
         let places = alone.iter().filter_map(|(place, limit)| Some((batch.get(*place)?, limit)));
         let mut charges: Vec<Charge<'_>> = places.map(|(charge, limit)| as_charge(charge, limit)).collect();
         if !committed && let Some(first) = batch.first() {
-            // One more that refuses: they leave what a refused batch leaves.
+            // One more charge that refuses: the counters then keep what a refused batch leaves.
             let refuses = Owed { key: Key::from_bits(0, 0), op: Op::Peek, cost: 1, ..*first };
             charges.push(Charge { mode: Mode::Enforce, ..as_charge(&refuses, &nothing) });
         }
@@ -62,14 +62,14 @@ impl Node {
 }
 
 impl Node {
-    /// Gives back what was spent of a counter kept here alone.
+    /// Refunds spending of a counter kept here alone.
     pub(super) fn refund_alone(&mut self, charge: &Owed, limit: &Limit, now: Timestamp) {
         let refund = Owed { op: Op::Refund, ..*charge };
         self.local.0.decide_now(&[as_charge(&refund, limit)], Context::at(now));
     }
 }
 
-/// Whether the batch commits was decided already, so no refusal may stop it.
+/// Whether the batch commits is decided already, so a refusal must not stop it.
 fn as_charge<'a>(charge: &Owed, limit: &'a Limit) -> Charge<'a> {
     Charge {
         cost: Cost::new(charge.cost),

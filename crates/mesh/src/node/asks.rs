@@ -1,6 +1,6 @@
-//! Asks: one for each counter at a time, shared by all that wait for it. The owner grants,
-//! or recalls what lies unspent elsewhere and lets the ask wait for it a moment, or says that
-//! there is nothing; that is remembered, so a flood of refusals is no flood of asks.
+//! Requests to owners: one per counter at a time, shared by all decisions that wait for it. The owner grants,
+//! or recalls unspent allowance and delays its reply for a moment, or replies that nothing is left. That reply
+//! is remembered, so a flood of refusals does not cause a flood of requests.
 
 use super::remote::Unseen;
 use super::{Node, Ticket};
@@ -19,10 +19,10 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// How much demand an ask provides for.
+/// How much demand a grant request covers.
 const HORIZON: Duration = Duration::from_millis(60);
 
-/// What an ask is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Lend,
@@ -32,7 +32,7 @@ pub(super) enum Kind {
     Survey,
 }
 
-/// An ask that is under way.
+/// A request in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     pub(super) id: u64,
@@ -40,20 +40,20 @@ pub(super) struct Ask {
     pub(super) tag: u64,
     pub(super) kind: Kind,
     pub(super) least: u64,
-    /// What the owner spends by it, if it does: to be given back if nobody waits for it any more.
+    /// What the owner spends for it, if it does; refunded if no decision waits for it any more.
     pub(super) spends: u64,
-    /// Of which account the asker spoke.
+    /// The account number in the request.
     serial: u64,
-    /// Who was asked, and may answer.
+    /// The owner that was asked, and may reply.
     to: Member,
     pub(super) sent: Timestamp,
-    /// Each once: a request of many counters joins all of their asks again whenever one of them is answered, and twice in each would be
-    /// twice as often with every answer.
+    /// Without duplicates: a decision over many counters joins all their requests again after every reply;
+    /// duplicates would double with each one.
     pub(super) tickets: BTreeSet<Ticket>,
 }
 
 impl Node {
-    /// Sends an ask to the owner of a counter. Without one nothing is sent, and the time runs out.
+    /// Sends a request to the owner of a counter. Without an owner nothing is sent, and the time runs out.
     pub(super) fn ask(
         &mut self,
         counter: &Unseen,
@@ -66,7 +66,7 @@ impl Node {
         self.ask_as(id, counter, kind, tickets, want, now)
     }
 
-    /// The same under a number that it may have had before: what is asked again is done once.
+    /// The same with a number that may be in use already: a repeated request is served once.
     pub(super) fn ask_as(
         &mut self,
         id: u64,
@@ -108,7 +108,7 @@ impl Node {
         }
     }
 
-    /// Asks for the rights that a batch lacks. Says whether it has to wait for any.
+    /// Requests the allowance that a batch lacks. Returns whether it has to wait for any.
     pub(super) fn ask_for_rights(
         &mut self,
         ticket: Ticket,
@@ -125,7 +125,7 @@ impl Node {
         waits
     }
 
-    /// A bounded limit never waits, but the next request shall find what this one did not.
+    /// A bounded limit never waits, but the next request must find what this one lacked.
     pub(super) fn ask_for_the_next(&mut self, batch: &[Owed], trials: &[Trial], context: Context) {
         let mut asked = false;
         for (charge, trial) in batch.iter().zip(trials) {
@@ -154,7 +154,7 @@ impl Node {
         if purse.is_exhausted(lacks, now) {
             return false;
         }
-        // Nothing is lent for after the window's end.
+        // Nothing is granted beyond the window's end.
         let rest = match charge.limit {
             Limit::TokenBucket(_) => HORIZON,
             _ => super::held::ends(&charge.limit, tag, now).since(now),
@@ -170,7 +170,7 @@ impl Node {
         id.is_some()
     }
 
-    /// The owner answered.
+    /// Handles the owner's reply.
     pub(super) fn on_answer(
         &mut self,
         now: Timestamp,
@@ -181,7 +181,7 @@ impl Node {
         reply: &Reply,
     ) {
         let key = place.subject.key;
-        // Numbers can be guessed: only who was asked may answer.
+        // Numbers can be guessed: only the owner that was asked may reply.
         let asked = self.asks.get(&id).is_some_and(|ask| ask.to == *from && ask.key == key);
         let ask = if asked { self.asks.remove(&id) } else { None };
         let told = place.tag;
@@ -191,7 +191,7 @@ impl Node {
                 book.asked = None;
             }
             let limit = book.limit();
-            // A grant that comes late is kept for the next.
+            // A late grant is kept for the next request.
             if let Some(page) = book.page(place.tag)
                 && page.view.id() == place.view
                 && page.view.owner(key) == Some(from)
@@ -203,7 +203,7 @@ impl Node {
                     purse.adopt(word.serial);
                 }
                 if word.serial > purse.serial() {
-                    page.begin_anew(now); // What it spoke of is over.
+                    page.begin_anew(now); // Its account is expired.
                 }
                 page.hear(word, &limit, now);
                 if let (Reply::Exhausted, Some(ask), Side::Purse(purse)) = (reply, &ask, &mut page.side)

@@ -1,7 +1,6 @@
-//! How many bytes a second may go to all peers together. Asks, votes and signs of life are sent whatever it
-//! says, and use it up; changed totals wait where nothing of it is left. So it stretches the period of the
-//! counters that are far from their limit, and those near it are told first. A part of it goes to those
-//! that wait longest: no counter waits for ever.
+//! Bandwidth limit: bytes per second to all peers together. Requests, votes and heartbeats are always sent and
+//! use it up; changed totals wait when nothing is left. This lengthens the interval for counters far from their
+//! limit; those near it go first. A part is reserved for those that wait longest, so no counter waits forever.
 
 use super::Node;
 use crate::page::{Page, Side};
@@ -11,16 +10,16 @@ use hivemind_core::store::Key;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What an update takes on the wire, about.
+/// The approximate size of an update on the wire.
 const OF_ITEM: u64 = 14;
-/// What the layers beneath add to a frame, about.
+/// The approximate overhead of the layers below per frame.
 const OF_FRAME: u64 = 60;
-/// How much may be saved up, as a time.
+/// The most that is saved up, as a time.
 const SAVED: Duration = Duration::from_millis(250);
-/// One part in so many is for those that wait longest.
+/// The inverse of the part for those that wait longest.
 const FOR_OLDEST: u64 = 4;
 
-/// What is left of the bytes that may be sent.
+/// The remaining bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
     limit: Option<u64>,
@@ -31,12 +30,12 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Of so many bytes a second; without a number there is no end.
+    /// A budget of `limit` bytes per second; unlimited without one.
     pub(super) fn new(limit: Option<u64>) -> Self {
         Self { limit, left: 0, filled: Timestamp::EPOCH, waiting: VecDeque::new() }
     }
 
-    /// Whether something that has time may be sent now.
+    /// Whether an update that can wait may be sent now.
     pub(super) fn has_room(&self) -> bool {
         self.limit.is_none() || self.left >= 0
     }
@@ -53,11 +52,12 @@ impl Budget {
         self.filled = now;
     }
 
-    /// A frame of so many bytes was sent.
+    /// A frame of `bytes` was sent.
     pub(super) fn spend(&mut self, bytes: usize) {
         if let Some(limit) = self.limit {
             let bytes = i64::try_from(bytes as u64 + OF_FRAME).unwrap_or(i64::MAX);
-            // What cannot wait may use up a second ahead, and no more: it would silence all else for long.
+            // Urgent frames may use up one second in advance, at most: more would block everything else for
+            // long.
             self.left = self.left.saturating_sub(bytes).max(-worth(limit, Duration::from_secs(1)));
         }
     }
@@ -73,7 +73,7 @@ fn worth(limit: u64, span: Duration) -> i64 {
 }
 
 impl Node {
-    /// Those counters of which changes are told now; the others wait.
+    /// The counters whose changes are sent now; the others wait.
     pub(super) fn due(&mut self, now: Timestamp) -> Vec<Key> {
         let listed = self.shelf.books.take_listed();
         if self.budget.limit.is_none() {
@@ -119,7 +119,7 @@ impl Node {
             let page = book.pages.iter().find(|page| page.tag == tag)?;
             let left = match &page.side {
                 Side::Till(till) => till.left(&limit, Page::moment(tag, &limit, now)),
-                // What it holds and what its owner said was left.
+                // Its holding, and what its owner reported as left.
                 Side::Purse(purse) => {
                     let left = purse.unspent().max(0).saturating_add(purse.left.max(0));
                     u64::try_from(left).unwrap_or(0)
@@ -128,7 +128,7 @@ impl Node {
             let left = left.saturating_sub(slip.unwritten());
             Some(left.saturating_mul(1_000) / u64::from(limit.burst()).max(1))
         });
-        // What is over goes last.
+        // Expired counters go last.
         room.flatten().unwrap_or(u64::MAX)
     }
 }
@@ -141,7 +141,7 @@ mod tests {
         Timestamp::from_millis(1_000_000 + millis)
     }
 
-    // Seen failing on: bytes saved up for longer; what was sent ahead never paid back.
+    // Fails when bytes are saved up for longer, or advance spending is never repaid.
     #[test]
     fn over_any_second_no_more_is_told_than_the_limit_and_what_was_saved() {
         let mut budget = Budget::new(Some(10_000));
@@ -154,7 +154,7 @@ mod tests {
             }
         }
         assert!((9_000..=12_500).contains(&sent), "{sent}");
-        // An ask of 5,000 bytes goes at once, and is paid back before anything else is told.
+        // A request of 5,000 bytes goes immediately, and is repaid before any update.
         budget.spend(5_000);
         budget.refill(at(1_250));
         assert!(budget.left < 0);

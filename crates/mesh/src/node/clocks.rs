@@ -1,5 +1,5 @@
-//! Times of this node's own clock become times of the mesh clock where they come in, and peers whose clock is too far
-//! from it take no part in windows that are too short for that.
+//! Local times become mesh times where they enter. Peers whose clock differs too much do not take part in
+//! windows that are too short for the difference.
 
 use super::Node;
 use crate::clock;
@@ -9,53 +9,53 @@ use hivemind_core::Timestamp;
 use hivemind_core::store::Context;
 use std::time::Duration;
 
-/// How a peer's clock stands to this node's.
+/// The clock of a peer relative to this node's.
 ///
 /// ```
 /// use hivemind_mesh::PeerClock;
 ///
-/// fn told(clock: &PeerClock) -> Option<String> {
+/// fn warning(clock: &PeerClock) -> Option<String> {
 ///     clock.is_far.then(|| format!("the clock of {} is off by {} µs", clock.id, clock.offset_us))
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeerClock {
-    /// Whose it is.
+    /// The peer.
     pub id: NodeId,
-    /// How far its mesh clock is ahead of this node's, in microseconds; behind it, if negative.
+    /// How far its mesh clock is ahead of this node's, in microseconds; negative if behind.
     pub offset_us: i64,
-    /// The most that this figure is wrong by.
+    /// The maximum error of the offset.
     pub within: Duration,
-    /// More than half a second: somebody should look at its clock.
+    /// More than half a second: its clock should be checked.
     pub is_far: bool,
-    /// Whether it has no part in the shortest windows here: they are those of less than four times its offset, from an
+    /// Whether it is excluded from the shortest windows here: those shorter than four times its offset, from an
     /// offset of two seconds on.
     pub is_quarantined: bool,
 }
 
 impl Node {
-    /// What the mesh clock shows when this node's own shows `local`: by it windows begin and end.
+    /// The mesh time when this node's clock shows `local`: windows begin and end by it.
     ///
     /// ```
     /// # use hivemind_core::Timestamp;
-    /// # use hivemind_mesh::{MeshOptions, sim::seated};
+    /// # use hivemind_mesh::{MeshOptions, testing::seated};
     /// let now = Timestamp::from_millis(1_700_000_000_000);
-    /// assert_eq!(seated(1, &MeshOptions::default(), now)[0].mesh_time(now), now); // Alone it is right.
+    /// assert_eq!(seated(1, &MeshOptions::default(), now)[0].mesh_time(now), now); // A single clock is right.
     /// ```
     #[must_use]
     pub fn mesh_time(&self, local: Timestamp) -> Timestamp {
         self.clock.at(local)
     }
 
-    /// A request's moment and deadline by the mesh clock.
+    /// A request's time and deadline by the mesh clock.
     pub(super) fn by_mesh_clock(&self, context: Context) -> Context {
         let now = self.mesh_time(context.now);
         let deadline = context.deadline.map(|deadline| now.saturating_add(deadline.since(context.now)));
         Context { now, deadline, ..context }
     }
 
-    /// Lets the mesh clock go on.
+    /// Advances the mesh clock.
     pub(super) fn tick_clock(&mut self, local: Timestamp) -> Timestamp {
         let before = self.clock.reached;
         let middle = self.peers.middle(self.mesh_time(local));
@@ -72,7 +72,7 @@ impl Node {
         now
     }
 
-    /// The clock was wrong and is right now: what waits for a time waits as long as it would have.
+    /// The clock was wrong and has been set back: waits keep their remaining duration.
     fn set_back(&mut self, by: Duration, now: Timestamp) {
         let earlier = |moment: &mut Timestamp| {
             *moment = Timestamp::EPOCH.saturating_add(moment.since(Timestamp::EPOCH.saturating_add(by)));
@@ -96,14 +96,14 @@ impl Node {
         self.peers.set_back(earlier);
     }
 
-    /// Whether something that a peer says is about windows that its clock is too far off for.
+    /// Whether a message is about windows that are too short for the sender's clock offset.
     pub(super) fn is_quarantined(&self, from: &NodeId, item: &Item) -> bool {
         let place = match item {
             Item::Report(place, _)
             | Item::Word(place, _)
             | Item::Ask { place, .. }
             | Item::Answer { place, .. } => place,
-            // Buckets change hands by the middle of all clocks.
+            // Buckets change their owner by the median of all clocks.
             Item::Chain { .. }
             | Item::Motion { .. }
             | Item::Vote { .. }
@@ -128,12 +128,14 @@ impl Node {
         clocks.collect()
     }
 
-    /// Whether the middle of the others' clocks is too far from this node's.
-    pub(crate) fn is_outlier(&self, now: Timestamp) -> bool {
+    /// Whether the median of the others' clocks is too far from this node's.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_outlier(&self, now: Timestamp) -> bool {
         let heard = self.peers.heard(now).filter_map(|(_, peer)| peer.offset(self.clock.slew));
         let mut offsets: Vec<i64> = heard.collect();
         offsets.sort_unstable();
-        // Of two nodes neither can say which of them it is; of two middles the nearer one counts.
+        // With two nodes neither knows which clock is wrong; of two medians the nearer one counts.
         let middles =
             [offsets.len().saturating_sub(1) / 2, offsets.len() / 2].map(|place| offsets.get(place));
         let is_too_far =

@@ -1,5 +1,5 @@
-//! A request: tried on what this node has. What it has not and the owner may have is asked
-//! for, once for all that wait; nothing is spent before everything fits.
+//! Decisions on a request: tried with the local holdings. Allowance that is missing here and may be available
+//! at the owner is requested, once for all waiting decisions; nothing is spent before everything fits.
 
 use super::find::{Found, nothing};
 use super::remote::{Stage, Taken, Unseen};
@@ -14,18 +14,18 @@ use smallvec::SmallVec;
 /// How far to go for a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Try {
-    /// Only with what is here.
+    /// Only with local holdings.
     Probe,
-    /// By asking, if need be.
+    /// By a request to the owner, if needed.
     Ask,
-    /// With what is here, for there is no more time.
+    /// With local holdings, because the time is over.
     Last,
 }
 
-/// What came of trying a batch.
+/// The result of trying a batch.
 pub(super) enum Attempt {
     Done(Verdicts),
-    /// It cannot be decided with what is here; unless it was only tried, asks are under way.
+    /// It cannot be decided locally. Requests are in flight, unless it was only a probe.
     Wait(Stage),
 }
 
@@ -62,18 +62,19 @@ impl Node {
         }
     }
 
-    /// Whether nothing of a batch is shared.
+    /// Whether a batch contains only charges that are not shared.
     pub(super) fn is_local(&self, batch: &[Charge<'_>]) -> bool {
         let default = self.options.consistency;
         batch.iter().all(|charge| charge.sharing.consistency.unwrap_or(default) == Consistency::Local)
     }
 
-    /// Decides them if that needs no waiting. If not, nothing was recorded and nobody asked. What a bounded limit
-    /// lacks is asked for, for the next one: that is among the outputs.
+    /// Decides a batch if that needs no waiting. Otherwise nothing is recorded and no request is sent, except
+    /// that a bounded limit requests its missing allowance for the next decision; that request is among the
+    /// outputs.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period, Timestamp, store::{Charge, Context, Key, Parts}};
-    /// # use hivemind_mesh::{MeshOptions, sim::seated};
+    /// # use hivemind_mesh::{MeshOptions, testing::seated};
     /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
     /// # let charge = Charge::spend(Key::from_bits(7, 11), Parts { domain: "", entries: &[] }, &limit);
     /// let mut nodes = seated(2, &MeshOptions::default(), now);
@@ -114,7 +115,7 @@ impl Node {
         self.shelf.books.parts().decide_held(charge, context, self.options.consistency)
     }
 
-    /// Tries a batch. Its counters are held still meanwhile: whoever decides on one of them waits for the node.
+    /// Tries a batch. Its counters are frozen meanwhile: fast-path decisions on them wait for the node.
     pub(super) fn attempt(
         &mut self,
         ticket: Ticket,
@@ -156,7 +157,7 @@ impl Node {
                     unseen.push(counter);
                     known.push(nothing(charge, context.now));
                 }
-                // What is not shared takes nothing from the limits beside it that are.
+                // Charges that are not shared take nothing from the shared limits of their batch.
                 None => {
                     let limit = charge.limit;
                     let Some(verdict) = self.peek_alone(batch, known.len(), &limit, context) else {
@@ -199,7 +200,7 @@ impl Node {
         self.conclude(ticket, batch, (&known, &trials, &alone), context)
     }
 
-    /// Keeps the batch or leaves what a refusal leaves, and says so.
+    /// Commits the batch, or leaves what a refusal leaves, and returns the verdicts.
     fn conclude(
         &mut self,
         ticket: Ticket,
@@ -214,7 +215,7 @@ impl Node {
         for (index, (charge, trial)) in batch.iter().zip(trials).enumerate() {
             let (action, after, verdict) = if committed {
                 let action = match batch::action(charge.op, context.on_refusal) {
-                    // It was refused, which here means nothing, and is counted at most.
+                    // A refused spend has no effect in a committed batch, and is counted at most.
                     Action::Spend { count_refusal } if !trial.verdict.is_admitted() => {
                         if count_refusal {
                             Action::Count
@@ -230,7 +231,7 @@ impl Node {
                 let now_known = left.get(index).copied().unwrap_or(trial.after);
                 let done = now_known.attempt(charge, action, context.now);
                 if action != Action::Peek {
-                    // What stands later in the batch builds on it.
+                    // Later charges of the batch build on it.
                     let same = |other: &Owed| other.key == charge.key;
                     let places = left.iter_mut().zip(batch).filter(|(_, other)| same(other));
                     places.for_each(|(place, _)| *place = done.after);
@@ -241,7 +242,7 @@ impl Node {
             if action != Action::Peek && !matches!(after, Known::Alone { .. }) {
                 let rest = self.record(charge, action, &after, trial, context.now);
                 if rest > 0 {
-                    // In the order of the batch: what is told later is not to be done before it.
+                    // In the order of the batch: a later request must not be applied before it.
                     if self.ask_to_do(ticket, &Owed { cost: rest, ..*charge }, action, context.now) {
                         remote.push(charge.key);
                     }

@@ -1,4 +1,5 @@
-//! Counters whose window is in no view that this node knows: it was cut off in the middle of a vote, or knows nobody.
+//! Counters whose window is in no view that this node knows: it was cut off in the middle of a vote, or has no
+//! peers.
 
 use super::Node;
 use super::find::Found;
@@ -11,8 +12,8 @@ use crate::window::period_nanos;
 use hivemind_core::{Limit, Timestamp};
 
 impl Node {
-    /// What a node has of a counter while no view says who shares it. Between two views it is sure of its share of
-    /// the one that gives it less, and that is taken off when the window begins; a bucket has no such part.
+    /// What a node has of a counter without a known view. Between two views it may use the smaller of its two
+    /// shares, which is deducted when the window begins; a bucket has no such share.
     pub(super) fn find_without_view(&mut self, charge: &Owed, tag: u64, now: Timestamp) -> Option<Found> {
         let Self { shelf, council, options, .. } = self;
         let limit = &charge.limit;

@@ -1,4 +1,4 @@
-//! What this node knows of a counter that it is asked for: the counter itself, rights to it, or only who owns it.
+//! Looks up a charge's counter: the counter itself, allowance of it, or only its owner.
 
 use super::Node;
 use super::held::ends;
@@ -12,15 +12,15 @@ use crate::shelf::NoPage;
 use crate::window::tag_at;
 use hivemind_core::{Limit, Timestamp};
 
-/// What is known of a charge's counter, and where that is kept.
+/// The known state of a charge's counter, and its place.
 pub(super) enum Found {
     Here(Known),
-    /// The owner decides it, and its state has not been seen.
+    /// The owner decides it, and its state was not read yet.
     Unseen(Unseen),
 }
 
 impl Node {
-    /// What is known of a shared counter; nothing if too many are shared already.
+    /// The known state of a shared counter; none if too many are shared already.
     pub(super) fn find(&mut self, charge: &Owed, now: Timestamp, stage: &Stage, last: bool) -> Option<Found> {
         let Self { shelf, council, options, peers, clock, .. } = self;
         let (limit, me) = (&charge.limit, council.me.clone());
@@ -33,7 +33,7 @@ impl Node {
         let mut book = shelf.open(council, options, (charge.key, limit, tag), now).ok()?;
         book.source = if council.rules.are_fresh(now) { Source::Alike } else { Source::Own };
         book.told = false;
-        // What is found here holds until the batch is settled.
+        // The state found here stays until the batch is settled.
         book.still = true;
         let page = book.page(tag)?;
         let members = page.view.members().len();
@@ -61,7 +61,7 @@ impl Node {
                 });
                 let bounded = charge.consistency == Consistency::Bounded;
                 let decides = regime == Regime::Decides;
-                // Whoever holds rights knows what it spent itself, and only the owner what all did.
+                // A lease knows its own spending, and only the owner the spending of all nodes.
                 let is_sure = matches!(stage, Stage::Sure) || stage.seen(charge.key).is_some();
                 if heard && (is_sure || decides && !bounded) {
                     return Some(match stage.seen(charge.key) {
@@ -90,7 +90,8 @@ impl Node {
                         OnUnreachable::Admit => i64::MAX / 2,
                     }
                 };
-                // The owner was asked for what was lacking then, so that is compared with what is lacking now.
+                // The owner was asked for the amount that was missing then, so that is compared with the amount
+                // missing now.
                 let lacking = u64::try_from(signed(charge.cost).saturating_sub(can)).unwrap_or(0);
                 let exhausted = purse.is_exhausted(lacking, now);
                 let final_word = last || !heard || exhausted || bounded;
@@ -101,7 +102,7 @@ impl Node {
     }
 }
 
-/// A counter of which nothing can be had in time.
+/// A counter of which nothing is available in time.
 pub(super) fn nothing(charge: &Owed, now: Timestamp) -> Known {
     let ends = ends(&charge.limit, tag_at(&charge.limit, now), now);
     Known::Rights { can: 0, left: 0, own: 0, ends, final_word: true }

@@ -1,4 +1,4 @@
-//! Peers that an operator gives up: where no discovery can say who is gone, somebody has to.
+//! Forgetting peers by an operator: needed where no discovery reports removals.
 
 use super::Node;
 use crate::owner::NodeId;
@@ -6,11 +6,11 @@ use hivemind_core::Timestamp;
 use std::fmt;
 use std::time::Duration;
 
-/// What a peer was that is given up.
+/// The result of forgetting a peer.
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::{GivenUp, MeshOptions, sim::seated};
+/// use hivemind_mesh::{GivenUp, MeshOptions, testing::seated};
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
 /// let mut nodes = seated(3, &MeshOptions::default(), now);
@@ -20,48 +20,48 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GivenUp {
-    /// A member: the next view is without it.
+    /// A member: the next view excludes it.
     Member,
-    /// None any more: there is nothing to do.
+    /// No longer a member: there is nothing to do.
     NoMember,
 }
 
-/// Why a peer is not given up.
+/// Why a peer is not forgotten.
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::{MeshOptions, NodeId, NotGivenUp, sim::seated};
+/// use hivemind_mesh::{MeshOptions, NodeId, NotGivenUp, testing::seated};
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
 /// let mut nodes = seated(3, &MeshOptions::default(), now);
-/// let error = nodes[0].give_up_peer(&NodeId::parse("nobody")?, now).unwrap_err();
+/// let error = nodes[0].give_up_peer(&NodeId::parse("unknown")?, now).unwrap_err();
 /// assert_eq!(error, NotGivenUp::Unknown);
-/// assert_eq!(error.to_string(), "nobody of that name is known here; `/api/v1/peers` has the names");
+/// assert_eq!(error.to_string(), "no peer has that name; `/api/v1/peers` lists the names");
 /// # Ok::<(), hivemind_mesh::UnusableName>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotGivenUp {
-    /// It is this very node.
+    /// It is this node.
     Myself,
-    /// It was heard so long ago.
+    /// It was heard this long ago.
     Heard(Duration),
-    /// Nobody has that name.
+    /// No peer has that name.
     Unknown,
 }
 
 impl fmt::Display for NotGivenUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Myself => f.write_str("it is this node itself; end it, and it leaves by itself"),
+            Self::Myself => f.write_str("it is this node itself; stop it, and it leaves the mesh"),
             Self::Heard(silence) => {
                 let millis = silence.as_millis();
                 write!(
                     f,
-                    "it was heard {millis} ms ago; end it, and try again when it has been silent for a while"
+                    "the peer was heard {millis} ms ago; stop it, and retry once it has been silent for a while"
                 )
             }
-            Self::Unknown => f.write_str("nobody of that name is known here; `/api/v1/peers` has the names"),
+            Self::Unknown => f.write_str("no peer has that name; `/api/v1/peers` lists the names"),
         }
     }
 }
@@ -69,13 +69,14 @@ impl fmt::Display for NotGivenUp {
 impl std::error::Error for NotGivenUp {}
 
 impl Node {
-    /// An operator says that a peer does not come back. It counts as dead once it is silent for as long as the dead
-    /// are, as if discovery had withdrawn its name: the next view is without it. All members hear of that view, so one
-    /// of them is told. Whoever speaks again is welcome, and not given up any more.
+    /// An operator states that a peer does not come back. It counts as dead once it has been silent for the
+    /// configured time, as if discovery had withdrawn its name: the next view excludes it. All members receive
+    /// that view, so one call at one member is enough. A peer that sends frames again is welcome, and no longer
+    /// forgotten.
     ///
     /// ```
     /// # use hivemind_core::Timestamp;
-    /// # use hivemind_mesh::{MeshOptions, NotGivenUp, sim::seated};
+    /// # use hivemind_mesh::{MeshOptions, NotGivenUp, testing::seated};
     /// # let now = Timestamp::from_millis(1_700_000_000_000);
     /// let mut nodes = seated(3, &MeshOptions::default(), now);
     /// let myself = nodes[0].member().id.clone();
@@ -83,14 +84,14 @@ impl Node {
     /// ```
     ///
     /// # Errors
-    /// If it is this node, if it was heard lately, or if nobody has that name.
+    /// If it is this node, if a frame of it arrived recently, or if no peer has that name.
     pub fn give_up_peer(&mut self, peer: &NodeId, now: Timestamp) -> Result<GivenUp, NotGivenUp> {
         let now = self.mesh_time(now);
         if *peer == self.council.me.id {
             return Err(NotGivenUp::Myself);
         }
         let heard = self.peers.get(peer).map(|peer| now.since(peer.heard));
-        // Whoever is shown as dead can be given up, also where silence is borne for longer.
+        // A peer shown as dead can be forgotten, also where dead peers are tolerated for longer.
         let lately = self.options.council.staleness.min(self.options.council.dead_after);
         if let Some(silence) = heard.filter(|silence| *silence <= lately) {
             return Err(NotGivenUp::Heard(silence));
@@ -116,7 +117,7 @@ mod tests {
         Timestamp::from_millis(1_700_000_000_000 + millis)
     }
 
-    /// Lets time pass for those that run; what one sends arrives at once.
+    /// Lets time pass for running nodes; frames arrive at once.
     fn run(nodes: &mut [Node], from: u64, to: u64) {
         for millis in (from..to).step_by(10) {
             let now = after(millis);
@@ -176,7 +177,7 @@ mod tests {
             Ok(GivenUp::NoMember),
             "once more does nothing"
         );
-        // It comes back, and falls silent once more: nobody has given up this run.
+        // It comes back, and falls silent once more: this generation is not forgotten.
         drop(dead);
         nodes.push(new("c", 2));
         run(&mut nodes, 30_000, 45_000);

@@ -1,8 +1,9 @@
-//! Buckets that go to another owner with a view. The last owner stops at the fence, and tells each next one what the buckets
-//! held that go to it and were not full, in parcels that are repeated until they are taken; what it does not name was
-//! full, as far back as it can account for. So nobody begins empty where the last owner lives; where it is dead nobody speaks
-//! for it, and buckets do (docs/decisions/013). Whoever leaves names in the same way the long windows that it touched; what it does
-//! not name is its next owner's, untouched ([`crate::council`], heirs).
+//! Handoff of buckets to other owners with a view. The last owner stops at the fence, and sends each next owner
+//! the levels of its buckets that were not full, in chunks that are repeated until acknowledged. Buckets that
+//! it does not list were full, as far back as it knows. So no bucket begins empty while its last owner lives; a
+//! dead owner sends nothing, and its buckets begin empty (docs/decisions/013). A leaver lists the long windows
+//! that it touched in the same way; unlisted ones belong to the next owner, untouched ([`crate::council`],
+//! heirs).
 
 use super::Node;
 use crate::dictionary::Subject;
@@ -18,27 +19,27 @@ use std::time::Duration;
 
 mod taking;
 
-/// How long a next owner that says nothing is told what it gets.
+/// How long a next owner without a reply receives its levels.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What this run has to tell of the buckets that it had.
+/// The handoff state of this generation's former buckets.
 #[derive(Clone, Debug)]
 pub(super) struct Handover {
     /// The view that buckets are in here.
     view: Option<Arc<View>>,
-    /// Since when this run accounts for all buckets that it had until then: others came to it unaccounted for.
+    /// The time since which this generation knows all buckets that it had: others moved to it unaccounted for.
     since: Timestamp,
     parcels: Vec<Parcel>,
 }
 
-/// What one next owner is to be told.
+/// The levels for one next owner.
 #[derive(Clone, Debug)]
 struct Parcel {
     view: ViewId,
     to: Member,
     levels: Vec<(Subject, u32)>,
     taken: usize,
-    /// When it was last told, if it has taken nothing since; and when it last took something.
+    /// When it was last sent, if nothing was acknowledged since; and when something was last acknowledged.
     told: Option<Timestamp>,
     moved: Timestamp,
 }
@@ -57,12 +58,12 @@ impl Handover {
         Self { view: None, since: Timestamp::EPOCH, parcels: Vec::new() }
     }
 
-    /// Another mesh: this run had none of its buckets.
+    /// Another mesh: this generation had none of its buckets.
     pub(super) fn begin_anew(&mut self, now: Timestamp) {
         *self = Self { since: now, ..Self::new() };
     }
 
-    /// Whether all is told that is to be told of the newest view.
+    /// Whether everything about the newest view has been sent.
     pub(super) fn is_done(&self, head: Option<ViewId>) -> bool {
         self.parcels.is_empty() && self.view.as_ref().map(|view| view.id()) == head
     }
@@ -73,7 +74,7 @@ impl Handover {
         }
     }
 
-    /// A next owner has taken so many.
+    /// A next owner acknowledged this many.
     pub(super) fn on_taken(&mut self, from: &Member, view: ViewId, taken: u32, now: Timestamp) {
         let taken = usize::try_from(taken).unwrap_or(usize::MAX);
         self.parcels.retain_mut(|parcel| {
@@ -87,7 +88,7 @@ impl Handover {
 }
 
 impl Node {
-    /// Follows the view that buckets are in, and tells next owners what they get.
+    /// Follows the view that buckets are in, and sends levels to next owners.
     pub(super) fn hand_over(&mut self, now: Timestamp) {
         let Some(view) = self.council.settled(now).map(Arc::clone) else { return };
         if self.handover.view.as_ref().is_none_or(|last| last.id() != view.id()) {
@@ -105,7 +106,7 @@ impl Node {
         let may_send = self.budget.has_room();
         let mut due = Vec::new();
         self.handover.parcels.retain_mut(|parcel| {
-            // What may not be sent at once goes at the pace at which it would be repeated.
+            // What the budget does not allow immediately is sent at the repetition interval.
             let at_once = may_send && parcel.told.is_none();
             if at_once || now.since(parcel.told.unwrap_or(parcel.moved)) >= pause {
                 parcel.told = Some(now);
@@ -114,19 +115,19 @@ impl Node {
             now.since(parcel.moved) < PATIENCE
         });
         for (to, item) in due {
-            // In a frame of its own: whoever cannot read it loses nothing else.
+            // In a separate frame: a peer that cannot read it loses nothing else.
             self.send(&to, super::Lane::Ask, &[item], now);
         }
     }
 
-    /// Since when this run accounts for the buckets that it has had until this view.
+    /// The time since which this generation knows the buckets that it had until this view.
     fn account(&self, last: Option<&View>, view: &View) -> Timestamp {
         let (council, since) = (&self.council, self.handover.since);
         match last {
             Some(last) if last.has(&council.me) => since.max(council.accounted_since(last)),
             Some(_) => Timestamp::EPOCH, // It had none.
             None => {
-                // Which of them came to it with views that it did not see hold is not known.
+                // Which of them moved to it with views that it did not see active is unknown.
                 let base = view.base.map(|base| council.chain().and_then(|chain| chain.find(base)));
                 let had_some = base.is_some_and(|base| base.is_none_or(|base| base.has(&council.me)));
                 if had_some { since.max(view.fence()) } else { since }
@@ -134,10 +135,10 @@ impl Node {
         }
     }
 
-    /// Lists what was left of the buckets that go to others with this view.
+    /// Lists the levels of buckets that move to others with this view.
     fn pack(&mut self, last: &View, view: &Arc<View>, now: Timestamp) {
         let me = self.council.me.clone();
-        // Past the cap counters are counted alone, and what they held is not known.
+        // Over the cap, counters are counted alone, and their levels are unknown.
         let is_full = self.shelf.books.len() >= self.options.max_keys;
         if !self.options.hand_over || is_full || !last.has(&me) {
             return;
@@ -164,7 +165,8 @@ impl Node {
             }
         }
         if !stays {
-            // From here on it touches no other. Behind the buckets: of those each part counts by itself, of these all or nothing.
+            // From here on it touches no other. Listed after the buckets: of those each chunk counts by itself,
+            // of these all or nothing.
             council.left = Some(view.fence());
             for (key, limit) in shelf.books.all().into_iter().filter(|(_, limit)| is_left_to_others(limit)) {
                 if let Some(parcel) = view.owner(key).and_then(|owner| lists.get_mut(owner)) {

@@ -1,4 +1,4 @@
-//! Frames from peers: who speaks, and to which run of this node. What cannot be read is dropped.
+//! Frames from peers: checks of sender and generations. Unreadable frames are dropped.
 
 use super::{Node, begin_dictionary};
 use crate::chain::Chain;
@@ -14,11 +14,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 impl Node {
-    /// A frame came from a peer, whose name the transport vouches for.
+    /// A frame came from a peer; the transport has verified the name.
     ///
     /// ```
     /// # use hivemind_core::Timestamp;
-    /// # use hivemind_mesh::{MeshOptions, sim::seated};
+    /// # use hivemind_mesh::{MeshOptions, testing::seated};
     /// # let now = Timestamp::from_millis(1_700_000_000_000);
     /// let mut nodes = seated(2, &MeshOptions::default(), now);
     /// let peer = nodes[1].member().id.clone();
@@ -39,14 +39,15 @@ impl Node {
         let (header, reader) = read_header(bytes)?;
         let Some(link) = self.links.get_mut(from) else { return Ok(()) };
         if header.generation < link.generation {
-            return Ok(()); // From a run that is over.
+            return Ok(()); // From an expired generation.
         }
         if header.generation > link.generation {
             link.unknown_for = 0;
             link.generation = header.generation;
             (link.spoken, link.heard) = (begin_dictionary(&mut self.dictionaries), Heard::default());
             (link.replay, link.done, link.reset) = (Replay::default(), VecDeque::new(), VecDeque::new());
-            // What was to be told to the run before, or waits for it, is not this one's: it would have that one's rights as well.
+            // Messages and waits of the previous generation do not belong to this one: it would get that one's
+            // allowance as well.
             (link.urgent, link.items) = (Vec::new(), Vec::new());
             self.parked.retain(|parked| !parked.is_of(from));
         }
@@ -69,13 +70,13 @@ impl Node {
             }
         }
         if !link.heard.turn_to(header.dictionary) {
-            return Ok(()); // It was overtaken by one that begins another dictionary.
+            return Ok(()); // It was overtaken by a frame that begins another interner.
         }
         let mut heard = std::mem::take(&mut link.heard);
         let mut items = Items { reader, header: &header, heard: &mut heard };
         let mut read = Vec::new();
         let outcome = loop {
-            match items.next() {
+            match items.next_item() {
                 Ok(Some(item)) => read.push(item),
                 Ok(None) => break Ok(()),
                 Err(unreadable) => break Err(unreadable),
@@ -89,13 +90,13 @@ impl Node {
             self.on_later_run(now, header.to);
         }
         for item in read {
-            // What an owner granted to an earlier run of this node died with that run.
+            // Grants to an earlier generation of this node died with it.
             let lives = for_this_run || !matches!(item, Item::Word(..) | Item::Answer { .. });
             if lives && !self.is_quarantined(from, &item) {
                 self.on_item(now, &member, item);
             }
         }
-        // What was meant for an earlier run of this node may speak of a dictionary that is gone.
+        // A frame for an earlier generation of this node may refer to an interner that no longer exists.
         if for_this_run { outcome } else { Ok(()) }
     }
 
@@ -123,7 +124,7 @@ impl Node {
             }
             Item::Answer { id, place, word, reply } => self.on_answer(now, from, id, &place, &word, &reply),
             Item::Levels(levels) => self.on_levels(now, from, &levels),
-            // The next part at once: there may be hundreds, and whoever leaves waits for them.
+            // Sends the next chunk immediately: there may be hundreds, and a leaver waits for them.
             Item::Taken { view, taken } => {
                 self.handover.on_taken(from, view, taken, now);
                 self.hand_over(now);
@@ -138,15 +139,15 @@ impl Node {
         self.views_may_have_changed(now);
     }
 
-    /// A run of this node's name was heard of beside its frames. Says whether peers listen to that one and not to
-    /// this, which stays as it is.
+    /// Another generation of this node's name was seen outside of its frames. Returns whether peers accept that
+    /// one instead of this one; this one is unchanged.
     ///
     /// ```
     /// # use hivemind_core::Timestamp;
-    /// # use hivemind_mesh::{Generation, MeshOptions, sim::seated};
+    /// # use hivemind_mesh::{Generation, MeshOptions, testing::seated};
     /// # let now = Timestamp::from_millis(1_700_000_000_000);
     /// let node = &mut seated(1, &MeshOptions::default(), now)[0];
-    /// assert!(!node.hear_of_run(now, Generation(0))); // One of before.
+    /// assert!(!node.hear_of_run(now, Generation(0))); // An earlier one.
     /// ```
     pub fn hear_of_run(&mut self, now: Timestamp, run: Generation) -> bool {
         let now = self.mesh_time(now);
@@ -156,8 +157,8 @@ impl Node {
         run > self.council.me.generation
     }
 
-    /// A peer knows a later run of this node's name, and does not listen to this one. One that holds nothing
-    /// yet takes a number above it, once: if there is another node of its name the two would never end.
+    /// A peer knows a later generation of this node's name and ignores this one. A node without holdings takes
+    /// a number above it, once: with another node of its name the two would never stop.
     fn on_later_run(&mut self, now: Timestamp, later: Generation) {
         self.outdated_by = self.outdated_by.max(Some(later));
         let Some(next) = later.0.checked_add(1).filter(|_| !self.renewed && !self.council.is_member()) else {
@@ -171,7 +172,7 @@ impl Node {
         self.views_may_have_changed(now);
     }
 
-    /// Follows the views: pages are compared anew, and what was held under another mesh is void.
+    /// Follows the views: counter windows are compared again, and allowance of another mesh is void.
     pub(super) fn views_may_have_changed(&mut self, now: Timestamp) {
         let version = self.council.version;
         if self.version == version {

@@ -1,5 +1,5 @@
-//! The usual case on the shortest way: one charge on a counter that is known, with rights to it
-//! held here. One look-up, no allocation, nobody asked. Whatever takes more is decided elsewhere.
+//! The fast path: one charge on a known counter with allowance held here. One lookup, no allocation, no
+//! request. Everything else is decided by the node.
 
 use crate::options::Consistency;
 use crate::parts::Parts;
@@ -8,8 +8,8 @@ use hivemind_core::store::{Charge, Context, Op, Verdict};
 use hivemind_core::{Cost, Limit, Timestamp};
 
 impl Parts {
-    /// Decides a charge that is alone in its request and passes by rights held here, at a moment of this node's own
-    /// clock. `None` says that it takes more, and that nothing was recorded.
+    /// Decides a single charge that passes with allowance held here, at a time of this node's clock. Returns
+    /// `None` otherwise; then nothing was recorded.
     #[inline]
     pub(crate) fn decide_held(
         &self,
@@ -20,7 +20,7 @@ impl Parts {
         let now = self.mesh_time(context.now);
         let consistency = charge.sharing.consistency.unwrap_or(consistency);
         let by_rights = matches!(consistency, Consistency::Exact | Consistency::Bounded);
-        // Nothing can be asked for without rights, too: that is the owner's to say.
+        // A charge of cost 0 passes without allowance, which is for the owner to decide.
         if charge.op != Op::Spend || !by_rights || charge.cost == Cost::ZERO || !self.is_fresh(now) {
             return None;
         }
@@ -36,7 +36,7 @@ impl Parts {
     }
 }
 
-/// When a window ends; for a bucket, when its next token is earned.
+/// The end of a window; for a bucket, the time of its next token.
 pub(super) fn ends(limit: &Limit, tag: u64, now: Timestamp) -> Timestamp {
     match limit {
         Limit::TokenBucket(_) => now.saturating_add(limit.period().length() / limit.requests().max(1)),

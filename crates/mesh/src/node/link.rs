@@ -1,4 +1,4 @@
-//! What two runs know of each other's frames.
+//! The state of the exchange between two generations.
 
 use crate::dictionary::{Heard, Spoken};
 use crate::frame::Item;
@@ -10,27 +10,27 @@ use hivemind_core::store::Key;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// One direction each of what two runs tell each other.
+/// Both directions of the exchange between two generations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Link {
     pub(super) generation: Generation,
-    /// That run, as all accounts that it has here name it.
+    /// That generation, shared by all its accounts here.
     pub(super) run: Option<Arc<Member>>,
     pub(super) spoken: Spoken,
     pub(super) heard: Heard,
-    /// Which of its asks were served.
+    /// Which of its requests were served.
     pub(super) replay: Replay,
-    /// What was spent for its asks, the last of them.
+    /// The last spending for its requests.
     pub(super) done: VecDeque<Done>,
-    /// Its resets that were done, the last of them.
+    /// Its last resets that were done.
     pub(super) reset: VecDeque<u64>,
     pub(super) urgent: Vec<Item>,
     pub(super) items: Vec<Item>,
-    /// For how many seconds nothing was known of this peer but its name.
+    /// For how many seconds only its name was known.
     pub(super) unknown_for: u32,
 }
 
-/// What was spent for an ask of this number: of which counter and window, how much, and when.
+/// The spending for one request: counter, window, amount and time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
     pub(super) id: u64,
@@ -40,14 +40,14 @@ pub(super) struct Done {
     pub(super) at: Timestamp,
 }
 
-/// The next dictionary of this run.
+/// The next interner of this generation.
 pub(super) fn begin_dictionary(dictionaries: &mut u64) -> Spoken {
     *dictionaries += 1;
     Spoken::numbered(*dictionaries)
 }
 
 impl Link {
-    /// The run that is spoken with, under this name.
+    /// The peer's present generation, under this name.
     pub(super) fn run(&mut self, id: &NodeId) -> Arc<Member> {
         let is_same = |run: &&Arc<Member>| run.generation == self.generation;
         if let Some(run) = self.run.as_ref().filter(is_same) {

@@ -1,5 +1,5 @@
-//! What an operator does to one counter. A request is decided with what there is when its owner does not answer; an
-//! operator is told what the owner says, or that it says nothing.
+//! Operator actions on one counter. A client's request is decided locally when the owner does not reply; an
+//! operator gets the owner's answer, or that there is none.
 
 use super::decide::{Attempt, Try};
 use super::remote::Stage;
@@ -11,21 +11,21 @@ use hivemind_core::Timestamp;
 use hivemind_core::store::{Charge, Context, LocalStore};
 use std::time::Duration;
 
-/// How often as long as a request an operator waits for an answer, and how long at least: nobody is held up by it, and a busy
-/// machine is no reason to say that an owner is silent.
+/// The wait of an operator as a multiple of a request's, and its minimum: it blocks no request, and a busy
+/// machine must not make an owner appear silent.
 const PATIENCE: u32 = 4;
 const LEAST: Duration = Duration::from_millis(500);
 
 impl Node {
-    /// Gives back to one counter, as its owner has it; none where that cannot be asked. What is to come is a decision,
-    /// or that nobody has answered: then a refund is told until it is heard, and what it comes to is not known.
-    /// What a verdict has `remaining` beyond `available` is what came back.
-    /// To look at one is for [`Node::look`].
+    /// Refunds one counter, as its owner has it; none if the owner cannot be asked. The result is a decision,
+    /// or that no reply came: then the refund is sent until it is acknowledged, and its effect is unknown. The
+    /// difference of `remaining` and `available` in a verdict is what came back. Use [`Node::look`] to inspect
+    /// a counter.
     ///
     /// ```
     /// # use hivemind_core::store::{Charge, Context, Op};
     /// # use hivemind_mesh::{Decided, Node};
-    /// /// What is left once so much was given back, where this node knows at once.
+    /// /// What is left after the refund, if this node knows it immediately.
     /// fn given_back(node: &mut Node, charge: Charge<'_>, context: Context) -> Option<u64> {
     ///     match node.operate(&Charge { op: Op::Refund, ..charge }, context)? {
     ///         Decided::Now(verdicts) => verdicts.each().first().map(|verdict| verdict.remaining),
@@ -70,7 +70,7 @@ impl Node {
         let tag = shelf.tag(council, options, (key, limit), now);
         let Ok(mut book) = shelf.open(council, options, (key, limit, tag), now) else { return false };
         if charge.consistency == Consistency::Eventual {
-            return true; // Each node goes by what it knows.
+            return true; // Each node uses its own state.
         }
         let Some(page) = book.page(tag) else { return false };
         let slew = clock.slew;

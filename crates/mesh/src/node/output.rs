@@ -1,4 +1,4 @@
-//! What comes out of a node: decisions, and what it wants done.
+//! Outputs of a node: decisions, and frames to send.
 
 use super::Sight;
 use crate::owner::NodeId;
@@ -11,7 +11,7 @@ use hivemind_core::store::Verdicts;
 /// use hivemind_core::store::Verdicts;
 /// use hivemind_mesh::{Node, Output, Ticket};
 ///
-/// /// What became of a decision that somebody waits for.
+/// /// The result of a decision that a caller waits for.
 /// fn decided(node: &mut Node, waited_for: Ticket) -> Option<Verdicts> {
 ///     node.outputs().find_map(|output| match output {
 ///         Output::Decided(ticket, verdicts) if ticket == waited_for => Some(verdicts),
@@ -22,12 +22,12 @@ use hivemind_core::store::Verdicts;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub(crate) u64);
 
-/// What became of a request, or of a look.
+/// The result of a request or an inspection.
 ///
 /// ```
 /// use hivemind_core::store::{Charge, Context, Key, Parts};
 /// use hivemind_core::{Limit, Period, Timestamp};
-/// use hivemind_mesh::{Decided, MeshOptions, sim::seated};
+/// use hivemind_mesh::{Decided, MeshOptions, testing::seated};
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
 /// let mut nodes = seated(2, &MeshOptions::default(), now);
@@ -41,16 +41,16 @@ pub struct Ticket(pub(crate) u64);
 pub enum Decided<T = Verdicts> {
     /// It is decided.
     Now(T),
-    /// It will be among the outputs under this number, at the latest at the end of its time.
+    /// It follows among the outputs with this ticket, at the latest when its time is over.
     Later(Ticket),
 }
 
-/// Which way a frame is to go.
+/// The priority of a frame.
 ///
 /// ```
 /// use hivemind_mesh::Lane;
 ///
-/// /// What somebody waits for goes first.
+/// /// Frames that a request waits for go first.
 /// fn priority(lane: Lane) -> u8 {
 ///     match lane {
 ///         Lane::Ask => 1,
@@ -61,18 +61,18 @@ pub enum Decided<T = Verdicts> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
-    /// Somebody waits for it.
+    /// A request waits for it.
     Ask,
-    /// It has time.
+    /// It can wait.
     Sync,
 }
 
-/// What a node wants done.
+/// An action that a node requests from its driver.
 ///
 /// ```
 /// use hivemind_core::store::{Charge, Context, Key, Parts};
 /// use hivemind_core::{Limit, Period, Timestamp};
-/// use hivemind_mesh::{MeshOptions, Output, sim::seated};
+/// use hivemind_mesh::{MeshOptions, Output, testing::seated};
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
 /// let mut nodes = seated(2, &MeshOptions::default(), now);
@@ -87,7 +87,7 @@ pub enum Lane {
 ///             match output {
 ///                 Output::Send { frame, .. } => nodes[1 - from].on_frame(now, &me, &frame),
 ///                 Output::Decided(_, verdicts) => decided += usize::from(verdicts.committed),
-///                 _ => {} // Of what operators ask.
+///                 _ => {} // Results for operators.
 ///             }
 ///             carried = true;
 ///         }
@@ -99,19 +99,19 @@ pub enum Lane {
 pub enum Output {
     /// A frame for a peer.
     Send {
-        /// Whom it is for.
+        /// The peer.
         to: NodeId,
-        /// Which way.
+        /// Its priority.
         lane: Lane,
         /// The frame.
         frame: Vec<u8>,
     },
     /// A decision that was waited for.
     Decided(Ticket, Verdicts),
-    /// What an operator looked at, as its owner has it.
+    /// An operator's inspection, as the owner has it.
     Looked(Ticket, Sight),
     /// A counter was reset by its owner.
     Reset(Ticket),
-    /// The owner has not answered an operator in time, so there is nothing to tell.
+    /// The owner has not replied to an operator in time, so the result is unknown.
     GivenUp(Ticket),
 }

@@ -1,4 +1,4 @@
-//! Who waits for what was recalled.
+//! Grants that wait for recalled allowance.
 
 use super::{Node, Ticket};
 use crate::dictionary::Subject;
@@ -10,10 +10,10 @@ use hivemind_core::Timestamp;
 use hivemind_core::store::Key;
 use std::sync::Arc;
 
-/// Asks that may wait at an owner at once.
+/// The most requests that wait at an owner at once.
 const MOST_PARKED: usize = 4_096;
 
-/// Somebody that waits for what was recalled.
+/// A request that waits for recalled allowance.
 #[derive(Clone, Debug)]
 pub(super) struct Parked {
     pub(super) key: Key,
@@ -47,7 +47,7 @@ impl Node {
         has_room
     }
 
-    /// Something came back: those that wait for it are served, as far as it goes.
+    /// Allowance came back: serves waiting requests as far as it goes.
     pub(super) fn serve_parked(&mut self, now: Timestamp, key: Key, tag: u64) {
         let (served, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.parked)
             .into_iter()

@@ -1,4 +1,4 @@
-//! Frames to peers.
+//! Sending frames to peers.
 
 use super::{Lane, Node, Output, begin_dictionary};
 use crate::codec::Encoder;
@@ -8,7 +8,7 @@ use crate::owner::NodeId;
 use hivemind_core::Timestamp;
 
 impl Node {
-    /// Writes items into as many frames as they need.
+    /// Writes messages into as many frames as they need.
     pub(super) fn send(&mut self, to: &NodeId, lane: Lane, items: &[Item], now: Timestamp) {
         let header = Header {
             generation: self.council.me.generation,

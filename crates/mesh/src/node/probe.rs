@@ -1,5 +1,5 @@
-//! What only a simulator may do with a node: put it into a view without a vote, look at what
-//! it could spend, and tell two states of it apart.
+//! Access for simulators: puts a node into a view without a vote, reads what it could spend, and fingerprints
+//! its state.
 
 use super::{LocalCounters, Node};
 use crate::chain::Chain;
@@ -15,14 +15,14 @@ use std::fmt::Write;
 use std::hash::Hasher;
 use std::sync::Arc;
 
-/// A copy counts alone anew: what is counted alone is not what a model is about.
+/// A copy starts with empty local counters: they are not part of the model.
 impl Clone for LocalCounters {
     fn clone(&self) -> Self {
         Self(Arc::new(MemoryStore::new(StoreOptions::default())))
     }
 }
 
-/// Takes text and keeps its hash.
+/// A text sink that only keeps a hash.
 struct Digest(SipHasher13);
 
 impl Write for Digest {
@@ -33,8 +33,9 @@ impl Write for Digest {
 }
 
 impl Node {
-    /// Puts it into a view without a vote: for simulations that are not about votes.
-    pub(crate) fn seat(&mut self, chain: Chain, members: &[Member], now: Timestamp) {
+    /// Puts the node into a view without a vote: for simulations that are not about votes.
+    #[doc(hidden)]
+    pub fn seat(&mut self, chain: Chain, members: &[Member], now: Timestamp) {
         let head = chain.head().id();
         self.council.on_chain(chain);
         let others: Vec<&Member> = members.iter().filter(|member| **member != self.council.me).collect();
@@ -47,36 +48,40 @@ impl Node {
         }
     }
 
-    /// It hears of a proposed view, and says what it has to say.
-    pub(crate) fn vote_on(&mut self, view: &View, now: Timestamp) {
+    /// The node receives a proposed view, and votes.
+    #[doc(hidden)]
+    pub fn vote_on(&mut self, view: &View, now: Timestamp) {
         self.council.on_motion(now, &self.peers, view.clone(), (0, 0, 0));
     }
 
     /// Whether it waits for the end of a vote.
-    pub(crate) fn is_in_doubt(&self) -> bool {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_in_doubt(&self) -> bool {
         self.council.motions().iter().any(|motion| motion.consents & motion.bit(&self.council.me) != 0)
     }
 
-    /// It hears how a vote ended.
-    pub(crate) fn learn(&mut self, chain: Chain, now: Timestamp) {
+    /// The node receives the result of a vote.
+    #[doc(hidden)]
+    pub fn learn(&mut self, chain: Chain, now: Timestamp) {
         self.council.on_chain(chain);
         self.views_may_have_changed(now);
     }
 
-    /// What it could spend at once of one window, itself and by itself.
+    /// What this node alone could spend at once of one window.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period, Timestamp, store::Key};
-    /// # use hivemind_mesh::{MeshOptions, sim::seated};
+    /// # use hivemind_mesh::{MeshOptions, testing::seated};
     /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
     /// let nodes = seated(3, &MeshOptions::default(), now);
     /// let window = now.as_nanos() / limit.period().nanos();
     /// let all: u64 = nodes.iter().map(|node| node.spendable((Key::from_bits(7, 11), &limit, window), now)).sum();
-    /// assert!(all <= 2); // Together never more than the limit.
+    /// assert!(all <= 2); // Never more than the limit in total.
     /// ```
     #[must_use]
     pub fn spendable(&self, (key, limit, tag): (Key, &Limit, u64), now: Timestamp) -> u64 {
-        // On copies: to look at a window is to begin it.
+        // On copies: reading a window begins it.
         let (mut copied, mut council) = (self.shelf.clone(), self.council.clone());
         let book = copied.open(&mut council, &self.options, (key, limit, tag), now).ok();
         let Some(mut book) = book else { return 0 };
@@ -87,10 +92,20 @@ impl Node {
         }
     }
 
-    /// All of its state that decides what it does, as one number: two that are equal behave alike from here
-    /// on, where nobody is ever silent and demand is too low to be provided for. When peers were heard and
-    /// counters used, and what is only counted, is left out.
-    pub(crate) fn fingerprint(&self) -> u128 {
+    /// What it holds of one window and has not spent; none if the window cannot be opened here.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn unspent(&mut self, (key, limit, tag): (Key, &Limit, u64), now: Timestamp) -> Option<i64> {
+        let mut book = self.shelf.open(&mut self.council, &self.options, (key, limit, tag), now).ok()?;
+        book.page(tag).map(|page| page.unspent(limit, now))
+    }
+
+    /// A hash of all state that affects its behavior: two nodes with equal hashes behave alike from here on,
+    /// provided that no peer is ever silent and demand is too low to request ahead. Times of last contact and
+    /// use, and statistics, are left out.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn fingerprint(&self) -> u128 {
         let mut digest = Digest(SipHasher13::new());
         // Writing to a hash does not fail.
         let _ = self.write_state(&mut digest);
@@ -104,7 +119,7 @@ impl Node {
         for (id, peer) in peers.iter() {
             write!(to, "{id}{:?}{:?}{}", peer.generation, peer.head, peer.leaving)?;
         }
-        // On a copy: what was spent on slips is written up first.
+        // On a copy: flushes fast-path entries first.
         let mut books = shelf.books.clone();
         books.retain(|_| true);
         for part in books.parts().each() {
@@ -120,8 +135,9 @@ impl Node {
     }
 }
 
-/// Whether a frame speaks of counters, and not only of views or of nothing.
-pub(crate) fn is_about_counters(frame: &[u8]) -> bool {
+/// Whether a frame contains messages about counters, and not only about views or nothing.
+#[must_use]
+pub fn is_about_counters(frame: &[u8]) -> bool {
     let kind = read_header(frame).ok().and_then(|(_, rest)| rest.0.first().map(|kind| kind & 0x0f));
     kind.is_some_and(|kind| kind > 2)
 }

@@ -1,4 +1,4 @@
-//! An owner that has nothing left asks those that may hold something to return it; what waits for it is parked.
+//! Recall: an owner with nothing left asks members to return allowance; requests that wait for it are pending.
 
 use super::parked::{Asker, Parked};
 use super::{EARLY, Node, Ticket};
@@ -14,7 +14,7 @@ use hivemind_core::store::{Context, Key, Op};
 use std::time::Duration;
 
 impl Node {
-    /// Recalls what members hold of this node's own counters, where a batch would be refused for lack of it.
+    /// Recalls allowance of this node's own counters from members, where a batch would be refused without it.
     pub(super) fn recall_for(
         &mut self,
         ticket: Ticket,
@@ -58,7 +58,7 @@ impl Node {
             })
     }
 
-    /// Asks members for what they hold. Says whether something may come of it.
+    /// Asks members to return their allowance. Returns whether that may bring something.
     pub(super) fn recall(&mut self, key: Key, tag: u64, cost: u64, now: Timestamp) -> bool {
         let Some(mut book) = self.shelf.books.get_mut(&key) else { return false };
         let limit = book.limit();
@@ -73,7 +73,7 @@ impl Node {
         if !is_enough || !till.may_recall(&limit, decides) {
             return false;
         }
-        // What was recalled a moment ago is on its way.
+        // An earlier recall is still in flight.
         let pause = if till.held() > 0 { EARLY } else { EARLY * 20 };
         if till.recalled().is_some_and(|at| now.since(at) < pause) {
             return till.recalled().is_some_and(|at| now.since(at) < self.options.ask_timeout);
@@ -107,7 +107,7 @@ impl Node {
         told
     }
 
-    /// Nobody uses a bucket whose tokens are lent: they come back, or are those of a run that is over.
+    /// A bucket with granted tokens is unused: they come back, or belong to a dead generation.
     pub(super) fn recall_idle(&mut self, key: Key, now: Timestamp) {
         let Self { shelf, peers, .. } = self;
         let Some(mut book) = shelf.books.get_mut(&key) else { return };

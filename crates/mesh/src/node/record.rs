@@ -1,5 +1,5 @@
-//! What a decision leaves behind: in the books of this node, and with the counter's owner, which is told at once of
-//! what only it can do.
+//! Recording a decision: in this node's counters, and at the owner, which immediately receives what only it can
+//! apply.
 
 use super::Node;
 use crate::batch::{Known, Owed, Trial};
@@ -12,7 +12,7 @@ use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};
 
 impl Node {
-    /// Writes down what a charge did here. Says how much of it is for the owner to do.
+    /// Records the effect of a charge here. Returns how much of it the owner has to apply.
     pub(super) fn record(
         &mut self,
         charge: &Owed,
@@ -71,8 +71,9 @@ impl Node {
                 }
                 return 0;
             }
-            // Where nothing is ever lent one page goes through all windows, and a total that is told again after its till is
-            // gone would count in a window that it is not of: it is done by an ask.
+            // Where nothing is ever granted, one counter window covers all windows. A total that is repeated
+            // after its ledger is gone would count in a window that it does not belong to: a request applies it
+            // instead.
             (Side::Purse(_), Known::Counter { .. }) if spends || !self.options.lend_ahead => {
                 return charge.cost;
             }
@@ -101,7 +102,7 @@ impl Node {
                         purse.owe(charge.cost.saturating_sub(can));
                         0
                     }
-                    // A bucket's tokens that come back need room, and only its owner knows of that.
+                    // Refunded tokens of a bucket need room, which only its owner knows.
                     Action::Refund if matches!(charge.limit, Limit::TokenBucket(_)) => {
                         purse.give(charge.cost);
                         0
@@ -127,7 +128,7 @@ impl Node {
         rest
     }
 
-    /// Tells a counter's owner at once what is for it to do. It is told again until it says that it knows.
+    /// Sends a counter's owner immediately what it has to apply. It is repeated until acknowledged.
     pub(super) fn report_now(&mut self, key: Key, tag: u64, now: Timestamp) {
         let Some(mut book) = self.shelf.books.get_mut(&key) else { return };
         let limit = book.limit();
@@ -144,7 +145,7 @@ impl Node {
         self.urge(&owner, item);
     }
 
-    /// An `eventual` limit was spent: all that spend of it are to hear of that.
+    /// An `eventual` limit was spent: all members that spend it need an update.
     fn count_eventual(&mut self, charge: &Owed, tag: u64) {
         let mut page = self.shelf.books.page(&charge.key, tag);
         match page.as_mut().map(|page| &mut page.side) {

@@ -1,6 +1,6 @@
-//! Counters that their owner decides itself, because there is too little of them to lend.
-//! A charge that is alone is done by the owner in one step. Several are looked at first, tried
-//! here, and then done; if one of them fails after all, the others are given back.
+//! Counters that their owner decides itself, because they are too small to grant from. The owner applies a
+//! single charge in one step. Several charges are peeked at first, tried here, and then applied; if one of them
+//! fails after all, the others are refunded.
 
 use super::asks::{Ask, Kind};
 use super::find::Found;
@@ -17,7 +17,7 @@ use hivemind_core::algorithm::{Action, State};
 use hivemind_core::store::{Context, Key, Mode, Op, Outcome, Verdict, Verdicts};
 use hivemind_core::{Limit, Timestamp};
 
-/// A counter that its owner decides, and whose state was not seen.
+/// A counter that its owner decides, and whose state was not read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unseen {
     pub(super) key: Key,
@@ -25,16 +25,16 @@ pub(super) struct Unseen {
     pub(super) tag: u64,
 }
 
-/// A counter's state as its owner told it; none if it was never touched.
+/// A counter's state as received from its owner; none if it was never used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen(pub(super) Option<State>);
 
-/// What a request has taken so far, and gives back if one of its limits refuses after all.
+/// What a request has spent so far; refunded if one of its limits refuses after all.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Taken {
-    /// What was spent here; with the limit it was kept by, where this node keeps the counter alone.
+    /// Spending here; with its limit, where this node keeps the counter alone.
     here: Vec<(Owed, Option<Limit>)>,
-    /// What owners said that they spent: the counter, and the ask they did it for.
+    /// Spending confirmed by owners: counter, window, and the request it was for.
     there: Vec<(Key, u64, u64)>,
 }
 
@@ -44,25 +44,25 @@ impl Taken {
     }
 }
 
-/// How far a request that waits has come.
+/// The progress of a waiting request.
 #[derive(Clone, Debug)]
 pub(super) enum Stage {
-    /// It waits for rights.
+    /// It waits for allowance.
     Fresh,
-    /// An operator gives back: its owner does that and says what came back, whatever is known or held here.
+    /// An operator's refund: the owner applies it and replies what came back, whatever is known or held here.
     Sure,
-    /// An operator looks, and waits for the owner.
+    /// An operator's inspection waits for the owner.
     Surveying,
-    /// It waits to see counters.
+    /// It waits for the states of counters.
     Looking { seen: Vec<(Key, Option<State>)>, open: usize },
-    /// Its one charge is with its owner.
+    /// Its single charge is with its owner.
     Alone,
     /// Its charges are with their owners.
     Doing { verdicts: Verdicts, taken: Taken, failed: bool, open: usize },
 }
 
 impl Stage {
-    /// The state of a counter that was looked at.
+    /// The state of a counter that was read.
     pub(super) fn seen(&self, key: Key) -> Option<Seen> {
         let Self::Looking { seen, open: 0 } = self else { return None };
         seen.iter().find(|(looked, _)| *looked == key).map(|(_, state)| Seen(*state))
@@ -70,7 +70,7 @@ impl Stage {
 }
 
 impl Node {
-    /// Asks the owners of counters that they decide.
+    /// Sends requests to the owners of counters that they decide.
     pub(super) fn ask_remote(
         &mut self,
         ticket: Ticket,
@@ -96,7 +96,8 @@ impl Node {
         Stage::Looking { seen: Vec::new(), open: looked.len() }
     }
 
-    /// A refund or a debit goes with the report, which is repeated; the ask is for the verdict alone.
+    /// A refund or a debit travels with the member update, which is repeated; the request only asks for the
+    /// verdict.
     fn settle_by_report(&mut self, charge: &Owed, counter: &Unseen) -> bool {
         let Some(mut page) = self.shelf.books.page(&counter.key, counter.tag) else { return false };
         let Side::Purse(purse) = &mut page.side else { return false };
@@ -115,7 +116,8 @@ impl Node {
         Unseen { key: charge.key, limit: charge.limit, tag }
     }
 
-    /// Has an owner do what was decided here. Says whether it is waited for, since it may be refused after all.
+    /// Requests that an owner applies what was decided here. Returns whether the reply is waited for, since it
+    /// may refuse after all.
     pub(super) fn ask_to_do(
         &mut self,
         ticket: Ticket,
@@ -130,13 +132,13 @@ impl Node {
         waits
     }
 
-    /// The answer to a look, or to something that was to be done.
+    /// Handles the reply to a peek or to an applied charge.
     pub(super) fn on_remote_answer(&mut self, now: Timestamp, ask: &Ask, reply: &Reply) {
         for ticket in &ask.tickets {
             let passed = matches!(reply, Reply::Done(verdict) if verdict.is_admitted());
             let Some(waiting) = self.waiting.get_mut(ticket) else {
                 if passed && ask.spends > 0 {
-                    // It came too late: the request was refused, and has not taken anything.
+                    // It came too late: the request was refused, and must not spend anything.
                     self.give_back_there(ask.key, ask.tag, ask.id, now);
                 }
                 continue;
@@ -163,7 +165,7 @@ impl Node {
                     }
                     continue;
                 }
-                // Not the owner after all: there is nothing to be had from it in time.
+                // It is not the owner after all: nothing is available from it in time.
                 _ => {
                     self.give_up(*ticket, now);
                     continue;
@@ -182,7 +184,7 @@ impl Node {
         self.outputs.push(Output::Decided(ticket, Verdicts::new(committed, [verdict])));
     }
 
-    /// All owners have answered, or there is no more time.
+    /// All owners have replied, or the time is over.
     pub(super) fn finish_doing(&mut self, ticket: Ticket, now: Timestamp) {
         let Some(waiting) = self.waiting.remove(&ticket) else { return };
         let Stage::Doing { verdicts, taken, failed, open } = waiting.stage else { return };
@@ -190,14 +192,14 @@ impl Node {
             self.outputs.push(Output::Decided(ticket, verdicts));
             return;
         }
-        // Somebody was faster: what the others took is given back. What is not known to be taken is not: if it
-        // was, the answer comes late, and then it is.
+        // Another request was faster: the spending at other owners is refunded. Unconfirmed spending is not: if
+        // it happened, its late reply refunds it.
         for (key, tag, id) in taken.there {
             self.give_back_there(key, tag, id, now);
         }
         let then = waiting.context.now;
         for (charge, alone) in taken.here {
-            // What was spent of a window that is over must not lower the count of the next.
+            // Spending in an expired window must not lower the count of the next.
             if tag_at(&charge.limit, then) == tag_at(&charge.limit, now) {
                 self.give_back_here(&charge, alone, then, now);
             }
@@ -210,14 +212,14 @@ impl Node {
         self.outputs.push(Output::Decided(ticket, Verdicts::new(false, refused)));
     }
 
-    /// Has an owner undo what it spent for this node. If that is lost, it stays spent.
+    /// Requests that an owner undoes its spending for this node. If that is lost, it stays spent.
     fn give_back_there(&mut self, key: Key, tag: u64, of: u64, now: Timestamp) {
         let Some(limit) = self.shelf.books.look(&key, Book::limit) else { return };
         self.ask(&Unseen { key, limit, tag }, Kind::Do, Vec::new(), Want::Undo { of }, now);
     }
 
-    /// A peer's batch was refused after all: what was spent for it comes back, once, and into the window that it was
-    /// spent in or into none.
+    /// A peer's batch was refused after all: its spending is refunded once, and only into the window that it
+    /// was spent in.
     pub(super) fn undo(&mut self, now: Timestamp, from: &Member, of: u64) {
         let Some(link) = self.links.get_mut(&from.id) else { return };
         let Some(place) = link.done.iter().position(|done| done.id == of) else { return };
@@ -235,7 +237,7 @@ impl Node {
         page.follow_state(&limit, &self.options);
     }
 
-    /// Gives back what was spent here, not before `then`.
+    /// Refunds what was spent here at `then` or later.
     fn give_back_here(&mut self, charge: &Owed, alone: Option<Limit>, then: Timestamp, now: Timestamp) {
         let (cost, rest) = given_back(&charge.limit, charge.cost, then, now);
         let charge = &Owed { cost, ..*charge };
@@ -247,7 +249,7 @@ impl Node {
             let trial = known.attempt(&refund, Action::Refund, now);
             self.record(&refund, Action::Refund, &trial.after, &trial, now);
         }
-        // It was found to be tried, and that is over.
+        // The lookup froze it for a trial, which is over.
         if let Some(mut book) = self.shelf.books.get_mut(&charge.key) {
             book.still = false;
             if let Some(Side::Till(till)) = book.page(0).map(|page| &mut page.side).filter(|_| cost > 0) {

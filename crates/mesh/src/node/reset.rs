@@ -1,7 +1,7 @@
-//! A counter is reset: an operator did it, or a connection was closed. Its owner does it, whoever asks; members hear
-//! of it with the owner's next word. Nothing that is held or in flight is made void (`till::reset`). An operator is told
-//! whether it was done: the owner is asked again until it has answered, under the same number, and does it once. What was
-//! spent after it stays spent, however often it is asked.
+//! Reset of a counter, by an operator or a closed connection. Its owner applies it, whichever node asks;
+//! members learn of it from the owner's next update. No holding and nothing in flight becomes void
+//! (`till::reset`). An operator is informed whether it was done: the owner is asked with the same number until
+//! it replies, and applies it once. Later spending stays, however often it is asked.
 
 use super::asks::{Ask, Kind};
 use super::remote::Unseen;
@@ -14,10 +14,10 @@ use hivemind_core::{Limit, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Resets of a peer that are remembered as done: it repeats one for a few seconds.
+/// The remembered resets of a peer: it repeats one for a few seconds.
 const MOST_RESETS: usize = 256;
 
-/// What becomes of a reset.
+/// The result of a reset.
 ///
 /// ```
 /// use hivemind_core::{Limit, Period, Timestamp, store::Key};
@@ -29,27 +29,27 @@ const MOST_RESETS: usize = 256;
 /// let mut reset = |node: &mut Node| node.reset(Key::from_bits(7, 11), &limit, Duration::from_secs(1), now);
 /// assert_eq!(reset(&mut node), Reset::NoOwner);
 /// node.found(now);
-/// assert_eq!(reset(&mut node), Reset::Done); // It owns everything.
+/// assert_eq!(reset(&mut node), Reset::Done); // It owns all keys.
 /// # Ok::<(), hivemind_mesh::UnusableName>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reset {
     /// It is done.
     Done,
-    /// The owner does it: whether it did will be among the outputs under this number.
+    /// The owner applies it; the outputs report it with this ticket.
     Later(Ticket),
-    /// Nobody is known who could do it.
+    /// No owner is known.
     NoOwner,
 }
 
-/// A reset that its owner has not answered.
+/// A reset that the owner has not confirmed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Resetting {
     key: Key,
     limit: Limit,
     until: Timestamp,
     asked: Timestamp,
-    /// The number of the ask, whichever of its frames gets through.
+    /// The request's number, equal in all repetitions.
     id: u64,
 }
 
@@ -60,7 +60,7 @@ impl Resetting {
     }
 }
 
-/// Where a counter is that was forgotten here.
+/// The location of a counter that was reset here.
 enum Counter {
     Here,
     There(Unseen),
@@ -68,11 +68,11 @@ enum Counter {
 }
 
 impl Node {
-    /// Forgets what was spent of one counter, here and at its owner, if that hears it.
+    /// Resets the spending of one counter, here and at its owner if the message arrives.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period, Timestamp, store::Key};
-    /// # use hivemind_mesh::{MeshOptions, sim::seated};
+    /// # use hivemind_mesh::{MeshOptions, testing::seated};
     /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
     /// let node = &mut seated(1, &MeshOptions::default(), now)[0];
     /// node.forget(Key::from_bits(7, 11), &limit, now); // A connection was closed.
@@ -85,11 +85,11 @@ impl Node {
         }
     }
 
-    /// The same, and the owner is asked until it has answered, or for so long.
+    /// The same, and the owner is asked until it replies, for at most `within`.
     ///
     /// ```
     /// # use hivemind_core::{Limit, Period, Timestamp, store::Key};
-    /// # use hivemind_mesh::{MeshOptions, Reset, sim::seated};
+    /// # use hivemind_mesh::{MeshOptions, Reset, testing::seated};
     /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
     /// let node = &mut seated(1, &MeshOptions::default(), now)[0];
     /// let second = std::time::Duration::from_secs(1);
@@ -127,7 +127,7 @@ impl Node {
         counter
     }
 
-    /// Where a counter is, with nothing done to it.
+    /// The location of a counter, without any change.
     fn whereabouts(&mut self, key: Key, limit: &Limit, now: Timestamp) -> Counter {
         let Self { shelf, council, options, .. } = self;
         let tag = shelf.tag(council, options, (key, limit), now);
@@ -143,7 +143,7 @@ impl Node {
         }
     }
 
-    /// Asks the owners once more that have not answered, and gives up those whose time is over.
+    /// Repeats requests to owners without a reply, and gives up expired ones.
     pub(super) fn repeat_resets(&mut self, now: Timestamp) {
         let pause = self.options.ask_timeout * 2;
         let due: Vec<Ticket> = self
@@ -161,7 +161,7 @@ impl Node {
             reset.asked = now;
             match self.whereabouts(reset.key, &reset.limit, now) {
                 Counter::Here => {
-                    // It is the owner by now, and has not done it as that.
+                    // This node is the owner by now, and has not applied it as the owner.
                     self.forget_here(reset.key, &reset.limit, now);
                     self.outputs.push(Output::Reset(ticket));
                 }
@@ -177,7 +177,7 @@ impl Node {
         self.flush_urgent(now);
     }
 
-    /// The owner has answered. Who says that it is not the owner is asked again, or another one by then.
+    /// The owner has replied. If it is not the owner, it is asked again, or another one by then.
     pub(super) fn on_forgotten(&mut self, ask: &Ask, reply: &Reply) {
         if *reply == Reply::Elsewhere {
             return;
@@ -189,8 +189,8 @@ impl Node {
         }
     }
 
-    /// A peer asks that a counter of this node's be reset. It is done once for each number, and answered as often as it
-    /// is asked: the answer may have been lost.
+    /// A peer requests a reset of this node's counter. It is applied once per number, and confirmed on every
+    /// repetition: a reply may have been lost.
     pub(super) fn on_forget(&mut self, now: Timestamp, from: &Arc<Member>, id: u64, place: &Place) {
         let Some(link) = self.links.get(&from.id) else { return };
         if link.reset.contains(&id) {
@@ -214,7 +214,8 @@ impl Node {
         let key = place.subject.key;
         let is_bucket = matches!(place.subject.limit, Limit::TokenBucket(_));
         if !self.shelf.books.contains_key(&key) && !is_bucket {
-            // One that this node does not have needs no reset, if it would have it. A bucket may begin empty here.
+            // A window without a counter here needs no reset, if this node is the owner. A bucket may begin
+            // empty here.
             let view = self.council.current(now).filter(|view| view.id() == place.view)?;
             return (*view.owner(key)? == self.council.me).then_some(Reply::Seen(None));
         }

@@ -1,4 +1,4 @@
-//! Asks of peers, as an owner serves them.
+//! Serving requests of peers, as an owner.
 
 use super::Node;
 use super::link::Done;
@@ -10,11 +10,11 @@ use hivemind_core::algorithm::{Action, step};
 use hivemind_core::{Cost, Limit, Timestamp};
 use std::sync::Arc;
 
-/// Spendings for a peer that may still be undone: it knows after a round trip.
+/// The spending for a peer that may still be undone: it knows after a round trip.
 const MOST_UNDONE: usize = 1_024;
 
 impl Node {
-    /// A peer asks this node for something.
+    /// Handles a request of a peer.
     pub(super) fn on_ask(
         &mut self,
         now: Timestamp,
@@ -26,12 +26,12 @@ impl Node {
     ) {
         let place = self.place_here(now, place);
         if want == Want::Forget {
-            // One that comes again was done, and is answered again.
+            // A repetition was already applied, and is confirmed again.
             self.hear_asker(now, from, &place, report);
             return self.on_forget(now, from, id, &place);
         }
         if !self.links.get_mut(&from.id).is_some_and(|link| link.replay.is_first(id)) {
-            return; // The network brought it twice.
+            return; // The network duplicated it.
         }
         if let Want::Undo { of } = want {
             return self.undo(now, from, of);
@@ -64,7 +64,7 @@ impl Node {
         let moment = page.moment_of(limit, &self.options, now);
         let decides = page.decides(limit, &self.options);
         if report.given > 0 || matches!(want, Want::Do { action: Action::Refund, .. }) {
-            page.list(); // What is given back may be for others to spend.
+            page.list(); // A refund may be available to other members.
         }
         let Side::Till(till) = &mut page.side else { return Some(Reply::Elsewhere) };
         if !till.has_room_for(limit, from, moment) {
@@ -76,7 +76,7 @@ impl Node {
         let before = till.state;
         let refunded = till.hear(limit, from, report, (decides, moment));
         if matches!(want, Want::Lend { .. }) && !till.is_of(from, report) && report.serial != 0 {
-            return Some(Reply::Exhausted); // The word says which account it has; it begins anew.
+            return Some(Reply::Exhausted); // The update carries the account that it has; it starts a new one.
         }
         if let Want::Lend { need, ahead } = want {
             if till.lend(limit, from, need, ahead, moment) {
@@ -125,14 +125,14 @@ impl Node {
                 }
                 drop(page);
                 if recalls && matches!(action, Action::Spend { .. }) {
-                    self.recall(key, place.tag, cost, now); // For the next: this one does not wait.
+                    self.recall(key, place.tag, cost, now); // For the next request: this one does not wait.
                 }
                 Reply::Done(verdict)
             }
             Want::Tell { action, cost } => {
                 let verdict = match (action, refunded) {
                     (Action::Refund, Some(verdict)) => verdict,
-                    // Its report came before it, or nothing is spent that could come back.
+                    // Its update arrived before it, or nothing is spent that could come back.
                     (Action::Refund, None) => {
                         let known = Cost::new(cost.min(till.refundable(limit, decides)));
                         step(&till.room(limit), till.state, action, known, moment).verdict
@@ -152,7 +152,7 @@ impl Node {
         let mut page = self.shelf.books.page(&place.subject.key, place.tag);
         let decides = page.as_ref().is_some_and(|page| page.decides(&limit, &self.options));
         let word = match page.as_mut().map(|page| &mut page.side) {
-            // Who has no account is told that there is nothing, and gets none by that.
+            // A member without an account gets an empty update, and no account by that.
             Some(Side::Till(till)) if reply != Reply::Elsewhere && till.knows(to) => {
                 till.word(&limit, to, (decides, moment))
             }

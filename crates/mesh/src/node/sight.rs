@@ -1,23 +1,23 @@
-//! What an operator is told of one counter.
+//! Inspection results of one counter, for operators.
 
 use crate::owner::NodeId;
 use crate::shares::Shares;
 use hivemind_core::store::Verdict;
 use std::collections::BTreeMap;
 
-/// What an operator is told of one counter.
+/// The inspection of one counter.
 ///
 /// ```
 /// use hivemind_core::store::{Charge, Context, Key, Parts};
 /// use hivemind_core::{Limit, Period, Timestamp};
-/// use hivemind_mesh::{Decided, MeshOptions, sim::seated};
+/// use hivemind_mesh::{Decided, MeshOptions, testing::seated};
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
 /// let limit = Limit::fixed_window(2, Period::MINUTE);
 /// let looked_at = Charge::spend(Key::from_bits(7, 11), Parts { domain: "", entries: &[] }, &limit);
 /// let mut nodes = seated(2, &MeshOptions::default(), now);
 /// for node in &mut nodes {
-///     // Its owner says so at once, and the other asks it.
+///     // Its owner answers immediately, and the other node asks it.
 ///     if let Some(Decided::Now(sight)) = node.look(&looked_at, Context::at(now)) {
 ///         assert_eq!(sight.verdict.remaining, 2);
 ///     }
@@ -26,25 +26,25 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Sight {
-    /// What is left of it: what all nodes together may still admit, as far as its owner knows.
+    /// What all nodes together may still admit, as far as the owner knows.
     pub verdict: Verdict,
-    /// Who has what of that; none where the counter is not shared, or each node goes by what it knows.
+    /// How much each node holds; none where the counter is not shared, or each node uses its own state.
     pub holding: Option<Holding>,
 }
 
-/// Who has what of one counter.
+/// How much of a counter each node holds.
 ///
 /// ```
 /// use hivemind_core::store::{Charge, Context, Key, Parts};
 /// use hivemind_core::{Limit, Period, Timestamp};
-/// use hivemind_mesh::{Decided, MeshOptions, sim::seated};
+/// use hivemind_mesh::{Decided, MeshOptions, testing::seated};
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
 /// let limit = Limit::fixed_window(2, Period::MINUTE);
 /// let looked_at = Charge::spend(Key::from_bits(7, 11), Parts { domain: "", entries: &[] }, &limit);
 /// let mut nodes = seated(2, &MeshOptions::default(), now);
 /// for node in &mut nodes {
-///     // Its owner says so at once, and the other asks it.
+///     // Its owner answers immediately, and the other node asks it.
 ///     if let Some(Decided::Now(sight)) = node.look(&looked_at, Context::at(now)) {
 ///         let holding = sight.holding.expect("it is shared");
 ///         assert!(holding.is_owner && holding.owner == node.member().id);
@@ -54,37 +54,37 @@ pub struct Sight {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holding {
-    /// Who keeps the counter.
+    /// The owner of the counter.
     pub owner: NodeId,
     /// Whether that is this node.
     pub is_owner: bool,
-    /// What may be spent here without a word to anybody.
+    /// What may be spent here without a request to the owner.
     pub here: u64,
-    /// What each node may spend so, this one included. An owner of an earlier version does not say; then what is left is
-    /// the owner's own part.
+    /// What each node, including this one, may spend so. An owner of an earlier version does not report it;
+    /// then the remainder is the owner's own part.
     pub each: Option<BTreeMap<NodeId, u64>>,
-    /// What nodes hold that are not named, since there are too many.
+    /// What further nodes hold that are not listed, because there are too many.
     pub others: u64,
-    /// What may be held beside, at most: it was brought along from an earlier view, and only who has it knows.
+    /// The most that may be held in addition: holdings from an earlier view that only their holders know.
     pub unaccounted: u64,
 }
 
 impl Sight {
-    /// Of a counter of this node's alone.
+    /// For a counter that only this node keeps.
     pub(super) fn alone(verdict: Verdict) -> Self {
         Self { verdict, holding: None }
     }
 }
 
 impl Holding {
-    /// As the owner has it, or told it.
+    /// The owner's holdings, computed here or received.
     pub(super) fn told(owner: NodeId, me: &NodeId, shares: Shares) -> Self {
         let Shares { each, others, unaccounted } = shares;
         let (is_owner, here) = (owner == *me, each.get(me).copied().unwrap_or(0));
         Self { owner, is_owner, here, each: Some(each), others, unaccounted }
     }
 
-    /// Of a counter whose owner does not say who holds what.
+    /// For a counter whose owner does not report holdings.
     pub(super) fn untold(owner: NodeId, here: u64) -> Self {
         Self { owner, is_owner: false, here, each: None, others: 0, unaccounted: 0 }
     }

@@ -1,4 +1,4 @@
-//! How the mesh stands.
+//! Status of the mesh.
 
 use super::{Node, PeerClock};
 use crate::member::{Generation, Member};
@@ -6,11 +6,11 @@ use crate::owner::NodeId;
 use crate::view::ViewId;
 use hivemind_core::Timestamp;
 
-/// How the mesh stands, as one node sees it.
+/// The status of the mesh, as one node sees it.
 ///
 /// ```
 /// use hivemind_core::Timestamp;
-/// use hivemind_mesh::{MeshOptions, sim::seated};
+/// use hivemind_mesh::{MeshOptions, testing::seated};
 ///
 /// let now = Timestamp::from_millis(1_700_000_000_000);
 /// let standing = seated(3, &MeshOptions::default(), now)[0].standing(now);
@@ -22,63 +22,63 @@ use hivemind_core::Timestamp;
 pub struct Standing {
     /// The newest view.
     pub view: Option<ViewId>,
-    /// Its members, in the order of their names.
+    /// Its members, sorted by name.
     pub members: Vec<Member>,
-    /// Peers that go by other rules: until they have reloaded too, a window begins with no shares between them
-    /// and this node.
+    /// Peers with other rules: until they have reloaded too, a window begins without shares between them and
+    /// this node.
     pub other_rules: Vec<NodeId>,
-    /// What another node admits counts here after so long and two ways through the network, where a limit is
-    /// `eventual`. In that time each of the others may admit as much as it is offered, at most what it believes
-    /// to be left: a window may exceed its limit by the rate of what the others admit times this.
+    /// The delay after which admissions of another node count here, plus two network transits, where a limit is
+    /// `eventual`. In that time each of the others may admit as much as it is offered, up to what it considers
+    /// left: a window may exceed its limit by the admission rate of the others times this delay.
     pub news_within: std::time::Duration,
-    /// Whether this run is in the newest view.
+    /// Whether this generation is in the newest view.
     pub is_member: bool,
-    /// How often two views were found for the same windows: each such time a limit may have been admitted twice.
+    /// How often two views were found for the same windows: each time a limit may have been admitted twice.
     pub overlaps: u64,
-    /// Counters that are shared.
+    /// Shared counters.
     pub keys: usize,
-    /// Decisions made alone because too many counters were shared already.
+    /// Decisions made alone because the maximum number of counters was shared.
     pub unshared: u64,
-    /// What was admitted past the rights held, because an owner could not be reached.
+    /// What was admitted beyond the held allowance, because an owner could not be reached.
     pub beyond_rights: u64,
-    /// What was admitted above limits, of windows that are over and were this node's, as far as members told it.
+    /// What was admitted above limits, in closed windows that this node owned, as far as members reported it.
     pub overadmission: u64,
-    /// Asks that this node sent to owners of counters.
+    /// Requests that this node sent to owners.
     pub asked: u64,
-    /// Decisions that had to wait: for an owner that was asked, or for rights that this owner recalled.
+    /// Decisions that had to wait: for an owner's reply, or for allowance that this owner recalled.
     pub waited: u64,
-    /// Frames that could not be read.
+    /// Frames that could not be decoded.
     pub unreadable: u64,
-    /// Whether it consented to a view whose fence has passed and cannot hear what became of it, so that it
-    /// begins no window: those that it waits for have to come back, or discovery to withdraw their names.
+    /// Whether it consented to a view whose fence has passed and does not know the result, so that it begins no
+    /// window: the missing members have to return, or discovery has to withdraw their names.
     pub is_in_doubt: bool,
-    /// A later run of this node's name that peers know and listen to, instead of this one: two nodes have one
-    /// name, or the clock that the number of this run was taken from was set back.
+    /// A later generation of this node's name that peers accept instead of this one: two nodes have one name,
+    /// or the clock that the generation is based on was set back.
     pub outdated_by: Option<Generation>,
-    /// How long ago each peer was heard.
+    /// How long ago each peer's last frame arrived.
     pub ages: Vec<(NodeId, std::time::Duration)>,
-    /// How the clock of each peer stands to this node's, of those that it was compared with.
+    /// The clock of each peer relative to this node's, where it was measured.
     pub clocks: Vec<PeerClock>,
-    /// Whether it is this node whose clock is off: the middle of the others' is more than two seconds from it.
+    /// Whether this node's clock is the wrong one: the median of the others' is more than two seconds from it.
     pub is_outlier: bool,
-    /// How far the mesh clock is ahead of the one that this node is handed, in microseconds.
+    /// How far the mesh clock is ahead of the local clock, in microseconds.
     pub slew_us: i64,
 }
 
 impl Node {
-    /// The run of a peer that its frames name, if it was ever heard.
+    /// The generation of a peer in its frames, if any arrived.
     #[must_use]
     pub fn run_of(&self, peer: &NodeId) -> Option<Generation> {
         self.peers.get(peer).map(|peer| peer.generation)
     }
 
-    /// Whether something waits for time to pass: a request, an ask, or somebody who asked.
+    /// Whether something waits for time to pass: a decision, a request, or a pending grant.
     #[must_use]
     pub fn has_waiting(&self) -> bool {
         !(self.waiting.is_empty() && self.asks.is_empty() && self.parked.is_empty() && self.resets.is_empty())
     }
 
-    /// How the mesh stands, as this node sees it.
+    /// The status of the mesh, as this node sees it.
     #[must_use]
     pub fn standing(&self, now: Timestamp) -> Standing {
         let now = self.mesh_time(now);

@@ -1,5 +1,5 @@
-//! An operator looks at one counter, at whichever node: its owner says what all may still spend and who holds how
-//! much of that, or nobody says anything. It spends nothing.
+//! Inspection: an operator inspects one counter at any node. Its owner reports what all nodes may still spend
+//! and how much each holds; without its reply the inspection fails. It spends nothing.
 
 use super::asks::{Ask, Kind};
 use super::decide::{Attempt, Try};
@@ -16,17 +16,17 @@ use hivemind_core::store::{Charge, Context, Key, LocalStore};
 use std::sync::Arc;
 
 impl Node {
-    /// Looks at one counter, as its owner has it; none where that cannot be asked. What is to come is a sight of it, or that
-    /// nobody has answered.
+    /// Inspects one counter, as its owner has it; none if the owner cannot be asked. The result is an
+    /// inspection, or that no reply came.
     ///
     /// ```
     /// # use hivemind_core::store::{Charge, Context, Key, Parts};
     /// # use hivemind_core::{Limit, Period, Timestamp};
-    /// # use hivemind_mesh::{Decided, MeshOptions, sim::seated};
+    /// # use hivemind_mesh::{Decided, MeshOptions, testing::seated};
     /// # let (now, limit) = (Timestamp::from_millis(1_700_000_000_000), Limit::fixed_window(2, Period::MINUTE));
     /// let charge = Charge::spend(Key::from_bits(7, 11), Parts { domain: "", entries: &[] }, &limit);
     /// let node = &mut seated(1, &MeshOptions::default(), now)[0];
-    /// let looked = node.look(&charge, Context::at(now)); // It owns everything.
+    /// let looked = node.look(&charge, Context::at(now)); // It owns all keys.
     /// assert!(matches!(looked, Some(Decided::Now(sight)) if sight.verdict.remaining == 2));
     /// ```
     pub fn look(&mut self, charge: &Charge<'_>, context: Context) -> Option<Decided<Sight>> {
@@ -61,7 +61,7 @@ impl Node {
         Some(Decided::Later(ticket))
     }
 
-    /// A counter that this node keeps itself.
+    /// A counter that this node owns.
     fn survey_here(&mut self, counter: &Unseen, now: Timestamp) -> Option<Sight> {
         let me = &self.council.me.id;
         let page = self.shelf.books.page(&counter.key, counter.tag)?;
@@ -74,8 +74,8 @@ impl Node {
         Some(sight)
     }
 
-    /// After a change of the view, only who has a part of a window knows of it. At the first look all of it is asked back, so
-    /// that the next one knows; once it was, whatever still is not accounted for was spent, or is out of reach.
+    /// After a view change only its holder knows a part of a window. The first inspection recalls all of it, so
+    /// that the next one knows; afterwards whatever is still unaccounted for was spent, or is out of reach.
     fn gather(&mut self, key: Key, tag: u64, now: Timestamp) {
         let is_due = self.shelf.books.page(&key, tag).is_some_and(
             |page| matches!(&page.side, Side::Till(till) if till.is_inherited() && till.recalled().is_none()),
@@ -85,7 +85,7 @@ impl Node {
         }
     }
 
-    /// A peer's operator looks at a counter of this node's.
+    /// A peer's operator inspects a counter of this node.
     pub(super) fn on_survey(
         &mut self,
         now: Timestamp,
@@ -110,7 +110,7 @@ impl Node {
         let moment = page.moment_of(&limit, &self.options, now);
         let decides = page.decides(&limit, &self.options);
         let Side::Till(till) = &mut page.side else { return None };
-        // What the asker has spent until now is known from here on.
+        // The asker's spending until now is known from here on.
         till.hear(&limit, from, report, (decides, moment));
         let (verdict, shares) = till.survey(&limit, &self.council.me.id, moment);
         page.follow_state(&limit, &self.options);
@@ -119,13 +119,13 @@ impl Node {
         Some(Reply::Surveyed(verdict, shares))
     }
 
-    /// The owner has answered. Who says that it is not the owner has nothing to tell.
+    /// The owner has replied. A node that is not the owner has no result.
     pub(super) fn on_surveyed(&mut self, ask: &Ask, owner: &Member, reply: &Reply) {
         let (verdict, holding) = match reply {
             Reply::Surveyed(verdict, shares) => {
                 (*verdict, Holding::told(owner.id.clone(), &self.council.me.id, shares.clone()))
             }
-            // One of an earlier version.
+            // An owner of an earlier version.
             Reply::Done(verdict) => (*verdict, Holding::untold(owner.id.clone(), self.held_of(ask))),
             _ => return self.end_surveys(ask),
         };

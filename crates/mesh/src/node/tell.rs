@@ -1,5 +1,5 @@
-//! What time brings: votes and views are told until all know them, changed totals at every
-//! interval, unconfirmed ones again, and a word to everybody so that silence means something.
+//! The tick: sends votes and views until all peers have them, changed totals at every interval, unacknowledged
+//! ones again, and heartbeats, so that silence is meaningful.
 
 use super::{Lane, Node};
 use crate::dictionary::Subject;
@@ -14,18 +14,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// For how many seconds a link is kept to a name of which nothing is known any more, or not yet.
+/// For how many seconds a link is kept to a name without a known or expected peer.
 const UNKNOWN_FOR: u32 = 60;
-/// Who leaves looks at all that it holds, at every interval: with more counters than these more rarely, for it has to tell of them, too.
+/// A leaver checks all its holdings at every interval; above this number of counters less often, because it has
+/// to send their updates, too.
 const LOOKED_AT: usize = 10_000;
 
 impl Node {
-    /// Time has passed; every few milliseconds will do.
+    /// Time has passed; call it every few milliseconds.
     pub fn on_tick(&mut self, now: Timestamp) {
         let now = self.tick_clock(now);
         self.shelf.books.see(now);
         self.expire(now);
-        // Before anything is told: a purse that is over has nothing to say.
+        // Before updates are sent: an expired lease has none.
         if now.since(self.swept) >= Duration::from_secs(1) {
             self.swept = now;
             self.shelf.go_on_calmly(now);
@@ -39,7 +40,7 @@ impl Node {
         }
         self.views_may_have_changed(now);
         if self.council.stays_until(now) < Timestamp::MAX {
-            // A fence is ahead, and what other clocks show of it may have changed.
+            // A fence is ahead, and other clocks' view of it may have changed.
             self.shelf.views_changed();
         }
         self.hand_over(now);
@@ -53,7 +54,7 @@ impl Node {
         self.flush_urgent(now);
     }
 
-    /// Tells what this node says to motions to those whom they concern, and views to those that have others.
+    /// Sends this node's votes to the voters they concern, and views to peers that have others.
     pub(super) fn tell_views(&mut self, now: Timestamp) {
         let mut items: BTreeMap<NodeId, Vec<Item>> = BTreeMap::new();
         let me = &self.council.me;
@@ -65,7 +66,7 @@ impl Node {
             }
             for voter in motion.voters.iter().filter(|voter| *voter != me) {
                 let knows = motion.known & motion.bit(voter) != 0;
-                // Who has seen that all consent has this node's consent.
+                // A voter that has seen that all consent has this node's consent.
                 if votes.1 | votes.2 != 0 || motion.seen & motion.bit(voter) == 0 {
                     let view = motion.view.id();
                     let item = if knows {
@@ -77,7 +78,7 @@ impl Node {
                 }
             }
         }
-        // Each voter has to hear from every other that it has seen it, also from those that went on.
+        // Each voter needs to receive from every other that it has seen it, also from those that went on.
         if let Some(motion) = self.council.carried().filter(|motion| motion.said_by(me).1 != 0) {
             let (view, votes) = (motion.view.id(), motion.said_by(me));
             let behind = |voter: &&Member| self.peers.follows(voter, now, |id| motion.view.base == Some(id));
@@ -91,7 +92,7 @@ impl Node {
         }
     }
 
-    /// To each peer the views that it lacks, and not at every interval.
+    /// Sends each peer the views that it lacks, but not at every interval.
     fn tell_chain(&mut self, now: Timestamp, items: &mut BTreeMap<NodeId, Vec<Item>>) {
         let Some(chain) = self.council.chain() else { return };
         let (head, root) = (chain.head().id(), chain.root());
@@ -111,7 +112,7 @@ impl Node {
         }
     }
 
-    /// Forgets peers that nothing is left of, so that there is room for others.
+    /// Forgets peers without any state, so that there is room for others.
     fn forget_peers(&mut self, now: Timestamp) {
         let Self { council, peers, links, .. } = self;
         peers.forget(now, |id| council.names(id));
@@ -125,7 +126,7 @@ impl Node {
         peers.forget_silent(|id| links.contains_key(id));
     }
 
-    /// Tells what changed, to each peer what concerns it.
+    /// Sends changes to the peers they concern.
     fn tell_books(&mut self, now: Timestamp) {
         for key in self.due(now) {
             self.tell_book(key, now);
@@ -139,10 +140,10 @@ impl Node {
         }
     }
 
-    /// Tells of one counter, which stays on the list if there is more to tell later.
+    /// Collects the updates of one counter, which stays queued if more must be sent later.
     fn tell_book(&mut self, key: Key, now: Timestamp) {
         let Self { shelf, links, peers, options, .. } = self;
-        // Without one its windows are over.
+        // Without a counter its windows are over.
         let Some(mut book) = shelf.books.get_mut(&key) else { return };
         let (limit, eventual) = (book.limit(), book.counted.is_some());
         let again = options.sync_interval * 3;
@@ -154,7 +155,7 @@ impl Node {
             match &mut page.side {
                 Side::Purse(purse) => {
                     let owner = page.view.owner(key);
-                    // Once it is heard again it is told again.
+                    // Sent again once the owner is heard again.
                     let heard = owner.is_some_and(|owner| peers.is_heard(owner, now));
                     let repeats = purse.is_unconfirmed() && purse.reported.ago(now) >= again;
                     if (purse.has_news() || repeats && heard)
@@ -186,7 +187,7 @@ impl Node {
                 }
             }
         }
-        // Under the lock that it was read under: what is spent from here on lists it anew.
+        // Under the lock that it was read under: later spending queues it again.
         book.set_listed(false);
         book.set_listed(more);
     }
@@ -201,7 +202,7 @@ impl Node {
         }
     }
 
-    /// A node that is out of the view gives back all it holds before it goes.
+    /// A node that is out of the view returns all its holdings before it leaves.
     fn return_all_if_leaving(&mut self, now: Timestamp) {
         let out = self.council.current(now).is_some_and(|view| !view.has(&self.council.me));
         if !self.council.leaving || !out {
@@ -228,24 +229,24 @@ impl Node {
         }
     }
 
-    /// Whether a node that leaves has nothing left to give back, and is out of the view.
+    /// Whether a leaving node has nothing left to return, and is out of the view.
     ///
     /// ```
     /// # use hivemind_core::Timestamp;
-    /// # use hivemind_mesh::{MeshOptions, sim::seated};
+    /// # use hivemind_mesh::{MeshOptions, testing::seated};
     /// # let now = Timestamp::from_millis(1_700_000_000_000);
-    /// assert!(!seated(1, &MeshOptions::default(), now)[0].has_left(now)); // It has not been told to leave.
+    /// assert!(!seated(1, &MeshOptions::default(), now)[0].has_left(now)); // It is not leaving.
     /// ```
     #[must_use]
     pub fn has_left(&self, now: Timestamp) -> bool {
         let now = self.mesh_time(now);
         let without = |view: &std::sync::Arc<crate::view::View>| !view.has(&self.council.me);
-        // One that has just joined is in the newest view before that holds.
+        // A node that has just joined is in the newest view before that becomes active.
         let out = self.council.current(now).is_some_and(without) && self.council.head().is_some_and(without);
-        // Where nobody stays there is nobody to give anything back to.
+        // If no member stays, nothing has to be returned.
         let is_last = self.council.nobody_stays(now, &self.peers);
         let head = self.council.head().map(|head| head.id());
-        // What is held is listed when it was looked for, and not before.
+        // Holdings are queued when they are checked, and not before.
         let is_told = self.gave_back == head && self.handover.is_done(head);
         let nothing_waits = self.shelf.books.nothing_is_listed() && self.budget.nothing_waits();
         self.council.leaving && (is_last || out && is_told && nothing_waits)

@@ -1,11 +1,11 @@
-//! Schedules that once made or lost rights, played by hand: a few nodes, and every frame in the hand of the test.
+//! Schedules that once created or lost allowance, replayed by hand: a few nodes, and the test controls every
+//! frame.
 
 mod asked;
 mod batches;
 mod bounded;
 mod capped;
 mod handover;
-mod heirs;
 mod hostile;
 mod links;
 mod operated;
@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 
 const SECRET: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A frame on its way.
+/// A frame in transit.
 #[derive(Clone)]
 struct Letter {
     from: usize,
@@ -37,17 +37,17 @@ struct Letter {
     frame: Vec<u8>,
 }
 
-/// Nodes of one view, whose frames lie here until they are delivered.
+/// Nodes of one view, whose frames stay here until they are delivered.
 struct Mesh {
     nodes: Vec<Node>,
     mail: Vec<Letter>,
     decided: BTreeMap<(usize, Ticket), Verdicts>,
     looked: BTreeMap<(usize, Ticket), Sight>,
-    /// Resets that were answered, and what an operator was not answered.
+    /// Confirmed resets, and operator requests without a reply.
     reset: Vec<(usize, Ticket)>,
     given_up: Vec<(usize, Ticket)>,
     now: Timestamp,
-    /// Nodes whose frames are lost, and to whom none come.
+    /// Nodes that lose all frames, sent and received.
     cut: Vec<usize>,
 }
 
@@ -62,7 +62,7 @@ fn strict() -> MeshOptions {
 impl Mesh {
     fn new(count: usize, options: &MeshOptions) -> Self {
         let now = Timestamp::from_millis(1_700_006_400_000);
-        let nodes = crate::sim::seated(count, options, now);
+        let nodes = crate::testing::seated(count, options, now);
         let (mail, decided, cut) = (Vec::new(), BTreeMap::new(), Vec::new());
         let (looked, reset, given_up) = (BTreeMap::new(), Vec::new(), Vec::new());
         Self { nodes, mail, decided, looked, reset, given_up, now, cut }
@@ -72,7 +72,7 @@ impl Mesh {
         self.nodes.iter().position(|node| node.member().id == *name)
     }
 
-    /// Takes what nodes have to send.
+    /// Takes the frames that nodes have to send.
     fn collect(&mut self) {
         let mut sent = Vec::new();
         for (from, node) in self.nodes.iter_mut().enumerate() {
@@ -104,7 +104,7 @@ impl Mesh {
         self.collect();
     }
 
-    /// Delivers everything, and what comes of it.
+    /// Delivers all frames, and the frames that result.
     fn deliver(&mut self) {
         self.collect();
         while !self.mail.is_empty() {
@@ -113,7 +113,7 @@ impl Mesh {
         }
     }
 
-    /// Lets time pass, ten milliseconds at once, with all frames delivered.
+    /// Lets time pass in steps of ten milliseconds, with all frames delivered.
     fn pass(&mut self, millis: u64) {
         for _ in 0..millis.div_ceil(10) {
             self.tick(10);
@@ -121,14 +121,14 @@ impl Mesh {
         }
     }
 
-    /// Time passes; frames stay where they are.
+    /// Time passes; frames are not delivered.
     fn tick(&mut self, millis: u64) {
         self.now = self.now.saturating_add(std::time::Duration::from_millis(millis));
         self.nodes.iter_mut().for_each(|node| node.on_tick(self.now));
         self.collect();
     }
 
-    /// A request, of which nothing is delivered yet.
+    /// A request, without any delivery yet.
     fn ask(&mut self, node: usize, batch: &[Charge<'_>]) -> Result<Verdicts, Ticket> {
         let context = Context { on_refusal: OnRefusal::CountNone, ..Context::at(self.now) };
         let decided = self.nodes[node].decide(batch, context);
@@ -139,7 +139,7 @@ impl Mesh {
         }
     }
 
-    /// Whether a request passes, with everything delivered and all the time it needs.
+    /// Whether a request passes, with all frames delivered and all the time it needs.
     fn passes(&mut self, node: usize, batch: &[Charge<'_>]) -> bool {
         match self.ask(node, batch) {
             Ok(verdicts) => {
@@ -158,12 +158,12 @@ impl Mesh {
         }
     }
 
-    /// Whether a request passes at once, with no frame delivered.
+    /// Whether a request passes immediately, with no frame delivered.
     fn passes_now(&mut self, node: usize, batch: &[Charge<'_>]) -> bool {
         self.ask(node, batch).is_ok_and(|verdicts| verdicts.committed)
     }
 
-    /// What an operator is told of a counter at a node, with everything delivered.
+    /// The inspection of a counter at a node, with all frames delivered.
     fn look(&mut self, node: usize, (key, limit): (Key, &Limit)) -> Sight {
         match self.begin_to_look(node, (key, limit)) {
             Some(Decided::Now(sight)) => sight,
@@ -171,7 +171,7 @@ impl Mesh {
                 self.deliver();
                 self.looked.remove(&(node, ticket)).expect("an answer")
             }
-            None => panic!("nobody can be asked"),
+            None => panic!("no owner can be asked"),
         }
     }
 
@@ -183,7 +183,7 @@ impl Mesh {
         looked
     }
 
-    /// How many of so many requests pass.
+    /// How many of `times` requests pass.
     fn passed(&mut self, node: usize, times: usize, batch: &[Charge<'_>]) -> usize {
         (0..times).filter(|_| self.passes(node, batch)).count()
     }
@@ -197,14 +197,14 @@ impl Mesh {
             .expect("one of them")
     }
 
-    /// A frame of one node to another that says what it likes.
+    /// Sends forged messages from one node to another.
     fn forge(&mut self, (from, to): (usize, usize), generation: Option<Generation>, items: &[Item]) {
         let generation = generation.unwrap_or(self.nodes[from].member().generation);
         let frame = self.forged((&self.nodes[from].member().id, to), generation, items);
         self.hand_over(&Letter { from, to, frame });
     }
 
-    /// A frame of whoever sends it, which says what it likes.
+    /// A forged frame of any sender.
     fn forged(&self, (from, to): (&NodeId, usize), generation: Generation, items: &[Item]) -> Vec<u8> {
         let link = self.nodes[to].links.get(from);
         let header = Header {
@@ -220,7 +220,7 @@ impl Mesh {
             slew_us: 0,
             rules: self.nodes[to].council.rules.here(),
         };
-        // Frames of one liar to several share no entries.
+        // Frames of one liar to several nodes share no entries.
         let mut spoken = Spoken::full();
         let mut encoder = Encoder::new(&header, &mut spoken);
         for item in items {

@@ -1,5 +1,5 @@
-//! What peers say of counters. Only equal (counter, view, window) meet; totals are merged by their maximum; what is
-//! about another view or window is dropped.
+//! Updates of counters by peers. Only equal (counter, view, window) match; totals are merged by their maximum;
+//! updates of other views or windows are dropped.
 
 use super::Node;
 use crate::book::{Book, Source};
@@ -13,13 +13,14 @@ use hivemind_core::{Limit, Timestamp};
 use std::sync::Arc;
 
 impl Node {
-    /// Opens the page that a peer speaks of. Says by which limit, if it is the same page here.
+    /// Opens the window that a peer's message refers to. Returns its limit, if it is the same window here.
     pub(super) fn open_told(&mut self, now: Timestamp, from: &Member, place: &Place) -> Option<Limit> {
         self.open_by(now, from, place, false)
     }
 
-    /// The same; an ask is made for a request that was just made by its limit, and so it corrects a limit that this node
-    /// has from others. What else is said may be by a limit that its speaker has not used since its reload.
+    /// The same. A request for a grant was caused by a present request with its limit, so it corrects a limit
+    /// that this node has from others. Other messages may carry a limit that their sender has not used since
+    /// its reload.
     pub(super) fn open_by(
         &mut self,
         now: Timestamp,
@@ -42,8 +43,8 @@ impl Node {
         if !alike {
             return None;
         }
-        // A node's own limit counts. After a reload it is not known before a request brings it, or a peer that goes
-        // by the same rules.
+        // A node's own limit takes precedence. After a reload it is unknown until a request brings it, or a
+        // peer with the same rules.
         let corrects = agree && source != Source::Own && (is_ask || !is_known);
         let limit = if corrects { told } else { here };
         let Self { shelf, council, options, .. } = self;
@@ -68,7 +69,7 @@ impl Node {
         if page.view.id() != place.view {
             let view = council.chain()?.find(place.view)?;
             if view.fence() > page.view.fence() {
-                // The peer's clock is a little ahead; what is decided is decided.
+                // The peer's clock is a little ahead; the decided view applies.
                 go_on(page, council, &Arc::clone(view), (me, key, &limit), now);
             } else if !(is_bucket && view.owner(key) == page.view.owner(key)) {
                 return None;
@@ -77,8 +78,8 @@ impl Node {
         Some(limit)
     }
 
-    /// Whether a peer may have a book opened here: for a counter that this node owns, or to recall what is held of one
-    /// that the peer owns. Half of the shelf is for what is asked for here.
+    /// Whether a peer may cause a counter to be opened here: one that this node owns, or a recall of one that
+    /// the peer owns. Half of the table is reserved for local requests.
     fn may_open(&self, from: &Member, place: &Place) -> bool {
         let view = self.council.chain().and_then(|chain| chain.find(place.view));
         let owner = view.and_then(|view| view.owner(place.subject.key));
@@ -125,7 +126,7 @@ impl Node {
         self.serve_returned(now, place, report);
     }
 
-    /// What comes with an ask is heard like any report.
+    /// The update in a request is applied like any other.
     pub(super) fn hear_asker(&mut self, now: Timestamp, from: &Arc<Member>, place: &Place, report: &Report) {
         if self.shelf.books.contains_key(&place.subject.key) {
             self.on_report(now, from, place, report);
@@ -139,7 +140,7 @@ impl Node {
         }
     }
 
-    /// Whether this run has, or may come to have, the account that a word is of. Windows have but one.
+    /// Whether this generation has, or may get, the account of an update. Windows have only one.
     fn knows_account(&mut self, key: hivemind_core::store::Key, word: &Word) -> bool {
         let page = self.shelf.books.page(&key, 0);
         let known = page
@@ -148,17 +149,18 @@ impl Node {
     }
 
     pub(super) fn on_word(&mut self, now: Timestamp, from: &Member, place: &Place, word: &Word) {
-        // Where the owner decides everything this is the page of all windows, and it follows.
+        // Where the owner decides everything this is the single counter window, and it follows.
         let told = place.tag;
         let place = &self.place_here(now, place);
         let key = place.subject.key;
         if word.recall && !self.knows_account(key, word) {
-            // What this run does not hold it has spent, as far as the owner is concerned: so it has room again.
+            // What this generation does not hold it has spent, from the owner's point of view: so the owner has
+            // room again.
             let report = Report { spent: word.granted, granted_seen: word.granted, ..Report::default() };
             let item = Item::Report(*place, Report { serial: word.serial, ..report });
             return self.urge(&from.id, item);
         }
-        // A word opens a book only where it asks for a share that was not touched.
+        // An update opens a counter only if it recalls an untouched share.
         let concerns = word.recall || self.shelf.books.contains_key(&key);
         if !concerns || self.open_told(now, from, place).is_none() {
             return;

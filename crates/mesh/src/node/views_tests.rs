@@ -1,5 +1,5 @@
-//! Views between whole nodes, frame by frame: what fits into a frame, who is forgotten, who leaves,
-//! and runs whose number is too small.
+//! Views between whole nodes, frame by frame: frame sizes, forgotten nodes, leavers, and generations whose
+//! number is too small.
 
 use super::*;
 use crate::chain::Chain;
@@ -22,7 +22,7 @@ fn node(name: &str, generation: u64) -> Node {
     Node::new(NodeId::new(name), generation, MeshOptions::default(), START)
 }
 
-/// Lets time pass in steps of 10 ms; what one node sends arrives at once, if `passes` says so.
+/// Lets time pass in steps of 10 ms; frames arrive at once if `passes` returns true.
 fn run(nodes: &mut [Node], from: u64, to: u64, passes: impl Fn(&NodeId, &NodeId) -> bool) {
     for millis in (from..to).step_by(10) {
         let now = after(millis);
@@ -60,7 +60,7 @@ fn meet_all(nodes: &mut [Node]) {
     }
 }
 
-/// Seen failing on: peers and links that are never removed (as it was first written: the 513th is not heard).
+/// Fails when peers and links are never removed (as first written: the 513th is not heard).
 #[test]
 fn names_that_come_and_go_leave_room_for_others() {
     for has_discovery in [true, false] {
@@ -73,7 +73,7 @@ fn names_that_come_and_go_leave_room_for_others() {
             if has_discovery {
                 old.discover([old.member().id.clone(), pod.member().id.clone()]);
             }
-            // Guests only: it never hears what the old one says, so it never has its views.
+            // Guests only: it never receives the old node's frames, so it never has its views.
             for second in 0..2 {
                 let now = after((index * 2 + second) * step * 1_000);
                 pod.on_tick(now);
@@ -93,7 +93,7 @@ fn names_that_come_and_go_leave_room_for_others() {
     }
 }
 
-/// Seen failing on: `has_left` waits for a view without this node (as it was first written).
+/// Fails when `has_left` waits for a view without this node (as first written).
 #[test]
 fn the_last_that_leave_have_left() {
     for count in [1, 3] {
@@ -109,9 +109,9 @@ fn the_last_that_leave_have_left() {
     }
 }
 
-/// Its clock was set back before it started again, so its number is smaller than its last run's.
+/// Its clock was set back before it restarted, so its number is smaller than that of its last generation.
 ///
-/// Seen failing on: nobody tells it, and it waits for ever (as it was first written).
+/// Fails when it is not informed, and waits forever (as first written).
 #[test]
 fn a_run_whose_number_is_too_small_takes_a_larger_one() {
     let mut nodes = vec![node("a", 5), node("b", 1_000)];
@@ -124,7 +124,7 @@ fn a_run_whose_number_is_too_small_takes_a_larger_one() {
     run(&mut nodes, 6_000, 14_000, |_, _| true);
     assert_eq!(nodes[1].member().generation, Generation(1_001));
     assert!(nodes[1].standing(after(14_000)).is_member);
-    // Another process of the same name is told, and the two do not outbid each other for ever.
+    // Another process of the same name is informed, and the two do not outbid each other forever.
     let mut third = Node::new(NodeId::new("b"), 8, MeshOptions::default(), after(14_000));
     third.renewed = true;
     third.meet(NodeId::new("a"));
@@ -148,7 +148,7 @@ fn a_run_whose_number_is_too_small_takes_a_larger_one() {
     assert_eq!(third.member().generation, Generation(8));
 }
 
-/// Seen failing on: who is heard counts as reachable (as it was first written).
+/// Fails when every heard peer counts as reachable (as first written).
 #[test]
 fn a_peer_that_does_not_hear_this_node_is_not_reachable() {
     let mut nodes = vec![node("a", 1), node("b", 1)];
@@ -164,7 +164,7 @@ fn a_peer_that_does_not_hear_this_node_is_not_reachable() {
     assert!(nodes[0].peers.is_reachable(&peer, after(7_000)));
 }
 
-/// Seen failing on: the last frame to come says what is newest (as it was first written).
+/// Fails when the last frame to arrive counts as the newest (as first written).
 #[test]
 fn a_frame_that_was_overtaken_says_nothing_of_its_sender_but_that_it_lives() {
     let mut peers = Peers::new(Duration::from_millis(500), 9);
@@ -194,7 +194,7 @@ fn a_frame_that_was_overtaken_says_nothing_of_its_sender_but_that_it_lives() {
     assert_eq!(peers.get(&from).unwrap().head, Some(crate::view::ViewId(3)));
 }
 
-/// Seen failing on: a list that lacks this very node is believed.
+/// Fails when a list without this node is accepted.
 #[test]
 fn a_list_of_discovery_without_this_node_is_not_listened_to() {
     let mut one = node("a", 1);
@@ -207,7 +207,7 @@ fn a_list_of_discovery_without_this_node_is_not_listened_to() {
     assert!(one.peers.is_dead(&other, after(60_000), Duration::from_secs(3)));
 }
 
-/// Frames of one join, all nodes together.
+/// The frames of one join, of all nodes together.
 fn frames_of_a_join(count: u64) -> usize {
     let mut nodes: Vec<Node> = (0..=count).map(|index| node(&format!("n{index:03}"), 1)).collect();
     let members: Vec<Member> = nodes.iter().take(nodes.len() - 1).map(|node| node.member().clone()).collect();
@@ -228,11 +228,11 @@ fn frames_of_a_join(count: u64) -> usize {
     sent.get()
 }
 
-/// Seen failing on: every vote that is heard of is told on to everybody (as it was first written).
+/// Fails when every received vote is forwarded to all nodes (as first written).
 #[test]
 fn a_vote_takes_frames_by_the_square_of_the_members_and_not_by_the_cube() {
     let (ten, forty) = (frames_of_a_join(10), frames_of_a_join(40));
-    // Sixteen times as many pairs; by the cube it would be 64.
+    // Sixteen times as many pairs; cubic growth would be 64 times.
     assert!(forty < 20 * ten, "{ten} frames for 10, {forty} for 40");
     assert!(forty < 12 * 40 * 40, "{forty} frames for 40");
 }

@@ -1,5 +1,5 @@
-//! Requests that wait for an owner: tried again when it answers, and decided with what there is
-//! when their time is over.
+//! Decisions that wait for an owner: retried on its reply, and decided with local holdings when their time is
+//! over.
 
 use super::decide::{Attempt, Try};
 use super::remote::Stage;
@@ -13,7 +13,7 @@ use hivemind_core::Timestamp;
 use hivemind_core::store::{OnRefusal, Op};
 
 impl Node {
-    /// Whether something of a batch is for an owner to do, so that it cannot be done without a word.
+    /// Whether an owner has to apply a part of a batch, so that it cannot be decided without a request.
     pub(super) fn needs_owner(&mut self, batch: &[Owed], trials: &[Trial]) -> bool {
         let here = |charge: &Owed| {
             let has_till = |book: &Book| book.pages.iter().any(|page| matches!(page.side, Side::Till(_)));
@@ -28,12 +28,12 @@ impl Node {
             .any(|(charge, trial)| shared(charge) && !here(charge) && (is_counter(trial) || gives(charge)))
     }
 
-    /// Tries a request that waits once more.
+    /// Retries a waiting decision.
     pub(super) fn retry(&mut self, ticket: Ticket, now: Timestamp) {
         self.try_again(ticket, now, false);
     }
 
-    /// Decides a request that waits with what there is.
+    /// Decides a waiting request with local holdings.
     pub(super) fn give_up(&mut self, ticket: Ticket, now: Timestamp) {
         if self.waiting.get(&ticket).is_some_and(|waiting| matches!(waiting.stage, Stage::Doing { .. })) {
             return self.finish_doing(ticket, now);
@@ -54,7 +54,7 @@ impl Node {
                 self.outputs.push(Output::GivenUp(ticket));
                 return;
             }
-            // It is told with every report until the owner has it; only what it says is not known.
+            // It is sent with every update until the owner has it; only its verdict is unknown.
             let action = batch::action(charge.op, OnRefusal::CountNone);
             let verdict = super::find::nothing(&charge, now).attempt(&charge, action, now).verdict;
             return self.finish_alone(ticket, verdict);
@@ -65,7 +65,7 @@ impl Node {
     fn try_again(&mut self, ticket: Ticket, now: Timestamp, last: bool) {
         let Some(mut waiting) = self.waiting.remove(&ticket) else { return };
         let (stage, how) = if last { (Stage::Fresh, Try::Last) } else { (waiting.stage.clone(), Try::Ask) };
-        // The moment of the decision is now: a window may have begun meanwhile.
+        // The time of the decision is now: a window may have begun meanwhile.
         waiting.context.now = waiting.context.now.max(now);
         match self.attempt(ticket, &waiting.batch, waiting.context, &stage, how) {
             Attempt::Done(_) if last && waiting.is_operators => self.outputs.push(Output::GivenUp(ticket)),
@@ -76,7 +76,7 @@ impl Node {
         }
     }
 
-    /// Ends what has waited for too long.
+    /// Ends everything that has waited for too long.
     pub(super) fn expire(&mut self, now: Timestamp) {
         let late: Vec<Ticket> = self
             .waiting

@@ -1,4 +1,5 @@
-//! A window's page whose parts change hands because members left: what each had at first, what comes to this node, what it gives up.
+//! Inheritance of a window's shares when members leave: the initial share of each member, what this node
+//! inherits, and what it gives up.
 
 use super::{Page, Regime, Side};
 use crate::member::Member;
@@ -9,7 +10,7 @@ use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};
 
 impl Page {
-    /// What a member of the view that a window begins in has of it at first.
+    /// The initial share of a member of the view in which the window begins.
     pub(crate) fn part_of(
         member: &Member,
         view: &View,
@@ -22,13 +23,13 @@ impl Page {
         if view.owner(key) == Some(member) { u64::from(limit.burst()).saturating_sub(others) } else { share }
     }
 
-    /// Others who left have left so much of it to this node.
+    /// Leavers left this much of it to this node.
     pub(crate) fn inherit(&mut self, more: u64, limit: &Limit, now: Timestamp) {
         let held = u64::try_from(self.unspent(limit, now)).unwrap_or(0);
         self.side = Side::Purse(Purse::new(held.saturating_add(more).min(u64::from(limit.burst()))));
     }
 
-    /// This node has left its part of it to others.
+    /// This node has left its share to others.
     pub(crate) fn give_up(&mut self) {
         self.side = Side::Purse(Purse::new(0));
         self.began_with = 0;

@@ -1,5 +1,5 @@
-//! A bucket's page that goes from one view to the next. If its owner is another one there, what members held of it is
-//! void; its last owner keeps what was left of it, for the next one to be told, and spends nothing of that any more.
+//! Buckets that move from one view to the next. If the owner changes, allowance held by members is void; the
+//! last owner keeps the level, sends it to the next one, and no longer spends it.
 
 use super::{Page, Side};
 use crate::council::Passage;
@@ -12,12 +12,12 @@ use hivemind_core::{Limit, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A bucket that changed hands earns nothing for so long: the clock of who had it may be as much behind, and then it
-/// earns there still.
+/// How long a bucket earns nothing after its owner changed: the last owner's clock may be that far behind, and
+/// it earns there until then.
 pub(crate) const HANDED: Duration = Duration::from_millis(100);
 
 impl Page {
-    /// Moves a bucket's page into `view`, a later one than the page's.
+    /// Moves a bucket into `view`, a later view than the window's.
     pub(crate) fn hand_on(
         &mut self,
         view: &Arc<View>,
@@ -27,7 +27,7 @@ impl Page {
     ) {
         if !passage.stays {
             let (spent, left) = match &self.side {
-                // One that was another's in between knows nothing of it.
+                // A node that was not the owner in between does not know the level.
                 Side::Till(_) if !passage.was_held => (0, Some(0)),
                 Side::Till(till) => (till.spent_here(), Some(till.left(limit, passage.at))),
                 Side::Purse(purse) => (purse.spent(), None),
@@ -46,7 +46,7 @@ impl Page {
         self.view = Arc::clone(view);
     }
 
-    /// What this node had left of a bucket when it went to another with this view; none if it had none of it.
+    /// This node's level of a bucket when the owner changed with this view; none if it did not own it.
     pub(crate) fn left_at(&self, view: ViewId) -> Option<u32> {
         self.past.get().left.filter(|(handed, _)| *handed == view).map(|(_, left)| left)
     }

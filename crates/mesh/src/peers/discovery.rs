@@ -1,4 +1,4 @@
-//! What discovery says of peers, who is dead by it, and who is forgotten.
+//! Discovery results, and which peers are dead or forgotten by them.
 
 use super::Peers;
 use crate::member::Member;
@@ -7,12 +7,12 @@ use hivemind_core::Timestamp;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// After which silence a peer that is in no view and that discovery does not name is forgotten. Longer
-/// than any frame is under way, since the number of its last run is forgotten with it.
+/// The silence after which a peer without a view and without discovery is forgotten. Longer than the transit of
+/// any frame, since its last generation is forgotten with it.
 const FORGOTTEN: Duration = Duration::from_secs(60);
-/// The same where there is no discovery that could name it.
+/// The same without a discovery that could name it.
 const FORGOTTEN_UNNAMED: Duration = Duration::from_secs(600);
-/// The most names of discovery that are remembered.
+/// The most remembered names of discovery.
 const MOST_NAMES: usize = 4_096;
 
 impl Peers {
@@ -24,13 +24,14 @@ impl Peers {
         self.discovered = Some(names);
     }
 
-    /// Somebody who knows says that a name does not come back.
+    /// An operator states that a name does not come back.
     pub(crate) fn give_up(&mut self, name: NodeId) {
         self.given_up.insert(name);
     }
 
-    /// Whether a run is over: a later one spoke, or it is silent and discovery has withdrawn its name, or an
-    /// operator has given it up. A name that discovery never knew proves nothing: the list may be short.
+    /// Whether a generation is over: a later one was heard, or it is silent and discovery has withdrawn its
+    /// name, or an operator has forgotten it. A name that discovery never knew is inconclusive: the list may be
+    /// incomplete.
     pub(crate) fn is_dead(&self, member: &Member, now: Timestamp, after: Duration) -> bool {
         let peer = self.all.get(&member.id);
         if peer.is_some_and(|peer| peer.generation > member.generation) {
@@ -40,7 +41,7 @@ impl Peers {
         silent && (self.withdrawn.contains(&member.id) || self.given_up.contains(&member.id))
     }
 
-    /// Forgets those that nothing is left of.
+    /// Forgets peers without any state.
     pub(crate) fn forget(&mut self, now: Timestamp, in_a_view: impl Fn(&NodeId) -> bool) {
         let Self { all, discovered, withdrawn, given_up, .. } = self;
         let known = |id: &NodeId| discovered.as_ref().is_some_and(|names| names.contains(id));
@@ -50,12 +51,12 @@ impl Peers {
         given_up.retain(|id| in_a_view(id));
     }
 
-    /// Forgets names that did not speak and are spoken to no more.
+    /// Forgets silent names without a link.
     pub(crate) fn forget_silent(&mut self, stays: impl Fn(&NodeId) -> bool) {
         self.silent.retain(|id, _| stays(id));
     }
 
-    /// Whether a name that never spoke may do so one day: discovery knows it, or there is none that could say.
+    /// Whether a name without frames may still answer: discovery knows it, or discovery is not used.
     pub(crate) fn may_answer(&self, id: &NodeId) -> bool {
         self.discovered.as_ref().is_none_or(|names| names.contains(id))
     }

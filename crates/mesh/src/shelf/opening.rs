@@ -1,5 +1,5 @@
-//! How a page is begun: a window's by the view that it starts in, a bucket's by the view that holds and by what was told of
-//! it. And how it goes on into a later view.
+//! How counter windows begin: a window's by the view that it starts in, a bucket's by the active view and the
+//! handoff. And how they move into a later view.
 
 use crate::book::Book;
 use crate::council::{Begun, Council};
@@ -15,7 +15,7 @@ use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};
 use std::sync::Arc;
 
-/// When a window begins.
+/// The start of a window.
 pub(super) fn start_of(limit: &Limit, tag: u64) -> Timestamp {
     Timestamp::from_nanos(tag.saturating_mul(period_nanos(limit)))
 }
@@ -37,7 +37,7 @@ pub(super) fn begin(
         return Ok(page);
     }
     let start = start_of(limit, tag);
-    // One window ahead at most: there is room for so many pages.
+    // At most one window ahead: there is room for that many.
     if start > now.saturating_add(options.early.min(limit.period().length())) {
         return Err(NoPage::NoView);
     }
@@ -48,7 +48,7 @@ pub(super) fn begin(
     if let Side::Purse(purse) = &mut page.side
         && !agreed
     {
-        // The owner may split by another limit. Nothing is returned either: it might never have been lent.
+        // The owner may split by another limit. Nothing is returned either: it might never have been granted.
         *purse = crate::purse::Purse::new(0);
     }
     if let Side::Till(till) = &mut page.side {
@@ -73,7 +73,8 @@ pub(super) fn begin(
     Ok(page)
 }
 
-/// What this node has left to others is not its own any more, and what others have left to it is.
+/// Applies inheritance: removes the share that this node has left to others, and adds what others have left to
+/// it.
 fn settle_estate(
     page: &mut Page,
     book: &Book,
@@ -88,7 +89,7 @@ fn settle_estate(
         return;
     }
     let is_touched = book.aside.get().touched.is_some_and(|fence| start < fence);
-    // In the view that holds: the page goes on there from here.
+    // Only in the active view: the counter window moves there next.
     let Some(current) = council.current(now).filter(|_| !is_touched) else { return };
     if current.fence() <= page.view.fence() {
         return;
@@ -101,7 +102,7 @@ fn settle_estate(
     }
 }
 
-/// A sliding window weighs the one before it: what its owner knows of that, or that it was full.
+/// A sliding window weighs the previous one: as its owner knows it, or as if it had been full.
 fn carry_on(
     book: &Book,
     till: &mut Till,
@@ -119,7 +120,7 @@ fn carry_on(
     }
 }
 
-/// Moves a page into a later view.
+/// Moves a counter window into a later view.
 pub(crate) fn go_on(
     page: &mut Page,
     council: &Council,
@@ -135,7 +136,7 @@ pub(crate) fn go_on(
     }
 }
 
-/// Moves a page into the view that holds now, if it is not there.
+/// Moves a counter window into the active view, if it is not there.
 pub(super) fn keep_up(
     book: &mut Book,
     council: &Council,

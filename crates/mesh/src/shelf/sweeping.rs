@@ -1,6 +1,7 @@
-//! What is over goes, a part of the books at a time: a node that looked at all of them at once would make requests wait
-//! meanwhile, and with a million counters be at it for a quarter of its time. Invariant: each part is swept once a second
-//! while there are few counters or hardly room for more, and once in half a minute however many there are.
+//! Sweeping: expired counters are removed a shard at a time. A sweep of all counters at once would delay
+//! requests, and take a quarter of the time with a million counters. Invariant: each shard is swept once a
+//! second while there are few counters or hardly any room, and at least every half minute with any number of
+//! counters.
 
 use super::opening::start_of;
 use super::{IDLE, Shelf};
@@ -13,23 +14,23 @@ use hivemind_core::store::Key;
 use hivemind_core::{Limit, Timestamp};
 use std::time::Duration;
 
-/// How long all parts take at least.
+/// The shortest time for all shards.
 const ROUND: Duration = Duration::from_secs(1);
-/// So many counters are looked at in that time, more or less.
+/// The approximate number of counters per round.
 const IN_A_ROUND: usize = 100_000;
-/// How many times as long it takes at most: purses have to be gone before their tills are.
+/// The longest time as a multiple: leases have to be gone before their ledgers are.
 const MOST_ROUNDS: usize = 30;
-/// How far windows are taken to have gone on at once, at first: this is asked for once a second.
+/// How far the sweep time advances at once, initially: it advances once a second.
 const STRIDE: Duration = Duration::from_secs(1);
 
-/// How far sweeping has come.
+/// The progress of the sweep.
 #[derive(Clone, Debug)]
 pub(super) struct Sweeping {
-    /// By when windows are swept, and how far that goes on at once. A clock that leaps for a moment must not take the
-    /// pages of windows along that go on when it is back.
+    /// The time by which windows are swept, and how far it advances at once. A clock that leaps for a moment
+    /// must not remove windows that continue when it is back.
     calm: Timestamp,
     stride: Duration,
-    /// The part that comes next, and when the last one was due.
+    /// The next shard, and when the last one was due.
     next: usize,
     at: Timestamp,
 }
@@ -41,8 +42,8 @@ impl Default for Sweeping {
 }
 
 impl Shelf {
-    /// Another second has gone by. Windows are swept by the latest moment; after a leap as soon as it has lasted for some
-    /// seconds.
+    /// Another second has passed. Windows are swept by the latest time; after a leap once it has lasted for
+    /// some seconds.
     pub(crate) fn go_on_calmly(&mut self, now: Timestamp) {
         self.see(now);
         let Self { sweeping, latest, .. } = self;
@@ -52,7 +53,7 @@ impl Shelf {
         sweeping.calm = if lags { next } else { *latest };
     }
 
-    /// How many parts are due.
+    /// How many shards are due.
     fn due(&mut self, max_keys: usize, now: Timestamp) -> usize {
         let is_crowded = self.books.len() > max_keys / 8 * 7;
         let rounds = if is_crowded { 1 } else { self.books.len().div_ceil(IN_A_ROUND).clamp(1, MOST_ROUNDS) };
@@ -65,11 +66,12 @@ impl Shelf {
         due.min(PARTS)
     }
 
-    /// Drops windows that are over, and buckets that nobody used until they were full again, in those parts that are due.
-    /// Says which buckets nobody uses although their tokens are lent: they should come back.
+    /// Drops expired windows, and buckets that were unused until they were full again, in the due shards.
+    /// Returns the unused buckets with granted tokens, which should be recalled.
     pub(crate) fn sweep(&mut self, options: &MeshOptions, now: Timestamp) -> Vec<Key> {
         self.see(now);
-        // A clock that was set back is followed at once: by the time before, all windows would be over.
+        // A clock that was set back is followed immediately: by the previous time, all windows would have
+        // expired.
         self.sweeping.calm = self.sweeping.calm.min(self.latest);
         let mut lent = Vec::new();
         for _ in 0..self.due(options.max_keys, now) {
@@ -89,14 +91,14 @@ impl Shelf {
                 let is_purse = book.pages.iter().all(Page::is_purse);
                 let idle = latest.since(book.used) > outlives(&limit, is_purse);
                 let is_lent = book.pages.iter().any(Page::is_lent);
-                // By then purses that nobody used are gone.
+                // By then unused leases are gone.
                 let is_quiet = latest.since(book.used) > outlives(&limit, true).saturating_add(IDLE / 10);
                 if is_quiet && is_lent {
                     lent.push(*key);
                 }
                 return !idle || !is_purse && (*listed || is_lent);
             }
-            // The last window is kept: slow clocks still ask for it, and a sliding one weighs it.
+            // The last window is kept: slow clocks still request it, and a sliding one weighs it.
             let present = tag_at(&limit, latest);
             book.pages.retain(|page| {
                 let start = start_of(&limit, page.tag);
@@ -117,8 +119,8 @@ impl Shelf {
     }
 }
 
-/// How long a page that has no end is kept. A purse goes first: one that outlived its till would tell the next
-/// one all that it told the last.
+/// How long a counter window without end is kept. A lease is removed first: a lease that outlived its ledger
+/// would report to the next one all that it reported to the last.
 fn outlives(limit: &Limit, is_purse: bool) -> Duration {
     limit.longest_memory().saturating_add(if is_purse { IDLE } else { 2 * IDLE })
 }

@@ -1,4 +1,5 @@
-//! What an operator does to counters, wherever their owners are: it is told what they say, or that they say nothing.
+//! Operator actions on counters, whichever nodes own them: an operator gets the owners' answers, or that there
+//! are none.
 
 use super::{Answer, Carrier, MeshStore, Outcome};
 use crate::node::{Decided, Reset, Sight};
@@ -9,8 +10,8 @@ use std::time::Duration;
 const RESET_WITHIN: Duration = Duration::from_secs(3);
 
 impl<C: Carrier> MeshStore<C> {
-    /// Looks at counters as their owners have them, each by itself: what all nodes may still admit, and who holds how much
-    /// of that. It spends nothing. Who does not answer is asked again until the deadline.
+    /// Inspects counters as their owners have them, each by itself: what all nodes may still admit, and how
+    /// much each holds. It spends nothing. An owner without a reply is asked again until the deadline.
     ///
     /// ```
     /// # use hivemind_core::store::{Charge, Context, StoreError};
@@ -27,7 +28,7 @@ impl<C: Carrier> MeshStore<C> {
     /// ```
     ///
     /// # Errors
-    /// If an owner cannot be asked, or has not answered.
+    /// If an owner cannot be asked, or has not replied.
     pub async fn look(&self, batch: &[Charge<'_>], context: Context) -> Result<Vec<Sight>, StoreError> {
         let mut each = Vec::with_capacity(batch.len());
         for charge in batch {
@@ -62,8 +63,8 @@ impl<C: Carrier> MeshStore<C> {
         }
     }
 
-    /// Gives back to counters as their owners have them, each by itself. What nobody has said is an error, though it may
-    /// be done all the same: it is told until it is heard.
+    /// Refunds counters as their owners have them, each by itself. A missing reply is an error, though the
+    /// refund may be applied all the same: it is sent until it is acknowledged.
     ///
     /// ```
     /// # use hivemind_core::store::{Charge, Context, Op, StoreError};
@@ -78,7 +79,7 @@ impl<C: Carrier> MeshStore<C> {
     /// ```
     ///
     /// # Errors
-    /// If an owner cannot be asked, or has not answered.
+    /// If an owner cannot be asked, or has not replied.
     pub async fn operate(&self, batch: &[Charge<'_>], context: Context) -> Result<Verdicts, StoreError> {
         let (mut committed, mut each) = (true, Vec::with_capacity(batch.len()));
         for charge in batch {
@@ -109,7 +110,7 @@ impl<C: Carrier> MeshStore<C> {
         }
     }
 
-    /// Has a counter reset by its owner.
+    /// Resets a counter at its owner.
     pub(super) async fn reset(&self, charge: &Charge<'_>) -> Result<(), StoreError> {
         let reset = {
             let mut inside = self.lock();
@@ -134,12 +135,12 @@ impl<C: Carrier> MeshStore<C> {
 
 fn no_owner() -> StoreError {
     StoreError::Unreachable {
-        reason: "this node knows no owner of that counter that it could ask: its peers are silent, or members changed more often since \
-                 its window began than is remembered (256 times)"
+        reason: "no owner of this counter is reachable: its peers are silent, or members changed more than 256 times \
+                 since its window began; check `/api/v1/peers`"
             .to_owned(),
     }
 }
 
 fn unanswered() -> StoreError {
-    StoreError::Unreachable { reason: "the owner of that counter has not answered".to_owned() }
+    StoreError::Unreachable { reason: "the owner of this counter did not reply; retry".to_owned() }
 }

@@ -1,5 +1,5 @@
-//! What the owner knows of one run of a member: what it was granted, and what it said, in totals. A counter that
-//! all members use has as many of these as the mesh has members, so they are small.
+//! The owner's account of one generation of a member: what it was granted and what it reported, in totals. A
+//! counter used by all members has one account per member, so accounts are small.
 
 use crate::annex::Annex;
 use crate::frame::Report;
@@ -8,41 +8,42 @@ use crate::member::Member;
 use hivemind_core::Timestamp;
 use std::sync::Arc;
 
-/// What one run of a member has been granted, and said.
+/// Grants to and totals of one generation of a member.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "four facts that hold or not, in a byte each")]
+#[expect(clippy::struct_excessive_bools, reason = "four independent flags, one byte each")]
 pub(crate) struct Account {
     pub(crate) member: Arc<Member>,
     pub(super) granted: u64,
-    /// What it said to have spent.
+    /// What it reported as spent.
     pub(super) spent: u64,
-    /// What came back of what it had from here.
+    /// What came back of its allowance from here.
     pub(super) by_rights: u64,
     pub(super) aside: Annex<Aside>,
     pub(super) active: Lately,
     pub(crate) told: Lately,
-    /// Whether this run began with a share of the window.
+    /// Whether this generation began with a share of the window.
     pub(super) has_share: bool,
     pub(crate) has_news: bool,
-    /// Whether it was granted something that it has not said to have.
+    /// Whether a grant is not yet acknowledged.
     pub(super) is_unseen: bool,
-    /// Whether it said something that it must know to have arrived, since it was last told; or says it again, so that the word was lost.
+    /// Whether the member sent totals that need an acknowledgement since the last update to it, or repeats
+    /// them: then that update was lost.
     pub(super) is_unsettled: bool,
 }
 
-/// What most accounts have none of.
+/// Fields that most accounts do not need.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Aside {
     /// 0 for windows; for a bucket, the number of this account among those the member had.
     pub(super) serial: u64,
-    /// What the member may hold of the account before this one, until it speaks of this one.
+    /// What the member may hold of the previous account, until it reports for this one.
     pub(super) stale: u64,
-    /// What came back of what it brought along from an earlier view, and what it said to return and never had.
+    /// What came back of holdings from an earlier view, and what it reported as returned and never had.
     pub(super) brought: u64,
     pub(super) made_up: u64,
-    /// What it spent of what it brought along, and did not give back: more than it had rights to spend.
+    /// What it spent of holdings from an earlier view and did not refund: spending beyond its allowance.
     pub(super) brought_spent: u64,
-    /// As it said, and which purse that was.
+    /// As reported, and which lease that was.
     pub(super) birth: u64,
     pub(super) refused: u64,
     pub(super) refunded: u64,
@@ -50,14 +51,14 @@ pub(super) struct Aside {
     pub(super) owed: u64,
 }
 
-/// What a report says that was not known.
+/// What a member update changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct News {
-    /// What it has returned in all.
+    /// The total of its returns.
     pub(super) returned: u64,
     pub(super) owed: u64,
     pub(super) refused: u64,
-    /// What another purse before it had given back, which is not compared with what this one gives.
+    /// The refunds of a previous lease, which are not compared with those of this one.
     pub(super) over: u64,
 }
 
@@ -80,7 +81,7 @@ impl Account {
 
     #[inline]
     pub(super) fn is_of(&self, member: &Member) -> bool {
-        // Numbers of runs differ mostly, and are faster compared than names.
+        // Generations mostly differ, and compare faster than names.
         self.member.generation == member.generation && self.member.id == member.id
     }
 
@@ -88,13 +89,13 @@ impl Account {
         self.aside.get().serial
     }
 
-    /// What it said to have returned.
+    /// What it reported as returned.
     fn returned(&self) -> u64 {
         let Aside { brought, made_up, .. } = self.aside.get();
         self.by_rights.saturating_add(brought).saturating_add(made_up)
     }
 
-    /// All that the member must know to have arrived, as one sum.
+    /// The sum of all totals that the member needs acknowledged.
     pub(super) fn settling(&self) -> u64 {
         let Aside { refused, refunded, given, owed, .. } = self.aside.get();
         let report =
@@ -102,17 +103,17 @@ impl Account {
         report.settling()
     }
 
-    /// Whether the member may not have heard of all that it was granted, or of what it said.
+    /// Whether the member may lack a grant or an acknowledgement.
     pub(crate) fn is_unconfirmed(&self) -> bool {
         self.is_unseen || self.is_unsettled
     }
 
-    /// Merges what a member says of this very account: the larger of each total.
+    /// Merges totals for this account: takes the larger of each.
     pub(super) fn hear(&mut self, report: &Report) -> News {
         let known = self.aside.get();
         let mut now = Aside { stale: 0, ..known };
         if report.birth != 0 && report.birth != known.birth {
-            // Another purse: what it says is not compared with what the last one said.
+            // Another lease: its totals are not compared with those of the last one.
             let Aside { serial, brought, made_up, brought_spent, .. } = known;
             now = Aside { serial, brought, made_up, brought_spent, birth: report.birth, ..Aside::default() };
         }
@@ -139,8 +140,8 @@ impl Account {
         News { returned, owed: now.owed - before.owed, refused: now.refused - before.refused, over }
     }
 
-    /// The member begins another account, of this number. What it may hold of the last one is stale. A purse that
-    /// never had an account may have spoken before: what it said then is not said anew.
+    /// The member begins another account with this number. What it may still hold of the last one is stale. A
+    /// lease without an account may have reported before: it does not repeat those totals.
     pub(super) fn renew(&mut self, serial: u64, stale: u64, birth: u64, now: Timestamp) {
         let (known, returned) = (self.aside.get(), self.returned());
         let same = known.serial == 0 && known.birth == birth;

@@ -1,16 +1,16 @@
-//! What was admitted above the limit, reckoned when the window is over from what all have said: so the promise is
-//! watched where it is made. Only ever too little: what an owner before this one knew of the window is not known here.
+//! Over-admission of a closed window, computed from all members' totals: the promise is checked where it is
+//! made. The result is never too large: counts known only to an earlier owner are missing.
 
 use super::Till;
 use hivemind_core::Limit;
 
 impl Till {
-    /// A limit that holds for the page, or held.
+    /// A limit that applies to the window, or applied to it.
     pub(crate) fn may_reach(&mut self, limit: &Limit) {
         self.most = self.most.max(limit.burst());
     }
 
-    /// A debit, which is among what was spent.
+    /// A debit, which is part of the spending.
     pub(crate) fn note_debited(&mut self, cost: u64) {
         self.note_spent(cost);
         self.aside.change(|aside| aside.debited = aside.debited.saturating_add(cost));
@@ -52,9 +52,9 @@ mod tests {
         hear(&mut till, "b", Report { spent: 4, ..Report::default() });
         assert_eq!(till.admitted_beyond(), 0);
         hear(&mut till, "b", Report { spent: 7, owed: 20, ..Report::default() });
-        assert_eq!(till.admitted_beyond(), 3, "a debit is no admission");
+        assert_eq!(till.admitted_beyond(), 3, "a debit is not an admission");
         hear(&mut till, "b", Report { spent: 7, refunded: 2, owed: 20, ..Report::default() });
-        assert_eq!(till.admitted_beyond(), 1, "what was given back is not admitted");
+        assert_eq!(till.admitted_beyond(), 1, "a refund is not an admission");
         till.change_share(&Limit::fixed_window(5, Period::MINUTE), 0, NOW);
         assert_eq!(till.admitted_beyond(), 1, "a lower limit is for what comes after it");
         till.change_share(&Limit::fixed_window(11, Period::MINUTE), 0, NOW);

@@ -1,4 +1,4 @@
-//! Rights that an owner lends to members, what they may hold of them, and what they are told.
+//! Grants: what an owner gives to members, what they may hold of it, and the updates to them.
 
 use super::{ACTIVE, Account, MOST_AHEAD, Till};
 use crate::frame::{Report, Word};
@@ -16,7 +16,7 @@ impl Till {
         let index = if let Some(index) = self.accounts.iter().position(|account| account.is_of(member)) {
             index
         } else {
-            // There are thousands of such lists, so they grow by a few places and not by their double.
+            // There are thousands of such lists, so they grow by a few entries and do not double.
             if self.accounts.len() == self.accounts.capacity() {
                 self.accounts.reserve_exact(1 + self.accounts.len() / 16);
             }
@@ -27,8 +27,8 @@ impl Till {
         &mut self.accounts[index]
     }
 
-    /// A member asks that has no account, or has forgotten it: a bucket's purse does not outlive long silence.
-    /// What it may still hold of the last one takes up room until it speaks of the new one.
+    /// Opens an account for a member that has none, or forgot it: a bucket's lease does not survive long
+    /// silence. What it may still hold of the last account occupies room until it reports for the new one.
     pub(crate) fn open_account(
         &mut self,
         limit: &Limit,
@@ -38,14 +38,14 @@ impl Till {
     ) {
         let account = self.accounts.iter().find(|account| account.is_of(member));
         let last = account.map_or(0, Account::serial);
-        // One that this node knows, or has followed by another already. One that it does not know is over.
+        // A known account, or one that already has a successor. An unknown one is expired.
         let is_known = report.serial != 0 && report.serial <= last;
         if is_known || !matches!(limit, Limit::TokenBucket(_)) {
             return;
         }
         self.earn(limit, now);
         self.bury(limit, |other| other.id == member.id && other.generation < member.generation, now);
-        // What a member says is believed as far as clocks differ: there must be numbers left.
+        // A reported number is accepted as far as clocks differ: numbers must not run out.
         let said = report.serial.min(now.saturating_add(MOST_AHEAD).as_nanos());
         let serial = self.aside.change(|aside| {
             aside.serials = aside.serials.max(now.as_nanos()).max(said).saturating_add(1);
@@ -59,7 +59,7 @@ impl Till {
         self.aside.change(|aside| aside.given_done = aside.given_done.saturating_sub(over));
     }
 
-    /// Whether a member speaks of the account that it has.
+    /// Whether the update refers to the member's present account.
     pub(crate) fn is_of(&self, member: &Member, report: &Report) -> bool {
         self.accounts.iter().any(|account| account.is_of(member) && account.serial() == report.serial)
     }
@@ -68,7 +68,7 @@ impl Till {
         self.accounts.iter().any(|account| account.is_of(member))
     }
 
-    /// Grants `need`, and up to `ahead` more where there is plenty. Says whether it could.
+    /// Grants `need`, and up to `ahead` more where there is plenty. Returns whether it could.
     pub(crate) fn lend(
         &mut self,
         limit: &Limit,
@@ -81,7 +81,7 @@ impl Till {
             return false;
         }
         let left = self.left(limit, now);
-        // One token of room is always left to a bucket: with none it could not be told from a full one.
+        // A bucket always keeps one token of room: without it, it would look like a full one.
         let is_bucket = matches!(limit, Limit::TokenBucket(_));
         let most = if is_bucket {
             u64::from(limit.burst()).saturating_sub(self.held().saturating_add(1))
@@ -120,14 +120,14 @@ impl Till {
         spoke.saturating_add(silent)
     }
 
-    /// Whether a member may hold something that it could return.
+    /// Whether a member may hold something to return.
     pub(crate) fn may_hold(&self, member: &Member) -> bool {
         let account = self.accounts.iter().find(|account| account.is_of(member));
         let silent = if self.has_share(member) { self.share } else { 0 };
         self.aside.get().missing > 0 || account.map_or(silent, |account| account.held(self.share)) > 0
     }
 
-    /// What to tell a member.
+    /// The update for a member.
     pub(crate) fn word(
         &mut self,
         limit: &Limit,
@@ -151,7 +151,7 @@ impl Till {
         }
     }
 
-    /// Everybody is to hear what all have spent.
+    /// Marks all accounts dirty: members need the new total.
     pub(crate) fn spread_news(&mut self) {
         self.accounts.iter_mut().for_each(|account| account.has_news = true);
     }

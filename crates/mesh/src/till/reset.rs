@@ -1,6 +1,6 @@
-//! An operator reset a counter, or its connection was closed: what is known to be spent is spent no more. What members
-//! hold stays with them and stays counted, and all totals go on, so nobody has to agree on anything. What was given back is
-//! passed on by the same word: a member that had its whole limit would not spend it otherwise.
+//! Reset of a counter: an operator's reset, or a closed connection. Known spending is forgotten. Members keep
+//! what they hold and it stays counted; all totals go on, so no agreement is needed. Refunds are announced in
+//! the same way: a member that had its whole limit would not spend them otherwise.
 
 use super::Till;
 use crate::lately::Lately;
@@ -8,7 +8,7 @@ use hivemind_core::algorithm::Action;
 use hivemind_core::{Limit, Timestamp};
 
 impl Till {
-    /// The clock was set back: whatever was done in what is now the future may be done again.
+    /// The clock was set back: actions done in what is now the future may be repeated.
     pub(crate) fn forget_times(&mut self, now: Timestamp) {
         self.aside.change(|aside| aside.recalled = None);
         let long_ago = Lately::long_before(now);
@@ -17,15 +17,15 @@ impl Till {
         }
     }
 
-    /// The counter begins anew, but for what members hold.
+    /// Resets the counter, except for what members hold.
     pub(crate) fn reset(&mut self, limit: &Limit, now: Timestamp) {
         self.state = None;
         let held = self.outstanding();
-        // A bucket's tokens that are held take up room in it.
+        // A bucket's held tokens occupy room in it.
         if held > 0 && !matches!(limit, Limit::TokenBucket(_)) {
             self.apply(limit, Action::Debit, held, now);
         }
-        // What was spent and refused until now is neither given back nor seen any more.
+        // Earlier spending and refusals are neither refunded nor shown any more.
         let (refused, given) = (self.all_refused(), self.all_given());
         let refundable = self.refundable(limit, false);
         self.aside.change(|aside| {
@@ -37,16 +37,17 @@ impl Till {
         self.spread_news();
     }
 
-    /// So much was given back, by whoever it was. No node admits more than the limit by itself, whatever it is granted: one that
-    /// may have had that much already is told to reckon anew, as after a reset. What it holds stays as it is, so nothing more
-    /// than what was given back can be spent.
+    /// Announces a refund of `given`. No node alone admits more than the limit, whatever it is granted: a
+    /// member that may already have admitted that much restarts its spent total, as after a reset. Its holding
+    /// is unchanged, so no more than the refund can be spent.
     pub(crate) fn pass_on(&mut self, limit: &Limit, given: u64, decides: bool, now: Timestamp) {
         if decides || given == 0 {
-            return; // Who has nothing of its own reckons nothing.
+            return; // Members without allowance have no total to restart.
         }
         let left = self.left(limit, now);
         let is_kept_from_it = match limit {
-            // What a member believes of a bucket is not known here. Where as much was there before, nobody was refused for it.
+            // The state of a member's grant guard is not known here. If as much was available before, no
+            // request was refused for it.
             Limit::TokenBucket(_) => left < given.saturating_mul(2),
             _ => self.most_by_one(left) > u64::from(limit.burst()),
         };

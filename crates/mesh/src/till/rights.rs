@@ -1,5 +1,5 @@
-//! What members have had, as the owner may believe it: rights that were granted or kept for that very run. Whatever a
-//! member says beyond that is confirmed, so that it stops saying it, and brings nothing.
+//! Allowance accounting: what members can have had, as the owner accepts it: grants to and shares of that
+//! generation. Reports beyond that are acknowledged, so that they stop, and have no effect.
 
 use super::{Account, MOST_ACCOUNTS, Till};
 use crate::member::Member;
@@ -9,39 +9,39 @@ use hivemind_core::algorithm::Action;
 use hivemind_core::{Limit, Timestamp};
 
 impl Account {
-    /// Rights that this run was granted, or began with.
+    /// The allowance that this generation was granted or began with.
     fn rights(&self, share: u64) -> u64 {
         self.granted.saturating_add(if self.has_share { share } else { 0 })
     }
 
-    /// What it spent and gave back, as far as it says to have spent it: that may be spent there again.
+    /// Its refunds, up to the reported spending: that amount may be spent there again.
     pub(super) fn again(&self) -> u64 {
         self.aside.get().refunded.min(self.spent)
     }
 
-    /// All that it could ever spend of them: what it returned is gone.
+    /// The most it could ever spend of the allowance: what it returned is gone.
     fn most_spent(&self, share: u64) -> u64 {
         self.rights(share).saturating_add(self.again()).saturating_sub(self.by_rights)
     }
 
-    /// What it may still spend, at most, as far as it has said.
+    /// The most it may still spend, as far as reported.
     pub(super) fn held(&self, share: u64) -> u64 {
         self.most_spent(share).saturating_sub(self.spent).saturating_add(self.aside.get().stale)
     }
 
-    /// What it spent and did not give back, as far as it had rights to spend.
+    /// Its spending minus refunds, up to its allowance.
     fn net_spent(&self, share: u64) -> u64 {
         self.spent.min(self.most_spent(share)).saturating_sub(self.again())
     }
 }
 
 impl Till {
-    /// Whether a run began with a share of the window.
+    /// Whether a generation began with a share of the window.
     pub(super) fn has_share(&self, member: &Member) -> bool {
         self.share > 0 && self.began.as_ref().is_some_and(|view| view.has(member))
     }
 
-    /// What each member holds, as far as is known: those that never spoke have their share.
+    /// What each member holds, as far as is known: members without an update hold their share.
     pub(crate) fn lent(&self, owner: &NodeId, mut tell: impl FnMut(&NodeId, u64)) {
         for account in &self.accounts {
             tell(&account.member.id, account.held(self.share));
@@ -52,8 +52,8 @@ impl Till {
         }
     }
 
-    /// What comes back of what a member says that it has returned in all. What it brought along from an earlier view
-    /// is no more, over all members, than what was missing when the counter began.
+    /// How much a reported total of returns brings back. Holdings from an earlier view bring back, over all
+    /// members, at most what was missing when the ledger began.
     pub(super) fn take_back(&mut self, member: &Member, returned: u64) -> u64 {
         let (share, missing) = (self.share, self.aside.get().missing);
         let Some(account) = self.accounts.iter_mut().find(|account| account.is_of(member)) else {
@@ -72,8 +72,8 @@ impl Till {
         by_rights.saturating_add(brought)
     }
 
-    /// What a member spent beyond its rights was of what it brought along: it is accounted for, and does not come back, but for
-    /// the part that it says to have `given_back` since.
+    /// Spending beyond the allowance came from holdings of an earlier view: it is accounted for and does not
+    /// come back, except for the part `given_back` since.
     pub(super) fn account_for(&mut self, member: &Member, given_back: u64) {
         let (share, missing) = (self.share, self.aside.get().missing);
         let Some(account) = self.accounts.iter_mut().find(|account| account.is_of(member)) else { return };
@@ -89,13 +89,13 @@ impl Till {
         self.aside.change(|aside| aside.missing = missing - more);
     }
 
-    /// What others may have of this counter that would come back, at most.
+    /// The most that others may return of this counter.
     pub(crate) fn outstanding(&self) -> u64 {
         self.held().saturating_add(self.aside.get().missing)
     }
 
-    /// Whether members may hold something that would come back. Where the owner decides everything they hold nothing of
-    /// its windows; of a bucket they may, from before it decided everything, or for `bounded` requests.
+    /// Whether members may hold something to recall. Where the owner decides everything they hold nothing of
+    /// its windows; of a bucket they may, from before that, or for `bounded` requests.
     pub(crate) fn may_recall(&self, limit: &Limit, decides: bool) -> bool {
         if decides && !matches!(limit, Limit::TokenBucket(_)) {
             return false;
@@ -103,8 +103,8 @@ impl Till {
         self.held() > 0 || self.inherited && !decides
     }
 
-    /// How much can be given back. Where rights are lent the counter holds what nobody has spent yet, and that
-    /// must not come back by a refund; a bucket has the room for what may.
+    /// How much can be refunded. Where allowance is granted, the ledger contains unspent allowance, which must
+    /// not come back by a refund; a bucket has the room for it.
     pub(crate) fn refundable(&self, limit: &Limit, decides: bool) -> u64 {
         if decides || matches!(limit, Limit::TokenBucket(_)) {
             return u64::MAX;
@@ -112,13 +112,13 @@ impl Till {
         self.all_net_spent().saturating_sub(self.aside.get().refunded)
     }
 
-    /// What was spent here and what members spent and did not give back themselves.
+    /// Spending here, plus members' spending that they did not refund themselves.
     fn all_net_spent(&self) -> u64 {
         let there = self.accounts.iter().map(|account| account.net_spent(self.share));
         there.fold(self.spent, u64::saturating_add)
     }
 
-    /// What one member has spent and could spend yet, at most, if it got all that is `left`.
+    /// The most that one member has spent and could still spend, if it got all that is `left`.
     pub(super) fn most_by_one(&self, left: u64) -> u64 {
         let by_one = |account: &Account| {
             let spent = account.spent.saturating_sub(account.again());
@@ -127,8 +127,7 @@ impl Till {
         self.accounts.iter().map(by_one).max().unwrap_or(0)
     }
 
-    /// A member gave back to itself what was given back here for it: of what is spent once, that would be twice. What is too
-    /// much is taken off here again.
+    /// A member refunded spending that was already refunded here. Takes the duplicate off again.
     pub(super) fn take_off_refunds(&mut self, limit: &Limit, now: Timestamp) {
         let twice = self.aside.get().refunded.saturating_sub(self.all_net_spent());
         if twice > 0 {
@@ -137,8 +136,8 @@ impl Till {
         }
     }
 
-    /// Whether there is an account for a member, or room for one. A bucket's account of which nothing is held may go:
-    /// who had it is given another.
+    /// Whether there is an account for a member, or room for one. A bucket's account without holdings may be
+    /// removed: its member gets another one.
     pub(crate) fn has_room_for(&mut self, limit: &Limit, member: &Member, now: Timestamp) -> bool {
         if self.knows(member) {
             return true;
@@ -159,9 +158,9 @@ impl Till {
         false
     }
 
-    /// A name may take a new number with each frame. Of its earlier runs, which do not come back, the last one is
-    /// kept, and the one that began with a share: what it returned is not to be returned twice. A bucket's that hold
-    /// something take up room in it until they are buried.
+    /// A node may send a new generation with each frame. Of its earlier generations, which do not come back,
+    /// the last one is kept, and the one that began with a share: its returns must not count twice. A bucket's
+    /// accounts with holdings occupy room until those members are known to be dead.
     fn forget_runs_before(&mut self, limit: &Limit, member: &Member) {
         let (share, is_bucket) = (self.share, matches!(limit, Limit::TokenBucket(_)));
         let is_earlier = |other: &Member| other.id == member.id && other.generation < member.generation;
@@ -179,12 +178,12 @@ impl Till {
         self.forget_given(given);
     }
 
-    /// So much was given back by accounts that are gone, and is not among what the others give back.
+    /// Removed accounts had refunded this amount; the others' sum excludes it.
     fn forget_given(&mut self, given: u64) {
         self.aside.change(|aside| aside.given_done = aside.given_done.saturating_sub(given));
     }
 
-    /// A bucket's accounts of runs that are over: what they held can be spent by nobody.
+    /// Removes a bucket's accounts of dead generations: their holdings can no longer be spent.
     pub(crate) fn bury(&mut self, limit: &Limit, is_over: impl Fn(&Member) -> bool, now: Timestamp) {
         if matches!(limit, Limit::TokenBucket(_))
             && self.accounts.iter().any(|account| is_over(&account.member))
@@ -196,7 +195,7 @@ impl Till {
         }
     }
 
-    /// Those that a view took for dead.
+    /// Removes the accounts of members that a view declares dead.
     pub(crate) fn bury_gone(&mut self, limit: &Limit, view: &View, now: Timestamp) {
         self.bury(limit, |member| view.gone.contains(member), now);
     }

@@ -1,37 +1,37 @@
-//! A sliding window weighs the one before it, and that may still be spent of: a slow clock is in it while a fast one has
-//! opened the next. So what it counts later is carried over when the book is opened next.
+//! A sliding window weighs the previous one, which may still be spent from: a slow clock is in it while a fast
+//! one has opened the next. Later counts are carried over when the counter is opened next.
 
 use super::Till;
 use hivemind_core::algorithm::{Action, State};
 use hivemind_core::{Limit, Timestamp};
 
 impl Till {
-    /// The window after `last`, which weighs it.
+    /// Starts the window after `last`, which it weighs.
     pub(crate) fn follow(&mut self, last: &Self, tag: u64) {
         self.state = last.state;
         self.carried = last.counted_in(tag);
     }
 
-    /// The window after one of which nothing is known: as if that had been full.
+    /// Starts the window after an unknown one: as if that had been full.
     pub(crate) fn follow_a_full_one(&mut self, limit: &Limit, start: Timestamp) {
         self.apply(limit, Action::Debit, u64::from(limit.requests()), start);
         self.carried = u32::MAX;
     }
 
-    /// What it has counted in the window of this number.
+    /// What it has counted in the window with this number.
     fn counted_in(&self, tag: u64) -> u32 {
         let (window, counts) = self.state.map_or((0, 0), State::bits);
         if window == tag { u32::try_from(counts & u64::from(u32::MAX)).unwrap_or(u32::MAX) } else { 0 }
     }
 
-    /// What the last window has counted since weighs in this one, which has this number.
+    /// Adds what the previous window has counted since to its weight in this one (number `tag`).
     pub(crate) fn weigh(&mut self, last: &Self, tag: u64) {
         let counted = tag.checked_sub(1).map_or(0, |before| last.counted_in(before));
         let more = counted.saturating_sub(self.carried);
         let was_weighed = !(self.inherited && self.carried == 0);
         self.carried = self.carried.max(counted);
         if more == 0 || !was_weighed {
-            return; // What a till that came from another view lacks has its weight in it.
+            return; // What a ledger from another view lacks is already weighed in it.
         }
         let (window, counts) = self.state.map_or((tag, 0), State::bits);
         if window == tag {

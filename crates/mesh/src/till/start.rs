@@ -1,5 +1,5 @@
-//! A bucket that came to this node from another owner. It begins empty at the moment of the change, and once its last owner
-//! has said what it held, it holds that, less all that was admitted here since.
+//! A bucket that moved here from another owner. It begins empty at the time of the change; once its last owner
+//! has sent the level, it holds that, minus all that was admitted here since.
 
 use super::Till;
 use crate::council::Start;
@@ -10,7 +10,7 @@ use hivemind_core::{Limit, Timestamp};
 use std::sync::Arc;
 
 impl Till {
-    /// The counter of a bucket that comes to this node in a view.
+    /// The ledger of a bucket that moves to this node with a view.
     pub(crate) fn of_bucket(limit: &Limit, start: Start, view: &Arc<View>) -> Self {
         let mut till = Self::begun(limit, 0, view, Timestamp::EPOCH);
         if let Some(at) = start.empty_at {
@@ -20,13 +20,13 @@ impl Till {
         till
     }
 
-    /// Whether its last owner has not said what it held.
+    /// Whether its last owner has not sent the level yet.
     pub(crate) fn awaits(&self) -> bool {
         self.awaits
     }
 
-    /// Its last owner had `level` when it changed hands. That counts once, and nothing that was earned since is added to it:
-    /// what an empty bucket has earned, or what was left and is not spent yet, whichever is more.
+    /// The last owner had `level` when the owner changed. It counts once, without tokens earned since: the
+    /// bucket holds what an empty one has earned, or the unspent rest of the level, whichever is more.
     pub(crate) fn take_over(&mut self, limit: &Limit, level: u64, now: Timestamp) {
         if !std::mem::take(&mut self.awaits) {
             return;
@@ -47,17 +47,17 @@ mod tests {
     use crate::owner::NodeId;
     use hivemind_core::{Period, Rate};
 
-    /// Six an hour, of which six fit: one every ten minutes.
+    /// Six per hour with a burst of six: one every ten minutes.
     fn six() -> Limit {
         Limit::token_bucket(Rate::new(6, Period::HOUR).expect("a rate"), 6).expect("a bucket")
     }
 
-    /// What was spent before it was told, after how many minutes that was, what was told, and what is left then.
+    /// The delay in minutes, spending before the level arrives, the level, and what is left then.
     ///
-    /// Seen failing on: what was earned and what was left are added; what was spent since is not taken off.
+    /// Fails when earned tokens and the level are added, or spending since is not deducted.
     #[test]
     fn what_was_left_counts_once_and_less_what_was_spent_since() {
-        for (minutes, spent, told, left) in [
+        for (minutes, spent, level, left) in [
             (0, 0, 4, 4),
             (0, 0, 6, 6),
             (21, 0, 4, 4),
@@ -76,10 +76,14 @@ mod tests {
             if spent > 0 {
                 assert!(till.spend(&six(), spent, now).is_some(), "{spent} after {minutes} minutes");
             }
-            till.take_over(&six(), told, now);
-            assert_eq!(till.left(&six(), now), left, "{told} told after {minutes} minutes, {spent} spent");
+            till.take_over(&six(), level, now);
+            assert_eq!(
+                till.left(&six(), now),
+                left,
+                "level {level} sent after {minutes} minutes, {spent} spent"
+            );
             till.take_over(&six(), 6, now);
-            assert_eq!(till.left(&six(), now), left, "told again");
+            assert_eq!(till.left(&six(), now), left, "sent again");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What all may still spend of a counter, for an operator who looks at it.
+//! Inspection: what all nodes may still spend of a counter, for an operator.
 
 use super::Till;
 use crate::owner::NodeId;
@@ -7,15 +7,15 @@ use hivemind_core::store::Verdict;
 use hivemind_core::{Limit, Timestamp};
 
 impl Till {
-    /// What all may still spend together, and what of that each may spend by itself, the owner among them. What members
-    /// spent since they last spoke is not known yet. Refused hits that are counted do not lower it: nobody is
-    /// refused for them while there are rights.
+    /// What all nodes may still spend together, and what each may spend by itself, including the owner.
+    /// Members' spending since their last update is unknown. Counted refusals do not lower it: no request is
+    /// refused for them while there is allowance.
     pub(crate) fn survey(&self, limit: &Limit, owner: &NodeId, now: Timestamp) -> (Verdict, Shares) {
         let verdict = self.peek(limit, 0, now).verdict;
         let mut shares = Shares { unaccounted: self.aside.get().missing, ..Shares::default() };
         shares.add(owner, verdict.available);
         self.lent(owner, |peer, held| shares.add(peer, held));
-        // After a reload to less, members may hold more than there is.
+        // After a reload to a lower limit, members may hold more than the limit.
         let all = shares.sum().min(u64::from(limit.burst()));
         (Verdict { available: all, remaining: all, ..verdict }, shares.told())
     }

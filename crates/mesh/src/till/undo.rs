@@ -1,20 +1,20 @@
-//! What was spent for a request that was refused after all, and is given back a while later. A bucket may have been full
-//! in between: there it would have earned nothing without that request, and it has earned with it. So what it can have earned
-//! since is not given back too, to the last part of a token.
+//! Undo: refunds spending for a request that was refused after all, some time later. A bucket may have been
+//! full in between: without that request it would have earned nothing then, and with it it has. So what it can
+//! have earned since is not refunded, to the last fraction of a token.
 
 use super::Till;
 use hivemind_core::algorithm::{Action, STEP_BACK, State};
 use hivemind_core::{Limit, Timestamp};
 use std::time::Duration;
 
-/// What is given back of `cost`, which was spent at `spent`, and for how long the bucket is to earn nothing then.
+/// How much of `cost`, spent at `spent`, is refunded, and for how long the bucket then earns nothing.
 pub(crate) fn given_back(limit: &Limit, cost: u64, spent: Timestamp, now: Timestamp) -> (u64, Duration) {
     if !matches!(limit, Limit::TokenBucket(_)) {
         return (cost, Duration::ZERO);
     }
     let since = now.since(spent);
     if spent > now || since >= STEP_BACK {
-        return (0, Duration::ZERO); // A clock was set, or nobody knows any more what came in between.
+        return (0, Duration::ZERO); // A clock was set, or the history in between is unknown.
     }
     let (rate, period) = (u128::from(limit.requests()), u128::from(limit.period().nanos()));
     let earned = since.as_nanos() * rate / period;
@@ -24,7 +24,7 @@ pub(crate) fn given_back(limit: &Limit, cost: u64, spent: Timestamp, now: Timest
 }
 
 impl Till {
-    /// Gives back what was spent at `spent`, as far as it is still missing.
+    /// Refunds what was spent at `spent`, as far as it is still missing.
     pub(crate) fn undo(&mut self, limit: &Limit, cost: u64, spent: Timestamp, now: Timestamp) {
         let (cost, rest) = given_back(limit, cost, spent, now);
         if cost > 0 {
@@ -34,7 +34,7 @@ impl Till {
         }
     }
 
-    /// A bucket earns nothing for so long.
+    /// Delays the bucket's earning by this duration.
     pub(crate) fn earn_later(&mut self, limit: &Limit, by: Duration) {
         if matches!(limit, Limit::TokenBucket(_)) {
             let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
@@ -49,15 +49,15 @@ mod tests {
     use super::*;
     use hivemind_core::{Period, Rate};
 
-    /// Ten a second, of which ten fit: one in 100 ms.
+    /// Ten per second with a burst of ten: one in 100 ms.
     fn ten() -> Limit {
         Limit::token_bucket(Rate::new(10, Period::SECOND).expect("a rate"), 10).expect("a bucket")
     }
 
-    /// Spent and undone from a full bucket, which is spent empty in between at the moment at which it is full again, or at
-    /// the last one before the undoing. No moment finds more than the bucket would hold in which it was never spent.
+    /// Spends from a full bucket and undoes it. In between the bucket is drained, when it is full again or at
+    /// the last moment before the undo. At no time does it contain more than a bucket without that spending.
     ///
-    /// Seen failing on: all is given back whatever was earned since; what is less than a token of it is forgotten.
+    /// Fails when everything is refunded whatever was earned since, or a fraction of a token is forgotten.
     #[test]
     fn no_bucket_holds_more_after_an_undoing_than_without_what_was_undone() {
         let begin = Timestamp::from_millis(1_700_006_400_000);
@@ -82,7 +82,7 @@ mod tests {
         }
     }
 
-    /// Seen failing on: what was spent by a clock that has been set back since is given back.
+    /// Fails when spending by a clock that was set back since is refunded.
     #[test]
     fn a_slow_bucket_gets_back_what_was_undone_at_once() {
         let slow = Limit::token_bucket(Rate::new(5, Period::HOUR).expect("a rate"), 5).expect("a bucket");

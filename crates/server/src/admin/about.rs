@@ -1,4 +1,4 @@
-//! What the process is, which does not change while it runs; and `GET /api/v1/version`.
+//! Static facts about the process, and `GET /api/v1/version`.
 
 use super::Admin;
 use super::reply::ok;
@@ -12,14 +12,14 @@ use hivemind_core::{Clock, SystemClock};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// What the process is.
+/// Static facts about the process.
 #[derive(Debug)]
 pub(crate) struct About {
-    /// Where counters are kept.
+    /// Where counters are stored.
     storage: &'static str,
-    /// Where the rules come from; none: they are built in.
+    /// The path of the rules; `None` for the built-in rules.
     pub(super) rules: Option<PathBuf>,
-    /// Where the configuration comes from.
+    /// The path of the configuration.
     pub(super) configuration: Option<PathBuf>,
 }
 
@@ -43,7 +43,7 @@ async fn version(State(admin): State<Admin>) -> Response {
     ok(&shown(&admin))
 }
 
-/// What the process is, and for how long it has been.
+/// The version, storage and uptime of the process.
 pub(super) fn shown(admin: &Admin) -> Value {
     let service = &admin.service.0;
     let (started, options) = (service.stats().started, service.options());

@@ -1,29 +1,29 @@
-//! One line in the log for each write: who, what and what became of it; also for those that are refused. Neither values of
-//! entries nor secrets are in it. No level of the log silences it: whoever turns the log off is in it.
+//! Audit log: one line for each write with caller, subject and result, also for rejected writes. Lines contain
+//! neither entry values nor secrets. No log level silences them: even turning the log off is recorded.
 
 use super::API;
 use super::guard::Visitor;
 use crate::blocks::KeyName;
-use crate::harmless::harmless;
-use crate::logging::{AUDIT, PerSecond};
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use hivemind_core::{Clock, SystemClock};
+use hivemind_telemetry::logging::{AUDIT, PerSecond};
+use hivemind_tls::harmless::harmless;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// These are sent like writes because they have a body, and change nothing.
+/// Sent with a body like writes, but they change nothing.
 const READ_LIKE: [&str; 3] = ["/api/v1/keys/lookup", "/api/v1/explain", "/api/v1/simulate"];
-/// As much of a path, or of any other text, as a line has.
+/// Maximum length of a path, or of any other text in a line.
 const LONGEST: usize = 200;
-/// Lines in a second for writes of callers whose key is known, and not for that; and for those of anybody.
+/// Lines per second for rejected writes: of callers with a known key, and of all others.
 const OF_KNOWN: NonZeroU32 = NonZeroU32::MIN.saturating_add(9);
 const OF_ANYBODY: NonZeroU32 = NonZeroU32::MIN;
 
-/// What a write is about. Whoever does it says so as soon as it is known, so that it is in the line also where nothing comes
-/// of it.
+/// The subject of a write. Handlers set it as soon as they know it, so that the line contains it even if the write
+/// fails.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Audited(Arc<Mutex<Subject>>);
 
@@ -37,7 +37,8 @@ struct Subject {
 }
 
 impl Audited {
-    /// The key that is meant, without the values of its entries but with a hash of all of it, and the number of its rule.
+    /// The key of the write: its entry keys and a hash of the whole key instead of the values, and the number of its
+    /// rule.
     pub(super) fn is_of(&self, name: &KeyName, key_id: String, rule: Option<usize>) {
         let keys: Vec<&str> = name.entries().iter().map(|(key, _)| *key).collect();
         let mut subject = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,20 +48,20 @@ impl Audited {
         subject.rule = rule.map(|number| number as u64);
     }
 
-    /// What is to be other: `extra=5`.
+    /// The requested change, such as `extra=5`.
     pub(super) fn changes(&self, change: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).change = Some(harmless(change, LONGEST));
     }
 }
 
-/// Whether a request of the API is to change something.
+/// Whether a request may change something.
 fn is_write(method: &Method, path: &str) -> bool {
     path.starts_with(API) && ![Method::GET, Method::HEAD].contains(method) && !READ_LIKE.contains(&path)
 }
 
 pub(super) async fn audited(mut request: Request, next: Next) -> Response {
     let audited = Audited::default();
-    // Handlers say what they do whether or not it is a write.
+    // Handlers record their subject for reads too.
     request.extensions_mut().insert(audited.clone());
     let path = request.uri().path();
     if !is_write(request.method(), path) {
@@ -79,7 +80,7 @@ pub(super) async fn audited(mut request: Request, next: Next) -> Response {
     response
 }
 
-/// Written when it is dropped: whoever goes before the answer may have written all the same.
+/// The line of a write, logged on drop: a caller that disconnected may have changed something anyway.
 struct Line {
     who: String,
     method: String,
@@ -96,7 +97,7 @@ impl Drop for Line {
         let (domain, keys) = (domain.as_deref(), keys.as_deref());
         let (key_id, change) = (key_id.as_deref(), change.as_deref());
         match status {
-            // A method that there is none of is no write.
+            // An unknown method is not a write.
             Some(StatusCode::METHOD_NOT_ALLOWED) => {}
             Some(status) => {
                 let status = status.as_u16();
@@ -111,7 +112,7 @@ impl Drop for Line {
                     rule,
                     change,
                     status,
-                    "a write by the admin API"
+                    "admin API write"
                 );
             }
             None => {
@@ -125,14 +126,15 @@ impl Drop for Line {
                     key_id,
                     rule,
                     change,
-                    "a write by the admin API whose caller went before it was answered"
+                    "admin API write; the caller disconnected before the response"
                 );
             }
         }
     }
 }
 
-/// Writes that the guard refuses. Strangers must not fill the log: what is left out is counted, and told with the next line.
+/// Writes that the guard rejected. They must not flood the log: dropped lines are counted, and the next line reports
+/// the count.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedWrites {
     of_known: PerSecond,
@@ -140,7 +142,7 @@ pub(crate) struct RefusedWrites {
 }
 
 impl RefusedWrites {
-    /// `is_known` says whether a key of ours came with it.
+    /// `is_known` means that the request had a valid key.
     pub(super) fn tell(
         &self,
         request: &Request,
@@ -159,7 +161,7 @@ impl RefusedWrites {
         let (method, path) = (harmless(method.as_str(), 16), harmless(path, LONGEST));
         let (status, left_out) = (status.as_u16(), room.left_out());
         tracing::info!(
-            target: AUDIT, who, method, path, status, why, left_out, "a write by the admin API that was refused"
+            target: AUDIT, who, method, path, status, why, left_out, "admin API write rejected"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! `GET /api/v1/blocks?limit=N&cursor=C`: the keys that are blocked, those first that end first. A cursor has no name of a
-//! key in it: addresses are what proxies write down.
+//! `GET /api/v1/blocks?limit=N&cursor=C`: the blocked keys, in the order in which their blocks end. A cursor contains
+//! no key, because proxies log URLs.
 
 use super::Admin;
 use super::page::Page;
@@ -46,7 +46,7 @@ fn shown(admin: &Admin, block: &Block) -> Value {
     })
 }
 
-/// Where a page ends: at the end of a block, and of those that end together at a hash of its name.
+/// The position of a block in the list: its end, and among equal ends a hash of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     until_nanos: u64,
@@ -83,9 +83,9 @@ mod tests {
     use crate::blocks::KeyName;
     use hivemind_core::Timestamp;
 
-    // Seen failing on: the name itself as the place.
+    // Fails when the position contains the name itself.
     #[test]
-    fn a_place_is_read_as_it_is_written_and_has_no_name_in_it() {
+    fn block_cursor_round_trips_without_the_name() {
         let block = |user: &str, ms| Block {
             name: KeyName::new("shop", [("user", user)]).posted(),
             until: Timestamp::from_millis(ms),

@@ -1,4 +1,4 @@
-//! Bodies are gathered before anybody reads them: so many bytes each, and so many of all together.
+//! Request bodies: collected before handlers run, with a limit per body and for all bodies together.
 
 use super::bounds::{NotTaken, PASSED_OVER};
 use super::{Admin, simulate};
@@ -8,15 +8,15 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http_body::Body as _;
 
-/// No request for a decision is longer, nor any other that has no bound of its own.
+/// The limit of a decision request, and of every request without its own limit.
 const LARGEST: usize = 1 << 20;
 
 pub(super) async fn gathered(State(admin): State<Admin>, request: Request, next: Next) -> Response {
-    // A simulation has a bound, and places, of its own.
+    // A simulation has its own limits.
     if request.body().is_end_stream() || request.uri().path() == simulate::PATH {
         return next.run(request).await;
     }
-    // Who says beforehand how much it is need not send it.
+    // A body whose declared length is too large need not be sent.
     let is_too_large = request.body().size_hint().lower() > (LARGEST * PASSED_OVER) as u64;
     let (parts, body) = request.into_parts();
     let gathered =
@@ -27,6 +27,6 @@ pub(super) async fn gathered(State(admin): State<Admin>, request: Request, next:
             drop(place);
             response
         }
-        Err(why) => why.answer(&format!("A body has at most {LARGEST} bytes; send less at once.")),
+        Err(why) => why.answer(&format!("A body may have at most {LARGEST} bytes; send less at once.")),
     }
 }

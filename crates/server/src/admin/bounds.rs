@@ -1,5 +1,5 @@
-//! How much of what is costly goes on at once, whoever asks for it: bytes of bodies that are held, copies of the ring of
-//! decisions, simulations. So the most that all askers together can take is known, and small beside what decides.
+//! Limits on expensive work for all callers together: buffered request bodies, copies of the decision ring,
+//! simulations. They keep the cost of the admin API small compared with the request path.
 
 use super::reply::{self, no_question, not_now};
 use axum::body::{Body, Bytes};
@@ -11,24 +11,24 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// All bodies that are held, together.
+/// All buffered bodies together.
 const MOST_HELD: usize = 32 << 20;
-/// At 100,000 decisions a copy has 42 MB.
+/// With 100,000 decisions, a copy takes 42 MB.
 const MOST_COPIES: usize = 2;
 
-/// As often as much as is taken is read and passed over: whoever sends all before it reads can then read that it was too much,
-/// where its connection would break.
+/// An oversized body is read up to this multiple of its limit and discarded. A client that writes its whole body
+/// before it reads then gets the 413, instead of a broken connection.
 pub(super) const PASSED_OVER: usize = 4;
 
-/// Who has a place waits for nobody; it is free again when this is dropped.
+/// A permit; returned on drop.
 pub(super) type Held = OwnedSemaphorePermit;
 
-/// Places for what is costly.
+/// Permits for expensive work.
 pub(crate) struct Bounds {
-    /// One for each byte.
+    /// One permit per byte.
     bodies: Arc<Semaphore>,
     pub(super) copies: Places,
-    /// For the one simulation that runs: a second would take another core from those who decide.
+    /// For the one running simulation: a second one would take another core from the request path.
     pub(super) simulation: Places,
 }
 
@@ -42,7 +42,7 @@ impl Default for Bounds {
     }
 }
 
-/// Places for one kind of thing.
+/// Permits for one kind of work.
 pub(super) struct Places(Arc<Semaphore>);
 
 impl Places {
@@ -50,38 +50,38 @@ impl Places {
         Self(Arc::new(Semaphore::new(most)))
     }
 
-    /// A place as soon as one is free; or, if none is for so long, when to come again.
+    /// Waits for a permit; after the time limit, returns a 503 with `Retry-After`.
     pub(super) async fn take(&self, within: Duration) -> Result<Held, Response> {
         let place = timeout(within, Arc::clone(&self.0).acquire_owned()).await;
-        let full = || not_now("Others ask for the same, which takes a while; ask again in a moment.");
-        // Nobody closes the semaphore.
+        let full = || not_now("Too many of these requests are running; retry in a moment.");
+        // The semaphore is never closed.
         place.ok().and_then(Result::ok).ok_or_else(full)
     }
 }
 
-/// Why a body is not taken.
+/// Why a body was rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotTaken {
     TooLarge,
     NoRoom,
-    /// Whoever sent it has gone.
+    /// The client disconnected.
     Broken,
 }
 
 impl NotTaken {
-    /// What whoever sent it is told; `too_large` says how much may be sent.
+    /// The error response; `too_large` describes the size limit.
     pub(super) fn answer(self, too_large: &str) -> Response {
         match self {
             Self::TooLarge => reply::too_large(too_large),
-            Self::NoRoom => not_now("Others send so much that there is no room; ask again in a moment."),
-            Self::Broken => no_question("The body: it breaks off before its end."),
+            Self::NoRoom => not_now("The buffer for request bodies is full; retry in a moment."),
+            Self::Broken => no_question("The body is incomplete."),
         }
     }
 }
 
 impl Bounds {
-    /// All of a body, and its place in memory. Who sends slowly holds what came and no more, so that a few of them keep
-    /// nobody out.
+    /// Collects a body, and holds permits for its bytes. A slow client holds only what it has sent, so a few slow
+    /// clients cannot lock others out.
     pub(super) async fn gather(
         &self,
         mut body: Body,
@@ -89,7 +89,7 @@ impl Bounds {
     ) -> Result<(Bytes, Option<Held>), NotTaken> {
         let (mut gathered, mut held, mut sent) = (BytesMut::new(), None::<Held>, 0_usize);
         while let Some(frame) = body.frame().await {
-            // What is no data is what follows it, and nobody here reads that.
+            // Trailers are ignored.
             let Ok(data) = frame.map_err(|_| NotTaken::Broken)?.into_data() else { continue };
             sent = sent.saturating_add(data.len());
             if sent > most {
@@ -121,9 +121,9 @@ mod tests {
         Bounds { bodies: Arc::new(Semaphore::new(bytes)), ..Bounds::default() }
     }
 
-    // Seen failing on: bodies that are read whatever others hold.
+    // Fails when bodies are read regardless of the memory that others hold.
     #[tokio::test]
-    async fn no_more_bytes_of_bodies_are_held_at_once_than_there_is_room_for() {
+    async fn buffered_body_bytes_stay_below_the_total_limit() {
         let bounds = bounds(10);
         let (bytes, first) = bounds.gather(Body::from("123456"), 8).await.unwrap();
         assert_eq!(&*bytes, b"123456");
@@ -138,9 +138,9 @@ mod tests {
         assert_eq!(bounds.bodies.available_permits(), 10);
     }
 
-    // Seen failing on: places without a bound.
+    // Fails without a limit on permits.
     #[tokio::test(start_paused = true)]
-    async fn whoever_finds_no_place_for_a_while_is_told_to_come_again() {
+    async fn missing_permit_returns_503_with_retry_after() {
         let places = Places::new(1);
         let place = places.take(Duration::from_secs(5)).await.unwrap();
         let late = places.take(Duration::from_secs(5)).await.unwrap_err();

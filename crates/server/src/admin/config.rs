@@ -1,4 +1,4 @@
-//! `GET /api/v1/config`: what is in force of the files, and what is wrong with them, as the command line prints it.
+//! `GET /api/v1/config`: the state of the loaded files, and their problems as the command line prints them.
 
 use super::Admin;
 use super::reply::ok;
@@ -19,7 +19,7 @@ async fn config(State(admin): State<Admin>) -> Response {
     ok(&shown(&admin))
 }
 
-/// The state of all files.
+/// The state of rules, configuration and components.
 pub(super) fn shown(admin: &Admin) -> Value {
     let health = &admin.health;
     let [of_rules, of_configuration] = health.files();

@@ -1,9 +1,9 @@
-//! The dashboard at `/`: files that are part of the binary. There is no data in them, so they need no token; what they
-//! show they ask the API for, which asks who they are.
+//! Dashboard files at `/`, compiled into the binary. They contain no data and need no token: the page gets its data
+//! from the API, which authenticates.
 //!
-//! A browser runs no script but these, takes no style but these, and asks no host but this one. What it needs to paint
-//! is in the page itself: a browser that had to ask for it first would show nothing meanwhile. The policy names it by
-//! its digest, so that nothing else in the page counts as style or script.
+//! The content security policy allows only these scripts and styles, and requests only to this host. Style and first
+//! script are inline, because the page would be blank while a browser loads them. The policy names them by their
+//! digests, so nothing else inline is executed.
 
 use super::{Admin, etag};
 use axum::Router;
@@ -15,14 +15,14 @@ use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 
-/// With each file, whatever it is.
+/// Sent with each file.
 const HEADERS: [(HeaderName, HeaderValue); 6] = [
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
     (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
     (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
-    // It is asked for each time whether it has changed: an upgrade is seen at once.
+    // Revalidated on each request, so that an upgrade is visible immediately.
     (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
 ];
 
@@ -30,7 +30,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const DRAWING: &str = "image/svg+xml";
 
-/// A file of the page: where it is, what it is, and what is in it.
+/// A file of the dashboard: path, content type and content.
 type File = (&'static str, &'static str, &'static str);
 
 macro_rules! assets {
@@ -39,13 +39,13 @@ macro_rules! assets {
     };
 }
 
-/// What is painted first.
+/// The styles of the first paint.
 const STYLE: &str =
     concat!(include_str!("../../dashboard/style.css"), include_str!("../../dashboard/parts.css"));
-/// What has to run before it is.
+/// The script that must run before the first paint.
 const FIRST_SCRIPT: &str = include_str!("../../dashboard/first.js");
 const ICON: &str = include_str!("../../dashboard/icon.svg");
-/// Where they belong: the comments in the page that say so.
+/// The comments in the page that mark their places.
 const PLACE: &str = "<!-- style.css, parts.css and first.js: in the page itself, so that it is painted with its first answer. -->";
 const ICON_PLACE: &str = "<!-- icon.svg -->";
 const BARE_PAGE: &str = include_str!("../../dashboard/index.html");
@@ -62,7 +62,7 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
         digest(FIRST_SCRIPT),
         digest(STYLE)
     );
-    // A page without its policy would be worse than none.
+    // A page without its policy would be unsafe; this fallback blocks everything.
     HeaderValue::from_str(&policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
 });
 
@@ -80,12 +80,12 @@ pub(super) fn routes() -> Router<Admin> {
     })
 }
 
-/// The page, and what it asks for.
+/// The page and its assets.
 fn files() -> impl Iterator<Item = File> {
     std::iter::once(("/", HTML, PAGE.as_str())).chain(ASSETS.iter().copied())
 }
 
-/// A text in the page, as its policy names it.
+/// The digest of an inline text, as the policy names it.
 fn digest(text: &str) -> String {
     format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(text)))
 }
@@ -106,9 +106,9 @@ fn answer(asked: &HeaderMap, tag: &HeaderValue, kind: &'static str, text: &'stat
 mod tests {
     use super::*;
 
-    // Seen failing on: a module that is imported and not in the list.
+    // Fails when an imported module is missing from the list.
     #[test]
-    fn whatever_a_file_of_the_page_asks_for_is_served() {
+    fn dashboard_imports_and_links_are_served() {
         let served: Vec<&str> = ASSETS.iter().map(|(path, ..)| *path).collect();
         for (path, _, text) in files() {
             let imported = text
@@ -120,18 +120,18 @@ mod tests {
                 .skip(1)
                 .map(|rest| format!("/assets/{}", rest.split('"').next().unwrap()));
             for wanted in imported.chain(linked) {
-                assert!(served.contains(&wanted.as_str()), "{path} asks for {wanted}");
+                assert!(served.contains(&wanted.as_str()), "{path} needs {wanted}");
             }
         }
-        // And each module is asked for at once, not one after the other.
+        // The page preloads each module, so that the browser loads them in parallel.
         for script in served.iter().filter(|path| path.rsplit('.').next() == Some("js")) {
             assert!(PAGE.contains(&format!("\"{script}\"")), "{script}");
         }
     }
 
-    // Seen failing on: a `style` attribute in index.html, and `innerHTML` in dom.js.
+    // Fails on a `style` attribute in index.html, or on `innerHTML` in dom.js.
     #[test]
-    fn nothing_in_the_page_needs_what_its_policy_forbids() {
+    fn dashboard_complies_with_its_content_policy() {
         let has_handler = BARE_PAGE.match_indices(" on").any(|(at, _)| {
             let name = BARE_PAGE[at + 3..].trim_start_matches(|c: char| c.is_ascii_lowercase());
             name.starts_with('=')
@@ -143,7 +143,7 @@ mod tests {
             let forbidden =
                 ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"];
             assert!(kind != SCRIPT || forbidden.iter().all(|word| !text.contains(word)), "{path}");
-            // A drawing names what it is by an address that nobody calls.
+            // The XML namespace is not a host.
             let hosts = text.replace("http://www.w3.org/2000/svg", "");
             assert!(
                 !hosts.contains("http://") && !hosts.contains("https://") && !hosts.contains("@import"),
@@ -153,9 +153,9 @@ mod tests {
         }
     }
 
-    // Seen failing on: a tag that is compared with its quotes taken off; a star that is taken for another's tag.
+    // Fails when a tag is compared without its quotes, or when `*` does not match.
     #[test]
-    fn who_has_a_file_already_is_told_so() {
+    fn dashboard_file_with_known_etag_returns_304() {
         let (kind, text) = (HTML, PAGE.as_str());
         let own = etag::tag(text.as_bytes());
         let whole = answer(&HeaderMap::new(), &own, kind, text);
@@ -163,9 +163,9 @@ mod tests {
         for (known, status) in [("\"other\"", 200), ("*", 304), (own.to_str().unwrap(), 304)] {
             let asked =
                 HeaderMap::from_iter([(header::IF_NONE_MATCH, HeaderValue::from_str(known).unwrap())]);
-            let told = answer(&asked, &own, kind, text);
-            assert_eq!(told.status().as_u16(), status, "{known}");
-            assert_eq!(told.headers()[header::CONTENT_SECURITY_POLICY], *POLICY);
+            let answered = answer(&asked, &own, kind, text);
+            assert_eq!(answered.status().as_u16(), status, "{known}");
+            assert_eq!(answered.headers()[header::CONTENT_SECURITY_POLICY], *POLICY);
         }
     }
 }

@@ -1,18 +1,18 @@
-//! `GET /api/v1/decisions`: the last decisions, the newest first.
+//! `GET /api/v1/decisions`: the last decisions, newest first.
 
 use super::Admin;
 use super::page::Page;
 use super::query::Query;
 use super::reply::{no_question, ok, problem};
 use super::time::millis;
-use crate::telemetry::ring::{Door, Lacks, Mark, Remembered, cut};
-use crate::telemetry::{hashed, salted, shown_entries};
 use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use hivemind_core::Timestamp;
+use hivemind_telemetry::ring::{Door, Lacks, Mark, Remembered, cut};
+use hivemind_telemetry::{hashed, salted, shown_entries};
 use serde_json::{Value, json};
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +23,7 @@ const NAMES: [&str; 7] = {
     ["outcome", "domain", "key", "value", "since_ms", limit, cursor]
 };
 
-/// Who asks waits no longer for others to have read.
+/// How long a request waits for a permit.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn routes() -> Router<Admin> {
@@ -35,7 +35,7 @@ async fn list(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response
         Ok(place) => place,
         Err(not_now) => return not_now,
     };
-    // Thousands of records are copied and sorted: the thread has others to serve.
+    // Thousands of records are copied and sorted, so this runs outside the async threads.
     let answered = tokio::task::spawn_blocking(move || {
         let _place = place;
         answer(&admin, query.as_deref())
@@ -44,9 +44,11 @@ async fn list(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response
     match answered {
         Ok(Ok(page)) => ok(&page),
         Ok(Err(detail)) => no_question(&detail),
-        Err(_) => {
-            problem(StatusCode::INTERNAL_SERVER_ERROR, "Not read", "The log of the service may say why.")
-        }
+        Err(_) => problem(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "Internal error",
+            "The service log may contain the cause.",
+        ),
     }
 }
 
@@ -92,7 +94,7 @@ impl FromStr for Place {
     }
 }
 
-/// Which of them are asked for.
+/// The filter of a request.
 struct Wanted {
     is_denied: Option<bool>,
     domain: Option<String>,
@@ -101,8 +103,8 @@ struct Wanted {
     since: Timestamp,
 }
 
-/// A value as it is kept: cut, or as a hash where it opens something. Who asks for the hash of a value finds also those that
-/// are kept as they are: nobody needs to put one into an address, which is what proxies write down.
+/// A value as the ring stores it: truncated, or as a hash if it is a credential. The hash of a value also finds
+/// values that are stored in clear text: so no value has to be part of a URL, which proxies log.
 struct WantedValue {
     text: String,
     hashed: [String; 3],
@@ -110,8 +112,8 @@ struct WantedValue {
 
 impl WantedValue {
     fn of(value: &str) -> Self {
-        // Under which key it stands is not known, and so neither is which of them was kept: with salt, or without. The last is for
-        // who sends the hash of a PIN.
+        // The entry's key is unknown here, and so is whether its hash is salted. The last one is for callers that
+        // send the hash of a PIN.
         let hash = hashed(value);
         Self { text: cut(value).to_owned(), hashed: [salted(&hash), hash, salted(value)] }
     }
@@ -128,14 +130,14 @@ impl Wanted {
             None => None,
             Some("allowed") => Some(false),
             Some("denied") => Some(true),
-            Some(_) => return Err("`outcome` is `allowed` or `denied`.".to_owned()),
+            Some(_) => return Err("`outcome` must be `allowed` or `denied`.".to_owned()),
         };
         let since = match query.get("since_ms").map(str::parse::<u64>) {
             None => Timestamp::default(),
             Some(Ok(millis)) => Timestamp::from_millis(millis),
-            Some(Err(_)) => return Err("`since_ms` is a number of milliseconds since 1970.".to_owned()),
+            Some(Err(_)) => return Err("`since_ms` must be a number of milliseconds since 1970.".to_owned()),
         };
-        // As it was kept: a longer one would be found nowhere.
+        // Truncated as in the ring: a longer text would match nothing.
         let text = |name| query.get(name).map(|text| cut(text).to_owned());
         let value = query.get("value").map(WantedValue::of);
         Ok(Self { is_denied, domain: text("domain"), key: text("key"), value, since })

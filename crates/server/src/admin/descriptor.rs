@@ -1,4 +1,4 @@
-//! A key in the body of a request: whom it is about, by its parts.
+//! Keys in request bodies: a domain and the entries of a descriptor.
 
 use super::reply::senseless;
 use crate::blocks::KeyName;
@@ -6,20 +6,20 @@ use axum::response::Response;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// More of them in one descriptor have no meaning to anybody.
+/// Longer descriptors do not occur in practice.
 const MOST_ENTRIES: usize = 256;
-/// The longest domain, key or value: as long as a whole call.
+/// The maximum length of a domain, key or value: as long as a whole call.
 const LONGEST_TEXT: usize = 256 << 10;
 
 /// `{"domain": "d", "entries": [{"key": "k", "value": "v"}]}`
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)] // A misspelt key must not be taken for none.
+#[serde(deny_unknown_fields)] // A misspelled key must not be ignored.
 pub(super) struct RawKey {
     pub(super) domain: String,
     pub(super) entries: Vec<RawEntry>,
 }
 
-/// By its names alone: a struct would also be read from a list.
+/// Read only by member names: serde would also read a struct from a list.
 #[derive(Deserialize)]
 #[serde(try_from = "BTreeMap<String, String>")]
 pub(super) struct RawEntry {
@@ -33,27 +33,27 @@ impl TryFrom<BTreeMap<String, String>> for RawEntry {
     fn try_from(mut members: BTreeMap<String, String>) -> Result<Self, Self::Error> {
         match (members.remove("key"), members.remove("value")) {
             (Some(key), Some(value)) if members.is_empty() => Ok(Self { key, value }),
-            _ => Err("an entry has `key` and `value`, and nothing else"),
+            _ => Err("an entry must have exactly `key` and `value`"),
         }
     }
 }
 
 impl RawKey {
-    /// The key that is meant.
+    /// The key.
     ///
     /// # Errors
-    /// The answer that says what is missing.
+    /// The response that describes the problem.
     #[expect(clippy::result_large_err, reason = "it is the answer")]
     pub(super) fn name(self) -> Result<KeyName, Response> {
         if self.domain.is_empty() {
-            return Err(senseless("`domain` is empty: say whose key it is."));
+            return Err(senseless("`domain` is empty; set it."));
         }
         if self.entries.is_empty() || self.entries.len() > MOST_ENTRIES {
-            return Err(senseless(&format!("`entries` are 1 to {MOST_ENTRIES}.")));
+            return Err(senseless(&format!("`entries` must have 1 to {MOST_ENTRIES} items.")));
         }
         let texts = self.entries.iter().flat_map(|RawEntry { key, value }| [key, value]);
         if std::iter::once(&self.domain).chain(texts).any(|text| text.len() > LONGEST_TEXT) {
-            return Err(senseless(&format!("No text of a key has more than {LONGEST_TEXT} bytes.")));
+            return Err(senseless(&format!("A domain, key or value may have at most {LONGEST_TEXT} bytes.")));
         }
         Ok(KeyName::new(self.domain, self.entries.into_iter().map(|entry| (entry.key, entry.value))))
     }

@@ -1,5 +1,5 @@
-//! Answers that whoever asks again may have already: each GET of the API has a strong `ETag` over its body, and who sends
-//! it back is told that nothing changed. A stream of events has none.
+//! Entity tags: each GET of the API has a strong `ETag` over its body, and a matching `If-None-Match` returns 304.
+//! Event streams have none.
 
 use super::API;
 use super::reply::problem;
@@ -11,7 +11,7 @@ use axum::response::Response;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// No answer of ours is longer: pages have a thousand items at most.
+/// Longer than any response: pages have at most a thousand items.
 const LONGEST_ANSWER: usize = 64 << 20;
 
 pub(super) async fn tagged(request: Request, next: Next) -> Response {
@@ -21,18 +21,18 @@ pub(super) async fn tagged(request: Request, next: Next) -> Response {
     }
     let known = request.headers().get_all(header::IF_NONE_MATCH).iter().cloned().collect::<Vec<_>>();
     let mut response = next.run(request).await;
-    // What must not be kept at all says so itself.
+    // A handler that forbids storing sets its own header.
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
     if !is_whole(&response) {
-        // A HEAD has no stream.
+        // A HEAD request does not open a stream.
         return if is_head { response.map(|_| Body::empty()) } else { response };
     }
     let (mut head, body) = response.into_parts();
     let Ok(body) = to_bytes(body, LONGEST_ANSWER).await else {
         return problem(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "Something is wrong here",
-            "The answer is too long; ask for less of it.",
+            "Internal error",
+            "The response is too long; request fewer items.",
         );
     };
     if head.status == StatusCode::OK {
@@ -52,7 +52,7 @@ pub(super) async fn tagged(request: Request, next: Next) -> Response {
     Response::from_parts(head, Body::from(body))
 }
 
-/// Whether it is JSON, which is there at once.
+/// Whether the response is complete JSON, and not a stream.
 fn is_whole(response: &Response) -> bool {
     let kind = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     kind.starts_with(b"application/json") || kind.starts_with(b"application/problem+json")
@@ -63,24 +63,24 @@ fn forget_body(headers: &mut HeaderMap) {
     headers.remove(header::CONTENT_LENGTH);
 }
 
-/// A name for exactly this body.
+/// The tag of a body.
 pub(super) fn tag(body: &[u8]) -> HeaderValue {
     let digest = Sha256::digest(body);
     let mut tag = String::from("\"");
     for byte in digest.iter().take(16) {
-        let _ = write!(tag, "{byte:02x}"); // A string takes all that is written.
+        let _ = write!(tag, "{byte:02x}"); // Writing to a string cannot fail.
     }
     tag.push('"');
     HeaderValue::from_str(&tag).unwrap_or_else(|_| HeaderValue::from_static("\"\""))
 }
 
-/// Whether a list of tags has this one; for GET, a weak one is as good.
+/// Whether a list of tags contains this one; weak comparison is enough for GET.
 fn names(list: &HeaderValue, tag: &HeaderValue) -> bool {
     let mut tags = list.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     tags.any(|known| known == b"*" || known.strip_prefix(b"W/").unwrap_or(known) == tag.as_bytes())
 }
 
-/// Whether whoever asks has it already.
+/// Whether the client has this version already.
 pub(super) fn is_known(asked: &HeaderMap, tag: &HeaderValue) -> bool {
     asked.get_all(header::IF_NONE_MATCH).iter().any(|list| names(list, tag))
 }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tag_is_known_in_a_list_as_a_weak_one_and_by_a_star() {
+    fn etag_matches_in_a_list_weak_or_star() {
         let own = tag(b"body");
         let tag = own.to_str().unwrap();
         for (list, expected) in [

@@ -1,4 +1,4 @@
-//! `GET /api/v1/events`: what the dashboard shows, as it changes, by server-sent events.
+//! `GET /api/v1/events`: live dashboard data by server-sent events.
 
 use super::guard::Visitor;
 use super::live::{Live, NotTaken, Stays};
@@ -15,10 +15,10 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
-/// In rounds, which are seconds.
+/// In rounds of one second.
 const TOP_EVERY: u64 = 2;
 const ALL_EVERY: u64 = 15;
-/// What peers hold: every counter is looked at for it.
+/// Allowance held by peers: the sum visits every counter.
 const HELD_EVERY: u64 = 10;
 const COMMENT_EVERY: u64 = 15;
 
@@ -26,7 +26,7 @@ pub(super) fn routes() -> Router<Admin> {
     Router::new().route("/api/v1/events", get(listen))
 }
 
-/// An answer that does not end before one of both sides does.
+/// Opens the event stream, which lasts until the client or the server ends it.
 async fn listen(
     State(admin): State<Admin>,
     Extension(visitor): Extension<Visitor>,
@@ -38,7 +38,8 @@ async fn listen(
             push(&mut first, "version", &about::shown(&admin));
             push(&mut first, "config", &config::shown(&admin));
             push(&mut first, "stats", &stats::body(&admin));
-            // All of it: who is told only of a part cannot tell what is not there from what was not said yet.
+            // A complete snapshot first: with a part of it, the client could not know whether data is missing or
+            // still to come.
             push(&mut first, "top", &top::both(&admin));
             if let Some(peers) = peers::shown(&admin, false).await {
                 push(&mut first, "peers", &peers);
@@ -47,39 +48,41 @@ async fn listen(
             let headers = [
                 (header::CONTENT_TYPE, "text/event-stream"),
                 (header::CACHE_CONTROL, "no-store"),
-                // Proxies that gather an answer before they pass it on are asked not to.
+                // Asks proxies not to buffer the stream.
                 (header::HeaderName::from_static("x-accel-buffering"), "no"),
             ];
             (headers, Body::new(events)).into_response()
         }
         Err(why) => {
             let detail = match why {
-                NotTaken::Full => format!("{} others listen already; close one of them.", Live::MOST),
+                NotTaken::Full => {
+                    format!("The maximum of {} event streams is open; close one of them.", Live::MOST)
+                }
                 NotTaken::Over => {
-                    "The service stops, or tells nothing any more; its log may say why.".to_owned()
+                    "The service is stopping, or event streams failed; its log may contain the cause."
+                        .to_owned()
                 }
             };
-            let mut response =
-                problem(StatusCode::SERVICE_UNAVAILABLE, "Nobody can listen any more", &detail);
+            let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, "No event stream available", &detail);
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
             response
         }
     }
 }
 
-/// Tells all who listen, until the pages are closed. Nothing is made while nobody does.
+/// Publishes events to all streams until shutdown. Without streams, nothing is collected.
 pub(crate) async fn tell(admin: Admin, closed: watch::Receiver<bool>) {
     let live = Arc::clone(&admin.live);
-    let told = Arc::new(Mutex::new(Value::Null));
+    let previous = Arc::new(Mutex::new(Value::Null));
     let make = |round: u64| {
-        let (admin, told) = (admin.clone(), Arc::clone(&told));
-        async move { (made(&admin, &told, round).await, admin.access.generations()) }
+        let (admin, previous) = (admin.clone(), Arc::clone(&previous));
+        async move { (made(&admin, &previous, round).await, admin.access.generations()) }
     };
     live.run(make, closed).await;
 }
 
-/// All that is told in one round.
-async fn made(admin: &Admin, told: &Mutex<Value>, round: u64) -> Bytes {
+/// The events of one round.
+async fn made(admin: &Admin, previous: &Mutex<Value>, round: u64) -> Bytes {
     let mut text = String::new();
     push(&mut text, "stats", &stats::body(admin));
     if let Some(peers) = peers::shown(admin, round.is_multiple_of(HELD_EVERY)).await {
@@ -89,8 +92,9 @@ async fn made(admin: &Admin, told: &Mutex<Value>, round: u64) -> Bytes {
         push(&mut text, "top", &top::both(admin));
     }
     let config = config::shown(admin);
-    let before = std::mem::replace(&mut *told.lock().unwrap_or_else(PoisonError::into_inner), config.clone());
-    // Whoever reads slowly misses rounds, and hears of it all the same.
+    let before =
+        std::mem::replace(&mut *previous.lock().unwrap_or_else(PoisonError::into_inner), config.clone());
+    // A slow client misses rounds, so the configuration is repeated.
     let is_all = round.is_multiple_of(ALL_EVERY);
     if before != config || is_all {
         push(&mut text, "config", &config);
@@ -104,7 +108,7 @@ async fn made(admin: &Admin, told: &Mutex<Value>, round: u64) -> Bytes {
     text.into()
 }
 
-/// JSON has no line break outside of its texts, and none within that is not escaped: it is one line.
+/// JSON without line breaks: one `data` line.
 fn push(text: &mut String, event: &str, body: &Value) {
-    let _ = write!(text, "event: {event}\ndata: {body}\n\n"); // A string takes all that is written.
+    let _ = write!(text, "event: {event}\ndata: {body}\n\n"); // Writing to a string cannot fail.
 }

@@ -1,4 +1,4 @@
-//! `POST /api/v1/explain`: which rule answers a descriptor, and why. It spends nothing.
+//! `POST /api/v1/explain`: which rule matches a descriptor, and why. It spends nothing.
 
 use super::Admin;
 use super::descriptor::RawKey;
@@ -8,7 +8,6 @@ use super::rules::{self, Sight};
 use super::time::millis;
 use crate::explained::Explained;
 use crate::ruleset::Ruleset;
-use crate::telemetry::kept;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
@@ -16,6 +15,7 @@ use axum::routing::post;
 use axum::{Extension, Router};
 use hivemind_core::rules::{CandidateOutcome, ExplanationEnd};
 use hivemind_core::{Clock, SystemClock};
+use hivemind_telemetry::kept;
 use serde_json::{Value, json};
 
 pub(super) fn routes() -> Router<Admin> {
@@ -29,10 +29,10 @@ async fn explain(
 ) -> Result<Response, Response> {
     let name = read::<RawKey>(&body)?.name()?;
     let entries = name.entries();
-    // By the name that is charged, as a request is and a look-up: where a wildcard's values share a counter, it is another one.
+    // The charged name, as for requests and lookups: it differs if the values of a wildcard share a counter.
     let charged = admin.counters_of(&name).name;
     let blocked = charged.with_parts(|parts| admin.storage.blocks().until(parts, SystemClock.now()));
-    // The rules are for strangers, who is blocked is not.
+    // Anonymous callers may see the rules, but not the blocks.
     let blocked = blocked.filter(|_| visitor.sees_clients).map(millis);
     let sight = admin.sight_of(&visitor);
     Ok(admin.service.0.with_ruleset(|ruleset, hits| {
@@ -48,7 +48,7 @@ async fn explain(
     }))
 }
 
-/// Leaves hashes of what rules ask for that opens something. What was asked about is whoever asks' own.
+/// Replaces credentials in rules by hashes. The requested descriptor belongs to the caller, and stays.
 fn hide(explained: &mut Explained<'_>) {
     for ((key, _), step) in explained.entries.iter().zip(&mut explained.explanation.steps) {
         for (rule, _) in &mut step.candidates {

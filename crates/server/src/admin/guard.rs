@@ -1,7 +1,9 @@
-//! Who may ask the admin port for what. Probes may always ask for health. Where a token or keys are set, all else
-//! needs the token or an operator's key, and `/json` the key of a caller. Where none is, the port is open to those on this
-//! machine and to those with a certificate; others may call and read what is on a list, and change nothing. The browser of somebody on this
-//! machine is no such visitor for the pages of others, also where they have made their name lead here; for them it may not even call.
+//! Authorization of the admin port.
+//!
+//! Probes may always read health. If a token or keys are set, everything else needs the token or an operator's key,
+//! and `/json` needs a caller's key. If none is set, the port is open to this machine and to clients with a
+//! certificate; others may call and read what is on a list, and change nothing. A browser on this machine that acts
+//! for another site's page has no such access, even after DNS rebinding; such a page may not even call.
 
 mod host;
 mod lists;
@@ -11,13 +13,13 @@ mod visitor;
 pub(super) use visitor::Visitor;
 
 use super::audit::RefusedWrites;
-use crate::access::{Access, KEY_HEADER};
 use crate::service::Service;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
+use hivemind_tls::access::{Access, KEY_HEADER};
 use host::{asked_host, is_of_another_page, is_own_name};
 use lists::is_for_all;
 use refusal::Refusal;
@@ -25,20 +27,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use visitor::Who;
 
-/// Who can come to a listener.
+/// The clients that can reach a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// Whoever can reach this machine.
+    /// Any client that can reach this machine.
     Network,
-    /// Whoever is on this machine; in plaintext, so that a browser asks for any name that leads here.
+    /// Any process on this machine, in plaintext: a browser may come with any name that resolves here.
     Loopback,
-    /// The same behind a certificate, which is of no other name, or anybody with a certificate of ours.
+    /// Processes on this machine over TLS, whose certificate has no other name; or any client with a certificate of
+    /// ours.
     Private,
-    /// Whoever may open the file.
+    /// Processes that may open the socket.
     Socket,
 }
 
-/// One listener's.
+/// The guard of one listener.
 #[derive(Clone)]
 pub(crate) struct Guard {
     pub(crate) access: Access,
@@ -47,12 +50,12 @@ pub(crate) struct Guard {
     pub(crate) refused: Arc<RefusedWrites>,
 }
 
-/// Asks everybody who comes to these pages.
+/// Guards all routes of a listener.
 pub(crate) fn guarded(pages: Router, guard: Guard) -> Router {
     pages.layer(from_fn_with_state(guard, admit)).layer(from_fn(kept_here))
 }
 
-/// Whatever is answered is no script and no picture of another site's page.
+/// Forbids other sites to use responses as scripts or images.
 async fn kept_here(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
@@ -82,22 +85,22 @@ async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> 
 }
 
 impl Guard {
-    /// Whether whoever asks by no name but an address' means this port. A name leads where its owner says: a page of
-    /// theirs may have had it lead here after it was loaded, and is of this very origin to the browser.
+    /// Whether the request's host name is this port's own. A name resolves to whatever its owner wants: a page loaded
+    /// from it can be rebound to this port, and is then same-origin for the browser.
     fn is_meant(&self, request: &Request) -> bool {
         let is_open = self.reach == Reach::Loopback && !self.access.is_asked_for();
-        // No browser leaves it out.
+        // Browsers always send a host.
         !is_open || asked_host(request).is_none_or(is_own_name)
     }
 
-    /// The same for what is not for all, by whatever name.
+    /// The same for all but public paths.
     fn is_asked_for_by_name(&self, request: &Request) -> Result<(), Refusal> {
         let is_let_in = is_for_all(request.method(), request.uri().path()) || self.is_meant(request);
         if is_let_in { Ok(()) } else { Err(Refusal::NotOurName) }
     }
 
     fn visitor(&self, request: &Request) -> Visitor {
-        // Before anything is compared with them: if they change meanwhile, this is the number of those before.
+        // Read before anything is compared: if the keys change meanwhile, these are the older generations.
         let generations = self.access.generations();
         let headers = request.headers();
         let key = headers.get(KEY_HEADER).map(HeaderValue::as_bytes);
@@ -112,14 +115,15 @@ impl Guard {
             Some(grant) => Who::Key(Arc::clone(grant)),
             None => Who::Place(self.reach),
         };
-        // A page cannot send what it does not know, so with a token or a key it may be of any site.
+        // A page cannot send a token or key that it does not know, so an authenticated request may come from any
+        // site.
         let is_another_page = is_open && is_of_another_page(request);
         let is_private = self.reach != Reach::Network && !is_another_page;
-        // Health is asked for by any name, and then is one word.
+        // Health may be requested under any name, and is then only one word.
         let sees_clients = is_operator && (is_private || !is_open) && self.is_meant(request);
         Visitor {
             is_operator,
-            // A token opens every domain.
+            // A token gives access to every domain.
             grant: grant.filter(|_| !has_token),
             who,
             sees_clients,

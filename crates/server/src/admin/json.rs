@@ -1,5 +1,5 @@
-//! The messages in proto3's JSON form: either spelling of a name is read, and what
-//! is not set is left out of what is written.
+//! The rate limit messages in proto3 JSON: both spellings of field names are accepted, and unset fields are omitted
+//! from responses.
 
 use super::twice::{as_in_messages, none_twice};
 use crate::proto::DESCRIPTORS;
@@ -18,19 +18,19 @@ fn message(name: &str) -> Result<MessageDescriptor, String> {
     pool.ok_or_else(|| format!("{name} is not described"))
 }
 
-/// A request in the form that it has in a call.
+/// Converts a JSON request to the protobuf form of a call.
 pub(crate) fn request(body: &[u8]) -> Result<Vec<u8>, String> {
     let mut json = serde_json::Deserializer::from_slice(body);
     let options = DeserializeOptions::new().deny_unknown_fields(true);
     let read = DynamicMessage::deserialize_with_options(message("RateLimitRequest")?, &mut json, &options);
     let read = read.map_err(|error| error.to_string())?;
     json.end().map_err(|error| error.to_string())?;
-    // The last would count here, and in the reference it is refused.
+    // Duplicate names: here the last one would count, and the reference rejects them.
     none_twice(body, as_in_messages).map_err(|error| error.to_string())?;
     Ok(read.encode_to_vec())
 }
 
-/// Whether an answer says over limit, and all that it says.
+/// Whether a response is over limit, and its JSON form.
 pub(super) fn response(bytes: &[u8]) -> Result<(bool, String), String> {
     let answer = DynamicMessage::decode(message("RateLimitResponse")?, bytes);
     let answer = answer.map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! `/api/v1/keys/…`: what an operator asks of one key, and does to it. A key is named by its parts, because memory keeps
-//! hashes only; the rules in force, or the gateway's limits, say which counters it has.
+//! `/api/v1/keys/…`: operations on one key. A key is given by its parts, because memory contains only hashes; the
+//! active rules, or the gateway's limits, determine its counters.
 
 mod asked;
 mod reset;
@@ -22,15 +22,15 @@ use axum::routing::post;
 use axum::{Extension, Router};
 use hivemind_core::store::{Mode, Op, Sharing, StoreError};
 use hivemind_core::{Clock, Cost, Limit, SystemClock};
-use hivemind_mesh::net::NotPosted;
+use hivemind_mesh::NotPosted;
 use serde_json::{Map, Value, json};
 
-/// Why nothing is forgotten or given back where keys found no room of their own.
-const CROWDED: &str = "This key shares its counter with others for want of room, and what all of them spent stays: raise `rate_limiting.max_keys`, or wait until it is over.";
-/// Why not all of it is there again where nodes came or went.
-const IN_DOUBT: &str = "Nodes came or went since this window began, and some may hold a part of it that its owner does not know of: that part is theirs until the window ends.";
+/// The counter is shared because the table was full.
+const CROWDED: &str = "This key shares its counter with others because the table is full, and what they spent stays: raise `rate_limiting.max_keys`, or wait until the window ends.";
+/// A part of the window is not accounted for after a membership change.
+const IN_DOUBT: &str = "Nodes joined or left since this window began, and some may hold allowance that its owner does not know of: it stays with them until the window ends.";
 
-/// The gateway's domain of guards.
+/// The gateway's domain of address guards.
 const IP_GUARD: &str = ":ip_guard";
 
 pub(super) fn routes() -> Router<Admin> {
@@ -42,7 +42,8 @@ pub(super) fn routes() -> Router<Admin> {
         .route("/api/v1/keys/unblock", post(unblock))
 }
 
-/// What is left of each limit of a key, at all nodes together where they share it. It spends nothing, and is in no metric.
+/// What is left of each limit of a key, at all nodes together if they share it. It spends nothing and is not counted
+/// in metrics.
 async fn lookup(State(admin): State<Admin>, body: Bytes) -> Result<Response, Response> {
     let counters = admin.counters_of(&read::<RawKey>(&body)?.name()?);
     let (now, entries) = (SystemClock.now(), counters.name.entries());
@@ -65,7 +66,7 @@ async fn lookup(State(admin): State<Admin>, body: Bytes) -> Result<Response, Res
     })))
 }
 
-/// Gives back what was spent, up to so much of each limit of a key.
+/// Returns up to the given number of hits to each limit of a key.
 async fn grant(
     State(admin): State<Admin>,
     Extension(audited): Extension<Audited>,
@@ -84,7 +85,7 @@ async fn grant(
     let verdicts = storage.operate(&given, context).await.map_err(|error| not_told(&error))?;
     let after = storage.look(&looked_at, Counters::context(SystemClock.now())).await;
     let after = after.map_err(|error| not_told(&error))?;
-    // By whoever keeps the counter, as it gave back: what is left later may be spent again by then.
+    // Measured by the owner when it returned the hits: what is left later may be spent again by then.
     let given = verdicts.each().iter().map(|verdict| verdict.remaining.saturating_sub(verdict.available));
     let seen = before.iter().zip(&after).zip(given);
     let limits = counters.each.iter().zip(seen).map(|(counter, ((before, after), given))| {
@@ -99,7 +100,7 @@ async fn grant(
     Ok(ok(&json!({"limits": limits.collect::<Vec<_>>()})))
 }
 
-/// Refuses a key until a time, whatever its limits say.
+/// Refuses a key until a time, regardless of its limits.
 async fn block(
     State(admin): State<Admin>,
     Extension(audited): Extension<Audited>,
@@ -117,18 +118,18 @@ async fn block(
     admin.is_believed()?;
     admin.storage.blocks().block(&name, until, now).map_err(|why| not_blocked(&why))?;
     let scope = if admin.storage.blocks().are_shared() { "mesh" } else { "node" };
-    // Of none, only requests that bring a limit of their own would ask whether it is blocked.
+    // Without limits, the block affects only requests that carry their own limit.
     let limits = counters.each.len();
     Ok(ok(&json!({"blocked_until_ms": millis(until), "scope": scope, "limits": limits})))
 }
 
-/// Ends a block before its time.
+/// Ends a block early.
 async fn unblock(
     State(admin): State<Admin>,
     Extension(audited): Extension<Audited>,
     body: Bytes,
 ) -> Result<Response, Response> {
-    // By the name that was blocked, whatever rules there are by now.
+    // The name as it was blocked, whatever the rules are now.
     let name = read::<RawKey>(&body)?.name()?;
     admin.audits(&audited, &name, None);
     admin.is_believed()?;
@@ -136,12 +137,12 @@ async fn unblock(
 }
 
 impl Admin {
-    /// Says whose key a write is about.
+    /// Records the key of a write for the audit log.
     fn audits(&self, audited: &Audited, name: &KeyName, rule: Option<usize>) {
         audited.is_of(name, self.service.0.id_of(name), rule);
     }
 
-    /// The counters of a key: those of the rules, or of the gateway, whose names no file of rules has.
+    /// The counters of a key: those of the rules, or of the gateway, whose names no rule file can use.
     pub(super) fn counters_of(&self, name: &KeyName) -> Counters {
         let of_rules = self.service.0.counters_of(name);
         let Some(gateway) = self.gateway.as_ref().filter(|_| of_rules.each.is_empty()) else {
@@ -163,15 +164,15 @@ impl Admin {
         }
     }
 
-    /// Why peers would not believe what is said here.
+    /// Checks that peers would accept what this node writes.
     #[expect(clippy::result_large_err, reason = "it is the answer")]
     fn is_believed(&self) -> Result<(), Response> {
         let is_off = self.mesh.as_ref().is_some_and(|mesh| mesh.is_clock_off());
         if is_off {
             return Err(problem(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "Its clock is off",
-                "Peers agree that this node's clock is off, and what is dated by it they might not believe: set it, or ask another node.",
+                "Clock off",
+                "Peers agree that this node's clock is off, and may reject timestamps from it: set the clock, or use another node.",
             ));
         }
         Ok(())
@@ -180,13 +181,13 @@ impl Admin {
     /// Why a key cannot be blocked, if it cannot.
     fn unblockable(&self, asked: &KeyName, counters: &Counters) -> Option<String> {
         if asked.domain() == IP_GUARD {
-            let why = "Only clients that name themselves are charged to the guard of their address, so others from there would pass";
+            let why = "Only clients that identify themselves are charged to the guard of their address, so others from there would pass";
             return Some(format!("{why}: block the `client` `ip:ADDRESS` of each service and endpoint."));
         }
         if counters.each.is_empty() && asked.domain().starts_with(':') {
-            let why = "The gateway has no counter of that name: `service` is the id of one, `endpoint` the id of one of its or `*`";
+            let why = "The gateway has no counter of that name: `service` must be a service id, `endpoint` the id of one of its endpoints or `*`";
             return Some(format!(
-                "{why}, and `client` as `/api/v1/top` shows it, like `ip:203.0.113.9` or `ip:2001:db8::/64`."
+                "{why}, and `client` as in `/api/v1/top`, such as `ip:203.0.113.9` or `ip:2001:db8::/64`."
             ));
         }
         if !self.service.0.is_enabled() && counters.rule.is_some() {
@@ -195,14 +196,14 @@ impl Admin {
         (counters.name != *asked).then(|| {
             let entries = counters.name.shown_entries();
             format!(
-                "All values of a wildcard share this counter, so all of them would be blocked; if that is meant, \
+                "All values of a wildcard share this counter, so the block would affect all of them; to do that, \
                  block the entries {entries}."
             )
         })
     }
 }
 
-/// A limit, and what its counter says.
+/// A limit with the state of its counter.
 fn of_limit(counter: &Counter, seen: &Seen) -> Map<String, Value> {
     let mut shown = limit::members(&counter.limit);
     shown.insert("remaining".to_owned(), json!(seen.verdict.remaining));
@@ -210,7 +211,7 @@ fn of_limit(counter: &Counter, seen: &Seen) -> Map<String, Value> {
     shown
 }
 
-/// Whether nodes may hold a part of it that its owner does not know of.
+/// Whether nodes may hold allowance that the owner does not know of.
 fn is_in_doubt(seen: &Seen) -> bool {
     seen.holding.as_ref().is_some_and(|holding| holding.unaccounted > 0)
 }
@@ -219,50 +220,60 @@ fn why_less(limit: &Limit, before: &Seen, after: &Seen) -> &'static str {
     if after.is_crowded {
         CROWDED
     } else if after.verdict.remaining >= u64::from(limit.burst()) {
-        "No more is given back than was spent: all of it is there."
+        "A grant returns at most what was spent: the limit is at its full amount again."
     } else if is_in_doubt(before) || is_in_doubt(after) {
         IN_DOUBT
     } else {
-        "No more is given back than was spent, and what was counted beyond the limit is made good first; a reset forgets all of it."
+        "A grant returns at most what was spent, and hits beyond the limit are settled first; a reset clears all of it."
     }
 }
 
 fn not_blocked(why: &NotPosted) -> Response {
     let (status, detail) = match why {
-        NotPosted::Full { most } => {
-            (StatusCode::CONFLICT, format!("{most} keys are blocked, which is the most: unblock one, or give a rule 0 requests."))
-        }
-        NotPosted::Crowded { most } => {
-            (StatusCode::CONFLICT, format!("{most} words about keys are remembered, of those that were unblocked as well, and the oldest is a block: unblocked ones are forgotten after a week; block the oldest again, or give a rule 0 requests."))
-        }
-        NotPosted::TooLong { most } => {
-            (StatusCode::UNPROCESSABLE_ENTITY, format!("Its name has more than {most} bytes, and no such key can be blocked."))
-        }
+        NotPosted::Full { most } => (
+            StatusCode::CONFLICT,
+            format!(
+                "{most} keys are blocked, which is the maximum: unblock one, or use a rule with 0 requests."
+            ),
+        ),
+        NotPosted::Crowded { most } => (
+            StatusCode::CONFLICT,
+            format!(
+                "The block list has its maximum of {most} entries, including unblocked keys, which expire after a week, and the oldest is an active block: block that one again, or use a rule with 0 requests."
+            ),
+        ),
+        NotPosted::TooLong { most } => (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            format!("The key is longer than {most} bytes and cannot be blocked."),
+        ),
         NotPosted::TooLate => (
             StatusCode::UNPROCESSABLE_ENTITY,
-            "A block is for 366 days at most; what is for good belongs into the rules, as a limit of 0 requests.".to_owned(),
+            "A block lasts at most 366 days; for a permanent one, add a rule with 0 requests.".to_owned(),
         ),
-        _ => (StatusCode::UNPROCESSABLE_ENTITY, "Its end is past: send a later `until_ms`, or `for_ms`.".to_owned()),
+        _ => (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "The end is in the past; send a later `until_ms`, or `for_ms`.".to_owned(),
+        ),
     };
     problem(status, "Not blocked", &detail)
 }
 
-/// Whoever keeps the counters has not answered.
+/// The store did not answer.
 fn away(error: &StoreError) -> Response {
     problem(
         StatusCode::SERVICE_UNAVAILABLE,
-        "The counters cannot be reached",
-        &format!("{error}; try again. In a mesh, `/api/v1/peers` says who is silent."),
+        "Counters unreachable",
+        &format!("{error}; retry. In a mesh, `/api/v1/peers` shows which nodes are silent."),
     )
 }
 
-/// The same of a grant, which may be done all the same: in a mesh it is told until its owner hears it.
+/// The same after a grant, which may still take effect: a mesh repeats it until the owner receives it.
 fn not_told(error: &StoreError) -> Response {
     problem(
         StatusCode::SERVICE_UNAVAILABLE,
-        "The counters cannot be reached",
+        "Counters unreachable",
         &format!(
-            "{error}: what was granted may be given back as soon as it is heard, and nobody knows how much yet. Look the key up before you grant again."
+            "{error}: the grant may still be applied when it reaches the owner. Look up the key before you grant again."
         ),
     )
 }

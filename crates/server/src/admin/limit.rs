@@ -1,4 +1,4 @@
-//! A limit and a mode, as every page of the API shows them.
+//! Limits and modes in API responses.
 
 use super::time::period_ms;
 use hivemind_core::Limit;
@@ -9,7 +9,7 @@ pub(super) fn shown(limit: &Limit) -> Value {
     Value::Object(members(limit))
 }
 
-/// The same, for whoever has more to say of it.
+/// The members of a limit, for responses that add more.
 pub(super) fn members(limit: &Limit) -> Map<String, Value> {
     let members = [
         ("algorithm", json!(limit.algorithm())),

@@ -1,4 +1,4 @@
-//! `GET /api/v1/limits`: the gateway's limits in force, with who says each field of them and what holds them down.
+//! `GET /api/v1/limits`: the gateway's active limits, with the level that sets each field and the caps.
 
 use super::page::{Numbered, Page};
 use super::query::Query;
@@ -29,7 +29,7 @@ async fn list(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response
     page.map_or_else(|detail| no_question(&detail), |page| ok(&page))
 }
 
-/// Another number for limits whose numbers are others'.
+/// Identifies a list: changes if an index means another limit.
 fn list_of(limits: &[EffectiveLimit]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for effective in limits {
@@ -38,7 +38,7 @@ fn list_of(limits: &[EffectiveLimit]) -> u64 {
     hasher.finish()
 }
 
-/// Whether a text, in small letters, is in what a limit is called.
+/// Whether a lower-case text occurs in the names of a limit.
 fn has(sought: &str, effective: &EffectiveLimit) -> bool {
     let names =
         [effective.service.as_deref().unwrap_or_default(), &effective.endpoint, effective.kind.name()];
@@ -68,9 +68,9 @@ fn shown(effective: &EffectiveLimit) -> Value {
     })
 }
 
-/// None where it is the limit of a whole service.
+/// `null` for the limit of a whole service.
 fn endpoint(effective: &EffectiveLimit) -> Value {
-    // A pattern is a path, with a method before it or without.
+    // A pattern is a path, with or without a method in front.
     let parts =
         effective.patterns.iter().map(|pattern| pattern.split_once(' ').unwrap_or(("", pattern.as_str())));
     let methods: Vec<&str> =

@@ -1,6 +1,5 @@
-//! Those who listen to what happens. One task makes what is told, once for all of them, and nothing while nobody listens.
-//! Whoever reads slowly misses rounds, and is shown out in the end: nothing is kept for anybody but a few rounds, which
-//! all share.
+//! Event stream subscribers. One task creates each event once for all of them, and idles without subscribers. A slow
+//! subscriber misses rounds and is finally disconnected: the queue is a few rounds long, and all share their bytes.
 
 mod stays;
 #[cfg(test)]
@@ -22,17 +21,18 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 const ROUND: Duration = Duration::from_secs(1);
-/// No round takes longer. The page takes six silent seconds for a dead link: one round that hangs must not be that long.
+/// A round that takes longer is skipped. The page treats six silent seconds as a dead link, so one hanging round must
+/// stay below that.
 const LONGEST_MADE: Duration = Duration::from_secs(3);
-/// What waits for one that reads slowly.
+/// Queue length of a slow subscriber.
 const MOST_ROUNDS: usize = 4;
-/// Who has missed so many in a row does not read.
+/// A subscriber that misses this many rounds in a row is disconnected.
 const MOST_MISSED: u32 = 30;
 
-/// Numbers that change with the keys and tokens in force.
+/// Generations of the active keys and tokens.
 type Generations = [u64; 2];
 
-/// Those who listen.
+/// The subscribers.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     hall: Mutex<Hall>,
@@ -42,30 +42,30 @@ pub(crate) struct Live {
 #[derive(Debug, Default)]
 struct Hall {
     listeners: Vec<Listener>,
-    /// Whether nothing is told any more.
+    /// Whether publishing has ended.
     is_over: bool,
 }
 
 #[derive(Debug)]
 struct Listener {
     rounds: mpsc::Sender<Bytes>,
-    /// Whether it was told what it is told first.
+    /// Whether the first snapshot was sent.
     has_begun: Arc<AtomicBool>,
     missed: u32,
-    /// What let it in.
+    /// The generations under which it was authorized.
     opened_by: Generations,
-    /// While it listens, its connection is not idle.
+    /// While it is subscribed, its connection is not idle.
     _stay: Stay,
 }
 
-/// Why nobody is taken.
+/// Why a subscription was rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotTaken {
     Full,
     Over,
 }
 
-/// A place of one who was told nothing yet: what is told first is made only where there is one.
+/// A subscription without its first snapshot, which is only created when there is room.
 #[derive(Debug)]
 pub(super) struct Place {
     rounds: mpsc::Sender<Bytes>,
@@ -74,15 +74,15 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Tells it this, and from here on what all are told.
+    /// Sends the first snapshot; from here on the subscriber receives all rounds.
     pub(super) fn told(self, first: Bytes) -> Events {
-        let _ = self.rounds.try_send(first); // It is empty, and so there is room.
+        let _ = self.rounds.try_send(first); // The queue is empty, so there is room.
         self.has_begun.store(true, Ordering::Release);
         Events(self.events)
     }
 }
 
-/// What one of them is told, as the body of its answer.
+/// The stream of one subscriber, as a response body.
 #[derive(Debug)]
 pub(super) struct Events(mpsc::Receiver<Bytes>);
 
@@ -99,20 +99,20 @@ impl Body for Events {
 }
 
 impl Live {
-    /// More than these are no people.
+    /// More dashboards than people would open.
     pub(super) const MOST: usize = 32;
 
     fn hall(&self) -> MutexGuard<'_, Hall> {
         self.hall.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes another one, let in by these.
+    /// Adds a subscriber that was authorized under these generations.
     pub(super) fn listen(&self, opened_by: Generations, stays: &Stays) -> Result<Place, NotTaken> {
         let mut hall = self.hall();
         if hall.is_over {
             return Err(NotTaken::Over);
         }
-        // Whoever has gone is noticed at the next round only.
+        // Disconnected subscribers are otherwise removed only in the next round.
         hall.listeners.retain(|listener| !listener.rounds.is_closed());
         if hall.listeners.len() >= Self::MOST {
             return Err(NotTaken::Full);
@@ -125,13 +125,13 @@ impl Live {
         Ok(place)
     }
 
-    /// Has rounds made and tells them to all, until told to end. With each round come the keys and tokens in force:
-    /// whoever was let in by others has to ask again.
+    /// Creates and publishes rounds until shutdown. Each round carries the active generations: a subscriber that was
+    /// authorized under others is disconnected, and must authenticate again.
     pub(super) async fn run<F>(&self, mut make: impl FnMut(u64) -> F, mut closed: watch::Receiver<bool>)
     where
         F: Future<Output = (Bytes, Generations)>,
     {
-        // Also if what is told cannot be made: whoever listened then would wait for ever.
+        // Also if creating a round panics: subscribers would otherwise wait forever.
         let _over = Over(self);
         let rounds = async {
             let mut round = 0;
@@ -139,27 +139,27 @@ impl Live {
                 self.wanted.notified().await;
                 let mut ticks = interval(ROUND);
                 ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-                // The first comes at once, and who has just come was told everything.
+                // The first tick is immediate, and new subscribers have just received a snapshot.
                 ticks.tick().await;
                 while !self.hall().listeners.is_empty() {
                     ticks.tick().await;
-                    // What hangs is not waited for: the next one may be better.
-                    if let Ok((told, in_force)) = timeout(LONGEST_MADE, make(round)).await {
-                        self.hall().tell(&told, in_force);
+                    // A hanging round is dropped; the next one may work.
+                    if let Ok((events, active)) = timeout(LONGEST_MADE, make(round)).await {
+                        self.hall().tell(&events, active);
                     }
                     round += 1;
                 }
             }
         };
         tokio::select! { biased;
-            // A sender that is gone has closed everything too.
+            // A dropped sender means shutdown too.
             _ = closed.wait_for(|closed| *closed) => {}
             () = rounds => {}
         }
     }
 }
 
-/// Nothing is told any more when it is dropped.
+/// Ends publishing on drop.
 struct Over<'a>(&'a Live);
 
 impl Drop for Over<'_> {
@@ -169,10 +169,10 @@ impl Drop for Over<'_> {
 }
 
 impl Hall {
-    fn tell(&mut self, round: &Bytes, in_force: Generations) {
+    fn tell(&mut self, round: &Bytes, active: Generations) {
         self.listeners.retain_mut(|listener| {
-            // First of all: what opened it may have been withdrawn since the round before.
-            if listener.opened_by != in_force {
+            // First of all: its key may have been withdrawn since the last round.
+            if listener.opened_by != active {
                 return false;
             }
             if !listener.has_begun.load(Ordering::Acquire) {

@@ -1,13 +1,13 @@
-//! The log as the API shows and takes it. Which values of descriptors are told is for the file alone: they may say who
-//! somebody is, and who keeps the file answers for that.
+//! Log settings in the API. The values of descriptors that are logged can only be set in the file: they may identify
+//! people, and the file's owner is accountable for that.
 
 use super::object::Object;
 use super::reply::{ok, problem, read};
 use super::whole::few;
-use crate::config::{DecisionLines, LogLevel, LogLevels, Told, module_name};
-use crate::logging::{LogChange, RunningLog};
 use axum::http::StatusCode;
 use axum::response::Response;
+use hivemind_telemetry::logging::{LogChange, RunningLog};
+use hivemind_telemetry::settings::log::{DecisionLines, LogLevel, LogLevels, Told, module_name};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use std::num::NonZeroU32;
 const LEVELS: &str = "off, error, warn, info, debug or trace";
 
 #[derive(Deserialize)]
-// A misspelt key must not be taken for "as it is".
+// A misspelled key must not be ignored.
 #[serde(deny_unknown_fields, expecting = "an object with `level`, `levels` or `decisions`")]
 struct RawLog {
     level: Option<String>,
@@ -36,7 +36,7 @@ struct RawDecisions {
     per_second: Option<NonZeroU32>,
 }
 
-/// What is in force.
+/// The active settings.
 pub(super) fn shown(log: &RunningLog) -> Response {
     let (LogLevels { level, modules }, DecisionLines { told, sample_rate, per_second, values }) = log.now();
     let modules: BTreeMap<&str, &str> =
@@ -52,7 +52,7 @@ pub(super) fn shown(log: &RunningLog) -> Response {
     ok(&body)
 }
 
-/// What a body asks for.
+/// Reads the requested change.
 #[expect(clippy::result_large_err, reason = "it is the answer")]
 pub(super) fn asked(body: &[u8]) -> Result<LogChange, Response> {
     change(read(body)?).map_err(|detail| refused(&detail))
@@ -65,26 +65,26 @@ fn change(raw: RawLog) -> Result<LogChange, String> {
     if let Some(Object(RawDecisions { log, sample_rate, per_second })) = raw.decisions {
         change.told = log.map(told).transpose()?;
         if sample_rate.is_some_and(|rate| !(0.0..=1.0).contains(&rate)) {
-            return Err("`decisions.sample_rate` is a number from 0 to 1.".to_owned());
+            return Err("`decisions.sample_rate` must be a number from 0 to 1.".to_owned());
         }
         (change.sample_rate, change.per_second) = (sample_rate, per_second);
     }
     if change == LogChange::default() {
-        return Err("Nothing is asked for: send `level`, `levels` or `decisions`.".to_owned());
+        return Err("The body changes nothing: send `level`, `levels` or `decisions`.".to_owned());
     }
     Ok(change)
 }
 
 fn level(word: &str) -> Result<LogLevel, String> {
-    LogLevel::parse(word).ok_or_else(|| format!("A level is {LEVELS}."))
+    LogLevel::parse(word).ok_or_else(|| format!("A level must be {LEVELS}."))
 }
 
 fn modules(raw: BTreeMap<String, String>) -> Result<BTreeMap<String, LogLevel>, String> {
     if raw.len() > LogLevels::MOST_MODULES {
-        return Err(format!("`levels` has at most {} modules.", LogLevels::MOST_MODULES));
+        return Err(format!("`levels` may have at most {} modules.", LogLevels::MOST_MODULES));
     }
     let one = |(module, word): (String, String)| {
-        let name = module_name(&module).ok_or("A module is called as in `hivemind_mesh`.")?;
+        let name = module_name(&module).ok_or("A module name must look like `hivemind_mesh`.")?;
         Ok((name.to_owned(), level(&word)?))
     };
     raw.into_iter().map(one).collect()
@@ -97,12 +97,12 @@ fn told(value: Value) -> Result<Told, String> {
         Value::String(word) => Told::parse(&word),
         _ => None,
     };
-    told.ok_or_else(|| "`decisions.log` is true, false or \"denied\".".to_owned())
+    told.ok_or_else(|| "`decisions.log` must be true, false or \"denied\".".to_owned())
 }
 
 fn refused(detail: &str) -> Response {
     let status = StatusCode::UNPROCESSABLE_ENTITY;
-    let title = "The log cannot be changed like that";
+    let title = "Invalid log settings";
     problem(status, title, detail)
 }
 
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_says_what_it_changes_and_what_makes_no_sense_is_refused() {
+    fn log_change_is_parsed_and_invalid_ones_rejected() {
         let whole = br#"{"level": "debug", "levels": {"h2": "off"}, "decisions": {"log": "denied", "sample_rate": 0.5, "per_second": 7}}"#;
         let whole = asked(whole).unwrap();
         assert_eq!((whole.level, whole.told), (Some(LogLevel::Debug), Some(Told::Denied)));
@@ -128,7 +128,7 @@ mod tests {
             let read = asked(format!(r#"{{"decisions": {{"per_second": {same}}}}}"#).as_bytes()).unwrap();
             assert_eq!(read.per_second, NonZeroU32::new(7), "to JSON both are the same");
         }
-        // Seen failing on: 422 for what is no JSON.
+        // Fails when invalid JSON returns 422.
         for (wrong, code) in [
             ("", 400),
             ("[]", 400),

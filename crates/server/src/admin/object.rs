@@ -1,10 +1,10 @@
-//! Objects within a body.
+//! JSON objects within a body.
 
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-/// By its names alone: a struct would also be read from a list, by the order of what is in it.
+/// Read only by member names: serde would also read a struct from a list, by position.
 pub(super) struct Object<T>(pub(super) T);
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {

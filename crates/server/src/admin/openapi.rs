@@ -1,5 +1,4 @@
-//! `GET /api/v1/openapi.json`: what all of this is, for programs. The file is checked against the routes and the answers
-//! by tests/api.
+//! `GET /api/v1/openapi.json`: the OpenAPI description. tests/api checks it against the routes and responses.
 
 use super::Admin;
 use axum::Router;

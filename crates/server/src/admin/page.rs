@@ -1,4 +1,4 @@
-//! Long lists come in pages: `?limit=` so many, and `next` of the answer is the `cursor` of the next one.
+//! Pagination: `?limit=` items per page, and `next` of a response is the `cursor` of the next page.
 
 use super::query::Query;
 use base64::Engine;
@@ -7,65 +7,65 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::str::FromStr;
 
-/// Which part of a list is asked for.
+/// The requested part of a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Page {
     limit: usize,
-    /// What the last item of the page before is known by.
+    /// The position of the last item on the previous page.
     after: Option<String>,
 }
 
-/// As many as a list shows where nobody says how many.
+/// The default page size.
 const USUAL: usize = 100;
 const MOST: usize = 1_000;
-/// No cursor of ours is longer.
+/// Longer than any cursor of ours.
 const LONGEST_CURSOR: usize = 16 << 10;
 
 impl Page {
-    /// The names that a query has for it.
+    /// The query parameters of a page.
     pub(super) const NAMES: [&str; 2] = ["limit", "cursor"];
 
-    /// What a query asks for.
+    /// Reads the query parameters.
     ///
     /// # Errors
-    /// What to ask instead.
+    /// What to send instead.
     pub(super) fn of(query: &Query) -> Result<Self, String> {
         let limit = Self::limit_of(query, USUAL)?;
         let after = query.get("cursor").map(|cursor| mark(cursor).ok_or(NO_CURSOR)).transpose()?;
         Ok(Self { limit, after })
     }
 
-    /// How many are asked for, where a list has one page only.
+    /// Reads the number of items, for a list with one page.
     ///
     /// # Errors
-    /// What to ask instead.
+    /// What to send instead.
     pub(super) fn limit_of(query: &Query, usual: usize) -> Result<usize, String> {
         let Some(text) = query.get("limit") else { return Ok(usual) };
         let number = text.parse().ok().filter(|number| (1..=MOST).contains(number));
-        number.ok_or_else(|| format!("`limit` is a number from 1 to {MOST}."))
+        number.ok_or_else(|| format!("`limit` must be a number from 1 to {MOST}."))
     }
 
-    /// The number of this page's first item in a list that goes by numbers.
+    /// The index of this page's first item in a numbered list.
     ///
     /// # Errors
-    /// If no page ended there, or if it was the page of a list that is no more.
+    /// The cursor is invalid, or the list has changed.
     pub(super) fn first_of(&self, list: u64) -> Result<usize, String> {
         match self.after::<Numbered>()? {
             None => Ok(0),
             Some(before) if before.list == list => Ok(before.number.saturating_add(1)),
-            Some(_) => Err("The list has changed since that page; begin anew, without `cursor`.".to_owned()),
+            Some(_) => Err("The list has changed since that page; start again without `cursor`.".to_owned()),
         }
     }
 
-    /// What the last item of the page before is known by: a number, or another text that its list chose.
+    /// The position after which this page starts: a number, or another text of the list.
     ///
     /// # Errors
-    /// If no page ended there.
+    /// The cursor is invalid.
     pub(super) fn after<T: FromStr>(&self) -> Result<Option<T>, String> {
         self.after.as_ref().map(|mark| mark.parse().map_err(|_| NO_CURSOR.to_owned())).transpose()
     }
 
-    /// The page, of items from its first one on, each with what it is known by.
+    /// The page of the given items, which start at its first one; each comes with its position.
     pub(super) fn of_items<M: ToString>(&self, mut items: impl Iterator<Item = (M, Value)>) -> Value {
         let (mut shown, mut last) = (Vec::new(), None);
         for (mark, item) in items.by_ref().take(self.limit) {
@@ -78,7 +78,7 @@ impl Page {
     }
 }
 
-/// Where a page ends in a list that goes by numbers, and which list that is: of another one, the number is another's.
+/// The position in a numbered list, with the identity of the list: in another list the number means another item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Numbered {
     pub(super) list: u64,
@@ -101,7 +101,7 @@ impl FromStr for Numbered {
     }
 }
 
-const NO_CURSOR: &str = "`cursor` is what `next` of a page said; leave it out for the first page.";
+const NO_CURSOR: &str = "`cursor` must be the `next` of a page; omit it for the first page.";
 
 fn mark(cursor: &str) -> Option<String> {
     if cursor.len() > LONGEST_CURSOR {
@@ -118,9 +118,9 @@ mod tests {
         Page::of(&Query::read(Some(query), &Page::NAMES).unwrap())
     }
 
-    // Seen failing on: a `next` that the last page has, and no other one.
+    // Fails when only the last page has a `next`.
     #[test]
-    fn pages_follow_each_other_until_there_is_no_next() {
+    fn pages_continue_until_next_is_missing() {
         let (mut query, mut seen) = ("limit=3".to_owned(), Vec::new());
         let mut pages = 0;
         loop {
@@ -135,23 +135,23 @@ mod tests {
         assert_eq!((seen, pages), ((0..6).collect(), 2));
     }
 
-    // Seen failing on: a cursor that is a number and nothing else.
+    // Fails when a cursor is only a number.
     #[test]
-    fn a_page_of_a_list_that_has_changed_is_told_to_begin_anew() {
+    fn cursor_of_a_changed_list_is_rejected() {
         let shown =
             page("limit=1").unwrap().of_items((0..2).map(|number| (Numbered { list: 7, number }, json!(0))));
         let next = page(&format!("cursor={}", shown["next"].as_str().unwrap())).unwrap();
         assert_eq!(next.first_of(7), Ok(1));
-        assert!(next.first_of(8).unwrap_err().contains("begin anew"));
+        assert!(next.first_of(8).unwrap_err().contains("start again"));
         assert_eq!(page("").unwrap().first_of(8), Ok(0));
     }
 
     #[test]
-    fn what_is_no_page_is_told_what_one_is() {
+    fn invalid_page_parameters_are_rejected() {
         for wrong in ["limit=0", "limit=1001", "limit=", "limit=-1", "cursor=*", "cursor=_w"] {
             assert!(page(wrong).is_err(), "{wrong}");
         }
-        assert!(page("cursor=eA").unwrap().after::<u64>().is_err(), "`x` is no number");
+        assert!(page("cursor=eA").unwrap().after::<u64>().is_err(), "`x` is not a number");
         assert_eq!(page("limit=1000").unwrap(), Page { limit: 1_000, after: None });
     }
 }

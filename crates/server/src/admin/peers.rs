@@ -1,4 +1,4 @@
-//! `/api/v1/peers`: who is in the mesh, and who is given up because nobody else could say that it is gone.
+//! `/api/v1/peers`: the other nodes of the mesh, and the removal of a node that is gone for good.
 
 use super::Admin;
 use super::reply::{ok, problem};
@@ -9,7 +9,7 @@ use hivemind_mesh::{GivenUp, NotGivenUp};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Every peer of the mesh, without this node itself; none where there is no mesh.
+/// All peers of the mesh, without this node; empty without a mesh.
 pub(super) async fn list(State(admin): State<Admin>) -> Response {
     match admin.mesh {
         Some(mesh) => ok(&mesh.peers().await),
@@ -17,8 +17,8 @@ pub(super) async fn list(State(admin): State<Admin>) -> Response {
     }
 }
 
-/// The same for events; none where there is no mesh. What peers hold is summed up in a `whole` one only: for that, every
-/// counter is looked at.
+/// The peers for events; `None` without a mesh. Held allowance is only included if `is_whole`, because the sum visits
+/// every counter.
 pub(super) async fn shown(admin: &Admin, is_whole: bool) -> Option<Value> {
     match &admin.mesh {
         Some(mesh) if is_whole => Some(Arc::clone(mesh).peers().await),
@@ -27,10 +27,10 @@ pub(super) async fn shown(admin: &Admin, is_whole: bool) -> Option<Value> {
     }
 }
 
-/// Gives up a peer that is gone for good.
+/// Removes a peer that is gone for good.
 pub(super) async fn forget(State(admin): State<Admin>, Path(name): Path<String>) -> Response {
     let Some(mesh) = admin.mesh else {
-        return problem(StatusCode::NOT_FOUND, "There is no mesh", "`storage.kind` is not `mesh`.");
+        return problem(StatusCode::NOT_FOUND, "No mesh", "`storage.kind` is not `mesh`.");
     };
     match mesh.give_up(&name) {
         Ok(given_up) => ok(&json!({"peer": name, "was_member": given_up == GivenUp::Member})),

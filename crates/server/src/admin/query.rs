@@ -1,4 +1,4 @@
-//! The query of a URL, by names that are known: what is misspelt must not be taken for "all of them".
+//! Query strings with known parameters: a misspelled one must not mean "all items".
 
 use super::API;
 use super::reply::no_question;
@@ -6,27 +6,27 @@ use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
 
-/// The names and values of a query, each at most once.
+/// The parameters of a query, each at most once.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads what stands after the `?`.
+    /// Reads a query string.
     ///
     /// # Errors
-    /// What to ask instead.
+    /// What to send instead.
     pub(super) fn read(raw: Option<&str>, known: &[&str]) -> Result<Self, String> {
         let mut pairs: Vec<(String, String)> = Vec::new();
         for pair in raw.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let decoded = decoded(name).zip(decoded(value));
             let (name, value) =
-                decoded.ok_or("The query is no UTF-8, or a `%` is not followed by two digits.")?;
+                decoded.ok_or("The query is not UTF-8, or a `%` is not followed by two hex digits.")?;
             if !known.contains(&name.as_str()) {
-                return Err(format!("Of a query, {}.", listed(known)));
+                return Err(format!("Unknown query parameter; {}.", listed(known)));
             }
             if pairs.iter().any(|(other, _)| *other == name) {
-                return Err(format!("`{name}` is there twice."));
+                return Err(format!("`{name}` is given twice."));
             }
             pairs.push((name, value));
         }
@@ -38,11 +38,11 @@ impl Query {
     }
 }
 
-/// What reads its query itself.
+/// The routes that read their own query.
 const WITH_QUERY: [&str; 5] =
     ["/api/v1/blocks", "/api/v1/decisions", "/api/v1/limits", "/api/v1/rules", "/api/v1/top"];
 
-/// Wherever there is no query, one is refused: whoever asks for `?domain=` must not take all domains for this one.
+/// Rejects queries on all other routes: a client that sends `?domain=` must not take all items for that domain's.
 pub(super) async fn known(request: Request, next: Next) -> Response {
     let path = request.uri().path();
     if path.starts_with(API)
@@ -57,12 +57,12 @@ pub(super) async fn known(request: Request, next: Next) -> Response {
 fn listed(known: &[&str]) -> String {
     let names: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
     if names.is_empty() {
-        return "nothing is known here: leave it out".to_owned();
+        return "this path has none: omit the query".to_owned();
     }
-    format!("{} and nothing else is known here", names.join(", "))
+    format!("known here: {}", names.join(", "))
 }
 
-/// As browsers write forms: a plus for a space, and `%` with two digits for everything else.
+/// Decodes form encoding: plus for a space, and `%` with two hex digits.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -84,9 +84,9 @@ fn decoded(text: &str) -> Option<String> {
 mod tests {
     use super::Query;
 
-    // Seen failing on: an unknown name that was passed over.
+    // Fails when an unknown parameter is ignored.
     #[test]
-    fn a_query_is_read_by_its_known_names_and_refused_with_what_is_known() {
+    fn query_with_unknown_parameter_lists_the_known() {
         let query = Query::read(Some("q=a+b%2Bc%C3%A9&domain="), &["q", "domain", "limit"]).unwrap();
         assert_eq!(
             (query.get("q"), query.get("domain"), query.get("limit")),
@@ -94,16 +94,16 @@ mod tests {
         );
         assert_eq!(Query::read(None, &[]).unwrap(), Query(Vec::new()));
         let none = Query::read(Some("x=1"), &[]).unwrap_err();
-        assert_eq!(none, "Of a query, nothing is known here: leave it out.");
-        for (wrong, told) in [
+        assert_eq!(none, "Unknown query parameter; this path has none: omit the query.");
+        for (wrong, expected) in [
             ("dom=x", "`q`, `domain`"),
             ("q=1&q=2", "twice"),
-            ("q=%2", "two digits"),
-            ("q=%ff", "no UTF-8"),
+            ("q=%2", "two hex digits"),
+            ("q=%ff", "not UTF-8"),
             ("%", "`%`"),
         ] {
             let error = Query::read(Some(wrong), &["q", "domain"]).unwrap_err();
-            assert!(error.contains(told), "{wrong}: {error}");
+            assert!(error.contains(expected), "{wrong}: {error}");
         }
     }
 }

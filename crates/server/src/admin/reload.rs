@@ -1,4 +1,4 @@
-//! `POST /api/v1/reload`: rules, configuration and certificates are loaded anew, and whoever asked is told what became of it.
+//! `POST /api/v1/reload`: reloads rules, configuration, certificates and keys, and returns the results.
 
 use super::reply::{ok, problem_with};
 use crate::reload::Outcome;
@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
-/// 200 and what was loaded; or problem details with everything that is wrong.
+/// 200 with what was loaded, or a problem with everything that is wrong.
 pub(super) fn answer(outcomes: Vec<(&'static str, Outcome)>) -> Response {
     let mut members = Map::new();
     let mut wrong: Vec<String> = Vec::new();
@@ -23,6 +23,6 @@ pub(super) fn answer(outcomes: Vec<(&'static str, Outcome)>) -> Response {
     if wrong.is_empty() {
         return ok(&Value::Object(members));
     }
-    let detail = format!("Refused: {}. What is refused stays as it was before.", wrong.join(", "));
-    problem_with(StatusCode::UNPROCESSABLE_ENTITY, "Not everything could be loaded", &detail, members)
+    let detail = format!("Rejected: {}. The previous versions stay active.", wrong.join(", "));
+    problem_with(StatusCode::UNPROCESSABLE_ENTITY, "Reload failed", &detail, members)
 }

@@ -1,4 +1,4 @@
-//! What the API answers: JSON, and problem details (RFC 9457) for what cannot be answered.
+//! API responses: JSON, and problem details (RFC 9457) for errors.
 
 use super::API;
 use super::twice::{as_written, none_twice};
@@ -13,17 +13,17 @@ use tokio::time::timeout;
 
 const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-/// 200 and this.
+/// A 200 response with a JSON body.
 pub(super) fn ok(body: &Value) -> Response {
     (StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], body.to_string() + "\n").into_response()
 }
 
-/// Why there is no answer, and what to do about it.
+/// A problem response: the cause, and what to do.
 pub(super) fn problem(status: StatusCode, title: &str, detail: &str) -> Response {
     problem_with(status, title, detail, Map::new())
 }
 
-/// The same, with members of its own.
+/// A problem response with additional members.
 pub(super) fn problem_with(
     status: StatusCode,
     title: &str,
@@ -36,51 +36,51 @@ pub(super) fn problem_with(
     (status, [(header::CONTENT_TYPE, PROBLEM)], Value::Object(members).to_string() + "\n").into_response()
 }
 
-/// What a body says; or what to send instead.
+/// Reads a JSON object from a body, or returns the problem.
 #[expect(clippy::result_large_err, reason = "it is the answer")]
 pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Response> {
-    // A list could be read as one, by the order of what is in it.
+    // serde would also read a struct from a list, by position.
     if !body.trim_ascii_start().starts_with(b"{") {
-        return Err(no_question("The body: an object is asked for, as `/api/v1/openapi.json` has it."));
+        return Err(no_question("The body must be a JSON object; see `/api/v1/openapi.json`."));
     }
     let read = serde_json::from_slice(body);
     read.and_then(|read| none_twice(body, as_written).map(|()| read)).map_err(|error| {
-        // What the parser says may have in it what the body had, at any length.
+        // The parser's text may quote the body, at any length.
         let detail: String = error.to_string().chars().take(300).collect();
-        no_question(&format!("The body: {detail}."))
+        no_question(&format!("Invalid body: {detail}."))
     })
 }
 
-/// 400, and what to ask instead.
+/// A 400 response.
 pub(super) fn no_question(detail: &str) -> Response {
-    problem(StatusCode::BAD_REQUEST, "Not a question", detail)
+    problem(StatusCode::BAD_REQUEST, "Invalid request", detail)
 }
 
-/// 503, and when to come again.
+/// A 503 response with `Retry-After`.
 pub(super) fn not_now(detail: &str) -> Response {
-    let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, "Not now", detail);
+    let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, "Temporarily unavailable", detail);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
     response
 }
 
-/// 413, and how much there may be.
+/// A 413 response.
 pub(super) fn too_large(detail: &str) -> Response {
     problem(StatusCode::PAYLOAD_TOO_LARGE, "Too large", detail)
 }
 
-/// What makes no sense.
+/// A 422 response.
 pub(super) fn senseless(detail: &str) -> Response {
-    problem(StatusCode::UNPROCESSABLE_ENTITY, "That makes no sense", detail)
+    problem(StatusCode::UNPROCESSABLE_ENTITY, "Unprocessable request", detail)
 }
 
-/// Ends what takes longer than this. Within all that tells of an answer, so that it is told like any other.
+/// Applies the time limit. It runs inside the response layers, so that a timeout response is handled like any other.
 pub(super) async fn in_time(State(longest): State<Duration>, request: Request, next: Next) -> Response {
     let answered = timeout(longest, next.run(request)).await;
     answered.unwrap_or_else(|_| StatusCode::REQUEST_TIMEOUT.into_response())
 }
 
-/// Whatever cannot be answered is a problem with a text, also where no handler saw it. Outside of the API, whoever has said
-/// something else has said it.
+/// Turns error responses without a text into problem responses, also where no handler ran. Outside of the API, a
+/// response with its own text stays.
 pub(super) async fn in_words(request: Request, next: Next) -> Response {
     let is_of_api = request.uri().path().starts_with(API);
     let response = next.run(request).await;
@@ -94,21 +94,21 @@ pub(super) async fn in_words(request: Request, next: Next) -> Response {
     }
     let status = response.status();
     let (title, detail) = match status {
-        StatusCode::NOT_FOUND => ("There is nothing here", "See `/api/v1/openapi.json` for what there is."),
+        StatusCode::NOT_FOUND => ("Not found", "See `/api/v1/openapi.json` for all paths."),
         StatusCode::METHOD_NOT_ALLOWED => {
-            ("Not by this method", "The header `Allow` has those that there are.")
+            ("Method not allowed", "The header `Allow` lists the allowed methods.")
         }
         StatusCode::PAYLOAD_TOO_LARGE => ("Too large", "Send less at once."),
-        StatusCode::UNSUPPORTED_MEDIA_TYPE => ("Not in this form", "Send JSON, as `application/json`."),
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => ("Unsupported media type", "Send JSON, as `application/json`."),
         StatusCode::REQUEST_TIMEOUT => {
-            ("Too slow", "It may be done all the same: look before you ask for a change again.")
+            ("Request timeout", "The change may still take effect: check before you retry.")
         }
-        _ if status.is_server_error() => ("Something is wrong here", "The log of the service may say what."),
-        _ => ("Not a question", "See `/api/v1/openapi.json` for what can be asked."),
+        _ if status.is_server_error() => ("Internal error", "The service log may contain the cause."),
+        _ => ("Invalid request", "See `/api/v1/openapi.json` for valid requests."),
     };
-    let mut told = problem(status, title, detail);
+    let mut answer = problem(status, title, detail);
     if let Some(allow) = response.headers().get(header::ALLOW) {
-        told.headers_mut().insert(header::ALLOW, allow.clone());
+        answer.headers_mut().insert(header::ALLOW, allow.clone());
     }
-    told
+    answer
 }

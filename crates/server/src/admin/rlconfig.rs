@@ -1,4 +1,4 @@
-//! The rules in force, one line each, in the reference's words.
+//! The active rules in the reference's format, one per line.
 
 use super::rules::Sight;
 use hivemind_core::{Matcher, Rule, Rules};
@@ -10,7 +10,7 @@ pub(super) fn dump(rules: &Rules, sight: Sight<'_>) -> String {
     let mut text = String::new();
     for (domain, path, rule) in rules.declarations() {
         let Some(rule) = rule else { continue };
-        let _ = writeln!(text, "{}: {}", name(domain, path, sight), described(rule)); // A string takes all that is written.
+        let _ = writeln!(text, "{}: {}", name(domain, path, sight), described(rule)); // Writing to a string cannot fail.
     }
     text
 }

@@ -1,4 +1,4 @@
-//! `GET /api/v1/rules`: the rules in force with their places, in the order of declaration.
+//! `GET /api/v1/rules`: the active rules with file and line, in the order of declaration.
 
 use super::guard::Visitor;
 use super::page::{Numbered, Page};
@@ -7,13 +7,13 @@ use super::reply::{no_question, ok};
 use super::{Admin, limit};
 use crate::ruleset::{Extras, Ruleset};
 use crate::storage::OnError;
-use crate::telemetry::kept;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use axum::routing::get;
 use axum::{Extension, Router};
 use hivemind_core::rules::Budget;
 use hivemind_core::{Matcher, Rule};
+use hivemind_telemetry::kept;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -30,17 +30,17 @@ impl Admin {
     }
 }
 
-/// How much of a rule somebody is told.
+/// Which parts of a rule a visitor may see.
 #[derive(Clone, Copy)]
 pub(super) struct Sight<'a> {
-    /// Below what files are named; none: whole, to those who may know what this machine's folders are called.
+    /// File names are relative to this folder; `None` shows full paths, to visitors who may see them.
     pub(super) root: Option<&'a Path>,
-    /// Whether it is told credentials as hashes: a rule may be for one client's.
+    /// Whether credentials in rules are shown as hashes: a rule may contain the credential of one client.
     pub(super) hides: bool,
 }
 
 impl Sight<'_> {
-    /// What a rule asks for at one place.
+    /// The value of a matcher, hashed if necessary.
     pub(super) fn value<'m>(&self, matcher: &'m Matcher) -> Option<Cow<'m, str>> {
         let value = matcher.value()?;
         Some(if self.hides { kept(matcher.key(), value).0 } else { value.into() })
@@ -61,7 +61,7 @@ async fn list(
     let page = asked.and_then(|query| {
         let page = Page::of(&query)?;
         let number =
-            |text: &str| text.parse::<usize>().map_err(|_| "`id` is the number of a rule.".to_owned());
+            |text: &str| text.parse::<usize>().map_err(|_| "`id` must be the number of a rule.".to_owned());
         let only = query.get("id").map(number).transpose()?;
         admin.service.0.with_ruleset(|ruleset, hits| {
             let (domain, sought) = (query.get("domain"), query.get("q"));
@@ -74,19 +74,19 @@ async fn list(
     page.map_or_else(|detail| no_question(&detail), |page| ok(&page))
 }
 
-/// Those that are asked for.
+/// The rules that a request selects.
 struct Rules<'a> {
     ruleset: &'a Ruleset,
     hits: &'a dyn Fn(usize) -> (u64, u64),
     sight: Sight<'a>,
     domain: Option<&'a str>,
-    /// The number of the only one.
+    /// The number of the only rule.
     only: Option<usize>,
     sought: Option<&'a str>,
 }
 
 impl Rules<'_> {
-    /// Another number for rules whose numbers are others'.
+    /// Identifies a list: changes if an index means another rule.
     fn list(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         for (domain, path, _) in self.ruleset.rules.declarations() {
@@ -109,8 +109,8 @@ impl Rules<'_> {
         asked_for.map(|(number, _)| (number, shown((self.ruleset, self.sight), self.hits, number)))
     }
 
-    /// Whether what is told of a rule has this text anywhere, in whichever case: who is told a hash does not find letter by
-    /// letter what it is of.
+    /// Whether a text occurs in the visible parts of a rule, ignoring case. Hidden values are matched as hashes, so
+    /// that a search cannot recover them letter by letter.
     fn has(&self, sought: &str, domain: &str, path: &[Matcher], rule: Option<&Rule>) -> bool {
         let of_path = path.iter().flat_map(|matcher| [Some(matcher.key().into()), self.sight.value(matcher)]);
         let name = rule.and_then(|rule| rule.name.as_deref()).map(Cow::from);
@@ -119,7 +119,7 @@ impl Rules<'_> {
     }
 }
 
-/// A rule, by its number.
+/// A rule by its number.
 pub(super) fn shown(
     (ruleset, sight): (&Ruleset, Sight<'_>),
     hits: &dyn Fn(usize) -> (u64, u64),
@@ -131,7 +131,7 @@ pub(super) fn shown(
     let nothing = Extras::default();
     let extras = ruleset.extras.get(number).unwrap_or(&nothing);
     let file = sight.root.map_or_else(|| extras.place.file.to_string(), |root| extras.place.file_below(root));
-    // What only lets pass is counted by nobody.
+    // A rule without a limit is not counted.
     let (ok, over_limit) = if rule.is_some() { hits(number) } else { (0, 0) };
     json!({
         "id": number,

@@ -1,5 +1,5 @@
-//! `POST /api/v1/simulate`: the last decisions, or a log, decided under the rules in force and under others, side by side.
-//! Both sides begin with empty counters, so that what differs is the rules' doing and nothing else's.
+//! `POST /api/v1/simulate`: replays recent decisions, or a log, under the active rules and under other rules. Both
+//! sides start with empty counters, so that only the rules make a difference.
 
 mod named;
 mod patience;
@@ -13,13 +13,13 @@ use super::object::Object;
 use super::reply::{not_now, ok, problem, problem_with, read, senseless};
 use crate::config::RuleTexts;
 use crate::replay::{Both, Comparison, Total};
-use crate::telemetry::shown_entries;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
 use hivemind_core::Rules;
+use hivemind_telemetry::shown_entries;
 use http_body::Body;
 use named::Named;
 use patience::Patience;
@@ -32,24 +32,24 @@ use traffic::{RawSource, Source};
 
 pub(super) const PATH: &str = "/api/v1/simulate";
 
-/// Reading the rules and deciding under them take no longer, together.
+/// Time limit for reading the rules and deciding.
 const WITHIN: Duration = Duration::from_secs(10);
-/// Who asks waits no longer for another's to end.
+/// Time limit for waiting for another simulation.
 const WAITS: Duration = Duration::from_secs(12);
-/// Whoever decides goes first. Not as polite as can be: on a busy machine it would never come to its end.
+/// Lower priority than the request path, but not the lowest: on a busy machine it would never finish.
 const NICE: i32 = 5;
-/// No body is longer.
+/// Maximum body size.
 const LARGEST: usize = 8 << 20;
-/// More files are no rules that people wrote.
+/// Maximum number of rule files.
 const MOST_FILES: usize = 256;
 const LONGEST_NAME: usize = 255;
-/// Counters of each side.
+/// Counters per side.
 const MOST_COUNTERS: usize = 100_000;
-/// As many as the answer tells of.
+/// Keys in the response.
 const SHOWN: usize = 100;
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)] // A misspelt key must not be taken for none.
+#[serde(deny_unknown_fields)] // A misspelled key must not be ignored.
 struct RawSimulation {
     rules: Vec<Object<RawFile>>,
     source: Object<RawSource>,
@@ -62,23 +62,23 @@ struct RawFile {
     text: String,
 }
 
-/// Why nothing is simulated.
+/// Why a simulation failed.
 enum Refused {
-    /// Everything that is wrong with the rules, as the command line prints it.
+    /// All problems of the rules, as the command line prints them.
     Rules(String),
     Senseless(String),
-    /// The rules alone took all of the time.
+    /// Reading the rules used up the time limit.
     TooSlow,
-    /// The thread that did it is gone.
+    /// The worker thread has died.
     Lost,
 }
 
 pub(super) fn routes() -> Router<Admin> {
-    Router::new().route("/api/v1/simulate", post(simulate)) // As `PATH` has it: routes stand where they are made.
+    Router::new().route("/api/v1/simulate", post(simulate)) // The same as `PATH`, written out like all routes.
 }
 
 async fn simulate(State(admin): State<Admin>, request: Request) -> Response {
-    // Who says beforehand how much it is need not send it.
+    // A body whose declared length is too large need not be sent.
     let is_too_large = request.body().size_hint().lower() > (LARGEST * PASSED_OVER) as u64;
     let gathered = if is_too_large {
         Err(NotTaken::TooLarge)
@@ -88,12 +88,13 @@ async fn simulate(State(admin): State<Admin>, request: Request) -> Response {
     let (body, held) = match gathered {
         Ok(gathered) => gathered,
         Err(why) => {
-            return why.answer(&format!("A simulation has at most {LARGEST} bytes; send a part of the log."));
+            return why
+                .answer(&format!("A simulation may have at most {LARGEST} bytes; send a part of the log."));
         }
     };
-    // After the body: who sends slowly keeps nobody else from a place.
+    // After the body: a slow client must not hold a permit.
     let Ok(place) = Arc::clone(&admin.room.simulations).try_acquire_owned() else {
-        return not_now("One simulation runs and another waits for it; ask again in a moment.");
+        return not_now("One simulation runs and another waits; retry in a moment.");
     };
     let raw: RawSimulation = match read(&body) {
         Ok(raw) => raw,
@@ -111,22 +112,22 @@ async fn simulate(State(admin): State<Admin>, request: Request) -> Response {
     }
 }
 
-/// Does something on a thread of its own that lets others go first, and ends with it. It keeps its places to its end, also where
-/// nobody waits for it any more.
+/// Runs a function on its own thread with low priority. The thread holds its permits until it ends, even if the
+/// caller disconnects.
 async fn apart<T: Send + 'static>(
     places: (Held, Held),
     what: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
-    let (tell, told) = oneshot::channel();
+    let (sender, result) = oneshot::channel();
     let thread = std::thread::Builder::new().name("simulation".to_owned()).spawn(move || {
-        // Where it cannot be, it is as any other.
+        // If this fails, the thread has normal priority.
         let _ = rustix::process::nice(NICE);
-        let _ = tell.send(what()); // Whoever asked may have gone.
+        let _ = sender.send(what()); // The caller may have disconnected.
         drop(places);
     });
-    // Without a thread, whoever would tell is gone as well.
+    // Without a thread, the sender is dropped too.
     drop(thread);
-    told.await.ok()
+    result.await.ok()
 }
 
 impl Refused {
@@ -135,18 +136,18 @@ impl Refused {
         match self {
             Self::Rules(errors) => {
                 let members = Map::from_iter([("errors".to_owned(), json!(errors))]);
-                let detail = "The rules are wrong: `errors` says where and what to do.";
-                problem_with(status, "These are no rules", detail, members)
+                let detail = "The rules are invalid; `errors` lists place, cause and remedy.";
+                problem_with(status, "Invalid rules", detail, members)
             }
             Self::Senseless(detail) => senseless(&detail),
             Self::TooSlow => senseless(&format!(
-                "Reading these rules took all of the {} s that a simulation has; send fewer of them.",
+                "Reading the rules took longer than the {} s of a simulation; send fewer rules.",
                 WITHIN.as_secs()
             )),
             Self::Lost => problem(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "Not simulated",
-                "The log of the service may say why.",
+                "The service log may contain the cause.",
             ),
         }
     }
@@ -167,7 +168,8 @@ fn simulated(admin: &Admin, raw: RawSimulation) -> Result<Value, Refused> {
         Source::Recent => {
             let ring = &service.stats().ring;
             if !ring.is_on() {
-                let detail = "No decisions are kept: `observability.decision_ring` is 0. Send a log.";
+                let detail =
+                    "No decisions are recorded, because `observability.decision_ring` is 0; send a log.";
                 return Err(Refused::Senseless(detail.to_owned()));
             }
             traffic::recent(&ring.copied(), &named.unwrap_or_default(), &mut comparison, patience)
@@ -178,17 +180,17 @@ fn simulated(admin: &Admin, raw: RawSimulation) -> Result<Value, Refused> {
     Ok(shown(&comparison, &notes))
 }
 
-/// What there was too much of.
+/// Notes on exceeded limits.
 fn past_bounds(comparison: &Comparison, most_counters: usize) -> Vec<String> {
     let counted = [
         (
             comparison.overflowed(),
-            format!("decisions shared a counter for want of room for more than {most_counters}."),
+            format!("decisions shared a counter, because the maximum of {most_counters} was reached."),
         ),
-        (comparison.unnamed, "requests are of names past those that are told one by one.".to_owned()),
+        (comparison.unnamed, "requests belong to keys beyond the listed ones.".to_owned()),
         (
             comparison.cut,
-            "requests have texts that are cut off: those that begin alike are one here.".to_owned(),
+            "requests have truncated texts; texts with the same beginning count as one.".to_owned(),
         ),
     ];
     counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()
@@ -196,10 +198,12 @@ fn past_bounds(comparison: &Comparison, most_counters: usize) -> Vec<String> {
 
 fn rules(files: Vec<Object<RawFile>>, merge_domains: bool) -> Result<Rules, Refused> {
     if files.is_empty() || files.len() > MOST_FILES {
-        return Err(Refused::Senseless(format!("`rules` has 1 to {MOST_FILES} files.")));
+        return Err(Refused::Senseless(format!("`rules` must have 1 to {MOST_FILES} files.")));
     }
     if files.iter().any(|Object(file)| file.name.is_empty() || file.name.chars().count() > LONGEST_NAME) {
-        return Err(Refused::Senseless(format!("The `name` of a file has 1 to {LONGEST_NAME} letters.")));
+        return Err(Refused::Senseless(format!(
+            "The `name` of a file must have 1 to {LONGEST_NAME} characters."
+        )));
     }
     let texts = RuleTexts::of(files.into_iter().map(|Object(RawFile { name, text })| (name, text)));
     let loaded = texts.parse(merge_domains).map_err(|problems| Refused::Rules(problems.to_string()))?;

@@ -1,4 +1,4 @@
-//! `GET /api/v1/stats`: what was answered since the start, and what it took.
+//! `GET /api/v1/stats`: totals and latencies since startup.
 
 use super::Admin;
 use super::reply::ok;
@@ -14,28 +14,28 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// So many rules are told one by one: whoever looks on is told all of it each second.
+/// The maximum number of rules in a response, because the event stream sends all of it every second.
 const MOST_RULES: usize = 200;
 
-/// The number of a rule, and how many hits it let pass and refused.
+/// The number of a rule, and its hits that passed and were refused.
 type Met = (usize, (u64, u64));
 
-/// How many there are of something, whenever it is asked.
+/// Returns a current count.
 pub(crate) type Gauge = Box<dyn Fn() -> usize + Send + Sync>;
 
-/// What there is room for.
+/// Capacities and their use.
 pub(crate) struct Room {
     pub(crate) max_keys: usize,
-    /// Connections that are open, by what they are for.
+    /// Open connections, by purpose.
     pub(crate) connections: Vec<(&'static str, Gauge)>,
-    /// Whether several files of rules may be of one domain.
+    /// Whether several files may have rules for one domain.
     pub(crate) merge_domains: bool,
-    /// Places for what takes long.
+    /// Permits for simulations.
     pub(crate) simulations: Arc<Semaphore>,
 }
 
 impl Room {
-    /// More of them would take the cores from those who decide.
+    /// More of them would take cores from the request path.
     pub(crate) const MOST_SIMULATIONS: usize = 2;
 }
 
@@ -47,13 +47,13 @@ async fn stats(State(admin): State<Admin>) -> Response {
     ok(&body(&admin))
 }
 
-/// Counters since the start: whoever wants rates asks twice.
+/// Counters since startup; rates are differences of two responses.
 pub(super) fn body(admin: &Admin) -> Value {
     let (service, now) = (&admin.service.0, SystemClock.now());
     let stats = service.stats();
     let connections = admin.room.connections.iter().map(|(of, open)| ((*of).to_owned(), json!(open())));
     let occupancy = service.storage().memory().occupancy();
-    // In a mesh, counters that are shared are in its own books, and only the others in memory.
+    // In a mesh, shared counters are in its own table, and only the others in memory.
     let shared = admin.mesh.as_ref().map_or(0, |mesh| mesh.keys());
     let (each_rule, left_out) = each_rule(admin);
     let mut members = Map::new();
@@ -64,7 +64,7 @@ pub(super) fn body(admin: &Admin) -> Value {
         ("uptime_ms".to_owned(), json!(millis(now).saturating_sub(millis(stats.started)))),
         ("each_rule".to_owned(), each_rule.into()),
         ("rules_left_out".to_owned(), json!(left_out)),
-        // Where nobody reads metrics, requests are not counted.
+        // Requests are not counted if no metrics are read.
         ("is_counted".to_owned(), json!(service.counts())),
         ("keys_in_memory".to_owned(), json!(occupancy.keys + shared)),
         ("keys_evicted".to_owned(), json!(occupancy.evicted)),
@@ -75,8 +75,9 @@ pub(super) fn body(admin: &Admin) -> Value {
     Value::Object(members)
 }
 
-/// What each rule let pass and refused: two rules of one key are one series, and two rules here. And how many more met
-/// something. Credentials are hashes to everybody: the stream is made once for all, and has to agree with this.
+/// Hits of each rule that passed and were refused (two rules of one key are one metric series, but two rules here),
+/// and the number of omitted rules. Credentials are always hashes: the event stream is created once for all, and must
+/// agree with this response.
 fn each_rule(admin: &Admin) -> (Vec<Value>, usize) {
     let sight = Sight { root: None, hides: true };
     admin.service.0.with_ruleset(|ruleset, hits| {
@@ -92,8 +93,8 @@ fn each_rule(admin: &Admin) -> (Vec<Value>, usize) {
     })
 }
 
-/// Those that refused the most, and of those that refused nothing the busiest: a quiet rule that refuses everybody is what
-/// somebody looks for. And how many there are besides.
+/// The rules with the most refusals, then the busiest: an operator looks for a quiet rule that refuses everything.
+/// Also returns the number of omitted rules.
 fn most(mut met: Vec<Met>) -> (Vec<Met>, usize) {
     met.sort_unstable_by_key(|(number, (ok, over))| (Reverse((*over, ok.saturating_add(*over))), *number));
     let left_out = met.len().saturating_sub(MOST_RULES);
@@ -105,14 +106,14 @@ fn most(mut met: Vec<Met>) -> (Vec<Met>, usize) {
 mod tests {
     use super::{MOST_RULES, most};
 
-    // Seen failing on: the busiest first.
+    // Fails when the busiest rules come first.
     #[test]
-    fn a_quiet_rule_that_refuses_is_told_before_a_busy_one_that_does_not() {
+    fn refusing_rules_rank_before_busy_rules() {
         let busy = (0..MOST_RULES + 5).map(|number| (number, (1_000, 0)));
         let quiet = [(900, (0, 3)), (901, (5, 3)), (902, (0, 7))];
-        let (told, left_out) = most(busy.chain(quiet).collect());
-        assert_eq!(told[..4], [quiet[2], quiet[1], quiet[0], (0, (1_000, 0))]);
-        assert_eq!((told.len(), left_out), (MOST_RULES, 8));
+        let (listed, left_out) = most(busy.chain(quiet).collect());
+        assert_eq!(listed[..4], [quiet[2], quiet[1], quiet[0], (0, (1_000, 0))]);
+        assert_eq!((listed.len(), left_out), (MOST_RULES, 8));
         assert_eq!(most(vec![(1, (1, 0))]), (vec![(1, (1, 0))], 0));
     }
 }

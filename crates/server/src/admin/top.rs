@@ -1,30 +1,30 @@
-//! `GET /api/v1/top?by=denied|spent&limit=N`: the keys that are refused most, and those that spend most.
+//! `GET /api/v1/top?by=denied|spent&limit=N`: the keys with the most refusals, or with the highest spending.
 
 use super::Admin;
 use super::page::Page;
 use super::query::Query;
 use super::reply::{no_question, ok};
-use crate::telemetry::By;
 use axum::response::Response;
 use hivemind_core::{Clock, SystemClock};
+use hivemind_telemetry::By;
 use serde_json::{Value, json};
 
-/// As many as fit on a screen.
+/// Fits on one screen.
 const SHOWN: usize = 20;
 
 const NAMES: [&str; 2] = ["by", Page::NAMES[0]];
 
-/// What the query asks for, or what it should have.
+/// Reads the query, or returns what to send instead.
 fn asked(query: Option<&str>) -> Result<(By, usize), String> {
     let query = Query::read(query, &NAMES)?;
     let by = match query.get("by") {
         None => By::Denied,
-        Some(text) => By::parse(text).ok_or("`by` is `denied` or `spent`.")?,
+        Some(text) => By::parse(text).ok_or("`by` must be `denied` or `spent`.")?,
     };
     Ok((by, Page::limit_of(&query, SHOWN)?))
 }
 
-/// The first of both lists.
+/// The heads of both lists.
 pub(super) fn both(admin: &Admin) -> Value {
     let of = |by| shown(admin, by, SHOWN);
     json!({"denied": of(By::Denied), "spent": of(By::Spent)})
@@ -47,7 +47,7 @@ mod tests {
     use super::{By, asked};
 
     #[test]
-    fn a_question_that_is_none_is_told_what_to_ask() {
+    fn top_query_is_validated() {
         assert_eq!(asked(None), Ok((By::Denied, 20)));
         assert_eq!(asked(Some("by=spent")), Ok((By::Spent, 20)));
         assert_eq!(asked(Some("limit=1000&by=denied")), Ok((By::Denied, 1_000)));

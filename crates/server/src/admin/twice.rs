@@ -1,26 +1,27 @@
-//! No name stands twice in an object. JSON leaves open which one counts then: a proxy that takes the first would see another
-//! key than the one that is blocked here. Types refuse it of their own fields; this does for everything else, at any depth.
+//! Duplicate names in JSON objects. JSON does not define which one counts: a proxy that reads the first would see
+//! another key than the one that is blocked here. serde rejects them for struct fields; this rejects them everywhere
+//! else, at any depth.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Refuses a body in which a name stands twice; `as_one` says which names are one and the same.
+/// Rejects a body with duplicate names; `as_one` normalizes spellings of the same name.
 ///
 /// # Errors
-/// Which it is; or why it is no JSON.
+/// The duplicate name, or a syntax error.
 pub(super) fn none_twice(body: &[u8], as_one: fn(&str) -> String) -> Result<(), serde_json::Error> {
     let mut json = serde_json::Deserializer::from_slice(body);
     Once(as_one).deserialize(&mut json)?;
     json.end()
 }
 
-/// Names that differ in a letter are two.
+/// Exact names.
 pub(super) fn as_written(name: &str) -> String {
     name.to_owned()
 }
 
-/// Names of a message, of which each has two spellings: `hits_addend` and `hitsAddend`.
+/// Field names of protobuf messages, which have two spellings: `hits_addend` and `hitsAddend`.
 pub(super) fn as_in_messages(name: &str) -> String {
     name.replace('_', "").to_ascii_lowercase()
 }
@@ -76,7 +77,7 @@ impl<'de> Visitor<'de> for Once {
         let mut names = BTreeSet::new();
         while let Some(name) = members.next_key::<String>()? {
             if !names.insert((self.0)(&name)) {
-                return Err(A::Error::custom(format_args!("`{name}` is there twice")));
+                return Err(A::Error::custom(format_args!("`{name}` is given twice")));
             }
             members.next_value_seed(self)?;
         }
@@ -88,9 +89,9 @@ impl<'de> Visitor<'de> for Once {
 mod tests {
     use super::*;
 
-    // Seen failing on: the spellings of a message taken for two names.
+    // Fails when two spellings of a message field count as different names.
     #[test]
-    fn a_name_stands_once_in_an_object_however_deep_it_is_and_however_it_is_spelt() {
+    fn duplicate_names_are_rejected_at_any_depth() {
         let is_taken =
             |text: &str, as_one| none_twice(text.as_bytes(), as_one).map_err(|error| error.to_string());
         for good in [r#"{"a": 1, "b": {"a": [{"a": null}, {"a": "x"}]}, "A": 1.5, "c": -1}"#, "true", "[]"] {
@@ -101,7 +102,7 @@ mod tests {
             r#"[{"b": {"key": 1, "c": {}, "key": {}}}]"#,
             r#"{"key": 1, "\u006bey": 1}"#,
         ] {
-            assert!(is_taken(twice, as_written).unwrap_err().starts_with("`key` is there twice"), "{twice}");
+            assert!(is_taken(twice, as_written).unwrap_err().starts_with("`key` is given twice"), "{twice}");
         }
         let spelt = r#"{"hits_addend": 1, "hitsAddend": 2}"#;
         assert_eq!(is_taken(spelt, as_written), Ok(()));

@@ -1,4 +1,4 @@
-//! What a service begins with: how it decides, and its first rules.
+//! Initial state of the service: decision options and the first rules.
 
 use crate::config::{RuleTexts, Settings, demo_rules};
 use crate::health::Health;
@@ -12,7 +12,7 @@ pub(super) fn options(settings: &Settings) -> Options {
         remaining: names.remaining.as_str().to_owned(),
         reset: names.reset.as_str().to_owned(),
     });
-    #[expect(clippy::cast_possible_truncation, reason = "the reference reckons in single precision")]
+    #[expect(clippy::cast_possible_truncation, reason = "the reference calculates in single precision")]
     let near_limit_ratio = limiting.near_limit_ratio as f32;
     Options {
         enabled: limiting.enabled,
@@ -26,7 +26,8 @@ pub(super) fn options(settings: &Settings) -> Options {
     }
 }
 
-/// The rules to begin with, and the fingerprint of their files. Wrong ones end the start, unless it was forced.
+/// Loads the initial rules and returns the fingerprint of their files. Invalid rules end the startup, unless it is
+/// forced.
 pub(super) fn load_first(
     settings: &Settings,
     service: &Service,

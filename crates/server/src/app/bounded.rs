@@ -1,14 +1,14 @@
-//! A bound on open connections: whoever comes when all places are taken waits
-//! in the kernel's queue until one is free, and costs nothing until then.
+//! Connection limit of a listener: when all permits are taken, new clients wait in the kernel's accept queue, where
+//! they cost this process nothing.
 
-use crate::seldom::Seldom;
 use axum::serve::Listener;
 use hivemind_core::{Clock, MonotonicClock};
+use hivemind_telemetry::seldom::Seldom;
 use std::io;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A listener that has only so many connections open at once.
+/// A listener with a maximum number of open connections.
 pub(super) struct Bounded<L> {
     listener: L,
     most: usize,
@@ -25,27 +25,27 @@ impl<L: Listener> Bounded<L> {
         if let Some(times) = self.full.happens(MonotonicClock.now()) {
             tracing::warn!(
                 times,
-                "all {} places for connections at one listener are taken, and others wait; raise `max_connections` if \
-                 that is not enough",
+                "all {} connections of one listener are in use and new clients wait; raise `max_connections` if \
+                 this happens often",
                 self.most
             );
         }
     }
 
-    /// The next connection, its place and who it comes from.
+    /// Returns the next connection, its permit and its address.
     pub(super) async fn next(&mut self) -> Option<(L::Io, OwnedSemaphorePermit, L::Addr)> {
         let place = if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             place
         } else {
             self.tell_full();
-            // Only a closed semaphore fails, and nobody closes it.
+            // Only a closed semaphore fails, and it is never closed.
             Arc::clone(&self.places).acquire_owned().await.ok()?
         };
         let (io, address) = self.listener.accept().await;
         Some((io, place, address))
     }
 
-    /// How many connections are open, now and whenever it is asked.
+    /// Returns a gauge of the open connections.
     pub(super) fn open(&self) -> impl Fn() -> usize + Send + Sync + 'static {
         let (most, places) = (self.most, Arc::clone(&self.places));
         move || most.saturating_sub(places.available_permits())

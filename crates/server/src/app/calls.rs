@@ -1,4 +1,4 @@
-//! The rate limit service's calls: its threads, its listeners, its health.
+//! The rate limit service: worker threads, listeners and gRPC health.
 
 use super::Shared;
 use super::bounded::Bounded;
@@ -7,12 +7,12 @@ use super::listeners::Tcp;
 use crate::config::Settings;
 use crate::front::grpc::{self, Door, Patience};
 use crate::front::rls::RateLimitService;
-use crate::front::socket::Socket;
-use crate::front::workers::{Ended, Workers};
 use crate::health::Health;
 use crate::proto::DESCRIPTORS;
 use anyhow::Context;
 use axum::serve::Listener;
+use hivemind_tls::socket::Socket;
+use hivemind_tls::workers::{Ended, Workers};
 use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,17 +25,17 @@ use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::HealthReporter;
 
-/// A silent connection is asked whether its peer is there, and closed where it is not.
+/// A silent connection is pinged, and closed if no answer arrives.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The calls that are answered.
+/// The running rate limit service.
 pub(super) struct Calls {
     reporter: HealthReporter,
     ended: Ended,
 }
 
-/// Answers calls on these sockets; none if there is no socket.
+/// Starts to answer calls on these sockets; returns `None` without a socket.
 pub(super) async fn start(
     settings: &Settings,
     shared: &Shared,
@@ -52,7 +52,7 @@ pub(super) async fn start(
     report(&reporter, health).await;
     tokio::spawn(keep_reporting(reporter.clone(), Arc::clone(health)));
     let routes = routes(health_service)?;
-    // The threads end once nobody deals any more.
+    // The worker threads end when the last sender is dropped.
     let (workers, ended) = start_workers(settings, shared, &routes, &ending.of_guests()).await?;
     if let Some(socket) = tcp {
         accepting.spawn(accept(socket, Arc::clone(&workers), ending.of_door()));
@@ -64,18 +64,18 @@ pub(super) async fn start(
 }
 
 impl Calls {
-    /// Tells who asks for health how it is now.
+    /// Updates the gRPC health status.
     pub(super) async fn report(&self, health: &Health) {
         report(&self.reporter, health).await;
     }
 
-    /// Returns when the last of them is answered.
+    /// Returns when the last call is answered.
     pub(super) async fn ended(self) {
         self.ended.wait().await;
     }
 }
 
-/// Tells who asks for health, by the protocol's name, the reference's, and with none.
+/// Sets the status under the protocol's service name, the reference's, and the empty name.
 async fn report(reporter: &HealthReporter, health: &Health) {
     let status = if health.is_ready() { ServingStatus::Serving } else { ServingStatus::NotServing };
     for name in ["", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"] {
@@ -90,7 +90,7 @@ async fn keep_reporting(reporter: HealthReporter, health: Arc<Health>) {
     }
 }
 
-/// What is served beside the calls for decisions, on the same connections.
+/// The gRPC services that share the connections with the rate limit service.
 fn routes(health: HealthServer<impl tonic_health::pb::health_server::Health>) -> anyhow::Result<Routes> {
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -124,7 +124,7 @@ async fn start_workers(
     Ok((Arc::new(workers), ended))
 }
 
-/// Deals out all connections that come, until told to stop.
+/// Passes new connections to the workers until the listener closes.
 async fn accept<L: Listener>(mut listener: Bounded<L>, workers: Arc<Workers<Socket>>, door: Entrance)
 where
     Socket: TryFrom<L::Io, Error = std::io::Error>,
@@ -135,7 +135,7 @@ where
             () = &mut shut => return,
             Some((io, place, _)) = listener.next() => match Socket::try_from(io) {
                 Ok(socket) => workers.deal(socket, place),
-                Err(error) => tracing::warn!("a connection could not be dealt out: {error}"),
+                Err(error) => tracing::warn!("a connection could not be passed to a worker: {error}"),
             },
         }
     }

@@ -1,14 +1,15 @@
-//! What whoever comes to a port has to pass: TLS, keys, a token. All of it is loaded before anything is served.
+//! Access control of the ports: TLS, API keys and the admin token, loaded before anything is served.
 
 use super::bounded::Bounded;
 use super::listeners::{Listeners, Tcp};
-use crate::access::Access;
 use crate::admin::Reach;
-use crate::config::{Security, Settings};
+use crate::config::Settings;
 use crate::health::Parts;
-use crate::tls::{PortFiles, PortTls, Protocol};
 use anyhow::Context;
 use hivemind_core::{Clock, SystemClock};
+use hivemind_tls::access::Access;
+use hivemind_tls::security::Security;
+use hivemind_tls::{PortFiles, PortTls, Protocol};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -17,9 +18,9 @@ use std::sync::Arc;
 const OF_CALLS: &[Protocol] = &[Protocol::Http2];
 const OF_PAGES: &[Protocol] = &[Protocol::Http2, Protocol::Http1];
 
-/// What whoever comes has to pass.
+/// What a client of each port must present.
 pub(super) struct Doors {
-    /// TLS on each port; none: plaintext.
+    /// TLS on each port; `None` means plaintext.
     pub(super) grpc: Option<Arc<PortTls>>,
     pub(super) admin: Option<Arc<PortTls>>,
     pub(super) metrics: Option<Arc<PortTls>>,
@@ -40,7 +41,7 @@ impl Doors {
         })
     }
 
-    /// Which parts health has to tell of.
+    /// The components that report health.
     pub(super) fn parts(&self, settings: &Settings) -> Parts {
         let of_gateway = settings.gateway.as_ref().is_some_and(|gateway| gateway.front.tls.is_some());
         Parts {
@@ -50,12 +51,12 @@ impl Doors {
         }
     }
 
-    /// Those whose files are followed.
+    /// The TLS ports whose files are followed.
     pub(super) fn ports(&self) -> Vec<Arc<PortTls>> {
         [&self.grpc, &self.admin, &self.metrics].into_iter().flatten().cloned().collect()
     }
 
-    /// Who can come to the admin port.
+    /// Which clients can reach the admin port.
     pub(super) fn reach_of_admin(&self, at: SocketAddr) -> Reach {
         match &self.admin {
             Some(tls) if at.ip().is_loopback() || tls.knows_its_callers() => Reach::Private,
@@ -64,30 +65,30 @@ impl Doors {
         }
     }
 
-    /// Tells of doors that stand open to the network.
+    /// Warns about ports that the network can reach without protection.
     pub(super) fn warn_of_open_ones(&self, listeners: &Listeners) {
         let at = |listener: &Option<Bounded<Tcp>>| listener.as_ref()?.local_addr().ok();
         let outside = |at: &SocketAddr| !at.ip().is_loopback();
         if let Some(at) = at(&listeners.admin).filter(|at| self.reach_of_admin(*at) == Reach::Network) {
             if !self.access.is_asked_for() {
                 tracing::warn!(
-                    "the admin port at {at} is open to the network and asks nobody who they are, so it takes no \
-                     writes; set `security.admin.token_file`"
+                    "the admin port at {at} is reachable from the network without authentication, so it rejects writes; set \
+                     `security.admin.token_file`"
                 );
             } else if self.admin.is_none() {
                 tracing::warn!(
-                    "keys and tokens for {at} go over the network in plaintext; set `security.admin.tls`"
+                    "keys and tokens for {at} cross the network in plaintext; set `security.admin.tls`"
                 );
             }
         }
         let has_keys = self.access.keys.is_some() && self.grpc.is_none();
         if let Some(at) = at(&listeners.grpc).filter(outside).filter(|_| has_keys) {
-            tracing::warn!("API keys for {at} go over the network in plaintext; set `security.grpc_tls`");
+            tracing::warn!("API keys for {at} cross the network in plaintext; set `security.grpc_tls`");
         }
     }
 }
 
-/// Tells of a configuration that others can read: it says where the secrets are.
+/// Warns about a configuration file that other users can read: it contains the paths of secrets.
 pub(super) fn warn_of_readers(configuration: Option<&Path>) {
     let mode = |path: &Path| std::fs::metadata(path).map(|found| found.permissions().mode());
     let Some(path) = configuration else { return };

@@ -1,16 +1,17 @@
-//! How it ends, step by step, and how each part hears of it.
+//! Shutdown phases, and how each component observes them.
 
 use tokio::sync::watch;
 
-/// The steps. Each is taken once, and none is taken back.
+/// The phases of a shutdown. Each is entered once and never left.
 pub(super) struct Ending {
-    /// It is going to end, and the pages say so to whoever asks for them: between two requests nobody hears anything.
+    /// The process will stop, and HTTP responses ask clients to reconnect: a client between two requests cannot be
+    /// notified.
     leaving: watch::Sender<bool>,
-    /// Another process accepts in the place of this one.
+    /// Another process accepts in place of this one.
     handed_on: watch::Sender<bool>,
-    /// Nobody is accepted, and who is there is shown out.
+    /// No new connections are accepted, and open ones drain.
     stopped: watch::Sender<bool>,
-    /// The pages that told of it go as well.
+    /// The admin and metrics ports, which report the shutdown, close last.
     closed: watch::Sender<bool>,
 }
 
@@ -38,24 +39,24 @@ impl Ending {
         self.closed.send_replace(true);
     }
 
-    /// For those who are connected.
+    /// For open connections of the rate limit service and the gateway.
     pub(super) fn of_guests(&self) -> watch::Receiver<bool> {
         self.stopped.subscribe()
     }
 
-    /// For whoever lets them in.
+    /// For listeners.
     pub(super) fn of_door(&self) -> Door {
         Door { handed_on: self.handed_on.subscribe(), shut: self.stopped.subscribe() }
     }
 
-    /// For the pages that are served to the last, and whoever lets people in there.
+    /// For the admin and metrics ports, which stay open until the end, and for their listeners.
     pub(super) fn of_pages(&self) -> (Door, Farewell) {
         let door = Door { handed_on: self.handed_on.subscribe(), shut: self.closed.subscribe() };
         (door, Farewell { leaving: self.leaving.subscribe(), closed: self.closed.subscribe() })
     }
 }
 
-/// How those who ask for pages are shown out: first with an answer, and then without one.
+/// How connections of the admin and metrics ports drain: first with a response, then without.
 #[derive(Clone)]
 pub(super) struct Farewell {
     leaving: watch::Receiver<bool>,
@@ -63,13 +64,13 @@ pub(super) struct Farewell {
 }
 
 impl Farewell {
-    /// Whether an answer says to come anew.
+    /// Whether responses ask the client to reconnect.
     pub(super) fn is_told(&self) -> bool {
         *self.leaving.borrow()
     }
 }
 
-/// Whether people are let in.
+/// Whether a listener accepts.
 #[derive(Clone)]
 pub(super) struct Door {
     handed_on: watch::Receiver<bool>,
@@ -77,18 +78,18 @@ pub(super) struct Door {
 }
 
 impl Door {
-    /// Returns when nobody is let in any more.
+    /// Returns when the listener must stop accepting.
     pub(super) async fn shuts(mut self) {
         let is_so = |is_so: &bool| *is_so;
         tokio::select! {
-            // A sender that is gone has ended everything, too.
+            // A dropped sender means that everything has stopped.
             _ = self.handed_on.wait_for(is_so) => {}
             _ = self.shut.wait_for(is_so) => {}
         }
     }
 }
 
-/// Returns when it is so.
+/// Returns when the flag is set.
 pub(super) async fn until(mut told: watch::Receiver<bool>) {
     let _ = told.wait_for(|is_so| *is_so).await;
 }

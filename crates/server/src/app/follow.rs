@@ -1,4 +1,4 @@
-//! What is followed while it runs: the rules, the configuration, and certificates.
+//! File followers: rules, configuration, keys and certificates, reloaded while the service runs.
 
 use super::gateway::Followed;
 use super::{Origin, Shared};
@@ -7,12 +7,12 @@ use crate::front::gateway::Gateway;
 use crate::reload::{
     ConfigurationFile, Follower, KeyFiles, LOOKS_EVERY, PutInForce, Reloads, Request, RuleFiles, TlsFiles,
 };
-use crate::tls::{Certificates, Trust};
+use hivemind_tls::{Certificates, Trust};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Follows all files that there are, for ever. Gives back how to have them loaded anew.
+/// Follows all configured files until the process ends. Returns the handle that reloads them.
 pub(super) fn follow(
     settings: &Settings,
     origin: Origin,
@@ -82,7 +82,7 @@ fn follow_configuration(
     tokio::spawn(Follower { followed, loaded, interval, requests }.run());
 }
 
-/// Certificates, and the CAs of upstreams: also where there are none yet, since a reload may name some.
+/// Follows certificates and the CAs of upstreams: also if there are none yet, because a reload may add some.
 fn follow_tls(
     settings: &Settings,
     shared: &Shared,
@@ -92,14 +92,14 @@ fn follow_tls(
 ) {
     let (service, health) = (Arc::clone(&shared.service), Arc::clone(&shared.health));
     let followed = TlsFiles::new(certificates, shared.doors.ports(), trust, service, health);
-    // Whatever they are now may be other than what was loaded a moment ago: the first look loads them again, and
-    // tells of those that cannot be used.
+    // The files may have changed since they were loaded a moment ago, so the first look loads them again and reports
+    // those that are invalid.
     let loaded = None;
     let interval = settings.rate_limiting.config_reload_interval;
     tokio::spawn(Follower { followed, loaded, interval, requests }.run());
 }
 
-/// Keys and tokens, also where nothing else is followed that often.
+/// Follows keys and tokens, also if nothing else is checked that often.
 fn follow_keys(shared: &Shared, requests: mpsc::Receiver<Request>) {
     let (service, health) = (Arc::clone(&shared.service), Arc::clone(&shared.health));
     let followed = KeyFiles::new(shared.doors.access.clone(), service, health);

@@ -1,4 +1,4 @@
-//! The gateway as a part of the running service: its socket, its threads, its end.
+//! The gateway within the running service: its socket, worker threads and shutdown.
 
 mod certificates;
 
@@ -6,20 +6,21 @@ use super::Shared;
 use super::bounded::Bounded;
 use super::ending::{Door, Ending};
 use super::listeners::Tcp;
-use crate::acme::Renewal;
 use crate::config::{Settings, gateway as settings};
 use crate::front::gateway;
 use crate::front::gateway::{Arrival, Counting, Crowd, Gateway, Limiting};
-use crate::front::workers::{Ended, Workers};
-use crate::telemetry::trace::Tracer;
-use crate::tls::{self, Certificates};
 use anyhow::Context;
+use hivemind_telemetry::trace::Tracer;
+use hivemind_tls as tls;
+use hivemind_tls::Certificates;
+use hivemind_tls::acme::Renewal;
+use hivemind_tls::workers::{Ended, Workers};
 use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Sends whoever comes to this port, until told to stop.
+/// Redirects every client of this port to HTTPS, until the listener closes.
 async fn redirect_all(mut listener: Bounded<Tcp>, https_port: u16, door: Door) {
     let mut shut = pin!(door.shuts());
     loop {
@@ -33,10 +34,10 @@ async fn redirect_all(mut listener: Bounded<Tcp>, https_port: u16, door: Door) {
     }
 }
 
-/// The gateway that runs.
+/// The running gateway.
 pub(super) struct Running {
     pub(super) gateway: Arc<Gateway>,
-    /// None where TLS is not spoken.
+    /// None without TLS.
     pub(super) certificates: Option<Arc<Certificates>>,
     workers: Workers<Arrival>,
     listener: Bounded<Tcp>,
@@ -64,7 +65,7 @@ impl Running {
         Ok(Self { gateway: Arc::new(gateway), certificates, workers, listener, crowd, ended })
     }
 
-    /// Deals out all connections that come, until told to stop; then waits for the last of them.
+    /// Passes new connections to the workers until the listener closes, then waits for the last of them.
     pub(super) async fn serve(self, door: Door) {
         let Self { workers, mut listener, crowd, ended, .. } = self;
         {
@@ -76,28 +77,28 @@ impl Running {
                         let Some(seat) = crowd.enter(peer.ip()) else { continue };
                         match stream.into_std() {
                             Ok(stream) => workers.deal(Arrival { stream, peer, seat }, place),
-                            Err(error) => tracing::warn!("a connection could not be dealt out: {error}"),
+                            Err(error) => tracing::warn!("a connection could not be passed to a worker: {error}"),
                         }
                     }
                 }
             }
         }
-        // Whoever comes now is told by the kernel, or served by the process that has taken over; the threads end once
-        // nobody deals any more.
+        // The kernel refuses new clients, or the successor process serves them. The worker threads end when the last
+        // sender is dropped.
         drop((listener, workers));
         ended.wait().await;
     }
 }
 
-/// What of a gateway follows files.
+/// The parts of the gateway that follow files.
 pub(super) struct Followed {
     pub(super) gateway: Arc<Gateway>,
     pub(super) certificates: Option<Arc<Certificates>>,
-    /// Where a CA gives certificates: begun once this process has the port for itself.
+    /// Certificate renewal with ACME; starts when this process owns the port alone.
     pub(super) renewal: Option<Renewal>,
 }
 
-/// The gateway, where one is configured.
+/// Starts the gateway, if one is configured.
 pub(super) async fn start(
     settings: &Settings,
     shared: &Shared,
@@ -121,7 +122,9 @@ pub(super) async fn start(
     let acme = settings.front.tls.as_ref().and_then(|tls| tls.acme.as_ref());
     let mut renewal = None;
     if let (Some(acme), Some(certificates)) = (acme, &certificates) {
-        renewal = Some(Renewal::new(acme, Arc::clone(certificates), Arc::clone(&shared.health))?);
+        let health = Arc::clone(&shared.health);
+        let report = Box::new(move |problem| health.acme_is(problem));
+        renewal = Some(Renewal::new(acme, Arc::clone(certificates), report)?);
     }
     accepting.spawn(running.serve(ending.of_door()));
     Ok(Some(Followed { gateway, certificates, renewal }))

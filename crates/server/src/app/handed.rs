@@ -1,5 +1,5 @@
-//! Listening sockets that were open before this process was there: systemd's, or those of the process that it takes
-//! over from. The kernel's queue of a socket belongs to all who hold it, so whoever waits in it is served by the next.
+//! Inherited listening sockets: opened by systemd, or by the process that this one takes over from. All holders of a
+//! socket share its accept queue, so clients that wait in it are served by the successor.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-/// What a socket is for.
+/// The purpose of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Grpc,
@@ -55,28 +55,28 @@ impl Place {
     }
 }
 
-/// A socket that listens.
+/// A listening socket.
 #[derive(Debug)]
 pub(crate) enum HandedSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-/// All sockets that there are already.
+/// All inherited sockets.
 #[derive(Debug, Default)]
 pub(crate) struct Handed {
     sockets: BTreeMap<Place, (HandedSocket, Opener)>,
-    /// Whose those are that systemd's protocol has: all of them.
+    /// The opener of sockets that are added without one.
     opener: Opener,
 }
 
-/// Who has opened a socket.
+/// The process that opened a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Opener {
-    /// A process like this one, where its settings said.
+    /// A process like this one, at the address in its settings.
     #[default]
     Service,
-    /// Where it listens is systemd's to say, whatever the settings have.
+    /// systemd: its unit sets the address, regardless of our settings.
     Systemd,
 }
 
@@ -85,12 +85,12 @@ impl Handed {
         Self { opener: Opener::Systemd, ..Self::default() }
     }
 
-    /// Gives back the one that had this place before.
+    /// Adds a socket, and returns the one that it replaces.
     pub(crate) fn add(&mut self, place: Place, socket: HandedSocket) -> Option<HandedSocket> {
         self.sockets.insert(place, (socket, self.opener)).map(|(before, _)| before)
     }
 
-    /// One that came from another process as a descriptor.
+    /// Adds a descriptor that was received from another process.
     pub(super) fn add_descriptor(&mut self, place: Place, socket: OwnedFd, opener: Opener) {
         let socket = if place.is_unix() {
             HandedSocket::Unix(socket.into())
@@ -100,13 +100,14 @@ impl Handed {
         self.sockets.insert(place, (socket, opener));
     }
 
-    /// Those that systemd has opened.
+    /// The sockets that systemd opened.
     pub(super) fn of_systemd(&self) -> Vec<Place> {
         let of_systemd = self.sockets.iter().filter(|(_, (_, opener))| *opener == Opener::Systemd);
         of_systemd.map(|(place, _)| *place).collect()
     }
 
-    /// The port for this place, if it is where it should be; none in `address`: there should be no such port.
+    /// The TCP socket for this purpose, if its address matches; an `address` of `None` means that there should be
+    /// none.
     pub(super) fn tcp(
         &mut self,
         place: Place,
@@ -124,7 +125,7 @@ impl Handed {
         Ok(Some(socket))
     }
 
-    /// The Unix socket for this place, likewise.
+    /// The Unix socket for this purpose, likewise.
     pub(super) fn unix(&mut self, place: Place, path: Option<&Path>) -> io::Result<Option<UnixListener>> {
         let Some((HandedSocket::Unix(socket), opener)) = self.sockets.remove(&place) else { return Ok(None) };
         let at = socket.local_addr()?;
@@ -135,7 +136,7 @@ impl Handed {
         Ok(Some(socket))
     }
 
-    /// Those of systemd that nobody has taken: what they are for is not configured.
+    /// The systemd sockets that no setting uses.
     pub(super) fn left(&self) -> Vec<&'static str> {
         self.of_systemd().into_iter().map(Place::name).collect()
     }

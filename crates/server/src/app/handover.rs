@@ -1,10 +1,10 @@
-//! A running service hands its listening sockets to the process that comes after it, and ends when that one serves.
+//! Socket handover: a running service passes its listening sockets to its successor, and stops when that one serves.
 //!
-//! Over a Unix socket that only its own user may open: the successor connects, is sent the names of all sockets and
-//! their descriptors in one message, starts with them, and says `ready`; then it hears `ends`, and serves alone. Until then
-//! both accept from the same queues, and if one of them does not hear the other, it is the successor that ends: nothing has
-//! happened. So no connection is ever refused or taken back: with
-//! `SO_REUSEPORT` each process would have queues of its own, and who waits in one is reset as it is closed.
+//! The channel is a Unix socket that only the service's own user may open. The successor connects and receives the
+//! names and descriptors of all sockets in one message. It starts with them, sends `ready`, waits for `ends`, and
+//! then serves alone. Until then both accept from the same queues. If one of them loses the other, the successor
+//! stops, and nothing has changed. So no connection is ever refused or reset. With `SO_REUSEPORT` each process would
+//! have its own queue, and closing it would reset the clients in it.
 
 use super::handed::{Handed, Opener, Place};
 use anyhow::{Context, bail, ensure};
@@ -22,40 +22,40 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
-/// The first word, with the version of what follows it.
+/// The first word of the message, with the version of its format.
 const GREETING: &str = "hivemind-handover-1";
 const REFUSED: &str = "refused:";
 const READY: &str = "ready\n";
 const ENDS: &str = "ends\n";
-/// After the name of a socket that systemd has opened.
+/// Follows the name of a socket that systemd opened.
 const OF_SYSTEMD: &str = "=systemd";
-/// More than all names and any reason.
+/// Longer than all names and any reason.
 const LONGEST: usize = 1_024;
-/// For the first message, which lies ready.
+/// For the first message, which is sent immediately.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
-/// For a start, with a Redis that is away and whatever else it has to wait for.
+/// For a complete startup, including waits for an unreachable Redis.
 const READY_WITHIN: Duration = Duration::from_secs(300);
-/// Where nobody can be accepted, for want of descriptors.
+/// Pause after a failed accept, when no descriptors are free.
 const PAUSE: Duration = Duration::from_secs(1);
 
-const IN_A_MESH: &str = "a node of a mesh is replaced by stopping it first: two of one name cannot be in it, and its \
-                         peers hold the limits meanwhile";
+const IN_A_MESH: &str = "a mesh node cannot be taken over, because two nodes cannot share one name; stop it first, \
+                         its peers keep the limits meanwhile";
 
-/// Sockets for whoever comes after this process.
+/// The listening sockets, ready for a successor.
 pub(super) struct Handover {
     listener: UnixListener,
     sockets: Vec<(Place, Opener, OwnedFd)>,
     is_in_mesh: bool,
 }
 
-/// A process that serves on the same sockets, and waits for the word that it is alone with them.
+/// A process that serves on the same sockets, and waits for `ends`.
 pub(super) struct Successor {
     pub(super) process: u32,
     stream: UnixStream,
 }
 
 impl Successor {
-    /// This process ends. Where that cannot be told the other one does, and this one goes on.
+    /// Notifies the successor that this process stops. If this fails, the successor stops and this process continues.
     pub(super) async fn hears_of_the_end(mut self) -> io::Result<()> {
         self.stream.write_all(ENDS.as_bytes()).await
     }
@@ -83,19 +83,19 @@ impl Handover {
             match followed {
                 Ok(successor) => return successor,
                 Err(error) => {
-                    tracing::warn!("the sockets were not handed over, and this process goes on: {error:#}");
+                    tracing::warn!("socket handover failed, this process continues: {error:#}");
                 }
             }
         }
     }
 
     async fn hand_to(&self, mut stream: UnixStream) -> anyhow::Result<Successor> {
-        let peer = stream.peer_cred().context("who asks for them is not known")?;
+        let peer = stream.peer_cred().context("the peer's credentials are unknown")?;
         let process = peer.pid().and_then(|id| u32::try_from(id).ok()).unwrap_or_default();
         let own = rustix::process::geteuid().as_raw();
         ensure!(
             peer.uid() == own || peer.uid() == 0,
-            "process {process} of user {} asks for them, and is not of user {own}",
+            "process {process} of user {} asked for the sockets, but only user {own} may",
             peer.uid()
         );
         if self.is_in_mesh {
@@ -109,13 +109,15 @@ impl Handover {
         let names: Vec<String> = names.collect();
         let descriptors: Vec<_> = self.sockets.iter().map(|(.., socket)| socket.as_fd()).collect();
         self.send(&stream, &format!("{GREETING} {}\n", names.join(" ")), &descriptors).await?;
-        tracing::info!("process {process} has all listening sockets; this one goes on until that one serves");
+        tracing::info!(
+            "process {process} received all listening sockets; this process continues until that one serves"
+        );
         let mut said = [0; READY.len()];
         let ready = timeout(READY_WITHIN, stream.read_exact(&mut said)).await;
         let ready =
             ready.with_context(|| format!("process {process} was not ready within {READY_WITHIN:?}"))?;
-        ready.with_context(|| format!("process {process} ended before it served; its own log says why"))?;
-        ensure!(said == READY.as_bytes(), "process {process} does not say what a successor says");
+        ready.with_context(|| format!("process {process} ended before it served; see its log"))?;
+        ensure!(said == READY.as_bytes(), "process {process} sent an unexpected message");
         Ok(Successor { process, stream })
     }
 
@@ -134,21 +136,21 @@ impl Handover {
                 }
                 let sent =
                     sendmsg(stream, &[IoSlice::new(words.as_bytes())], &mut ancillary, SendFlags::NOSIGNAL)?;
-                // So few bytes go into an empty buffer at once.
+                // A message this short fits into an empty socket buffer.
                 if sent == words.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
             })
             .await
     }
 }
 
-/// The process that this one comes after, until it is told to end.
+/// The process that this one takes over from, until it stops.
 pub(crate) struct Predecessor(StdUnixStream);
 
 impl Predecessor {
-    /// This process serves: the other one ends, as by SIGTERM, and says so.
+    /// Announces that this process serves: the predecessor confirms, and then stops as on SIGTERM.
     ///
     /// # Errors
-    /// It goes on, and two of them would give every client each limit twice: this one has to end.
+    /// The predecessor continues. Two processes would grant every client each limit twice, so this one must stop.
     pub(super) fn ends(mut self) -> anyhow::Result<()> {
         let mut said = [0; ENDS.len()];
         let heard = self.0.write_all(READY.as_bytes()).and_then(|()| self.0.read_exact(&mut said));
@@ -156,36 +158,35 @@ impl Predecessor {
             return Ok(());
         }
         let peer = rustix::net::sockopt::socket_peercred(&self.0)?;
-        // One that has ended by itself meanwhile has left the sockets to this one.
+        // A predecessor that ended by itself in the meantime has left the sockets to this process.
         if rustix::process::test_kill_process(peer.pid).is_err() {
             return Ok(());
         }
-        bail!(
-            "process {} does not give way and goes on, so this one ends; its log says why",
-            peer.pid.as_raw_nonzero()
-        )
+        bail!("process {} continues to serve, so this one stops; see its log", peer.pid.as_raw_nonzero())
     }
 }
 
-/// Asks the process that runs for its sockets.
+/// Requests the sockets from the running process.
 pub(crate) fn take_over(path: &Path) -> anyhow::Result<(Handed, Predecessor)> {
     let shown = path.display();
     let stream = StdUnixStream::connect(path).with_context(|| {
-        format!("nobody hands over at {shown} (`server.handover_socket`); start without --take-over")
+        format!(
+            "no process hands over sockets at {shown} (`server.handover_socket`); start without --take-over"
+        )
     })?;
     stream.set_read_timeout(Some(ANSWERED_WITHIN))?;
-    // Whoever else has bound the path would hand over a port of his own.
+    // Another user could bind the path and pass its own sockets.
     let [peer, own] = [rustix::net::sockopt::socket_peercred(&stream)?.uid, rustix::process::geteuid()];
     ensure!(
         peer == own || peer.is_root(),
-        "a process of user {} listens at {shown}, and not one of user {}",
+        "the process at {shown} belongs to user {}, not to user {}",
         peer.as_raw(),
         own.as_raw()
     );
-    let silent = || format!("whoever listens at {shown} hands nothing over; see its log");
+    let silent = || format!("the process at {shown} did not hand over its sockets; see its log");
     let (words, descriptors) = receive(&stream).with_context(silent)?;
     if let Some(reason) = words.strip_prefix(REFUSED) {
-        bail!("the process at {shown} refuses to be taken over: {}", reason.trim_end());
+        bail!("the process at {shown} rejected the takeover: {}", reason.trim_end());
     }
     let names = words.strip_prefix(GREETING).and_then(|names| names.strip_suffix('\n'));
     let names: Vec<&str> = names.with_context(silent)?.split_whitespace().collect();
@@ -196,7 +197,7 @@ pub(crate) fn take_over(path: &Path) -> anyhow::Result<(Handed, Predecessor)> {
             Some(name) => (name, Opener::Systemd),
             None => (name, Opener::Service),
         };
-        // One that only a newer or an older version knows is let go of.
+        // A socket that only another version knows is dropped.
         if let Some(place) = Place::named(name) {
             handed.add_descriptor(place, socket, opener);
         }

@@ -1,12 +1,12 @@
-//! The sockets that the service listens on, all bound before anything is served.
+//! Listening sockets of the service, all bound before anything is served.
 
 use super::bounded::Bounded;
 use super::handed::{Handed, Opener, Place};
 use crate::config::Settings;
-use crate::seldom::Seldom;
 use anyhow::{Context, bail};
 use axum::serve::Listener;
 use hivemind_core::{Clock, MonotonicClock};
+use hivemind_telemetry::seldom::Seldom;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,21 +15,21 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
-/// How long nobody is accepted where there is nothing to accept with.
+/// Pause of a listener after a failed accept.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A socket that goes on listening whatever happens to those who come.
+/// A TCP listener that continues to accept after errors.
 pub(super) struct Tcp {
     listener: TcpListener,
     failures: Seldom,
 }
 
-/// Operators, probes and scrapers are few; idle strangers must not shut them out.
+/// Operators, probes and scrapers are few; idle connections of others must not lock them out.
 const MOST_VISITORS: usize = 1_024;
-/// Who is sent to HTTPS goes at once: so many of them are enough.
+/// A redirect is a single short response, so a small number is enough.
 const MOST_REDIRECTED: usize = 1_024;
-/// How many may wait to be accepted, as far as the kernel lets them (`net.core.somaxconn`): a burst of clients comes
-/// within a moment, and whoever finds no place tries again a second later.
+/// Length of the accept queue, capped by the kernel's `net.core.somaxconn`. A burst of clients arrives within a
+/// moment, and a client that finds the queue full retries only after a second.
 const WAITING: u32 = 4_096;
 
 pub(super) struct Listeners {
@@ -39,16 +39,16 @@ pub(super) struct Listeners {
     pub(super) admin_uds: Option<Bounded<UnixListener>>,
     pub(super) metrics: Option<Bounded<Tcp>>,
     pub(super) gateway: Option<Bounded<Tcp>>,
-    /// Plain HTTP that is sent to HTTPS.
+    /// Redirects plain HTTP to HTTPS.
     pub(super) redirect: Option<Bounded<Tcp>>,
-    /// Where whoever takes over asks for all of them.
+    /// Where a successor requests all sockets.
     pub(super) handover: Option<UnixListener>,
-    /// Which of them systemd has opened.
+    /// The sockets that systemd opened.
     of_systemd: Vec<Place>,
 }
 
 impl Listeners {
-    /// All that the settings name: those that are open already, and the others opened here.
+    /// Opens all sockets in the settings: takes the inherited ones, and binds the others.
     pub(super) async fn open(settings: &Settings, mut handed: Handed) -> anyhow::Result<Self> {
         let server = &settings.server;
         let most_callers = server.calls.max_connections.get();
@@ -73,14 +73,15 @@ impl Listeners {
         let admin_uds = unix(Place::AdminUds, server.admin_uds.as_deref(), from).await?;
         let handover = unix(Place::Handover, server.handover_socket.as_deref(), from).await?;
         if let (Some(_), Some(path)) = (&handover, &server.handover_socket) {
-            // Who asks is looked at as well: this only keeps others from asking.
+            // The handover checks the peer's credentials too; this only keeps others from connecting.
             let mode = std::fs::Permissions::from_mode(0o600);
-            std::fs::set_permissions(path, mode).with_context(|| format!("closing {}", path.display()))?;
+            std::fs::set_permissions(path, mode)
+                .with_context(|| format!("restricting the permissions of {}", path.display()))?;
         }
         if let [name, ..] = handed.left().as_slice() {
             bail!(
-                "systemd hands over a socket called `{name}`, and what it is for is not configured; leave it out of \
-                   the .socket unit, or configure it"
+                "systemd passed a socket named `{name}`, but no setting uses it; remove it from the .socket unit, or \
+                   configure it"
             );
         }
         Ok(Self {
@@ -96,7 +97,7 @@ impl Listeners {
         })
     }
 
-    /// All of them once more, for whoever takes over.
+    /// Duplicates all sockets, for a successor.
     pub(super) fn descriptors(&self) -> io::Result<Vec<(Place, Opener, OwnedFd)>> {
         let tcp = |socket: &Option<Bounded<Tcp>>| descriptor(socket.as_ref().map(Bounded::listener));
         let unix =
@@ -145,7 +146,7 @@ fn tcp(
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // Connections of the process before may still be closing.
+    // Connections of the previous process may still be closing.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(WAITING)
@@ -156,15 +157,14 @@ impl Tcp {
         Self { listener, failures: Seldom::new() }
     }
 
-    /// Tells of what keeps connections from being accepted, and waits for it to pass: descriptors come back
-    /// as connections are closed.
+    /// Logs an accept error and waits: descriptors become free as connections close.
     async fn pause(&self, error: &io::Error) {
         if let Some(times) = self.failures.happens(MonotonicClock.now()) {
             let at = self.listener.local_addr().map(|at| at.to_string()).unwrap_or_default();
             tracing::error!(
                 times,
-                "no connection can be accepted at {at}: {error}; where too many files are open, raise `ulimit -n` or \
-                 systemd's `LimitNOFILE`"
+                "cannot accept connections at {at}: {error}; if too many files are open, raise `ulimit -n` or systemd's \
+                 `LimitNOFILE`"
             );
         }
         let _ = tokio::time::timeout(PAUSE, std::future::pending::<()>()).await;
@@ -180,11 +180,11 @@ impl Listener for Tcp {
         loop {
             match self.listener.accept().await {
                 Ok((stream, peer)) => {
-                    // An answer is small and final: waiting to fill a packet only delays it.
+                    // Responses are small and complete: Nagle's algorithm would only delay them.
                     let _ = stream.set_nodelay(true);
                     return (stream, peer);
                 }
-                // Whoever has gone before it was let in is nobody's trouble.
+                // The client left before it was accepted.
                 Err(error)
                     if [ConnectionAborted, ConnectionRefused, ConnectionReset].contains(&error.kind()) => {}
                 Err(error) => self.pause(&error).await,
@@ -207,9 +207,9 @@ async fn unix(
     }
     let Some(path) = path else { return Ok(None) };
     if UnixStream::connect(path).await.is_ok() {
-        bail!("cannot listen on {}; another process does", path.display());
+        bail!("cannot listen on {}; another process listens there", path.display());
     }
-    // A socket that nobody answers on was left behind by a process that was killed.
+    // A socket without a listener was left behind by a killed process.
     let is_socket = std::os::unix::fs::FileTypeExt::is_socket;
     if std::fs::symlink_metadata(path).is_ok_and(|file| is_socket(&file.file_type())) {
         std::fs::remove_file(path).with_context(|| format!("removing the old socket {}", path.display()))?;

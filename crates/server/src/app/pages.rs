@@ -1,15 +1,15 @@
-//! Serves the pages of the admin and metrics ports: HTTP/1.1 and HTTP/2, with TLS or without. Whoever connects has a
-//! task of its own from its first byte, handshake included, and goes when it has nothing to ask.
+//! HTTP server of the admin and metrics ports: HTTP/1.1 and HTTP/2, with or without TLS. Each connection has its own
+//! task from its first byte, and closes when it is idle.
 
 use super::bounded::Bounded;
 use super::ending::{Door, Farewell, until};
 use crate::admin::Stays;
-use crate::tls::{PortTls, accept};
 use axum::Router;
 use axum::http::header::CONNECTION;
 use axum::http::{HeaderValue, StatusCode, Version};
 use axum::response::{IntoResponse, Response};
 use axum::serve::Listener;
+use hivemind_tls::{PortTls, accept};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -26,23 +26,23 @@ use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};
 use tower_service::Service;
 
-/// For the handshake, and then for the head of the first request.
+/// For the TLS handshake, and then for the head of the first request.
 const FIRST: Duration = Duration::from_secs(10);
-/// Who has asked for nothing for so long, and at most for twice that, goes. Scrapes are a minute apart.
+/// Idle connections close after this time, at the latest after twice as long. Scrapes are a minute apart.
 const IDLE: Duration = Duration::from_secs(90);
-/// For a request to come and to be answered by pages that have no clock of their own; the others' is shorter.
+/// For handlers without their own time limit; the limits of the others are shorter.
 const LONGEST: Duration = Duration::from_secs(40);
-/// For an answer to be taken by whoever is shown out.
+/// For a client to read its response during shutdown.
 const LINGER: Duration = Duration::from_secs(5);
-/// A browser asks for a few things at once, a scrape for one.
+/// A browser sends a few requests at once, a scraper one.
 const MOST_STREAMS: u32 = 16;
-/// What may be on its way before anybody reads it, of one request and of a connection.
+/// Flow control windows: unread bytes of one request, and of a connection.
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 256 << 10;
 const LARGEST_HEADERS: u32 = 16 << 10;
 const PING: Duration = Duration::from_secs(30);
 
-/// Serves all who come until told to close, and then until the last of them has its answer.
+/// Serves all clients until the listener closes, and then until the last response is sent.
 pub(super) async fn serve<L: Listener>(
     mut listener: Bounded<L>,
     tls: Option<Arc<PortTls>>,
@@ -80,20 +80,20 @@ where
         () = until(farewell.closed.clone()) => return,
         shaken = accept(io, &acceptor, FIRST) => shaken,
     };
-    // Where it fails, it is told of.
+    // A failed handshake is logged there.
     if let Ok((stream, _)) = shaken {
         visit(stream, router, farewell).await;
     }
 }
 
-/// What a connection asks for.
+/// The requests of a connection.
 #[derive(Default)]
 struct Asked {
     begun: AtomicU64,
     ended: AtomicU64,
-    /// Answers that go on and on.
+    /// Responses without an end, such as event streams.
     streams: Stays,
-    /// An answer by HTTP/2 was the last: it has no header for that, and the connection says so.
+    /// An HTTP/2 response was the last one: HTTP/2 has no header for that, so the connection sends GOAWAY.
     goes: Notify,
 }
 
@@ -139,7 +139,7 @@ where
                     break;
                 }
             }
-            // What is under way is answered, and it goes on until then.
+            // Requests in progress are still answered.
             () = asked.goes.notified() => connection.as_mut().graceful_shutdown(),
             _ = &mut connection => return,
         }
@@ -162,7 +162,7 @@ async fn answer(
         Ok(Ok(answered)) => answered,
         Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),
     };
-    // Who is shown out between two requests may have sent one already, so an answer says it before.
+    // A client may send its next request just before the connection closes, so a response announces it.
     match farewell.is_told() {
         true if is_http2 => ended.0.goes.notify_one(),
         true => drop(answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"))),
@@ -171,7 +171,7 @@ async fn answer(
     answer
 }
 
-/// However a request ends: a stream that is taken back is dropped.
+/// Counts the end of a request, also when the client cancels the stream.
 struct Ended(Arc<Asked>);
 
 impl Drop for Ended {
@@ -182,7 +182,7 @@ impl Drop for Ended {
 
 fn settings() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    // Heads are waited for by the one clock above, whichever HTTP they are of.
+    // The timer above limits the wait for a head, for both HTTP versions.
     builder.http1().timer(TokioTimer::new()).header_read_timeout(None);
     builder
         .http2()

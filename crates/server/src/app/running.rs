@@ -1,4 +1,4 @@
-//! All that serves, from the first connection to the last answer.
+//! The serving phase, from the first connection to the last response.
 
 use super::bounded::Bounded;
 use super::ending::Ending;
@@ -9,18 +9,18 @@ use super::signals::Signals;
 use super::succession::{followed, hand_over, notice, supervised};
 use super::telemetry::{self, Exports};
 use super::{Origin, Shared, calls, follow, gateway, pages};
-use crate::acme::Renewal;
 use crate::admin::{self, About, Admin, Gauge, Guard, Reach, Room};
 use crate::config::Settings;
 use crate::front::gateway::Gateway;
 use crate::front::rls::RateLimitService;
 use crate::reload::Reloads;
+use hivemind_tls::acme::Renewal;
 use std::sync::Arc;
 use tokio::net::UnixListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Serves on all sockets until told to stop, and then no longer than the grace period.
+/// Serves on all sockets until a signal or a successor, and then at most for the grace period.
 pub(super) async fn serve(
     settings: &Settings,
     origin: Origin,
@@ -62,7 +62,7 @@ pub(super) async fn serve(
             calls.report(&health).await;
         }
     }
-    // What it has are copies: as long as one is open, the kernel takes connections that nobody serves.
+    // It holds copies of the sockets: while one is open, the kernel accepts connections that no process serves.
     drop(handover);
     let serving = Serving { gateway: logs, calls, accepting, pages, ending };
     serving.stop(settings.server.shutdown_grace, mesh.as_deref(), exports).await;
@@ -73,7 +73,7 @@ pub(super) async fn serve(
     Ok(())
 }
 
-/// What there is room for, and how much of it is taken.
+/// Capacities, and gauges of their use.
 fn room(settings: &Settings, listeners: &Listeners) -> Room {
     let Listeners { grpc, gateway, admin, .. } = listeners;
     let open = [("calls", grpc), ("gateway", gateway), ("admin", admin)].into_iter();
@@ -86,7 +86,7 @@ fn room(settings: &Settings, listeners: &Listeners) -> Room {
     }
 }
 
-/// What the admin port tells of, and works on.
+/// The state of the admin API.
 fn admin_of(
     shared: &Shared,
     reloads: Reloads,
@@ -109,7 +109,7 @@ fn admin_of(
     }
 }
 
-/// Has certificates renewed for as long as the door is open: a CA looks for its challenge at whoever accepts.
+/// Renews certificates while the listener is open: a CA validates its challenge there.
 fn renew(renewal: Renewal, ending: &Ending) {
     let shut = ending.of_door().shuts();
     tokio::spawn(async move {
@@ -117,7 +117,7 @@ fn renew(renewal: Renewal, ending: &Ending) {
     });
 }
 
-/// Serves the admin port and its socket, and the metrics port.
+/// Serves the admin port, the admin socket and the metrics port.
 fn serve_pages(
     settings: &Settings,
     shared: Shared,

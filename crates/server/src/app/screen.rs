@@ -1,14 +1,15 @@
-//! The first screen: where it listens, and a line to try.
+//! Startup banner: the addresses, and a command to try.
 
 use super::bounded::Bounded;
 use super::listeners::Listeners;
+use crate::config::Settings;
 use crate::config::gateway::Gateway;
-use crate::config::{Security, Settings};
 use crate::mesh::RunningMesh;
+use hivemind_tls::security::Security;
 use std::io::Write;
 use std::net::SocketAddr;
 
-/// More than this are no first screen.
+/// The banner stays on one screen.
 const MOST_SERVICES: usize = 10;
 
 const TRY: &str =
@@ -16,7 +17,7 @@ const TRY: &str =
 const ANSWER: &str = r#"{"overallCode":"OK","statuses":[{"code":"OK","currentLimit":{"requestsPerUnit":10,"unit":"SECOND"},"limitRemaining":19,"durationUntilReset":"1s"}]}"#;
 
 pub(super) fn show(listeners: &Listeners, settings: &Settings, mesh: Option<&RunningMesh>) {
-    // Nobody may be looking; the service runs all the same.
+    // Standard output may be closed; the service runs anyway.
     let _ = write(listeners, settings, mesh);
 }
 
@@ -63,11 +64,11 @@ fn write(listeners: &Listeners, settings: &Settings, mesh: Option<&RunningMesh>)
     if let Some(path) = &settings.rate_limiting.config_path {
         writeln!(out, "  rules               {}", path.display())?;
     } else if let Some(admin) = admin.filter(|_| settings.server.has_calls()) {
-        writeln!(out, "  rules               built-in demo rules; give yours with --rules PATH")?;
-        // A line that needs a key or a CA is none to try.
+        writeln!(out, "  rules               built-in demo rules; use your own with --rules PATH")?;
+        // A command that needs a key or a CA is not easy to try.
         if settings.security == Security::default() {
             writeln!(out, "\nTry it:\n\n  curl -s http://{admin}/json -d '{TRY}'\n")?;
-            writeln!(out, "and it answers:\n\n  {ANSWER}\n")?;
+            writeln!(out, "It returns:\n\n  {ANSWER}\n")?;
         }
     }
     if let (Some(listener), Some(gateway), false) =
@@ -79,7 +80,7 @@ fn write(listeners: &Listeners, settings: &Settings, mesh: Option<&RunningMesh>)
     out.flush()
 }
 
-/// What the gateway protects, service by service.
+/// The services that the gateway protects.
 fn protected(out: &mut impl Write, at: SocketAddr, gateway: &Gateway) -> std::io::Result<()> {
     writeln!(out, "  gateway             {}", url(at, gateway))?;
     for service in gateway.routing.services.iter().take(MOST_SERVICES) {
@@ -89,12 +90,12 @@ fn protected(out: &mut impl Write, at: SocketAddr, gateway: &Gateway) -> std::io
     }
     let more = gateway.routing.services.len().saturating_sub(MOST_SERVICES);
     if more > 0 {
-        writeln!(out, "    and {more} services more")?;
+        writeln!(out, "    and {more} more services")?;
     }
     Ok(())
 }
 
-/// A line that shows a limit at work.
+/// A command that shows a limit at work.
 fn try_gateway(out: &mut impl Write, at: SocketAddr, gateway: &Gateway) -> std::io::Result<()> {
     let Some(service) = gateway.routing.services.first() else { return Ok(()) };
     let host = service.hosts.first().map(|host| format!(" -H 'Host: {}'", host.replace('*', "www")));
@@ -102,9 +103,9 @@ fn try_gateway(out: &mut impl Write, at: SocketAddr, gateway: &Gateway) -> std::
     writeln!(out, "\nTry it:\n\n  curl -i{host} {url}{}\n", service.path_prefix)?;
     writeln!(
         out,
-        "The headers RateLimit-Policy and RateLimit tell what is allowed and what is left; who asks for"
+        "The headers RateLimit-Policy and RateLimit show the limit and what is left of it; requests over the"
     )?;
-    writeln!(out, "more gets 429 and Retry-After.\n")
+    writeln!(out, "limit get 429 with Retry-After.\n")
 }
 
 fn url(at: SocketAddr, gateway: &Gateway) -> String {

@@ -1,4 +1,4 @@
-//! All that serves, and its end, step by step.
+//! Shutdown sequence of the serving components.
 
 use super::calls::Calls;
 use super::ending::Ending;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// How long it takes at most to close what is still open when the grace period is over.
+/// Time limit for aborting connections that are still open after the grace period.
 const CUT_WITHIN: Duration = Duration::from_secs(1);
 
-/// What serves until it is stopped.
+/// The components that serve until shutdown.
 pub(super) struct Serving {
     pub(super) gateway: Option<Arc<Gateway>>,
     pub(super) calls: Option<Calls>,
@@ -23,19 +23,19 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Takes nobody in any more, answers what is under way, and returns no later than the grace period and a moment.
+    /// Stops accepting, answers requests in progress, and returns shortly after the grace period at the latest.
     pub(super) async fn stop(self, grace: Duration, mesh: Option<&RunningMesh>, exports: Exports) {
         let Self { gateway, calls, mut accepting, mut pages, ending } = self;
         let ends = MonotonicClock.now().saturating_add(grace);
         leave(mesh, grace).await;
-        tracing::info!("stopping: calls in flight are answered, no new connections are taken");
+        tracing::info!("stopping: calls in flight are answered, no new connections are accepted");
         ending.stop();
         let all = async {
             while accepting.join_next().await.is_some() {}
             if let Some(calls) = calls {
                 calls.ended().await;
             }
-            // Until the last call is answered, the pages tell that it is stopping.
+            // The admin port reports the shutdown until the last call is answered.
             ending.close();
             while pages.join_next().await.is_some() {}
         };
@@ -43,7 +43,7 @@ impl Serving {
             tracing::warn!("some connections were still open after the grace period");
         }
         if let Some(gateway) = gateway {
-            // Whoever is cut off has a line in the log, too.
+            // Aborted requests are written to the access log too.
             gateway.cut();
             let cut = async { while accepting.join_next().await.is_some() {} };
             let _ = tokio::time::timeout(CUT_WITHIN, cut).await;
@@ -55,11 +55,11 @@ impl Serving {
     }
 }
 
-/// Leaves the mesh, while everything is served as before: rights go back to those who stay, and what comes until
-/// the last connection is closed is asked of them. Some of the time is left for that.
+/// Leaves the mesh while everything is still served: allowance returns to the remaining members, and later requests
+/// ask them. A fifth of the grace period is left for those.
 async fn leave(mesh: Option<&RunningMesh>, grace: Duration) {
     let Some(mesh) = mesh else { return };
-    tracing::info!("leaving the mesh; calls are answered until then");
+    tracing::info!("leaving the mesh; calls are still answered");
     if mesh.withdraw(grace * 4 / 5).await {
         tracing::info!("left the mesh");
     }

@@ -1,4 +1,4 @@
-//! The signals that the service knows.
+//! Signals: shutdown, reload, and the start of a successor.
 
 use super::handover::{Handover, Successor};
 use crate::health::Health;
@@ -12,20 +12,21 @@ use std::process::Stdio;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// How a successor is started.
+/// The flag that starts a successor.
 const TAKE_OVER: &str = "--take-over";
 
-/// From here on none of them ends the process by itself, SIGHUP without anything to load anew included.
+/// The signal handlers. While they exist, no signal ends the process by default, not even SIGHUP without files to
+/// reload.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Option<Signal>,
     succeed: Signal,
-    /// What is started to take over.
+    /// The program to start as the successor.
     program: PathBuf,
 }
 
-/// Why it ends.
+/// Why the process stops.
 pub(super) enum End {
     Told,
     /// Another process serves in its place.
@@ -43,12 +44,12 @@ impl Signals {
         })
     }
 
-    /// For whoever heeds it: one that has come before is not lost.
+    /// The SIGHUP stream; a signal that arrived earlier is not lost.
     pub(super) fn hangup(&mut self) -> io::Result<Signal> {
         self.hangup.take().map_or_else(|| signal(SignalKind::hangup()), Ok)
     }
 
-    /// Returns when it has to end. SIGUSR2 starts whoever takes over.
+    /// Returns when the process must stop. SIGUSR2 starts a successor.
     pub(super) async fn end(&mut self, handover: Option<&Handover>) -> End {
         let followed = async {
             match handover {
@@ -66,7 +67,7 @@ impl Signals {
         }
     }
 
-    /// Returns when it is told to end.
+    /// Returns on SIGTERM or SIGINT.
     pub(super) async fn told(&mut self) {
         terminated(&mut self.terminate, &mut self.interrupt).await;
     }
@@ -79,7 +80,7 @@ async fn terminated(terminate: &mut Signal, interrupt: &mut Signal) {
     }
 }
 
-/// Loads everything anew at each SIGHUP, and tells whoever waits for the end of it.
+/// Reloads everything on each SIGHUP, and notifies the supervisor at the start and end.
 pub(super) async fn heed_hangups(
     mut hangup: Signal,
     reloads: Reloads,
@@ -88,37 +89,37 @@ pub(super) async fn heed_hangups(
 ) {
     while hangup.recv().await.is_some() {
         supervisor.is_reloading();
-        // What became of each is told by itself.
+        // Each reload logs its own result.
         reloads.all().await;
         supervisor.is_ready(&health.details());
     }
 }
 
-/// Starts the program that is on disk now, as this process was started.
+/// Starts the program that is on disk now, with the arguments of this process.
 fn start_successor(can_hand_over: bool, program: &Path) {
     if !can_hand_over {
-        tracing::warn!("SIGUSR2 starts a process that takes over, and that needs `server.handover_socket`");
+        tracing::warn!("SIGUSR2 ignored: starting a successor needs `server.handover_socket`; set it");
         return;
     }
     let words: Vec<OsString> = env::args_os().skip(1).filter(|word| word != OsStr::new(TAKE_OVER)).collect();
     let mut command = tokio::process::Command::new(program);
-    // Whoever watches over this process watches over that one.
+    // The supervisor's watchdog applies to the successor as well.
     command.args(words).arg(TAKE_OVER).env_remove("WATCHDOG_PID").stdin(Stdio::null());
     match command.spawn() {
         Ok(mut child) => drop(tokio::spawn(async move {
-            // It outlives this process, unless it cannot start.
+            // It outlives this process, unless it fails to start.
             if let Ok(status) = child.wait().await {
-                tracing::warn!("the process that should take over has ended: {status}");
+                tracing::warn!("the successor process ended: {status}");
             }
         })),
         Err(error) => {
-            tracing::error!("{} cannot be started to take over: {error}", program.display());
+            tracing::error!("cannot start {} as successor: {error}", program.display());
         }
     }
 }
 
-/// The program as it was called, for that is what an upgrade replaces; or, where it was found by the shell's path, the
-/// file that runs, by its name of now: once it is replaced, the kernel calls it deleted.
+/// The program path as it was called, because an upgrade replaces that file. If the shell found it in its search
+/// path, the current executable: after a replacement the kernel would report it as deleted.
 fn program(called: Option<OsString>) -> PathBuf {
     let called = called.map(PathBuf::from).filter(|path| path.components().count() > 1);
     called.or_else(|| env::current_exe().ok()).unwrap_or_else(|| PathBuf::from("hivemind"))

@@ -1,4 +1,4 @@
-//! Who is told that this process serves, and how another one comes after it.
+//! Zero-downtime upgrade: supervisor notifications, and the handover to a successor.
 
 use super::ending::Ending;
 use super::handover::{Handover, Successor};
@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::Signal;
 
-/// Once another process has taken over, whoever is connected here is told with the next answer to come anew, and has so
-/// long to ask: who is shown out between two requests may have sent one already.
+/// After a takeover, the next response on each connection asks the client to reconnect. This is the time for that
+/// response: a client between two requests may already have sent one.
 const NOTICE: Duration = Duration::from_millis(2_500);
 
-/// What is handed to whoever takes over, where that is configured.
+/// Prepares the socket handover, if it is configured.
 pub(super) fn hand_over(listeners: &mut Listeners, is_in_mesh: bool) -> anyhow::Result<Option<Handover>> {
     if listeners.handover.is_none() {
         return Ok(None);
@@ -27,7 +27,7 @@ pub(super) fn hand_over(listeners: &mut Listeners, is_in_mesh: bool) -> anyhow::
     Ok(listeners.handover.take().map(|listener| Handover::new(listener, sockets, is_in_mesh)))
 }
 
-/// Whoever started this process is told how it is from now on, and SIGHUP is heeded.
+/// Reports readiness to the supervisor, keeps it updated, and handles SIGHUP.
 pub(super) fn supervised(health: &Arc<Health>, hangup: Signal, reloads: Reloads) -> Arc<Supervisor> {
     let supervisor = Arc::new(Supervisor::of_environment());
     supervisor.is_ready(&health.details());
@@ -36,7 +36,7 @@ pub(super) fn supervised(health: &Arc<Health>, hangup: Signal, reloads: Reloads)
         let mut readiness = health.readiness();
         let mut before = *readiness.borrow_and_update();
         async move {
-            // It is told each time that rules are loaded, whether that changes it or not.
+            // Readiness notifies after each loading of rules, also if the value does not change.
             while readiness.changed().await.is_ok() && !health.is_stopping() {
                 let now = *readiness.borrow_and_update();
                 if std::mem::replace(&mut before, now) != now {
@@ -53,7 +53,7 @@ pub(super) fn supervised(health: &Arc<Health>, hangup: Signal, reloads: Reloads)
     supervisor
 }
 
-/// Returns when this process has to end; with the one that goes on in its place, if one does.
+/// Returns when this process must stop, with the process id of its successor if there is one.
 pub(super) async fn followed(
     signals: &mut Signals,
     handover: Option<&Handover>,
@@ -72,21 +72,22 @@ pub(super) async fn followed(
     }
 }
 
-/// Whether this process ends in favour of another one: whoever supervises it has to follow that one, and it has to know.
+/// Whether this process stops in favor of a successor: the supervisor must follow the successor, and the successor
+/// must know.
 async fn gives_way(supervisor: &Supervisor, successor: Successor) -> bool {
     let process = successor.process;
-    let told = match supervisor.is_followed_by(process).await {
+    let notified = match supervisor.is_followed_by(process).await {
         Ok(()) => successor.hears_of_the_end().await,
         Err(error) => Err(error),
     };
-    if let Err(error) = &told {
-        tracing::error!("process {process} cannot take over, and this one goes on: {error}");
+    if let Err(error) = &notified {
+        tracing::error!("process {process} cannot take over, this process continues: {error}");
         supervisor.is_main();
     }
-    told.is_ok()
+    notified.is_ok()
 }
 
-/// Takes no new connections any more, and lets those that are open come to their end by themselves for a while.
+/// Stops accepting, and gives open connections some time to close by themselves.
 pub(super) async fn notice(
     settings: &Settings,
     gateway: Option<&Gateway>,
@@ -94,9 +95,9 @@ pub(super) async fn notice(
     signals: &mut Signals,
     process: u32,
 ) {
-    tracing::info!("process {process} serves in the place of this one, which takes no new connections");
+    tracing::info!("process {process} has taken over; this process accepts no new connections");
     ending.hand_on();
-    // Not before: whoever comes anew would find this process again.
+    // Only now: a client that reconnects earlier would reach this process again.
     ending.leave();
     if let Some(gateway) = gateway {
         gateway.sees_off();

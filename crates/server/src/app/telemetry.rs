@@ -1,20 +1,22 @@
-//! How metrics leave: Prometheus fetches them from their port, and OTLP sends them.
+//! Metrics and trace export: the Prometheus endpoint, and OTLP.
 
 use super::Shared;
 use super::traces::Traced;
 use crate::config::Settings;
-use crate::telemetry::otlp::{MetricsExporter, Sender, Signal};
-use crate::telemetry::{Instruments, exposition};
+use crate::storage;
 use anyhow::Context;
 use axum::http::header;
 use axum::routing::get;
+use hivemind_telemetry::metrics_exporter::MetricsExporter;
+use hivemind_telemetry::otlp::{Sender, Signal};
+use hivemind_telemetry::{Figures, Instruments, exposition};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// The page that Prometheus fetches.
+/// The endpoint that Prometheus scrapes.
 pub(super) fn page(settings: &Settings, shared: &Shared) -> axum::Router {
     let Some(path) = &settings.observability.prometheus_path else { return axum::Router::new() };
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
@@ -25,10 +27,15 @@ pub(super) fn page(settings: &Settings, shared: &Shared) -> axum::Router {
 
 fn instruments(shared: &Shared) -> Instruments {
     let (storage, mesh) = (Arc::clone(&shared.storage), shared.mesh.clone());
-    Instruments { stats: Arc::clone(&shared.stats), storage, mesh }
+    let figures = move || Figures {
+        occupancy: storage.memory().occupancy(),
+        store: storage::figures(&storage),
+        mesh: mesh.as_ref().map(|mesh| mesh.figures()).unwrap_or_default(),
+    };
+    Instruments { stats: Arc::clone(&shared.stats), figures: Arc::new(figures) }
 }
 
-/// What is sent by OTLP, each signal in a task of its own.
+/// The OTLP exporters, one task for each signal.
 pub(super) struct Exports {
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
@@ -60,9 +67,9 @@ impl Exports {
         Ok(Self { stop, tasks })
     }
 
-    /// Sends what is left, for so long at most.
+    /// Sends pending data, with a time limit.
     pub(super) async fn flush(mut self, within: Duration) {
-        let _ = self.stop.send(true); // Nobody listens where nothing is sent.
+        let _ = self.stop.send(true); // Fails without exporters.
         let all = async { while self.tasks.join_next().await.is_some() {} };
         if timeout(within, all).await.is_err() {
             tracing::warn!("the last telemetry could not be sent within {within:?}");

@@ -1,14 +1,15 @@
-//! Traces: begun before the first request, and sent until after the last.
+//! Trace pipeline: created before the first request, flushed after the last.
 
 use super::Shared;
-use crate::config::{Settings, Tracing};
-use crate::telemetry::Stats;
-use crate::telemetry::otlp::{Sender, Signal};
-use crate::telemetry::trace::{Exporter, Keeper, Outlet, Tracer};
+use crate::config::Settings;
 use anyhow::Context;
+use hivemind_telemetry::Stats;
+use hivemind_telemetry::otlp::{Sender, Signal};
+use hivemind_telemetry::settings::otel::Tracing;
+use hivemind_telemetry::trace::{Exporter, Keeper, Outlet, Tracer};
 use std::sync::Arc;
 
-/// Who follows requests, and where what it tells comes out.
+/// The tracer, and where its spans come out.
 pub(super) struct Traced {
     pub(super) tracer: Arc<Tracer>,
     outlet: Outlet,
@@ -16,7 +17,7 @@ pub(super) struct Traced {
 }
 
 impl Traced {
-    /// None where nothing is to be sent anywhere.
+    /// Returns `None` if no endpoint is configured.
     pub(super) fn begin(settings: &Settings, stats: &Stats) -> anyhow::Result<Option<Self>> {
         let Some(tracing) = &settings.observability.otel.tracing else { return Ok(None) };
         let Tracing { destination, sample_rate, on_limit } = tracing;
@@ -32,7 +33,7 @@ impl Traced {
         Ok(Some(Self { tracer, outlet, sender }))
     }
 
-    /// What sends them. Where there is a mesh, its rounds are followed from now on.
+    /// The exporter. In a mesh, the ticks of the mesh are traced from here on.
     pub(super) fn exporter(self, shared: &Shared) -> Exporter {
         let Self { tracer, outlet, sender } = self;
         if let Some(mesh) = &shared.mesh {

@@ -1,9 +1,9 @@
 //! Readable name of a key. Memory stores only hashes, so operators name a key by its parts.
 
 use super::Posted;
-use crate::telemetry::kept;
 use hivemind_core::Entry;
 use hivemind_core::store::Parts;
+use hivemind_telemetry::kept;
 use serde_json::{Value, json};
 
 /// The readable name of a key.

@@ -5,8 +5,8 @@
 //! a request.
 
 use super::KeyName;
-use crate::telemetry::{as_shown, is_short, kept};
 use hivemind_core::store::Parts;
+use hivemind_telemetry::{as_shown, is_short, kept};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;

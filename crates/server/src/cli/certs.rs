@@ -1,10 +1,10 @@
-//! `hivemind certs`: a private CA for a mesh, and certificates for its nodes, in one line each.
+//! `hivemind certs`: a private CA for a mesh, and certificates for its nodes.
 
 use crate::mesh::certs::{Authority, Term};
 use crate::mesh::name::CertifiedName;
-use crate::tls::at;
 use clap::{Args, Subcommand};
 use hivemind_core::{Clock, SystemClock};
+use hivemind_tls::at;
 use std::io::Write;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use std::process::ExitCode;
 /// Ten years.
 const CA_DAYS: u32 = 3_650;
 const NODE_DAYS: u32 = 365;
-/// A hundred years: dates stay within four digits of a year, and within our clock.
+/// A hundred years: keeps the year at four digits and the time within our clock's range.
 const MOST_DAYS: u32 = 36_500;
 
-/// Make a private CA for a mesh, and certificates for its nodes
+/// Create a private CA for a mesh, and certificates for its nodes
 #[derive(Args)]
-#[command(after_long_help = "Two lines, once and for each node:
+#[command(after_long_help = "Create the CA once, then one certificate for each node:
   hivemind certs ca --out ca
   hivemind certs node --ca ca --name node-1 --out node-1
 
@@ -28,10 +28,11 @@ Then, in the configuration of that node:
     bootstrap_peers: [node-2.example.org:7946, node-3.example.org:7946]
     tls: {ca: node-1/ca.crt, cert: node-1/node.crt, key: node-1/node.key}
 
-Peers believe a node that has a certificate of their CA for the name that it gives, and nobody else; there is
-no mesh without. A node takes its name from its certificate, unless `mesh.node_id` or MESH_NODE_ID gives
-it. Keep ca.key away from the nodes: they need only what is in their own folder. A node follows the
-files: to renew a certificate, make it again with --force. docs/guide/mesh.md tells more.")]
+Peers accept a node only with a certificate of their CA for the name that the node presents; there is
+no mesh without TLS. A node takes its name from its certificate, unless `mesh.node_id` or
+MESH_NODE_ID sets it. Keep ca.key away from the nodes: they need only the files in their own folder.
+A node follows these files: to renew a certificate, create it again with --force.
+See docs/guide/mesh.md.")]
 pub(super) struct Certs {
     #[command(subcommand)]
     what: What,
@@ -43,43 +44,43 @@ enum What {
     Node(Node),
 }
 
-/// Make a private CA: ca.crt, which every node needs, and ca.key, which makes certificates
+/// Create a private CA: ca.crt, which every node needs, and ca.key, which signs certificates
 #[derive(Args)]
 struct Ca {
-    /// The folder to write to; it is made if it is not there
+    /// The folder to write to; it is created if it does not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
-    /// For how many days it counts
+    /// Validity in days
     #[arg(long, value_name = "NUMBER", default_value_t = CA_DAYS.into(), value_parser = days)]
     days: Days,
 
-    /// Replace a CA that is there; certificates that it made count no more
+    /// Replace an existing CA; certificates that it signed become invalid
     #[arg(long)]
     force: bool,
 }
 
-/// Make a node's certificate: node.crt and node.key, and a copy of ca.crt beside them
+/// Create a node's certificate: node.crt and node.key, and a copy of ca.crt
 #[derive(Args)]
 struct Node {
     /// The folder with ca.crt and ca.key
     #[arg(long, value_name = "DIR")]
     ca: PathBuf,
 
-    /// The node's name, as in node-1 or, for a pod, NAMESPACE/POD. Several are for whichever of them a node is;
-    /// '*.NAMESPACE.pod' is for every pod of a namespace
+    /// The node's name, such as node-1, or NAMESPACE/POD for a pod. Repeat it for a certificate that is valid for
+    /// several names; '*.NAMESPACE.pod' is valid for every pod of a namespace
     #[arg(long, value_name = "NAME", required = true, value_parser = CertifiedName::parse)]
     name: Vec<CertifiedName>,
 
-    /// The folder to write to; it is made if it is not there
+    /// The folder to write to; it is created if it does not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
-    /// For how many days it counts
+    /// Validity in days
     #[arg(long, value_name = "NUMBER", default_value_t = NODE_DAYS.into(), value_parser = days)]
     days: Days,
 
-    /// Replace a certificate that is there, as to renew it
+    /// Replace an existing certificate, for example to renew it
     #[arg(long)]
     force: bool,
 }
@@ -126,7 +127,7 @@ impl Ca {
             &mut out,
             &self.out,
             "ca.key",
-            "makes certificates; keep it where no node and nobody else reads it",
+            "signs certificates; keep it private, and away from the nodes",
         )?;
         writeln!(out, "\nFor each node:\n\n  hivemind certs node --ca {folder} --name NAME --out NAME")?;
         Ok(ExitCode::SUCCESS)
@@ -141,17 +142,17 @@ impl Node {
         let mut out = std::io::stdout().lock();
         let folder = self.out.display();
         let names: Vec<&str> = self.name.iter().map(CertifiedName::as_str).collect();
-        let until = format!("for {}; it ends {}", names.join(", "), at(issued.ends));
+        let until = format!("for {}; valid until {}", names.join(", "), at(issued.ends));
         written(&mut out, &self.out, "node.crt", &until)?;
-        written(&mut out, &self.out, "node.key", "its key; for that node alone")?;
+        written(&mut out, &self.out, "node.key", "its private key; only this node needs it")?;
         if issued.keeps_ca {
-            let what = "another CA's, and left as it was; add this CA's to it, or no peer is believed";
+            let what = "belongs to another CA and was not changed; add this CA's certificate to it, or peers are rejected";
             written(&mut out, &self.out, "ca.crt", what)?;
         } else {
-            written(&mut out, &self.out, "ca.crt", "whom it believes")?;
+            written(&mut out, &self.out, "ca.crt", "the CA that peers must have")?;
         }
         if issued.is_cut {
-            writeln!(out, "\nIt ends with its CA, before the {} days that were asked for.", self.days)?;
+            writeln!(out, "\nIt expires with its CA, before the requested {} days.", self.days)?;
         }
         writeln!(out, "\nIn its configuration:\n\n  storage: {{kind: mesh}}\n  mesh:")?;
         writeln!(out, "    bootstrap_peers: [ANOTHER-NODE:7946]")?;

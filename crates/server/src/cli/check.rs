@@ -1,25 +1,26 @@
-//! `hivemind check`: every mistake in rules and configuration, before they are in force.
+//! `hivemind check`: reports every mistake in rules and configuration before they become active.
 
-use crate::config::{LARGEST_CONFIGURATION, load_rules, load_settings, read_bounded};
+use crate::config::{LARGEST_CONFIGURATION, load_rules, load_settings};
 use clap::Args;
+use hivemind_config::bounded_file::read_bounded;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Check rules and configuration: exit 1 with the place, the cause and the remedy of each mistake
+/// Check rules and configuration: exit 1 with the place, cause and remedy of each mistake
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   hivemind check rules/                 a folder of rules
   hivemind check rules.yaml hivemind.yaml
 
-A file with a `domain` is checked as rules, any other as a configuration. The
-environment is not looked at: what is checked is what is in the files.")]
+A file with a `domain` is checked as rules, any other as a configuration. Environment variables are
+ignored: only the files are checked.")]
 pub(super) struct Check {
     /// Files and folders to check
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 
-    /// Let several files have rules of one domain, as `rate_limiting.merge_domains` does
+    /// Allow several files to have rules for one domain, like `rate_limiting.merge_domains`
     #[arg(long)]
     merge_domains: bool,
 }
@@ -51,7 +52,7 @@ impl Check {
     }
 }
 
-/// Whether a file is a configuration: it has one of its sections at the start of a line, and no domain.
+/// Whether a file is a configuration: one of its sections starts a line, and no line starts with `domain`.
 fn is_configuration(path: &Path) -> bool {
     if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml")) {
         return true;

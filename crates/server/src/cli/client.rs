@@ -1,4 +1,4 @@
-//! One question to the admin port of a service, and its answer: bounded in time and in size, over TCP, TLS or a Unix socket.
+//! Admin API client: one request and its response over TCP, TLS or a Unix socket, bounded in time and size.
 
 mod answer;
 mod place;
@@ -7,9 +7,9 @@ mod question;
 pub(super) use answer::Answer;
 pub(super) use question::{Question, encoded};
 
-use crate::tls;
 use anyhow::{Context, anyhow, bail, ensure};
 use bytes::Bytes;
+use hivemind_tls as tls;
 use http::{HeaderValue, Request, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
@@ -24,20 +24,20 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-/// No page of the API is longer.
+/// Larger than any response of the API.
 const LONGEST_ANSWER: usize = 64 << 20;
-/// For all of it; a reload waits for disks.
+/// For the whole exchange; a reload waits for disks.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
-/// A token has one line.
+/// A token is one line.
 const LARGEST_TOKEN_FILE: u64 = 64 << 10;
 
-/// The file of a token, and whether it may go where somebody can read it on the way.
+/// A token file, and whether the token may be sent unencrypted.
 pub(super) struct Token {
     pub(super) file: PathBuf,
     pub(super) may_be_seen: bool,
 }
 
-/// Who asks a service.
+/// A client of one service's admin port.
 pub(super) struct Client {
     place: Place,
     url: String,
@@ -46,20 +46,23 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// `http://host:port`, `https://host:port` or `unix:PATH`. Over TLS its certificate is checked with the CAs of a file, or
-    /// the system's.
+    /// Connects to `http://host:port`, `https://host:port` or `unix:PATH`. Over TLS the certificate is verified with
+    /// the CAs of a file, or the system's.
     pub(super) fn at_url(url: &str, token: Option<&Token>, ca: Option<&Path>) -> anyhow::Result<Self> {
         let place = Place::parse(url)?;
         let is_tls = matches!(place, Place::Tcp { is_tls: true, .. });
-        ensure!(is_tls || ca.is_none(), "--ca is for https; `{url}` has no certificate to check");
+        ensure!(is_tls || ca.is_none(), "--ca needs an https URL, and `{url}` is not one");
         let tls = is_tls.then(|| tls::caller(ca)).transpose().context("--ca")?;
         let is_safe = place.is_private() || token.is_none_or(|token| token.may_be_seen);
-        ensure!(is_safe, "the token would go to {url} unencrypted; ask by https, or insist with --insecure");
+        ensure!(
+            is_safe,
+            "the token would be sent to {url} unencrypted; use https, or allow it with --insecure"
+        );
         let token = token.map(|token| bearer(&token.file)).transpose()?;
         Ok(Self { place, url: url.to_owned(), token, tls: tls.map(TlsConnector::from) })
     }
 
-    /// At an address; with a certificate's file over TLS, where that very certificate is expected.
+    /// Connects to an address; with a certificate file over TLS, and then exactly that certificate is accepted.
     pub(super) fn at(address: SocketAddr, certificate: Option<&Path>) -> anyhow::Result<Self> {
         let tls = certificate.map(tls::caller_of_one).transpose()?.map(TlsConnector::from);
         let scheme = if tls.is_some() { "https" } else { "http" };
@@ -80,35 +83,35 @@ impl Client {
     pub(super) async fn ask(&self, question: &Question) -> anyhow::Result<Answer> {
         let asked = tokio::time::timeout(ANSWERED_WITHIN, self.exchange(question)).await;
         let url = &self.url;
-        asked.map_err(|_| anyhow!("{url} has not answered within {} s", ANSWERED_WITHIN.as_secs()))?
+        asked.map_err(|_| anyhow!("{url} did not answer within {} s", ANSWERED_WITHIN.as_secs()))?
     }
 
     async fn exchange(&self, question: &Question) -> anyhow::Result<Answer> {
         let url = &self.url;
-        let nobody = |error: std::io::Error| {
+        let unreachable = |error: std::io::Error| {
             let remedy = match error.kind() {
                 ErrorKind::ConnectionRefused | ErrorKind::NotFound => {
-                    "nobody listens there; start `hivemind serve`, or give --url"
+                    "nothing listens there; start `hivemind serve`, or set --url"
                 }
-                ErrorKind::PermissionDenied => "this user may not open it",
-                _ => "is it up, and is --url right?",
+                ErrorKind::PermissionDenied => "this user has no permission to open it",
+                _ => "check that it runs and that --url is correct",
             };
             anyhow!("cannot reach {url} ({error}): {remedy}")
         };
         match &self.place {
             Place::Socket(path) => {
-                let stream = UnixStream::connect(path).await.map_err(nobody)?;
+                let stream = UnixStream::connect(path).await.map_err(unreachable)?;
                 self.send(stream, "localhost", question).await
             }
             Place::Tcp { host, port, .. } => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(nobody)?;
+                let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(unreachable)?;
                 let shown =
                     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
                 let Some(tls) = &self.tls else { return self.send(stream, &shown, question).await };
                 let name = ServerName::try_from(host.clone()).context("--url")?;
                 let stream = tls.connect(name, stream).await;
                 let stream = stream.with_context(|| {
-                    format!("{url} shows no certificate that is trusted here; give its CA with --ca")
+                    format!("{url}: the certificate is not trusted here; give its CA with --ca")
                 })?;
                 self.send(stream, &shown, question).await
             }
@@ -121,10 +124,10 @@ impl Client {
         host: &str,
         question: &Question,
     ) -> anyhow::Result<Answer> {
-        let no_http = || format!("{} is no HTTP service; is it another port?", self.url);
+        let not_http = || format!("{} is not an HTTP service; check the port in --url", self.url);
         let (mut requests, connection) =
-            http1::handshake(TokioIo::new(stream)).await.with_context(no_http)?;
-        // Why it ends is told by the request that it ends under.
+            http1::handshake(TokioIo::new(stream)).await.with_context(not_http)?;
+        // The request below reports why the connection ended.
         let driver = tokio::spawn(async move { drop(connection.await) });
         let body = question.body.as_ref().map(|body| Bytes::from(body.to_string())).unwrap_or_default();
         let mut request = Request::builder()
@@ -138,34 +141,35 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, token);
         }
-        let response = requests.send_request(request.body(Full::new(body))?).await.with_context(no_http)?;
+        let response = requests.send_request(request.body(Full::new(body))?).await.with_context(not_http)?;
         let status = response.status();
         let body = Limited::new(response.into_body(), LONGEST_ANSWER).collect().await;
-        let body = body.map_err(|error| anyhow!("its answer has not come whole: {error}"))?.to_bytes();
+        let body = body.map_err(|error| anyhow!("incomplete response: {error}"))?.to_bytes();
         driver.abort();
         Ok(Answer { status, text: String::from_utf8_lossy(&body).into_owned() })
     }
 }
 
-/// `Bearer` and the first line of a file.
+/// `Bearer` and the token: the first line of a file that is neither empty nor a comment.
 fn bearer(file: &Path) -> anyhow::Result<HeaderValue> {
     let shown = file.display();
-    let text = crate::config::read_bounded(file, LARGEST_TOKEN_FILE);
+    let text = hivemind_config::bounded_file::read_bounded(file, LARGEST_TOKEN_FILE);
     let text = text.with_context(|| format!("--token-file {shown} cannot be read"))?;
-    // Only of a file with something in it: nobody should change who may open a device or a folder.
+    // Only for a readable file with content: `chmod` on a device or a folder would be wrong advice.
     if tls::is_exposed(file) {
-        // With nobody left to read it, there is nobody to warn.
+        // If stderr is closed, the warning cannot be shown.
         let _ = writeln!(
             std::io::stderr(),
-            "hivemind: --token-file: everybody on this machine can read {shown}; `chmod 600 {shown}` ends that"
+            "hivemind: --token-file: {shown} is readable by every user of this machine; fix it with `chmod 600 {shown}`"
         );
     }
     let Some(token) = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'))
     else {
-        bail!("--token-file {shown} has no token in it; write it on the first line");
+        bail!("--token-file {shown} contains no token; write it on the first line");
     };
-    let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
-        .with_context(|| format!("--token-file {shown} has no token that can be sent"))?;
+    let mut value = HeaderValue::from_str(&format!("Bearer {token}")).with_context(|| {
+        format!("--token-file {shown} contains characters that an HTTP header cannot carry")
+    })?;
     value.set_sensitive(true);
     Ok(value)
 }

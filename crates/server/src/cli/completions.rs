@@ -1,4 +1,4 @@
-//! `hivemind completions`: what a shell needs to complete its commands.
+//! `hivemind completions`: shell completion scripts.
 
 use super::described;
 use clap::Args;
@@ -6,7 +6,7 @@ use clap_complete::Shell;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Print what a shell needs to complete the commands of `hivemind`
+/// Print the completion script of a shell
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   hivemind completions bash > /etc/bash_completion.d/hivemind

@@ -1,5 +1,5 @@
-//! `hivemind ctl`: the admin API from the shell. A command says what it asks, and how the answer looks to people;
-//! `--json` prints the body as it came.
+//! `hivemind ctl`: the admin API from the shell. Each command builds a request and formats the response; `--json`
+//! prints the body unchanged.
 
 mod blocks;
 mod config;
@@ -24,30 +24,33 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Where a service with built-in defaults listens.
+/// The admin port of a service with default settings.
 const USUAL_URL: &str = "http://127.0.0.1:8080";
 
-/// Ask a running service, and act: the admin API from the shell
+/// Query and control a running service: the admin API from the shell
 #[derive(Args)]
 #[command(after_long_help = "Examples:
-  hivemind ctl keys top                               who is refused most
-  hivemind ctl key get shop user=ada                  what is left, and until when
-  hivemind ctl key block shop user=ada --for 10m      refuse it for ten minutes
-  hivemind ctl rules --search user                    the rules in force, with file and line
-  hivemind ctl limits --search login                  the gateway's limits, and who says each field
+  hivemind ctl keys top                               keys with the most refusals
+  hivemind ctl key get shop user=ada                  remaining quota and reset time
+  hivemind ctl key block shop user=ada --for 10m      refuse the key for ten minutes
+  hivemind ctl rules --search user                    active rules with file and line
+  hivemind ctl limits --search login                  the gateway's limits, and the level that sets each field
   hivemind ctl --url http://10.0.0.1:8080 --url http://10.0.0.2:8080 key block shop user=ada --for 10m
   hivemind ctl --url unix:/run/hivemind/admin.sock reload
   hivemind ctl --url https://limits.example:8080 --ca ca.pem --token-file token decisions --denied
 
-HIVEMIND_URL and HIVEMIND_TOKEN_FILE stand in for --url and --token-file. The exit status is 0 if the service did what
-was asked, 1 if not, and 2 if the command line is not understood. A reset that reached no counter, or not all of it, and a
-grant that gave nothing back were not done; to unblock who is not blocked, or to forget a peer that is no member, is. With
-several --url each service is asked, one after the other, whatever became of the one before; the exit status is 1 if any
-did not, and --json prints one line for each. With --json a service that gave no answer is a line with its url and the
-error; of several, one that refused has what it said as problem beside that.")]
+HIVEMIND_URL and HIVEMIND_TOKEN_FILE replace --url and --token-file if these are missing.
+
+Exit status: 0 if the service did what was requested, 1 if not, 2 for an invalid command line.
+A reset that reached no counter (or only some), and a grant that returned nothing, exit with 1.
+Unblocking a key that is not blocked and forgetting an unknown peer succeed.
+
+With several --url the services are called in order, and a failure does not stop the others; the
+exit status is 1 if one failed. --json prints one line for each. A service that did not answer is a
+line with `url` and `error`; if it refused, `problem` contains its response.")]
 pub(super) struct Ctl {
-    /// Where the admin port is: `http://HOST:PORT`, `https://HOST:PORT` or `unix:PATH`; several times to ask several
-    /// services, as for a block where nodes share a Redis [default: `http://127.0.0.1:8080`]
+    /// The admin port: `http://HOST:PORT`, `https://HOST:PORT` or `unix:PATH`. Repeat it to call several services,
+    /// for example to block a key where nodes share a Redis [default: `http://127.0.0.1:8080`]
     #[arg(long, global = true, value_name = "URL")]
     url: Vec<String>,
 
@@ -55,15 +58,15 @@ pub(super) struct Ctl {
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// Send the token over plain HTTP all the same
+    /// Send the token over plain HTTP as well
     #[arg(long, global = true)]
     insecure: bool,
 
-    /// The CA that signed the service's certificate; without it, those of this system
+    /// The CA that signed the service's certificate [default: the system's CAs]
     #[arg(long, global = true, value_name = "FILE")]
     ca: Option<PathBuf>,
 
-    /// Print the answer as JSON
+    /// Print the response as JSON
     #[arg(long, global = true)]
     json: bool,
 
@@ -105,7 +108,7 @@ impl Command {
         }
     }
 
-    /// Whether a good answer says that what was asked for is done.
+    /// Whether a successful response means that the command took effect.
     fn is_done(&self, body: &Value) -> bool {
         match self {
             Self::Key(key) => key.is_done(body),
@@ -138,7 +141,7 @@ impl Ctl {
         let urls = if self.url.is_empty() { vec![usual()] } else { self.url.clone() };
         let token = self.token_file.clone().or_else(|| variable("HIVEMIND_TOKEN_FILE").map(PathBuf::from));
         let token = token.map(|file| Token { file, may_be_seen: self.insecure });
-        // Before anybody is asked: what one of them cannot be asked is asked of none.
+        // All URLs are checked before the first request: an invalid one stops the command for all.
         let clients = urls.iter().map(|url| {
             let client = Client::at_url(url, token.as_ref(), self.ca.as_deref());
             self.told_in_json(url, client)
@@ -158,7 +161,7 @@ impl Ctl {
         Ok(status(is_good))
     }
 
-    /// Who reads JSON is told in JSON, too, that there is no answer.
+    /// With `--json`, an error is printed as JSON too.
     fn told_in_json<T>(&self, url: &str, asked: anyhow::Result<T>) -> anyhow::Result<T> {
         if let (Err(error), true) = (&asked, self.json) {
             write(&(not_answered(url, error, None).to_string() + "\n"))?;
@@ -168,7 +171,7 @@ impl Ctl {
 
     fn print(&self, answer: &Answer) -> anyhow::Result<ExitCode> {
         if self.json {
-            // A page for people would go on as if it were what was asked for.
+            // An HTML or text page is not the requested JSON: fail instead of printing it.
             if !answer.is_json() {
                 answer.body()?;
             }
@@ -181,30 +184,29 @@ impl Ctl {
         Ok(status(self.command.is_done(&body)))
     }
 
-    /// What one of several services did, under its name. Says whether it did what was asked; if not, the next one is asked
-    /// all the same.
+    /// Prints the response of one of several services under its URL. Returns whether the command took effect there.
     fn print_one_of_several(&self, url: &str, answer: anyhow::Result<Answer>) -> anyhow::Result<bool> {
         let problem = answer.as_ref().ok().and_then(Answer::problem);
         let body = answer.and_then(|answer| answer.body());
         let is_done = body.as_ref().is_ok_and(|body| self.command.is_done(body));
-        let told = match (&body, self.json) {
+        let line = match (&body, self.json) {
             (Ok(body), true) => json!({"url": url, "answer": body}).to_string() + "\n",
             (Err(error), true) => not_answered(url, error, problem).to_string() + "\n",
             (Ok(body), false) => format!("{url}:\n{}", self.command.shown(body)),
             (Err(error), false) => format!("{url}: failed: {error:#}\n"),
         };
-        write(&told)?;
+        write(&line)?;
         Ok(is_done)
     }
 }
 
-/// That a service has not answered what was asked, and what it said instead.
+/// The JSON line of a service that failed, with its problem response if there is one.
 fn not_answered(url: &str, error: &anyhow::Error, problem: Option<Value>) -> Value {
-    let mut told = json!({"url": url, "error": format!("{error:#}")});
-    if let (Some(problem), Some(members)) = (problem, told.as_object_mut()) {
+    let mut line = json!({"url": url, "error": format!("{error:#}")});
+    if let (Some(problem), Some(members)) = (problem, line.as_object_mut()) {
         members.insert("problem".to_owned(), problem);
     }
-    told
+    line
 }
 
 fn write(text: &str) -> std::io::Result<()> {

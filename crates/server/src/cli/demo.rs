@@ -1,11 +1,11 @@
-//! `hivemind demo`: something to look at before anything is configured.
+//! `hivemind demo`: demonstrations that need no configuration.
 
 use crate::demo;
 use clap::{Args, Subcommand};
 use std::num::NonZeroU32;
 use std::process::ExitCode;
 
-/// Show what it can do, with nothing to set up
+/// Run a demonstration that needs no setup
 #[derive(Args)]
 pub(super) struct Demo {
     #[command(subcommand)]
@@ -17,25 +17,26 @@ enum What {
     Mesh(Mesh),
 }
 
-/// Three nodes that share one limit, in this terminal: node by node, second by second
+/// Three nodes that share one limit, shown in this terminal per node and second
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   hivemind demo mesh
   hivemind demo mesh --limit 10 --rate 90 --seconds 20
 
-Starts three nodes of this program on free ports, with certificates that are thrown away, asks all three for more
-than the limit, and shows what passed. Ctrl-C ends the nodes and removes everything. The exit status is 0 if the limit
-held, 1 if it did not. To run a mesh of your own: hivemind certs --help")]
+Starts three nodes of this program on free ports with temporary certificates, sends all three more
+requests than the limit, and shows how many passed. Ctrl-C stops the nodes and removes all files.
+The exit status is 0 if the limit held, 1 if it did not.
+To run your own mesh: hivemind certs --help")]
 struct Mesh {
-    /// Requests in a second that pass, at all nodes together
+    /// Requests per second that may pass, at all nodes together
     #[arg(long, value_name = "NUMBER", default_value = "100", value_parser = at_most::<100_000>)]
     limit: NonZeroU32,
 
-    /// Requests in a second that are made, at all nodes together
+    /// Requests per second that are sent, to all nodes together
     #[arg(long, value_name = "NUMBER", default_value = "300", value_parser = at_most::<3_000>)]
     rate: NonZeroU32,
 
-    /// End by itself after so many seconds
+    /// Stop after this number of seconds
     #[arg(long, value_name = "NUMBER")]
     seconds: Option<NonZeroU32>,
 }

@@ -1,4 +1,4 @@
-//! `hivemind explain`: which rule answers a descriptor, and why.
+//! `hivemind explain`: which rule matches a descriptor, and why.
 
 use super::entries::entries;
 use crate::config::{demo_rules, load_rules};
@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Say which rule answers a descriptor, which were passed over, and why
+/// Explain which rule matches a descriptor, which rules were skipped, and why
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   hivemind explain --domain demo remote_address=203.0.113.9
@@ -16,11 +16,11 @@ use std::process::ExitCode;
 
 An entry is key=value; the value may contain `=`, and may be empty.")]
 pub(super) struct Explain {
-    /// Rules: a file, or a folder. Without it, the built-in demo rules
+    /// Rules: a file, or a folder [default: the built-in demo rules]
     #[arg(long, value_name = "PATH")]
     rules: Option<PathBuf>,
 
-    /// The domain that is asked for
+    /// The domain
     #[arg(long, value_name = "NAME")]
     domain: String,
 
@@ -28,7 +28,7 @@ pub(super) struct Explain {
     #[arg(required = true, value_name = "KEY=VALUE")]
     entries: Vec<String>,
 
-    /// Let several files have rules of one domain, as `rate_limiting.merge_domains` does
+    /// Allow several files to have rules for one domain, like `rate_limiting.merge_domains`
     #[arg(long)]
     merge_domains: bool,
 }

@@ -1,4 +1,4 @@
-//! `hivemind gateway`: an app protected in one line.
+//! `hivemind gateway`: the gateway in front of one app, configured by flags.
 
 use super::rate::Rate;
 use crate::app::Origin;
@@ -10,42 +10,42 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Run the gateway alone: a reverse proxy that limits, in front of an app
+/// Run only the gateway: a rate limiting reverse proxy in front of an app
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   hivemind gateway --upstream http://127.0.0.1:3000 --limit 10/s --burst 20
   hivemind gateway --upstream http://10.0.0.1:80 --upstream http://10.0.0.2:80 --listen 0.0.0.0:8000
   hivemind gateway --config gateway.yaml
 
-Each client has a bucket of --burst requests, which is refilled by --limit. It is known by its session
-cookie, bearer token, API key or address; see `gateway.identity`. Over its limit it gets 429 with
-Retry-After and a problem as JSON.
+Each client has a bucket of --burst requests that --limit refills. A client is identified by its
+session cookie, bearer token, API key or address; see `gateway.identity`. Requests over the limit
+get 429 with Retry-After and a problem as JSON.
 
---burst 20 admits 20 requests at once. nginx's burst=20 admits 21: there the first one is not counted.
-`hivemind import nginx FILE` reckons with that.
+--burst 20 admits 20 requests at once. nginx's burst=20 admits 21, because nginx does not count the
+first one. `hivemind import nginx FILE` converts this.
 
-No other port is opened than --listen, so that it runs beside a `hivemind serve`; --admin opens the one
-with health (/healthz, /readyz) and reload. With --config, everything in the file holds but its gRPC
-port; what the command line says goes first, and a changed file is followed. SIGTERM and SIGINT end it
-within server.shutdown_grace.")]
+Only --listen is opened, so the gateway can run next to a `hivemind serve`; --admin opens the port
+with health (/healthz, /readyz) and reload. With --config everything in the file applies except the
+gRPC port; flags override the file, and a changed file is reloaded. SIGTERM and SIGINT stop the
+gateway within server.shutdown_grace.")]
 pub(super) struct Gateway {
-    /// The app: http:// or https:// with host and port; several share the load
+    /// The app: http:// or https:// with host and port; repeat it to balance the load over several
     #[arg(long, value_name = "URL", value_parser = upstream)]
     upstream: Vec<Upstream>,
 
-    /// How often a client may ask: 10/s, 600/m, 5/h or 100/d [default: 100/m]
+    /// Requests that each client may send: 10/s, 600/m, 5/h or 100/d [default: 100/m]
     #[arg(long, value_name = "RATE")]
     limit: Option<Rate>,
 
-    /// How many requests it may make at once [default: as many as --limit has]
+    /// Requests that a client may send at once [default: the number in --limit]
     #[arg(long, value_name = "NUMBER")]
     burst: Option<NonZeroU32>,
 
-    /// Where clients come to [default: 127.0.0.1:10080]
+    /// The address to listen on [default: 127.0.0.1:10080]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 
-    /// Where health and reload are, as in 127.0.0.1:8080; without it, nowhere
+    /// The address for health and reload, such as 127.0.0.1:8080 [default: off]
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<SocketAddr>,
 
@@ -53,7 +53,7 @@ pub(super) struct Gateway {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Take the listening sockets over from the process that runs with the same `server.handover_socket`
+    /// Take over the listening sockets of the running process with the same `server.handover_socket`
     #[arg(long)]
     take_over: bool,
 }
@@ -61,10 +61,10 @@ pub(super) struct Gateway {
 impl Gateway {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         if self.upstream.is_empty() && self.config.is_none() {
-            anyhow::bail!("nothing to protect; name your app, as in --upstream http://127.0.0.1:3000");
+            anyhow::bail!("no app to protect; name it, as in --upstream http://127.0.0.1:3000");
         }
         let mut configuration = Configuration { path: self.config.clone(), over: self.settings() };
-        // One line must not clash with a service that runs already.
+        // The defaults must not conflict with a `hivemind serve` on the same machine.
         for (port, host) in [("admin_port", "admin_host"), ("metrics_port", "metrics_host")] {
             if !configuration.says(&format!("server.{port}"))
                 && !configuration.says(&format!("server.{host}"))
@@ -75,12 +75,12 @@ impl Gateway {
         let loaded = configuration.load()?;
         let settings = loaded.settings.clone();
         if settings.gateway.is_none() {
-            anyhow::bail!("the configuration has no `gateway`; add one, or name your app by --upstream");
+            anyhow::bail!("the configuration has no `gateway`; add one, or name your app with --upstream");
         }
         super::serve::run(&settings, Origin { configuration, loaded }, self.take_over)
     }
 
-    /// What the command line says, as variables of the environment would.
+    /// The flags as environment variables of the configuration.
     fn settings(&self) -> Vec<(String, String)> {
         let mut settings = vec![("SERVER__GRPC_PORT", "off".to_owned())];
         if !self.upstream.is_empty() {

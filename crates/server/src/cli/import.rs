@@ -1,4 +1,4 @@
-//! `hivemind import`: the configuration of another program, made into ours.
+//! `hivemind import`: converts the configuration of another program.
 
 use crate::import::nginx::{self, ImportError};
 use anyhow::Context;
@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Make a configuration of another program's
+/// Convert the configuration of another program
 #[derive(Args)]
 pub(super) struct Import {
     #[command(subcommand)]
@@ -19,26 +19,26 @@ enum From {
     Nginx(Nginx),
 }
 
-/// Make a `gateway` section of nginx's `limit_req`, `server`, `location` and `proxy_pass`
+/// Convert nginx's `limit_req`, `server`, `location` and `proxy_pass` to a `gateway` section
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   hivemind import nginx /etc/nginx/nginx.conf --output hivemind.yaml
   hivemind check hivemind.yaml
   hivemind serve --config hivemind.yaml
 
-What is included is read too. Everything that is not carried over, or not exactly, is told on standard
-error, line by line, and again in the comments of what is made: nothing is dropped in silence. The exit
-status is 0 then, too; 2 if a limit, TLS or a restriction of access is among it, so that less is protected
-than was; and 1 if the file is broken or has nothing that could become a service.
+Included files are read too. Everything that is not converted, or not exactly, is reported on
+standard error, line by line, and again in comments of the output. The exit status is 0 even then;
+2 if a limit, TLS or an access restriction was not converted, so that less is protected than
+before; and 1 if the file is invalid or contains nothing that could become a service.
 
-nginx's burst=20 becomes `burst: 21`: there the first request is not counted. A limit without `nodelay`
-becomes `mode: delay`.")]
+nginx's burst=20 becomes `burst: 21`, because nginx does not count the first request. A limit
+without `nodelay` becomes `mode: delay`.")]
 struct Nginx {
-    /// nginx's configuration, mostly /etc/nginx/nginx.conf
+    /// nginx's configuration, usually /etc/nginx/nginx.conf
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Where to write it; without it, to standard output
+    /// The file to write [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -55,7 +55,7 @@ impl Nginx {
         let mut log = std::io::stderr().lock();
         let imported = nginx::import(&self.file).inspect_err(|error| {
             if let ImportError::Nothing { notes } = error {
-                // With nobody left to read it, there is nobody to tell either.
+                // If stderr is closed, the notes cannot be shown.
                 let _ = notes.iter().try_for_each(|note| writeln!(log, "{note}"));
             }
         })?;
@@ -67,14 +67,14 @@ impl Nginx {
                 std::fs::write(path, &imported.yaml)
                     .with_context(|| format!("writing {}", path.display()))?;
                 let (notes, path) = (imported.notes.len(), path.display());
-                writeln!(log, "{path}: written; {notes} things were not carried over, or not exactly")?;
+                writeln!(log, "wrote {path}; {notes} directives were not converted, or not exactly")?;
             }
             None => std::io::stdout().write_all(imported.yaml.as_bytes())?,
         }
         if imported.is_weaker {
             writeln!(
                 log,
-                "a limit, TLS or a restriction of access was not carried over: see above what to do before you switch"
+                "a limit, TLS or an access restriction was not converted; follow the notes above before you switch"
             )?;
             return Ok(ExitCode::from(2));
         }

@@ -1,18 +1,18 @@
 //! `hivemind keys`: API keys for callers and operators.
 
-use crate::access::{ADMIN, Digest, is_name, line};
-use crate::tls::random;
 use anyhow::{Context, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Subcommand};
+use hivemind_tls::access::{ADMIN, Digest, is_name, line};
+use hivemind_tls::random;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// What each key begins with, so that whoever finds one knows what it is.
+/// Prefix of each key, so that a leaked key is recognizable.
 const BEGINS: &str = "hm_";
 
-/// Make API keys for `security.api_keys_file`
+/// Create API keys for `security.api_keys_file`
 #[derive(Args)]
 pub(super) struct Keys {
     #[command(subcommand)]
@@ -24,24 +24,24 @@ enum Command {
     New(New),
 }
 
-/// Make a key: it is shown once, with the line to add to `security.api_keys_file`
+/// Create a key: it is printed once, with the line to add to `security.api_keys_file`
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   hivemind keys new --name envoy                   a key for every domain
   hivemind keys new --name shop --domain shop      a key for one domain
-  hivemind keys new --name ops --admin             a key for the admin port alone
+  hivemind keys new --name ops --admin             a key for the admin port only
 
-To replace a key, add the new one's line, give the key to its caller, then take the old line out.")]
+To rotate a key: add the line of the new key, give the key to its caller, then remove the old line.")]
 struct New {
-    /// Whose key it is: letters, digits, `.`, `_` and `-`
+    /// The key's name: letters, digits, `.`, `_` and `-`
     #[arg(long)]
     name: String,
 
-    /// A domain that it opens; may be given several times. Without any: every domain
+    /// A domain that the key may use; may be given several times [default: every domain]
     #[arg(long, value_name = "DOMAIN")]
     domain: Vec<String>,
 
-    /// It opens the admin port, and no domain but those that are named
+    /// The key may use the admin port, and only the domains that are named
     #[arg(long)]
     admin: bool,
 }
@@ -57,9 +57,9 @@ impl Keys {
         );
         domains.extend(admin.then(|| ADMIN.to_owned()));
         let key = format!("{BEGINS}{}", URL_SAFE_NO_PAD.encode(random()?));
-        let digest = Digest::of(key.as_bytes()).context("a key is too long")?;
+        let digest = Digest::of(key.as_bytes()).context("the key is too long")?;
         let mut out = std::io::stdout().lock();
-        writeln!(out, "The key, for the header x-api-key. It is shown this once:\n\n  {key}\n")?;
+        writeln!(out, "The key, for the header x-api-key. It is shown only once:\n\n  {key}\n")?;
         writeln!(out, "The line for security.api_keys_file:\n\n  {}", line(&name, digest, &domains))?;
         Ok(ExitCode::SUCCESS)
     }

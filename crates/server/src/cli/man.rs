@@ -1,4 +1,4 @@
-//! `hivemind man`: the manual pages, made of what the commands say of themselves.
+//! `hivemind man`: manual pages, generated from the clap definitions.
 
 use super::described;
 use anyhow::Context;
@@ -8,13 +8,13 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Print the manual page; with --out, write those of all commands
+/// Print the manual page; with --out, write the pages of all commands
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   hivemind man | man -l -
   hivemind man --out /usr/local/share/man/man1")]
 pub(super) struct Man {
-    /// A folder that is there: one page for each command is written into it
+    /// An existing folder; one page for each command is written to it
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
@@ -23,7 +23,7 @@ impl Man {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         if let Some(folder) = &self.out {
             clap_mangen::generate_to(described(), folder)
-                .with_context(|| format!("writing to {}; make the folder first", folder.display()))?;
+                .with_context(|| format!("writing to {}; create the folder first", folder.display()))?;
             return Ok(ExitCode::SUCCESS);
         }
         let mut text = Vec::new();

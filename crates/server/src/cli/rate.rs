@@ -1,10 +1,10 @@
-//! A rate as people say it: 10/s.
+//! Rates on the command line, such as 10/s.
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// So many requests in a time.
+/// A number of requests per time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {
     pub(super) requests: NonZeroU32,
@@ -14,7 +14,7 @@ pub(super) struct Rate {
 impl FromStr for Rate {
     type Err = String;
 
-    /// `10/s`, `600/m`, `5/h`, `100/d`; nginx's `10r/s` is the same.
+    /// Parses `10/s`, `600/m`, `5/h`, `100/d`; nginx's `10r/s` is accepted too.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || "write it as 10/s, 600/m, 5/h or 100/d".to_owned();
         let (requests, unit) = text.split_once('/').ok_or_else(wrong)?;
@@ -36,7 +36,7 @@ mod tests {
     use super::Rate;
 
     #[test]
-    fn a_rate_is_a_number_and_its_unit() {
+    fn rate_parses_as_number_and_unit() {
         for (text, expected) in [
             ("10/s", Some((10, 1))),
             ("600/m", Some((600, 60))),

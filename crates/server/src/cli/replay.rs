@@ -13,21 +13,21 @@ use std::process::ExitCode;
 
 const DEMO_REQUESTS: &str = include_str!("../../demo/requests.jsonl");
 
-const LONG_ABOUT: &str = r#"Decide recorded requests at their own times, with the product's own engine.
+const LONG_ABOUT: &str = r#"Decide recorded requests at their own times, with the engine of the service.
 
-Reads one request a line and writes one decision a line, in order, in constant
-memory, whatever the size of the file:
+Reads one request per line and writes one decision per line, in order. Memory use does not depend on
+the size of the file:
 
   {"t_ms": 0, "domain": "demo", "entries": [["remote_address", "203.0.113.9"]], "hits": 1}
   {"t_ms":0,"allow":true,"remaining":19,"retry_after_ms":null}
 
-`t_ms` is milliseconds since the Unix epoch; `hits` is 1 where it is left out, and 0
-looks without spending. `remaining` is null where no rule answers, `retry_after_ms`
-where the request passed or no wait would help.
+`t_ms` is milliseconds since the Unix epoch. `hits` defaults to 1; 0 reads without spending.
+`remaining` is null if no rule matches, `retry_after_ms` if the request passed or waiting does not
+help.
 
-With --against and --summary the same requests are decided under two sets of rules, each on
-counters that begin empty: `now` is --against, `then` is --rules. POST /api/v1/simulate
-of a running service tells the same."#;
+With --against and --summary the same requests are decided under two rule sets, each with empty
+counters: `now` is --against, `then` is --rules. POST /api/v1/simulate of a running service returns
+the same."#;
 
 /// Decide recorded requests at their own times
 #[derive(Args)]
@@ -38,64 +38,65 @@ of a running service tells the same."#;
   hivemind replay --rules new.yaml --against rules.yaml --summary requests.jsonl
   tail -f requests.jsonl | hivemind replay --rules rules.yaml
 
-Exits with 0 whatever was refused; with 1 if the rules are wrong, a file cannot be
-read, or a line is malformed and --malformed is stop.")]
+Exits with 0 even if requests were refused; with 1 if the rules are invalid, a file cannot be read,
+or a line is malformed and --malformed is stop.")]
 pub(super) struct Replay {
-    /// Rules: a file, or a folder of .yaml and .yml files. Without it, the rules of --demo
+    /// Rules: a file, or a folder of .yaml and .yml files [default: the demo rules]
     #[arg(long, value_name = "PATH")]
     rules: Option<PathBuf>,
 
-    /// With --summary: other rules, those of today say; who is limited under which is shown side by side
+    /// With --summary: other rules to compare with, such as the current ones; limited keys of both are shown side by
+    /// side
     #[arg(long, value_name = "PATH", requires = "summary")]
     against: Option<PathBuf>,
 
-    /// Let several files have rules of one domain, as `rate_limiting.merge_domains` does
+    /// Allow several files to have rules for one domain, like `rate_limiting.merge_domains`
     #[arg(long)]
     merge_domains: bool,
 
-    /// The recorded requests; `-` or none is standard input
+    /// The recorded requests; `-` or no file means standard input
     #[arg(value_name = "FILE", conflicts_with = "demo")]
     file: Option<PathBuf>,
 
-    /// Replay built-in requests: a client that floods, one that behaves, one that is let through
+    /// Replay built-in requests: a client that floods, one that behaves, and one that is not limited
     #[arg(long)]
     demo: bool,
 
-    /// What a line is
+    /// The format of a line
     #[arg(long, value_enum, default_value_t = Format::Json)]
     format: Format,
 
-    /// With --format combined: the domain to ask. Needed if the rules have several
+    /// With --format combined: the domain. Required if the rules have several
     #[arg(long, value_name = "NAME")]
     domain: Option<String>,
 
-    /// With --format combined: the entries of a request, in order, of
-    /// `remote_address`, `remote_user`, `method`, `path`, `status`, `referer`, `user_agent`
+    /// With --format combined: the entries of a request, in order, from `remote_address`, `remote_user`, `method`,
+    /// `path`, `status`, `referer`, `user_agent`
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "remote_address")]
     entries: Vec<String>,
 
-    /// Instead of the decisions, print who would have been limited, as a table and a chart
+    /// Print which keys would have been limited, as a table and a chart, instead of the decisions
     #[arg(long)]
     summary: bool,
 
-    /// What to do at a line that cannot be read: end there, or name it and go on
+    /// What to do with a line that cannot be read: stop, or report it and continue
     #[arg(long, value_enum, default_value_t = Malformed::Stop)]
     malformed: Malformed,
 
-    /// What windows count of a request that was refused, as `rate_limiting.on_refusal` of the service does
+    /// Which limits record a refused request, like `rate_limiting.on_refusal` of the service
     #[arg(long, value_enum, default_value_t = Refusal::Refusing)]
     on_refusal: Refusal,
 
-    /// The most keys to remember at once; past it, new keys share buckets
+    /// The maximum number of keys to keep; above it, new keys share buckets
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
     max_keys: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Our own lines, see above
+    /// JSON lines as described above
     Json,
-    /// An access log of nginx or Apache
+    /// An access log of nginx or Apache, in the combined format
     Combined,
 }
 
@@ -105,16 +106,16 @@ enum Malformed {
     Skip,
 }
 
-/// As the configuration names them.
+/// The values of `rate_limiting.on_refusal`.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Refusal {
-    /// The limits that refused count it, the others do not
+    /// The limits that refused record it, the others do not
     #[value(name = "count_refusing")]
     Refusing,
-    /// Every limit counts it
+    /// Every limit records it
     #[value(name = "count_all")]
     All,
-    /// None counts it
+    /// No limit records it
     #[value(name = "count_none")]
     None,
 }
@@ -145,7 +146,7 @@ impl Replay {
                     let place = format!("{}:{}: {malformed}", self.input_name(), line.number);
                     if self.malformed == Malformed::Stop {
                         output.flush()?;
-                        bail!("{place}; `--malformed skip` goes on after such lines");
+                        bail!("{place}; use `--malformed skip` to continue after such lines");
                     }
                     writeln!(io::stderr(), "hivemind: {place}; skipped")?;
                     skipped += 1;
@@ -153,7 +154,7 @@ impl Replay {
                 }
             };
             course.take(&recorded, &mut output)?;
-            // Whoever types, or follows a log, wants the answer now and not with the next hundred.
+            // Someone who types, or follows a log, expects each decision immediately.
             if !lines.has_more_at_hand() {
                 output.flush()?;
             }
@@ -168,7 +169,7 @@ impl Replay {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// What is done with each request.
+    /// The mode that the flags select.
     fn course(&self, rules: Rules) -> anyhow::Result<Course> {
         let (max_keys, on_refusal) = (usize::try_from(self.max_keys)?, self.on_refusal.into());
         if let Some(against) = &self.against {
@@ -179,7 +180,7 @@ impl Replay {
         Ok(if self.summary { Course::Summed(engine, Summary::default()) } else { Course::Told(engine) })
     }
 
-    /// The rules at a path; without one, those of the demo.
+    /// Loads the rules at a path; the demo rules without one.
     fn load(&self, path: Option<&Path>) -> anyhow::Result<Rules> {
         let loaded = match path {
             Some(path) => load_rules(path, self.merge_domains)?,
@@ -236,7 +237,7 @@ impl Replay {
     }
 }
 
-/// What is done with each request.
+/// What happens to each decision: written, summarized, or compared under two rule sets.
 enum Course {
     Told(Engine),
     Summed(Engine, Summary),

@@ -1,4 +1,4 @@
-//! `hivemind schema`: what an editor needs to complete and check our files.
+//! `hivemind schema`: JSON Schema of our files, for editors.
 
 use crate::config::{configuration_schema, rules_schema};
 use clap::{Args, ValueEnum};
@@ -14,15 +14,15 @@ use std::process::ExitCode;
 An editor with a YAML language server completes and checks a file that begins with
   # yaml-language-server: $schema=hivemind.schema.json")]
 pub(super) struct Schema {
-    /// Of which file
+    /// The kind of file
     of: Of,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Of {
-    /// What `serve --config` reads
+    /// The configuration that `serve --config` reads
     Config,
-    /// What `serve --rules` reads
+    /// The rules that `serve --rules` reads
     Rules,
 }
 
@@ -43,11 +43,11 @@ mod tests {
     use serde_json::Value;
     use std::path::Path;
 
-    const REMEDY: &str = "write it anew: HIVEMIND_WRITE_PAGES=1 cargo nextest run -E 'test(cli::schema)'";
+    const REMEDY: &str = "regenerate it: HIVEMIND_WRITE_PAGES=1 cargo nextest run -E 'test(cli::schema)'";
 
-    // Seen failing on: another title in the file than in the code.
+    // Fails when a title differs between the file and the code.
     #[test]
-    fn the_schemas_in_the_documentation_are_those_of_the_code() {
+    fn documented_schemas_match_the_code() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/schema");
         for (name, schema) in [("hivemind", configuration_schema()), ("rules", rules_schema())] {
             let path = folder.join(format!("{name}.schema.json"));
@@ -59,7 +59,7 @@ mod tests {
         }
     }
 
-    /// Every schema of a key, by its path.
+    /// Collects every schema of a key, with its path.
     fn keys(path: &str, schema: &Value, found: &mut Vec<(String, Value)>) {
         let Some(fields) = schema.as_object() else { return };
         for (name, key) in fields.get("properties").and_then(Value::as_object).into_iter().flatten() {
@@ -75,9 +75,9 @@ mod tests {
         }
     }
 
-    // Seen failing on: a row of the page that has a cell too few, so that its key had no meaning.
+    // Fails when a row of the reference page lacks a cell, so that its key has no meaning.
     #[test]
-    fn every_key_of_a_schema_says_what_it_means_and_what_it_takes() {
+    fn schema_keys_have_a_type_and_a_description() {
         for (schema, least) in [(configuration_schema(), 200), (rules_schema(), 30)] {
             let mut found = Vec::new();
             keys("", &schema, &mut found);
@@ -86,10 +86,10 @@ mod tests {
                 let key = key.as_object().unwrap();
                 let takes =
                     ["type", "enum", "anyOf", "allOf", "const"].iter().any(|word| key.contains_key(*word));
-                assert!(takes, "what does {path} take?");
+                assert!(takes, "{path} has no type");
                 let is_section =
                     key.contains_key("properties") || key.contains_key("items") || key.contains_key("anyOf");
-                assert!(key.contains_key("description") || is_section, "what does {path} mean?");
+                assert!(key.contains_key("description") || is_section, "{path} has no description");
             }
         }
     }

@@ -1,8 +1,8 @@
 //! The limits of one descriptor, from `rate_limit` or `rate_limits`.
 
-use super::document::Node;
 use super::reader::{Fields, Reader};
 use crate::storage::OnError;
+use hivemind_config::document::Node;
 use hivemind_core::{Budget, Consistency, Limit, LimitError, OnUnreachable, Period, Rate, Rule, Sharing};
 
 pub(super) const LIMIT_KEYS: &[&str] = &[

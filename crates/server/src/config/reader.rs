@@ -1,9 +1,10 @@
 //! What every reader of a file needs: a value of the right kind from a document, or a problem with its place.
 
-use super::document::{Node, Value};
-use super::problem::{Problem, Source};
 use super::rule_file::home_of;
 use crate::ruleset::Place;
+use hivemind_config::document::{Node, Value};
+use hivemind_config::problem::{Problem, Source};
+use hivemind_config::words::{is_no, is_yes, remedy_for_unknown};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -167,42 +168,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The name that was meant, if one is near, else all of them.
-pub(super) fn remedy_for_unknown(text: &str, known: &[&str]) -> String {
-    let nearest = known.iter().min_by_key(|candidate| distance(text, candidate));
-    match nearest {
-        Some(nearest) if distance(text, nearest) <= 3 => format!("did you mean `{nearest}`?"),
-        _ => format!("the keys here are: {}", known.join(", ")),
-    }
-}
-
-/// How many letters differ: inserted, removed or changed.
-pub(super) fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut corner = i;
-        let mut left = i + 1;
-        for (above, y) in row.iter_mut().skip(1).zip(b.chars()) {
-            left = (corner + usize::from(x != y)).min(left + 1).min(*above + 1);
-            corner = std::mem::replace(above, left);
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
-}
-
 fn is_fraction(text: &str) -> bool {
     text.contains(['.', 'e', 'E'])
         && text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c))
         && text.parse::<f64>().is_ok()
-}
-
-pub(super) fn is_yes(text: &str) -> bool {
-    ["true", "yes", "on"].iter().any(|word| word.eq_ignore_ascii_case(text))
-}
-
-pub(super) fn is_no(text: &str) -> bool {
-    ["false", "no", "off"].iter().any(|word| word.eq_ignore_ascii_case(text))
 }

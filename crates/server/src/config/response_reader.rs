@@ -1,8 +1,8 @@
 //! What a rule adds to the answer: `response: {headers, request_headers, raw_body, quota}`.
 
-use super::document::{Node, Value};
 use super::reader::Reader;
 use crate::ruleset::{Quota, Response};
+use hivemind_config::document::{Node, Value};
 use std::time::Duration;
 
 pub(super) const RESPONSE_KEYS: &[&str] = &["headers", "request_headers", "raw_body", "quota"];

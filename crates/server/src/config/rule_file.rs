@@ -6,13 +6,14 @@ mod page;
 #[cfg(test)]
 mod page_types;
 
-use super::document::{self, Node};
 use super::limit_reader;
-use super::problem::{Problem, Source};
 use super::reader::{Fields, Reader};
 use super::response_reader;
 use crate::ruleset::{Extras, Ruleset, StatPart, StatPath, joined};
 use crate::storage::OnError;
+use hivemind_config::document;
+use hivemind_config::document::Node;
+use hivemind_config::problem::{Problem, Source};
 use hivemind_core::store::Mode;
 use hivemind_core::{Matcher, Rule, RuleError};
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! Rules from a file, or from all files of a folder.
 
-use super::problem::{Problem, Problems, Source};
 use super::rule_file;
 use crate::ruleset::Ruleset;
+use hivemind_config::bounded_file::read_bounded;
+use hivemind_config::problem::{Problem, Problems, Source};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -134,20 +134,6 @@ fn rule_files_at(path: &Path, depth: usize) -> std::io::Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
-}
-
-/// Reads a regular file of at most so many bytes: a pipe would block for ever, a device never end.
-pub(crate) fn read_bounded(path: &Path, most: u64) -> std::io::Result<String> {
-    let refused = |text: String| std::io::Error::new(std::io::ErrorKind::InvalidInput, text);
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(refused("it is no regular file".into()));
-    }
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(most + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > most {
-        return Err(refused(format!("it is larger than {most} bytes")));
-    }
-    Ok(text)
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Problem {

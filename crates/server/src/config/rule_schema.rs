@@ -2,10 +2,11 @@
 //! reference page says of it.
 
 use super::limit_reader::{ALGORITHMS, LIMIT_KEYS, REPLACES_KEYS, UNITS};
-use super::reference::{self, RULES};
 use super::response_reader::{QUOTA_KEYS, RESPONSE_KEYS};
 use super::rule_file::{DESCRIPTOR_KEYS, FILE_KEYS, MOST_LIMITS};
 use crate::storage::OnError;
+use hivemind_config::reference;
+use hivemind_config::reference::RULES;
 use hivemind_core::{Consistency, OnUnreachable};
 use serde_json::{Map, Value, json};
 

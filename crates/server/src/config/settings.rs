@@ -3,49 +3,32 @@
 //! YAML and TOML become one tree, the environment is laid over it, and one reader makes
 //! values of it. Nothing is used of a file in which anything is wrong.
 
-mod environment;
 pub(crate) mod gateway;
-mod kind;
-mod leaves;
-mod log;
 mod mesh;
-mod observability;
-mod otel;
-mod places;
 mod rate_limiting;
-mod reading;
 mod redis_url;
-mod schema;
-mod secret_name;
-mod security;
 mod server;
-mod shape;
 mod storage;
 #[cfg(test)]
 mod tests;
-mod unknown;
 
-use super::document::{self, Node, Value};
-use super::problem::{Problem, Problems, Source};
-use super::rule_files::read_bounded;
-use super::toml_document;
 use gateway::Gateway;
-use places::{Places, Syntax};
-use reading::Reading;
+use hivemind_config::bounded_file::read_bounded;
+use hivemind_config::document;
+use hivemind_config::document::{Node, Value};
+use hivemind_config::leaves::Leaves;
+use hivemind_config::places::{Places, Syntax};
+use hivemind_config::problem::{Problem, Problems, Source};
+use hivemind_config::reading::Reading;
+use hivemind_config::toml_document;
+use hivemind_telemetry::settings::observability::{self, Observability};
+use hivemind_tls::security::{self, Security};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) use kind::duration;
-pub(crate) use leaves::Leaves;
-pub(crate) use log::{DecisionLines, Log, LogFormat, LogLevel, LogLevels, Told, module_name};
 pub(crate) use mesh::{Mesh, MeshFiles};
-pub(crate) use observability::Observability;
-pub(crate) use otel::{Destination, NamedService, OtlpProtocol, Tracing};
 pub(crate) use rate_limiting::RateLimiting;
-pub(crate) use schema::configuration;
-pub(crate) use secret_name::{is_secret, is_short_secret};
-pub(crate) use security::Security;
 pub(crate) use server::Server;
 pub(crate) use storage::{Redis, Storage, Topology};
 
@@ -164,8 +147,15 @@ fn tree(
         Syntax::Toml => toml_document::parse(&file).map_err(Problems)?,
     };
     let mut places = Places::new(file, syntax);
-    let ignored = environment::overlay(&mut root, &mut places, env);
+    let ignored = hivemind_config::environment::overlay(&mut root, &mut places, env, &SECTIONS);
     Ok((root, places, ignored))
+}
+
+/// The JSON Schema of a whole file.
+pub(crate) fn configuration_schema() -> serde_json::Value {
+    hivemind_config::schema::configuration(|reading, node| {
+        read(reading, node);
+    })
 }
 
 fn parse_settings(

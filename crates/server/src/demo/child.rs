@@ -1,4 +1,4 @@
-//! One node: this program as a process of its own, found by its first screen.
+//! Node process of the demonstration: this program as a child, located by its startup banner.
 
 use super::load::Caller;
 use super::scene::Scene;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{ChildStdin, ChildStdout, Command};
 
-/// How long a node has to start, and to end.
+/// Time limit for the start and the end of a node.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) struct Child {
@@ -20,19 +20,19 @@ pub(super) struct Child {
     pub(super) mesh: SocketAddr,
     pub(super) admin: SocketAddr,
     process: tokio::process::Child,
-    /// Closed when this process ends, however it does; the node ends with it.
+    /// Closed when this process ends for any reason; the node ends with it.
     _lifeline: ChildStdin,
-    /// Kept, so that the node never finds its screen gone.
+    /// Kept open, so that the node can always write its banner.
     _screen: Lines<BufReader<ChildStdout>>,
 }
 
-/// What a node is called.
+/// The name of a node.
 pub(super) fn name(index: usize) -> String {
     format!("node-{}", index + 1)
 }
 
 impl Child {
-    /// Starts one, which begins with this peer.
+    /// Starts a node that bootstraps from this peer.
     pub(super) async fn start(scene: &Scene, index: usize, peer: Option<SocketAddr>) -> anyhow::Result<Self> {
         let name = name(index);
         let log = scene.path(&format!("{name}.log"));
@@ -40,27 +40,27 @@ impl Child {
             .stderr(File::create(&log).context("writing the log of a node")?)
             .spawn()
             .context("starting a node")?;
-        let out = process.stdout.take().context("a node has no screen")?;
-        let lifeline = process.stdin.take().context("a node has no lifeline")?;
+        let out = process.stdout.take().context("a node has no standard output")?;
+        let lifeline = process.stdin.take().context("a node has no standard input")?;
         let mut screen = BufReader::new(out).lines();
         let shown = tokio::time::timeout(PATIENCE, addresses(&mut screen)).await;
         let Ok(Ok(Some((mesh, admin)))) = shown else {
             let _ = process.start_kill();
-            let told = std::fs::read_to_string(&log).unwrap_or_default();
-            bail!("{name} did not start:\n{told}");
+            let output = std::fs::read_to_string(&log).unwrap_or_default();
+            bail!("{name} did not start:\n{output}");
         };
         Ok(Self { name, mesh, admin, process, _lifeline: lifeline, _screen: screen })
     }
 
-    /// Returns once it is ready, and a member of a mesh of so many.
+    /// Returns when the node is ready, and a member of a mesh of this size.
     pub(super) async fn is_among(&self, nodes: usize) -> anyhow::Result<()> {
         let mut caller = Caller::connect(self.admin).await?;
         let mut ticks = tokio::time::interval(Duration::from_millis(50));
         loop {
             ticks.tick().await;
             let (_, body) = caller.call(Method::GET, "/api/v1/peers", String::new()).await?;
-            let told: serde_json::Value = serde_json::from_slice(&body)?;
-            let peers = told.get("peers").and_then(|peers| peers.as_array().cloned()).unwrap_or_default();
+            let answer: serde_json::Value = serde_json::from_slice(&body)?;
+            let peers = answer.get("peers").and_then(|peers| peers.as_array().cloned()).unwrap_or_default();
             let is_member = |peer: &&serde_json::Value| {
                 peer.get("member").is_some_and(|is| is == true)
                     && peer.get("state").is_some_and(|is| is == "alive")
@@ -76,7 +76,7 @@ impl Child {
 fn command(scene: &Scene, name: &str, peer: Option<SocketAddr>) -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("finding this program")?);
     command.args(["serve", "--end-with-stdin", "--rules"]).arg(scene.path("rules.yaml"));
-    // What the shell has for another node is not for these.
+    // Variables in the shell for another node must not affect these.
     for (variable, _) in std::env::vars_os() {
         if variable.as_encoded_bytes().starts_with(b"HIVEMIND_") {
             command.env_remove(variable);
@@ -103,7 +103,7 @@ fn command(scene: &Scene, name: &str, peer: Option<SocketAddr>) -> anyhow::Resul
     Ok(command)
 }
 
-/// Where a node's mesh and admin ports are, as its first screen says.
+/// The mesh and admin addresses of a node, parsed from its startup banner.
 async fn addresses(
     screen: &mut Lines<BufReader<ChildStdout>>,
 ) -> std::io::Result<Option<(SocketAddr, SocketAddr)>> {
@@ -120,12 +120,12 @@ async fn addresses(
     Ok(None)
 }
 
-/// Ends them all; those that do not end by themselves are killed.
+/// Stops all nodes; those that do not end within the time limit are killed.
 pub(super) async fn end_all(nodes: &mut Vec<Child>) {
     for node in nodes.iter() {
         let pid = node.process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         if let Some(pid) = pid {
-            let _ = kill_process(pid, Signal::TERM); // One that has ended already needs none.
+            let _ = kill_process(pid, Signal::TERM); // It may have ended already.
         }
     }
     for mut node in nodes.drain(..) {

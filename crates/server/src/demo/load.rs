@@ -1,4 +1,4 @@
-//! Requests at all nodes, and how many of them passed, by the second they were decided in.
+//! Load generator of the demonstration: requests to all nodes, counted by the second of their decision.
 
 use super::child::Child;
 use anyhow::Context;
@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 const ASK: &str = r#"{"domain":"demo","descriptors":[{"entries":[{"key":"client","value":"you"}]}]}"#;
-/// Nothing is asked so near the end of a second that it may be decided in the next.
+/// No request is sent this close to the end of a second: it might be decided in the next one.
 const EDGE: Duration = Duration::from_millis(50);
 const SECOND: u64 = 1_000_000_000;
 
@@ -47,7 +47,7 @@ impl Caller {
     }
 }
 
-/// What became of requests.
+/// Counts of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     pub(super) asked: u64,
@@ -60,38 +60,38 @@ impl Counted {
     }
 }
 
-/// One second, node by node.
+/// One second, per node.
 #[derive(Clone, Debug)]
 pub(super) struct Second {
     pub(super) at: Timestamp,
     pub(super) nodes: Vec<Counted>,
 }
 
-/// Requests at all nodes.
+/// The running load.
 pub(super) struct Load {
     heard: mpsc::Receiver<(usize, u64, bool)>,
     seconds: BTreeMap<u64, Vec<Counted>>,
-    /// The first that is whole.
+    /// The first whole second that is not reported yet.
     next: u64,
     nodes: usize,
     callers: JoinSet<()>,
 }
 
 impl Load {
-    /// Begins, with as much at each.
+    /// Starts the same load at each node.
     pub(super) fn start(nodes: &[Child], rate: u32) -> Self {
-        let (tell, heard) = mpsc::channel(1_024);
+        let (sender, heard) = mpsc::channel(1_024);
         let mut callers = JoinSet::new();
         let count = u32::try_from(nodes.len()).unwrap_or(1);
         let pause = Duration::from_secs(1) * count / rate.max(1);
         for (index, node) in nodes.iter().enumerate() {
-            callers.spawn(keep_asking(index, node.admin, pause, tell.clone()));
+            callers.spawn(keep_asking(index, node.admin, pause, sender.clone()));
         }
         let next = SystemClock.now().as_nanos() / SECOND + 1;
         Self { heard, seconds: BTreeMap::new(), next, nodes: nodes.len(), callers }
     }
 
-    /// The next second that is over; none where one of them does not answer any more.
+    /// Returns the next complete second; `None` if a node no longer answers.
     pub(super) async fn next(&mut self) -> Option<Second> {
         loop {
             let (node, second, passed) = tokio::select! {
@@ -103,7 +103,7 @@ impl Load {
                 counted.asked += 1;
                 counted.passed += u64::from(passed);
             }
-            // Every answer of a second comes within the next one.
+            // Every response of a second arrives within the next one.
             if second > self.next + 1
                 && let Some(nodes) = self.seconds.remove(&self.next)
             {
@@ -116,12 +116,12 @@ impl Load {
     }
 }
 
-/// Asks one node again and again, until it does not answer.
+/// Sends requests to one node until it stops answering.
 async fn keep_asking(
     node: usize,
     address: SocketAddr,
     pause: Duration,
-    tell: mpsc::Sender<(usize, u64, bool)>,
+    sender: mpsc::Sender<(usize, u64, bool)>,
 ) {
     let Ok(mut caller) = Caller::connect(address).await else { return };
     let mut ticks = tokio::time::interval(pause);
@@ -134,9 +134,9 @@ async fn keep_asking(
         }
         let Ok((status, _)) = caller.call(Method::POST, "/json", ASK.to_owned()).await else { return };
         let second = began.as_nanos() / SECOND;
-        // Of what took from one second to the next, nobody outside knows in which it was decided.
+        // If a request crosses a second boundary, its second is unknown.
         if second == SystemClock.now().as_nanos() / SECOND
-            && tell.send((node, second, status.is_success())).await.is_err()
+            && sender.send((node, second, status.is_success())).await.is_err()
         {
             return;
         }

@@ -1,21 +1,19 @@
-//! The folder that a demonstration happens in, gone with it.
+//! Temporary folder of the demonstration, removed at its end.
 
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 
-/// A folder of its own.
+/// The temporary folder.
 pub(super) struct Scene(PathBuf);
 
 impl Scene {
-    /// Makes it, with a rule of one limit.
+    /// Creates it, with a rule of one limit.
     pub(super) fn set(limit: u32) -> anyhow::Result<Self> {
         let folder = std::env::temp_dir().join(format!("hivemind-demo-{}", std::process::id()));
-        // Of a process of this number that was killed.
+        // Left over from a killed process with the same id.
         let _ = std::fs::remove_dir_all(&folder);
         let made = std::fs::create_dir(&folder);
-        made.with_context(|| {
-            format!("making {}; set TMPDIR to a folder that can be written", folder.display())
-        })?;
+        made.with_context(|| format!("creating {}; set TMPDIR to a writable folder", folder.display()))?;
         let scene = Self(folder);
         let limit = format!("{{unit: second, requests_per_unit: {limit}}}");
         let rules = format!("domain: demo\ndescriptors:\n- {{key: client, rate_limit: {limit}}}\n");
@@ -34,6 +32,6 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0); // What cannot be removed is in the folder for what may go.
+        let _ = std::fs::remove_dir_all(&self.0); // Leftovers stay in the temporary folder.
     }
 }

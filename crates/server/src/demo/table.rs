@@ -1,4 +1,4 @@
-//! What is shown: on a terminal a table that is written anew each second, elsewhere a line for each.
+//! Output of the demonstration: on a terminal a table that is redrawn each second, elsewhere one line per second.
 
 use super::child::Child;
 use super::load::{Counted, Second};
@@ -14,10 +14,10 @@ impl Table {
         let mut out = io::stdout().lock();
         writeln!(
             out,
-            "Three nodes, one limit of {} requests a second, {rate} a second asked for.",
+            "Three nodes, one limit of {} requests per second, {rate} per second sent.",
             self.limit
         )?;
-        writeln!(out, "Starting them, each a process with a certificate of its own ...")?;
+        writeln!(out, "Starting them, each as a process with its own certificate ...")?;
         out.flush()
     }
 
@@ -50,7 +50,7 @@ impl Table {
 
     fn drawn(&self, second: &Second, is_first: bool) -> String {
         let rows = second.nodes.len() + 3;
-        // Up to where the table began.
+        // Moves the cursor up to the start of the table.
         let up = if is_first { String::new() } else { format!("\x1b[{rows}A") };
         let row = |[name, asked, passed, refused]: [&str; 4]| {
             format!("\x1b[2K{name:<12}{asked:>8}{passed:>8}{refused:>9}\n")
@@ -62,9 +62,9 @@ impl Table {
         let each = second.nodes.iter().enumerate();
         let each: String = each.map(|(index, node)| counted(&super::child::name(index), *node)).collect();
         let together = second.together();
-        let (head, sum) = (row([&time(second), "asked", "passed", "refused"]), counted("together", together));
+        let (head, sum) = (row([&time(second), "sent", "passed", "refused"]), counted("together", together));
         let verdict = self.verdict(together);
-        format!("{up}{head}{each}{sum}\x1b[2Klimit {}: {verdict}. End it with Ctrl-C.\n", self.limit)
+        format!("{up}{head}{each}{sum}\x1b[2Klimit {}: {verdict}. Stop with Ctrl-C.\n", self.limit)
     }
 
     fn line(&self, second: &Second) -> String {

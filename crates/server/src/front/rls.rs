@@ -11,12 +11,12 @@ mod tests;
 #[cfg(any(test, fuzzing))]
 pub(crate) use request::Request as ReadRequest;
 
-use crate::access::Grant;
 use crate::service::{Answer, Asked, Service};
 use crate::storage::SharedStore;
-use crate::telemetry::trace::{Check, Door};
 use hivemind_core::store::Store;
 use hivemind_core::{Clock, SystemClock, Timestamp};
+use hivemind_telemetry::trace::{Check, Door};
+use hivemind_tls::access::Grant;
 use http::HeaderMap;
 use request::{Descriptors, MOST_DESCRIPTORS, Request};
 use std::sync::Arc;

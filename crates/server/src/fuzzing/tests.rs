@@ -1,4 +1,4 @@
-//! A short run of every fuzz target: any bytes, and good ones of which a little was changed.
+//! Short runs of every fuzz target: arbitrary bytes, and mutated seeds.
 
 use super::{json_request, replay_line, rls_codec, rls_request, rule_file, websocket_frames};
 use crate::admin::request_of_json;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::path::Path;
 
-/// What `fuzz/seeds` has for a target.
+/// The seeds of a target in `fuzz/seeds`.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -28,7 +28,7 @@ enum Change {
     DropLine(Index),
 }
 
-/// What trips readers: marks of YAML and JSON, ends of ranges, letters of several bytes, no letters at all.
+/// Inputs that break parsers: YAML and JSON punctuation, range limits, multi-byte characters, invalid UTF-8.
 const TOKENS: &[&[u8]] = &[
     b"-",
     b": ",
@@ -146,7 +146,7 @@ fn change_lines(bytes: &mut Vec<u8>, change: &Change) {
     *bytes = lines.concat();
 }
 
-/// One of the seeds with some changes, none included.
+/// A seed with up to five changes.
 fn near(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     (select(seeds), vec(change(), 0..6)).prop_map(|(seed, changes)| changed(&seed, &changes))
 }
@@ -160,58 +160,58 @@ fn calls() -> Vec<Vec<u8>> {
     seeds("json_request").iter().map(|json| request_of_json(json).unwrap()).collect()
 }
 
-// Seen failing on: statuses without a limit left out, spans past the end of the text, a panic on a call
-// without descriptors, one on a time past 2554.
+// Fails when statuses without a limit are omitted, spans exceed the text, a call without descriptors panics, or a
+// time after 2554 does.
 proptest! {
     #![proptest_config(cases(5_000))]
 
     #[test]
-    fn any_bytes_are_rules_or_problems_that_can_be_shown(bytes in any_bytes()) {
+    fn any_rule_file_parses_or_reports_problems(bytes in any_bytes()) {
         rule_file(&bytes);
     }
 
     #[test]
-    fn a_rule_file_with_some_of_it_changed_is_rules_or_problems(bytes in near(seeds("rule_file"))) {
+    fn mutated_rule_file_parses_or_reports_problems(bytes in near(seeds("rule_file"))) {
         rule_file(&bytes);
     }
 
     #[test]
-    fn any_bytes_are_a_call_or_none(bytes in any_bytes()) {
+    fn any_rls_request_is_answered_or_rejected(bytes in any_bytes()) {
         rls_request(&bytes);
     }
 
     #[test]
-    fn a_call_with_some_of_it_changed_is_read_as_prost_reads_it(bytes in near(calls())) {
+    fn mutated_rls_request_decodes_as_prost(bytes in near(calls())) {
         let _ = rls_codec(&bytes);
     }
 
     #[test]
-    fn a_call_with_some_of_it_changed_is_answered_for_each_descriptor(bytes in near(calls())) {
+    fn mutated_rls_request_has_a_status_per_descriptor(bytes in near(calls())) {
         rls_request(&bytes);
     }
 
     #[test]
-    fn any_bytes_are_a_json_request_or_refused_in_words(bytes in any_bytes()) {
+    fn any_json_request_is_answered_or_rejected(bytes in any_bytes()) {
         json_request(&bytes);
     }
 
     #[test]
-    fn a_json_request_with_some_of_it_changed_is_answered_or_refused(bytes in near(seeds("json_request"))) {
+    fn mutated_json_request_is_answered_or_rejected(bytes in near(seeds("json_request"))) {
         json_request(&bytes);
     }
 
     #[test]
-    fn any_bytes_are_recorded_lines_or_refused_in_words(bytes in any_bytes()) {
+    fn any_recording_is_decided_or_rejected(bytes in any_bytes()) {
         replay_line(&bytes);
     }
 
     #[test]
-    fn a_recording_with_some_of_it_changed_is_decided_or_refused(bytes in near(seeds("replay_line"))) {
+    fn mutated_recording_is_decided_or_rejected(bytes in near(seeds("replay_line"))) {
         replay_line(&bytes);
     }
 
     #[test]
-    fn frames_with_some_of_them_changed_pass_the_same_however_they_are_cut(
+    fn split_websocket_frames_pass_the_same_bytes(
         bytes in near(seeds("websocket_frames"))
     ) {
         websocket_frames(&bytes);
@@ -219,6 +219,6 @@ proptest! {
 }
 
 #[test]
-fn the_calls_that_the_fuzzer_begins_with_are_the_json_ones() {
+fn rls_request_seeds_are_the_json_seeds() {
     assert_eq!(seeds("rls_request"), calls());
 }

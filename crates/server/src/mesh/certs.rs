@@ -3,8 +3,8 @@
 //! a key unasked.
 
 use super::name::CertifiedName;
-use crate::tls::Validity;
 use hivemind_core::Timestamp;
+use hivemind_tls::Validity;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, SanType, date_time_ymd,

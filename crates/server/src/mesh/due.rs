@@ -1,7 +1,7 @@
 //! When somebody has to see to certificates: this node's, or the CA that it is of, which nobody can renew in a hurry.
 
 use hivemind_core::Timestamp;
-use hivemind_mesh::net::Certificates;
+use hivemind_mesh_net::Certificates;
 use std::time::Duration;
 
 /// How long before its end a CA is told of: all nodes need a certificate of another one by then.
@@ -26,13 +26,13 @@ impl Due {
     pub(super) fn told(self) -> String {
         match self {
             Self::Certificate(end) => {
-                let end = crate::tls::at(end);
+                let end = hivemind_tls::at(end);
                 format!("the mesh's certificate ends {end}; make a new one by `hivemind certs node`")
             }
             Self::Ca(end) => format!(
                 "the mesh's CA ends {}, and every certificate of it; make another by `hivemind certs ca`, put both \
                  certificates into every `ca.crt`, then give all nodes one of the new CA by `hivemind certs node`",
-                crate::tls::at(end)
+                hivemind_tls::at(end)
             ),
         }
     }

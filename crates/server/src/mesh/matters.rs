@@ -1,7 +1,7 @@
 //! What is the matter with the mesh, in words for operators.
 
-use hivemind_mesh::net::Unmet;
 use hivemind_mesh::{NodeId, Standing};
+use hivemind_mesh_net::Unmet;
 use std::time::Duration;
 
 /// The most names in a line.

@@ -1,7 +1,7 @@
 //! Peers as the API shows them.
 
 use hivemind_mesh::Holding;
-use hivemind_mesh::net::{Peer, Transport};
+use hivemind_mesh_net::{Peer, Transport};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -2,7 +2,6 @@
 //! force, asked how it is, and taken out of its mesh before the service ends.
 
 use super::due::{Due, due, seconds};
-use super::figures::{Latencies, MeshFigures, PeerFigures};
 use super::matters::{alone, matters};
 use super::name::NodeName;
 use super::settings::settings;
@@ -12,8 +11,10 @@ use crate::config::{Mesh as MeshConfiguration, RateLimiting};
 use crate::health::Health;
 use anyhow::Context;
 use hivemind_core::{Clock, Rules, SystemClock};
-use hivemind_mesh::net::{Board, Mesh, Peer, PeerStore, Rounds, Transport};
+use hivemind_mesh::Board;
 use hivemind_mesh::{GivenUp, NodeId, NotGivenUp};
+use hivemind_mesh_net::{Mesh, Peer, PeerStore, Rounds, Transport};
+use hivemind_telemetry::peer_figures::{Latencies, MeshFigures, PeerFigures};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -171,7 +172,7 @@ impl RunningMesh {
 
     /// Warns once where everybody on this machine can read the private key: whoever has it can be this node.
     fn look_at_key(&self) {
-        let is_exposed = crate::tls::is_exposed(&self.key);
+        let is_exposed = hivemind_tls::is_exposed(&self.key);
         if is_exposed && !self.is_exposed.swap(is_exposed, Ordering::Relaxed) {
             let key = self.key.display();
             tracing::warn!(
@@ -245,6 +246,7 @@ impl RunningMesh {
     /// What is counted.
     pub(crate) fn figures(&self) -> MeshFigures {
         let (standing, certificates) = (self.mesh.standing(), self.mesh.certificates());
+        let notes = self.mesh.board().lost();
         let latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
         let of_peer = |peer: &Peer| of_peer(peer, latencies.get(&peer.name).copied().unwrap_or_default());
         MeshFigures {
@@ -259,7 +261,9 @@ impl RunningMesh {
             overlaps: standing.overlaps,
             unreadable: standing.unreadable,
             callers_refused: self.mesh.callers_refused(),
-            notes_lost: self.mesh.board().lost(),
+            notes_dropped: notes.dropped,
+            notes_unbelieved: notes.unbelieved,
+            notes_unheard: notes.unheard,
             certificate_expiry: Some(seconds(certificates.own_until)),
             ca_expiry: Some(seconds(certificates.ca_until)),
         }

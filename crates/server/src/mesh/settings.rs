@@ -1,8 +1,8 @@
 //! What a node of the mesh is told of the configuration.
 
 use crate::config::{Mesh as MeshConfiguration, MeshFiles, RateLimiting};
-use hivemind_mesh::net::{Discovery, MeshSettings, TlsFiles};
 use hivemind_mesh::{CouncilOptions, MeshOptions, NodeId};
+use hivemind_mesh_net::{Discovery, MeshSettings, TlsFiles};
 
 pub(super) fn settings(mesh: &MeshConfiguration, limiting: &RateLimiting, name: &str) -> MeshSettings {
     let MeshFiles { ca, cert, key } = mesh.tls.clone();

@@ -2,8 +2,8 @@
 //! of each kind is looked at once a second, so there are never more spans than that.
 
 use super::RunningMesh;
-use crate::telemetry::trace::{Tracer, Value};
-use hivemind_mesh::net::Round;
+use hivemind_mesh_net::Round;
+use hivemind_telemetry::trace::{Tracer, Value};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};

@@ -1,14 +1,16 @@
 //! The configuration: what of it can change while it runs, and what needs a restart.
 
 use super::Followed;
+use crate::config::environment;
 use crate::config::gateway::Routing;
-use crate::config::{
-    DecisionLines, Leaves, Loaded, Log, LogLevels, Problems, Settings, SettingsText, environment,
-};
+use crate::config::{Loaded, Settings, SettingsText};
 use crate::front::gateway::GatewayError;
 use crate::health::Health;
-use crate::logging::RunningLog;
 use crate::service::Service;
+use hivemind_config::leaves::Leaves;
+use hivemind_config::problem::Problems;
+use hivemind_telemetry::logging::RunningLog;
+use hivemind_telemetry::settings::log::{DecisionLines, Log, LogLevels};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

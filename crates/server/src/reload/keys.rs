@@ -3,9 +3,9 @@
 //! file that is being written is never in force.
 
 use super::Followed;
-use crate::access::{Access, AccessError};
 use crate::health::Health;
 use crate::service::Service;
+use hivemind_tls::access::{Access, AccessError};
 use std::cell::Cell;
 use std::fmt;
 use std::hash::{DefaultHasher, Hasher};

@@ -1,10 +1,11 @@
 //! The rules of the rate limit service.
 
 use super::Followed;
-use crate::config::{LoadedRules, Problems, RuleTexts};
+use crate::config::{LoadedRules, RuleTexts};
 use crate::health::Health;
 use crate::mesh::RunningMesh;
 use crate::service::Service;
+use hivemind_config::problem::Problems;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

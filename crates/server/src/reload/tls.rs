@@ -3,8 +3,8 @@
 use super::Followed;
 use crate::health::Health;
 use crate::service::Service;
-use crate::tls::{Certificates, PortTls, TlsError, Trust, Warning};
 use hivemind_core::{Clock, SystemClock, Timestamp};
+use hivemind_tls::{Certificates, PortTls, TlsError, Trust, Warning};
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hasher};

@@ -6,9 +6,9 @@ mod tests;
 
 use super::engine::{Engine, Taken};
 use super::timeline::Timeline;
-use crate::telemetry::kept_again;
 use hivemind_core::store::OnRefusal;
 use hivemind_core::{Descriptor, Rules, Timestamp};
+use hivemind_telemetry::kept_again;
 use std::collections::HashMap;
 
 /// More names than these are not told one by one.

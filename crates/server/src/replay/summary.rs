@@ -5,8 +5,8 @@ use super::engine::Taken;
 use super::recorded::Recorded;
 use super::timeline::Timeline;
 use super::top::Top;
-use crate::harmless::harmless;
-use crate::telemetry::kept;
+use hivemind_telemetry::kept;
+use hivemind_tls::harmless::harmless;
 use std::fmt::{self, Write};
 
 const SHOWN: usize = 10;

@@ -1,9 +1,10 @@
 //! The answer to a request, in our own types.
 
-use super::HeaderNames;
+use super::{Asked, HeaderNames};
 use crate::ruleset::Extras;
-use crate::telemetry::{DomainSeries, Timings};
 use hivemind_core::{Limit, Timestamp};
+use hivemind_telemetry::logging::{LoggedDecision, LoggedStatus};
+use hivemind_telemetry::{DomainSeries, Timings};
 use serde_json::{Map, Value};
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
@@ -165,6 +166,22 @@ impl<'r> Answer<'r> {
     /// The status that speaks for all, and which descriptor it is of: what refuses, else the one with the least left.
     pub(crate) fn tightest(&self) -> Option<(usize, &Status<'r>)> {
         self.tightest.and_then(|index| Some((index, self.statuses.get(index)?)))
+    }
+
+    /// As the log of decisions shows it.
+    pub(super) fn logged<'a>(&'a self, asked: &Asked<'a>) -> LoggedDecision<'a> {
+        let logged = |(at, status): (usize, &'a Status<'r>)| {
+            let limit = status.limit.as_ref().map(|current| (current.limit, current.name));
+            (at, LoggedStatus { limit, remaining: status.remaining })
+        };
+        LoggedDecision {
+            domain: asked.domain,
+            descriptors: asked.descriptors,
+            now: asked.now,
+            is_denied: self.overall == Code::OverLimit,
+            is_blocked: self.is_blocked,
+            tightest: self.tightest().map(logged),
+        }
     }
 
     pub(super) fn add_limit_headers(&mut self, names: &'r HeaderNames) {

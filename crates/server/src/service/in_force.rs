@@ -2,9 +2,9 @@
 
 use crate::ruleset::Ruleset;
 use crate::storage::OnError;
-use crate::telemetry::{DomainSeries, KeySeries, Level, RuleCounters, StatName, Stats};
 use hivemind_core::rules::{ResolvedRequest, RuleMatch};
 use hivemind_core::{Limit, Matcher, Period, Timestamp};
+use hivemind_telemetry::{DomainSeries, KeySeries, Level, RuleCounters, StatName, Stats};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! What the ring of the last decisions is told of one.
 
 use super::{Answer, Asked, Code};
-use crate::logging::hits;
-use crate::telemetry::ring::{DecisionRing, Head, Part};
 use hivemind_core::rules::ResolvedRequest;
+use hivemind_telemetry::logging::hits;
+use hivemind_telemetry::ring::{DecisionRing, Head, Part};
 
 #[inline]
 pub(super) fn remember(

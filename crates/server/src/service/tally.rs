@@ -5,10 +5,10 @@ use super::decided::only_watches;
 use super::in_force::InForce;
 use super::{Asked, Code};
 use crate::ruleset::{Extras, joined};
-use crate::telemetry::{By, Charged, DomainSeries, RuleCounters, RuleOf, StatName, Stats};
 use hivemind_core::Descriptor;
 use hivemind_core::rules::RuleMatch;
 use hivemind_core::store::{Charge, Op, Verdict};
+use hivemind_telemetry::{By, Charged, DomainSeries, RuleCounters, RuleOf, StatName, Stats};
 use std::sync::atomic::Ordering;
 
 /// Counts one request.

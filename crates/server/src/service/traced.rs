@@ -2,7 +2,7 @@
 
 use super::in_force::InForce;
 use super::{Answer, Asked, Code, Status};
-use crate::telemetry::trace::{Check, Decided, Stage};
+use hivemind_telemetry::trace::{Check, Decided, Stage};
 use std::future::poll_fn;
 use std::pin::pin;
 

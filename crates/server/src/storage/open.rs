@@ -6,14 +6,14 @@ use crate::blocks::Blocks;
 use crate::config::{Redis, Settings, Topology};
 use crate::health::Health;
 use crate::mesh::RunningMesh;
-use crate::secrets;
-use crate::telemetry::StoreFigures;
 use anyhow::Context;
 use hivemind_core::store::{MemoryStore, StoreOptions};
 use hivemind_core::{Clock, SystemClock};
 use hivemind_redis::{
     Availability, ClockSource, LeaseOptions, Password, RedisOptions, RedisStore, TlsOptions,
 };
+use hivemind_telemetry::StoreFigures;
+use hivemind_tls::secrets;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,21 +4,12 @@
 use super::OnError;
 use hivemind_core::Timestamp;
 use hivemind_core::store::StoreError;
+use hivemind_telemetry::Fallbacks;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How often an outage is told of while it lasts.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
-
-/// The limits that were decided without the shared store, since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fallbacks {
-    pub(crate) open: u64,
-    pub(crate) closed: u64,
-    pub(crate) local: u64,
-    /// By this node alone, because the store has not been there yet.
-    pub(crate) start: u64,
-}
 
 #[derive(Debug, Default)]
 pub(super) struct Outage {

@@ -3,7 +3,7 @@
 use super::operated::Seen;
 use hivemind_core::store::{Charge, Context, Store, StoreError, Verdict, Verdicts};
 use hivemind_mesh::Sight;
-use hivemind_mesh::net::PeerStore;
+use hivemind_mesh_net::PeerStore;
 use hivemind_redis::RedisStore;
 use std::time::Duration;
 

@@ -1,17 +1,17 @@
 //! Every policy, alone and with others, on a shared store that fails when it is told to.
 
-use super::{Fallbacks, OnError, Storage};
+use super::{OnError, Storage};
 use crate::config::parse_rules;
 use crate::fuzzing::options;
 use crate::ruleset::Ruleset;
 use crate::service::{Answer, Asked, Code, Options, Service};
-use crate::telemetry::Stats;
-use crate::telemetry::trace::Door;
 use hivemind_core::store::{
     Charge, Context, Key, KeySeed, LocalStore, MemoryStore, OnRefusal, Op, Store, StoreError, StoreOptions,
     Verdicts,
 };
 use hivemind_core::{Descriptor, Limit, Timestamp};
+use hivemind_telemetry::trace::Door;
+use hivemind_telemetry::{Fallbacks, Stats};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,12 +1,12 @@
-//! Sockets that systemd has opened before this process was there: a `.socket` unit, by the names that it gives them.
+//! Socket activation: listening sockets of a systemd `.socket` unit, by their names.
 
 use crate::app::{Handed, HandedSocket, Place};
 use anyhow::{Context, bail};
 use listenfd::ListenFd;
 use std::env;
 
-/// The sockets that this process was started with. Before any other thread runs: the variables that tell of them are
-/// taken out of the environment, so that no process that is started by this one takes them for its own.
+/// The sockets that systemd passed to this process. Must run before other threads start: it removes the variables
+/// from the environment, so that child processes do not claim the sockets.
 pub(crate) fn sockets() -> anyhow::Result<Handed> {
     let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut given = ListenFd::from_env();
@@ -16,15 +16,15 @@ pub(crate) fn sockets() -> anyhow::Result<Handed> {
         let known = || Place::ALL.map(Place::name).join(", ");
         let Some(name) = names.next() else {
             bail!(
-                "systemd hands over a socket without a name; give its unit FileDescriptorName=, one of: {}",
+                "systemd passed a socket without a name; set FileDescriptorName= in its unit to one of: {}",
                 known()
             );
         };
         let Some(place) = Place::named(name) else {
-            bail!("systemd hands over a socket that it calls `{name}`; call it one of: {}", known());
+            bail!("systemd passed a socket with the unknown name `{name}`; use one of: {}", known());
         };
-        let kind = if place.is_unix() { "a Unix socket" } else { "a TCP port" };
-        let wrong = || format!("the socket `{name}` of systemd has to be {kind} that somebody listens at");
+        let kind = if place.is_unix() { "a Unix socket" } else { "a TCP socket" };
+        let wrong = || format!("the systemd socket `{name}` must be {kind} in listening state");
         let socket = if place.is_unix() {
             given.take_unix_listener(index).with_context(wrong)?.map(HandedSocket::Unix)
         } else {
@@ -33,7 +33,7 @@ pub(crate) fn sockets() -> anyhow::Result<Handed> {
         if let Some(socket) = socket
             && handed.add(place, socket).is_some()
         {
-            bail!("systemd hands over two sockets that it calls `{name}`; each can be one");
+            bail!("systemd passed two sockets named `{name}`; only one is possible");
         }
     }
     Ok(handed)

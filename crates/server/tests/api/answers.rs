@@ -2,7 +2,7 @@
 
 use crate::RULES;
 use crate::asked::{ask, json, told};
-use crate::support::{Server, Setup, get, post};
+use hivemind_testkit::{Server, Setup, get, post};
 use serde_json::{Value, json};
 
 fn texts<'a>(items: &'a Value, pointer: &str) -> Vec<&'a str> {
@@ -145,7 +145,7 @@ async fn an_explanation_is_that_of_the_command_line_and_its_steps_are_for_progra
     let told = told(&post(server.admin, "/api/v1/explain", asked).await);
     let arguments =
         ["explain", "--rules", file.to_str().unwrap(), "--domain", "shop", "plan=gold", "user=ada"];
-    assert_eq!((Some(0), told["text"].as_str().unwrap().to_owned()), crate::support::hivemind(&arguments));
+    assert_eq!((Some(0), told["text"].as_str().unwrap().to_owned()), hivemind_testkit::hivemind(&arguments));
     assert_eq!(told["steps"][0]["entry"], json!({"key": "plan", "value": "gold"}));
     assert_eq!(told["steps"][1]["considered"][0]["outcome"], "taken");
     assert_eq!((&told["end"]["kind"], &told["end"]["rule"]["name"]), (&json!("rule"), &json!("Generous")));
@@ -186,7 +186,7 @@ async fn a_broken_file_is_told_as_the_command_line_prints_it_until_it_is_mended(
     std::fs::write(&rules, "domain: shop\ndescriptors: [{kee: user}]\n").unwrap();
     assert_eq!(post(server.admin, "/api/v1/reload", "").await.code, 422);
     let broken = told(&get(server.admin, "/api/v1/config").await);
-    let (code, printed) = crate::support::hivemind(&["check", rules.to_str().unwrap()]);
+    let (code, printed) = hivemind_testkit::hivemind(&["check", rules.to_str().unwrap()]);
     let told_error = broken["rules"]["last_error"].as_str().expect("an error");
     assert_eq!((code, printed.trim_end()), (Some(1), told_error));
     assert!(broken["rules"]["last_error_ms"].as_u64() >= broken["rules"]["loaded_ms"].as_u64(), "{broken}");
@@ -222,7 +222,7 @@ async fn a_query_that_nobody_reads_is_refused_everywhere() {
         let path = format!("{}?nobody-reads-this=1", path.replace("{name}", "nobody"));
         let answer = ask(server.admin, &method.to_uppercase(), &path, &[], "{}").await;
         asked += 1;
-        if answer.code != 400 || !answer.body.contains("Of a query") {
+        if answer.code != 400 || !answer.body.contains("Unknown query parameter") {
             unread.push(operation);
         }
     }

@@ -1,6 +1,6 @@
 //! One request with any headers, and its answer.
 
-use crate::support::{Page, within};
+use hivemind_testkit::{Page, within};
 use serde_json::Value;
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

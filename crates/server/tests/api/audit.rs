@@ -2,8 +2,8 @@
 
 use crate::RULES;
 use crate::asked::ask;
-use crate::authority::put;
-use crate::support::{Setup, exchange, get, hivemind, post, within};
+use hivemind_testkit::authority::put;
+use hivemind_testkit::{Setup, exchange, get, hivemind, post, within};
 use tokio::net::UnixStream;
 
 const TOKEN: &str = "the-operators-token-0123456789";

@@ -5,8 +5,8 @@ mod limits;
 
 use crate::RULES;
 use crate::asked::json;
-use crate::authority::{Authority, put};
-use crate::support::{Server, Setup, within};
+use hivemind_testkit::authority::{Authority, put};
+use hivemind_testkit::{Server, Setup, within};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
@@ -94,23 +94,23 @@ async fn errors_name_the_remedy() {
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let gone = run(&["--url", &format!("http://127.0.0.1:{port}"), "version"], &[]).await;
     assert!(
-        gone.code == Some(1) && gone.error.contains("start `hivemind serve`, or give --url"),
+        gone.code == Some(1) && gone.error.contains("start `hivemind serve`, or set --url"),
         "{}",
         gone.error
     );
     let gone = run(&["--url", "unix:/nowhere/admin.sock", "version"], &[]).await;
-    assert!(gone.error.contains("nobody listens there"), "{}", gone.error);
+    assert!(gone.error.contains("nothing listens there"), "{}", gone.error);
     // Who reads JSON is told in JSON, and people as before.
     let gone = run(&["--url", "unix:/nowhere/admin.sock", "--json", "version"], &[]).await;
-    assert!(gone.code == Some(1) && gone.error.contains("nobody listens there"), "{}", gone.error);
+    assert!(gone.code == Some(1) && gone.error.contains("nothing listens there"), "{}", gone.error);
     assert_eq!((gone.out.lines().count(), &json(&gone.out)["url"]), (1, &json!("unix:/nowhere/admin.sock")));
-    assert!(json(&gone.out)["error"].as_str().unwrap().contains("nobody listens there"), "{}", gone.out);
+    assert!(json(&gone.out)["error"].as_str().unwrap().contains("nothing listens there"), "{}", gone.out);
     let wrong = run(&["--url", "ftp://127.0.0.1", "--json", "version"], &[]).await;
     assert!(wrong.code == Some(1) && !wrong.error.is_empty(), "{}", wrong.error);
     assert_eq!(json(&wrong.out)["url"], "ftp://127.0.0.1", "{}", wrong.out);
     for (arguments, remedy) in [
         (vec!["--url", "192.0.2.1:8", "version"], "http://HOST:PORT"),
-        (vec!["--url", "http://192.0.2.1:8", "--ca", "x", "version"], "--ca is for https"),
+        (vec!["--url", "http://192.0.2.1:8", "--ca", "x", "version"], "--ca needs an https URL"),
         (vec!["--token-file", "/nowhere", "version"], "--token-file /nowhere cannot be read"),
         (vec!["key", "get", "shop", "user"], "write key=value"),
         (vec!["key", "block", "shop", "user=a"], "--for"),
@@ -129,7 +129,7 @@ async fn errors_name_the_remedy() {
         stream.write_all(b"220 mail.example ready\r\n").await.unwrap();
     });
     let said = run(&["--url", &url, "version"], &[]).await;
-    assert!(said.error.contains("is no HTTP service"), "{}", said.error);
+    assert!(said.error.contains("is not an HTTP service"), "{}", said.error);
 }
 
 // Seen failing on: the token sent without `Bearer`.
@@ -206,8 +206,8 @@ async fn what_is_no_json_is_no_answer_also_where_json_is_asked_for() {
     let page = "HTTP/1.1 200 OK\r\ncontent-length: 14\r\ncontent-type: text/html\r\n\r\n<h1>Login</h1>";
     let said = run(&["--url", &saying(page).await, "--json", "version"], &[]).await;
     assert!(said.code == Some(1) && !said.out.contains("Login"), "{}", said.out);
-    assert!(json(&said.out)["error"].as_str().unwrap().contains("no JSON"), "{}", said.out);
-    assert!(said.error.contains("no JSON"), "{}", said.error);
+    assert!(json(&said.out)["error"].as_str().unwrap().contains("not JSON"), "{}", said.out);
+    assert!(said.error.contains("not JSON"), "{}", said.error);
 }
 
 // Seen failing on: a token that was sent to anybody.
@@ -225,7 +225,7 @@ async fn a_token_is_not_sent_where_others_read_it_and_a_file_of_all_is_told_of()
     let near =
         run(&[&["--url", &saying(answer).await], &token[..], &["--json", "version"]].concat(), &[]).await;
     assert_eq!((near.code, near.out.as_str()), (Some(0), "{}"), "{}", near.error);
-    assert!(near.error.contains("everybody on this machine can read"), "{}", near.error);
+    assert!(near.error.contains("readable by every user of this machine"), "{}", near.error);
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
     let near =
         run(&[&["--url", &saying(answer).await], &token[..], &["--json", "version"]].concat(), &[]).await;
@@ -240,7 +240,7 @@ async fn config_says_whether_it_is_ready_and_a_block_says_where_it_holds() {
     assert!(config.out.starts_with("ready\n"), "{}", config.out);
     let blocked = ctl(&server, &["key", "block", "shop", "user=ada", "--for", "1h"]).await;
     assert!(
-        blocked.out.contains("at this node only, unless it restarts before"),
+        blocked.out.contains("at this node only, until it restarts"),
         "{} {}",
         blocked.out,
         blocked.error

@@ -4,9 +4,10 @@
 
 use crate::RULES;
 use crate::asked::{ask, json, told};
-use crate::authority::put;
-use crate::support::{Server, Setup, get};
-use crate::validator::{complaints, not_as_described, schemathesis, source};
+use hivemind_testkit::authority::put;
+use hivemind_testkit::openapi::{complaints, not_as_described, schemathesis};
+use hivemind_testkit::repository;
+use hivemind_testkit::{Server, Setup, get};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,13 +18,13 @@ const TOKEN: &str = "the-operators-token-0123456789";
 const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
 
 fn description() -> Value {
-    json(&std::fs::read_to_string(source("src/admin/openapi.json")).unwrap())
+    json(&std::fs::read_to_string(repository("crates/server/src/admin/openapi.json")).unwrap())
 }
 
 /// The routes of the admin port as the code has them: `get /api/v1/rules`. What takes any method is a `post`.
 pub(crate) fn routed() -> BTreeSet<String> {
-    let mut files = vec![source("src/admin.rs")];
-    let mut folders = vec![source("src/admin")];
+    let mut files = vec![repository("crates/server/src/admin.rs")];
+    let mut folders = vec![repository("crates/server/src/admin")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -157,8 +158,10 @@ async fn with_token(setup: Setup) -> Server {
 async fn is_as_described(program: &Path, server: &Server, only: Option<&str>) {
     let is_long = std::env::var_os("HIVEMIND_LONG").is_some();
     let mut command = Command::new(program);
-    command.arg("--config-file").arg(source("tests/api/data/schemathesis.toml")).arg("run");
-    command.arg(source("src/admin/openapi.json")).args(["--url", &format!("http://{}", server.admin)]);
+    command.arg("--config-file").arg(repository("crates/server/tests/api/data/schemathesis.toml")).arg("run");
+    command
+        .arg(repository("crates/server/src/admin/openapi.json"))
+        .args(["--url", &format!("http://{}", server.admin)]);
     command.args(["-H", &format!("Authorization: Bearer {TOKEN}"), "--checks", "all", "--no-color"]);
     command.args(["--phases", "examples,coverage,fuzzing", "--request-timeout", "10", "--workers", "2"]);
     command.args(["--max-examples", if is_long { "500" } else { "25" }, "--continue-on-failure"]);

@@ -2,10 +2,10 @@
 
 use crate::RULES;
 use crate::asked::{Asked, ask};
-use crate::support::{Server, Setup};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hivemind_core::{Clock, SystemClock};
+use hivemind_testkit::{Server, Setup};
 use serde_json::{Value, json};
 
 /// The name of a key of one entry.

@@ -2,7 +2,7 @@
 
 use crate::RULES;
 use crate::asked::told;
-use crate::support::{Setup, get, within};
+use hivemind_testkit::{Setup, get, within};
 use serde_json::json;
 
 pub(crate) const GATEWAY: &str = "

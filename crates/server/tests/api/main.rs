@@ -8,18 +8,6 @@
     reason = "a test that cannot go on fails"
 )]
 
-#[expect(dead_code, reason = "it is that of tests/security, which needs more of it")]
-#[path = "../security/authority.rs"]
-mod authority;
-#[expect(dead_code, reason = "nothing here reads descriptions of messages")]
-#[path = "../../src/proto.rs"]
-mod proto;
-#[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
-#[path = "../serve/support/mod.rs"]
-mod support;
-#[path = "../tools/mod.rs"]
-mod tools;
-
 mod answers;
 mod asked;
 mod audit;
@@ -30,7 +18,6 @@ mod limits;
 mod names;
 mod reference;
 mod shell;
-mod validator;
 
 /// What most services here limit.
 const RULES: &str = "

@@ -2,8 +2,8 @@
 
 use crate::RULES;
 use crate::asked::ask;
-use crate::authority::put;
-use crate::support::{Server, Setup, within};
+use hivemind_testkit::authority::put;
+use hivemind_testkit::{Server, Setup, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 

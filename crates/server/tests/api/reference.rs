@@ -3,7 +3,7 @@
 
 use crate::asked::json;
 use crate::description::routed;
-use crate::support::hivemind;
+use hivemind_testkit::hivemind;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -1,7 +1,7 @@
 //! Completions and manual pages, as the programs that read them do.
 
 use crate::reference::commands;
-use crate::support::hivemind;
+use hivemind_testkit::hivemind;
 use std::process::Command;
 
 /// What bash would offer behind these words.
@@ -86,7 +86,7 @@ fn other_shells_and_the_manual_have_a_place_for_each_command() {
     assert_eq!(code, Some(0));
     is_a_page("hivemind", &page);
     let (code, text) = hivemind(&["man", "--out", "/nowhere/at/all"]);
-    assert!(code == Some(1) && text.contains("make the folder first"), "{text}");
+    assert!(code == Some(1) && text.contains("create the folder first"), "{text}");
 }
 
 /// Holds a page to what a reader of manuals needs: a title, then sections, and requests that troff has.

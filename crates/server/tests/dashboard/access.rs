@@ -3,7 +3,7 @@
 use crate::axe;
 use crate::page::Dashboard;
 use crate::scene::RULES;
-use crate::support::{Server, Setup, get};
+use hivemind_testkit::{Server, Setup, get};
 
 const TOKEN: &str = "correct-horse-battery-staple-0123456789";
 

@@ -2,8 +2,8 @@
 
 use crate::page::{Dashboard, VIEWS};
 use crate::scene::{RULES, ask, traffic};
-use crate::support::Server;
-use crate::tools::may_be_missing;
+use hivemind_testkit::Server;
+use hivemind_testkit::may_be_missing;
 use serde_json::json;
 
 /// All that axe knows of, and what differs with the colours alone.

@@ -2,7 +2,7 @@
 
 use crate::page::Dashboard;
 use crate::scene::{RULES, ask};
-use crate::support::{Server, Setup};
+use hivemind_testkit::{Server, Setup};
 use serde_json::json;
 
 /// What a server may tell, one after the other, and what is drawn of it: requests a second that passed and that did not.

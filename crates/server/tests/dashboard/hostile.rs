@@ -2,7 +2,7 @@
 
 use crate::page::{Dashboard, VIEWS};
 use crate::scene::ask;
-use crate::support::Setup;
+use hivemind_testkit::Setup;
 use serde_json::json;
 use std::net::SocketAddr;
 

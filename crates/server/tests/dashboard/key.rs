@@ -2,7 +2,7 @@
 
 use crate::page::Dashboard;
 use crate::scene::{RULES, ask};
-use crate::support::{Server, Setup};
+use hivemind_testkit::{Server, Setup};
 
 const NOTICES: &str = "document.getElementById('alerts').innerText";
 

@@ -2,7 +2,7 @@
 
 use crate::page::Dashboard;
 use crate::scene::{RULES, ask};
-use crate::support::Server;
+use hivemind_testkit::Server;
 
 const ADDRESS: [(&str, &str); 1] = [("address", "192.0.2.7")];
 

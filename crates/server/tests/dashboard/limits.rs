@@ -3,7 +3,7 @@
 use crate::axe;
 use crate::page::Dashboard;
 use crate::scene::{RULES, ask};
-use crate::support::{Server, Setup};
+use hivemind_testkit::{Server, Setup};
 use serde_json::json;
 
 const GATEWAY: &str = "

@@ -3,7 +3,7 @@
 use crate::axe;
 use crate::page::Dashboard;
 use crate::scene::{RULES, traffic};
-use crate::support::{Server, Setup};
+use hivemind_testkit::{Server, Setup};
 
 // Seen failing on: a page that does not try again; one that keeps its colours.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,7 +2,7 @@
 
 use crate::page::{Dashboard, VIEWS};
 use crate::scene::{RULES, traffic};
-use crate::support::Server;
+use hivemind_testkit::Server;
 
 const GROUND: &str = "getComputedStyle(document.documentElement).backgroundColor";
 

@@ -1,9 +1,9 @@
 //! A peer that dies, seen from another.
 
 use crate::axe;
-use crate::nodes::{Authority, Node, all_are_members, until};
 use crate::page::Dashboard;
-use crate::support::Setup;
+use hivemind_testkit::Setup;
+use hivemind_testkit::mesh::{Authority, Node, all_are_members, until};
 
 // Seen failing on: a view that does not hear of peers; a line to the dead like those to the living; counters of a mesh that were
 // counted nowhere; events that never tell what peers hold.

@@ -1,6 +1,6 @@
 //! The dashboard of a server, open in a browser.
 
-use crate::browser::Browser;
+use hivemind_testkit::browser::Browser;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 

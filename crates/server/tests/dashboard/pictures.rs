@@ -4,11 +4,11 @@
 //!
 //! Six nodes and a browser: without `--release` two cores are too slow for it, and it says so.
 
-use crate::nodes::{Authority, Node, all_are_members, with_files};
 use crate::page::Dashboard;
-use crate::support::{Client, Setup, request};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use hivemind_testkit::mesh::{Authority, Node, all_are_members, with_files};
+use hivemind_testkit::{Client, Setup, request};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;

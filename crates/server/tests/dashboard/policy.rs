@@ -3,7 +3,7 @@
 
 use crate::page::Dashboard;
 use crate::scene::RULES;
-use crate::support::{Setup, get};
+use hivemind_testkit::{Setup, get};
 
 /// Whatever somebody would try who has got a text of theirs into the page. Some of it throws, and some of it is only
 /// not done.

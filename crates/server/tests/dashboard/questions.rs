@@ -3,7 +3,7 @@
 use crate::axe;
 use crate::page::Dashboard;
 use crate::scene::{RULES, ask};
-use crate::support::{Server, Setup, hivemind};
+use hivemind_testkit::{Server, Setup, hivemind};
 use serde_json::json;
 
 // Seen failing on: an answer that is not read out; a value without a key that is left out.

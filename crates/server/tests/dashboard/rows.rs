@@ -2,7 +2,7 @@
 
 use crate::page::Dashboard;
 use crate::scene::{RULES, ask};
-use crate::support::{Server, post};
+use hivemind_testkit::{Server, post};
 use serde_json::{Value, json};
 
 /// The last cell of each row of a table, and whether the first says that its key is not whole.

@@ -1,6 +1,6 @@
 //! What happens at a server while somebody looks at its dashboard.
 
-use crate::support::{Server, post, request};
+use hivemind_testkit::{Server, post, request};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::Duration;

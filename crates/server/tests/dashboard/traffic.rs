@@ -2,7 +2,7 @@
 
 use crate::page::Dashboard;
 use crate::scene::{RULES, ask, traffic};
-use crate::support::Server;
+use hivemind_testkit::Server;
 
 /// The number in a tile, which people may read as 1.2k.
 fn tile(name: &str) -> String {

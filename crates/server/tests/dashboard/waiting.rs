@@ -2,7 +2,7 @@
 
 use crate::page::Dashboard;
 use crate::scene::{RULES, ask};
-use crate::support::{Server, post};
+use hivemind_testkit::{Server, post};
 use serde_json::json;
 
 /// Holds back every question of the page until it is let go; and looks at all that is ever shown.

@@ -1,7 +1,7 @@
 //! What a client and an upstream are told: Envoy's own headers, made of our statuses, and ours.
 
-use crate::http::Response;
 use crate::stack::Setup;
+use hivemind_testkit::envoy::http::Response;
 use serde_json::json;
 
 const YEAR: u64 = 365 * 24 * 60 * 60;

@@ -1,7 +1,7 @@
 //! Envoy gives the service 20 ms unless told otherwise.
 
-use crate::http::Connection;
 use crate::stack::Setup;
+use hivemind_testkit::envoy::http::Connection;
 use serde_json::json;
 
 const REQUESTS: u64 = 1_000;

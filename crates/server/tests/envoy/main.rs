@@ -6,15 +6,7 @@
 //! service can look like a passed limit; `load` alone keeps Envoy's own 20 ms.
 
 #![cfg(unix)]
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "a test that cannot go on fails and tells"
-)]
-
-#[path = "../tools/mod.rs"]
-mod tools;
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails and tells")]
 
 mod actions;
 mod actions_by_address;
@@ -25,11 +17,5 @@ mod modes;
 mod outage;
 mod routing;
 
-mod bootstrap;
-mod deadline;
-mod http;
-mod process;
-mod proxy;
 mod service;
 mod stack;
-mod upstream;

@@ -1,8 +1,8 @@
 //! `hivemind serve`, as a process of its own.
 
-use crate::deadline::until;
-use crate::http::{Connection, read_line};
-use crate::process::Process;
+use hivemind_testkit::envoy::deadline::until;
+use hivemind_testkit::envoy::http::{Connection, read_line};
+use hivemind_testkit::envoy::process::Process;
 use serde_json::{Value, json};
 use std::io::BufReader;
 use std::net::SocketAddr;

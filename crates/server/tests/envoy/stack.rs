@@ -1,10 +1,10 @@
 //! The three together: a client asks Envoy, Envoy asks Hivemind, and then the upstream.
 
-use crate::bootstrap::{self, Bootstrap};
-use crate::http::{Connection, Response};
-use crate::proxy::{self, Envoy};
 use crate::service::Service;
-use crate::upstream::Upstream;
+use hivemind_testkit::envoy::bootstrap::{self, Bootstrap};
+use hivemind_testkit::envoy::http::{Connection, Response};
+use hivemind_testkit::envoy::proxy::{self, Envoy};
+use hivemind_testkit::envoy::upstream::Upstream;
 use serde_json::{Value, json};
 
 /// What a test wants to be different.

@@ -1,7 +1,7 @@
 //! What one client, or a flood of them, can take: connections, descriptors.
 
 use crate::harness::{Echo, Gateway, Setup, Wire, request, url};
-use crate::support::within;
+use hivemind_testkit::within;
 use serde_json::json;
 
 // Seen failing on: no share; a place that is not given back.
@@ -54,14 +54,14 @@ async fn descriptors_that_run_out_are_told_once_and_served_again_when_they_are_b
         wire.send(request("GET", "/", &[("connection", "keep-alive")], "")).await;
         crowd.push(wire);
     }
-    let told = gateway.log.next("no connection can be accepted").await;
+    let told = gateway.log.next("cannot accept connections").await;
     assert!(told.contains("LimitNOFILE"), "{told}");
     drop(crowd);
     gateway.until("/", "there are descriptors again", |answer| answer.code() == 200).await;
     gateway.signal("TERM").await;
     gateway.ended().await;
     let log = gateway.log.rest().await;
-    assert_eq!(log.matches("no connection can be accepted").count(), 1, "{log}");
+    assert_eq!(log.matches("cannot accept connections").count(), 1, "{log}");
     assert!(!log.contains("cannot be reached"), "the upstream is not at fault: {log}");
 }
 
@@ -75,7 +75,7 @@ async fn the_limit_on_open_files_is_raised_and_told_where_it_is_too_low() {
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     assert!(line.split_whitespace().any(|word| word == "4000") && !line.contains(" 256 "), "{line}");
     let mut gateway = Setup::new(&services).with_files(256, 300).start().await;
-    let told = gateway.log.next("may have 300 files and connections open").await;
+    let told = gateway.log.next("may have 300 files and connections").await;
     assert!(told.contains("ulimit -n") && told.contains("WARN"), "{told}");
     assert_eq!(gateway.get("/").await.code(), 200);
 }

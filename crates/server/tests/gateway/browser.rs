@@ -44,7 +44,7 @@ async fn chromium_sees_why_it_may_not_connect_where_that_is_asked_for() {
     ]}))
     .await;
     let address = format!("ws://{}/ws", gateway.listen);
-    let first = crate::support::within("the first", tokio_tungstenite::connect_async(address)).await;
+    let first = hivemind_testkit::within("the first", tokio_tungstenite::connect_async(address)).await;
     assert!(first.is_ok(), "{first:?}");
     let mut browser = Browser::open(&format!("http://{}/", gateway.listen)).await;
     let shown = browser.shown("window.done").await;

@@ -1,8 +1,8 @@
 //! The end: what is under way is finished, what is idle is closed, and it exits with 0.
 
 use crate::harness::{Echo, Gateway, OK, Raw, Setup, Wire, request, url};
-use crate::http2::{Connection, Frame};
 use crate::protocols::headers;
+use hivemind_testkit::http2::{Connection, Frame};
 use serde_json::json;
 use tokio::net::TcpStream;
 
@@ -26,7 +26,7 @@ async fn a_request_that_is_under_way_is_answered_before_it_ends() {
         // Who asks for nothing is let go at once, and nobody new comes in.
         idle.closed().await;
         let refused = async { while TcpStream::connect(gateway.listen).await.is_ok() {} };
-        crate::support::within("a closed door", refused).await;
+        hivemind_testkit::within("a closed door", refused).await;
         busy.send("half").await;
         assert_eq!(server.bytes(4).await, b"half");
         server.send(OK).await;

@@ -1,7 +1,7 @@
 //! A client of the gateway, looked up, reset and blocked by the name that its counter has.
 
 use crate::harness::{Echo, Gateway, url};
-use crate::support::{get, post};
+use hivemind_testkit::{get, post};
 use serde_json::{Value, json};
 
 fn key(endpoint: &str) -> Value {

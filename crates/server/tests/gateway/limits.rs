@@ -200,7 +200,7 @@ async fn a_refusal_is_logged_as_fail2ban_reads_it() {
             tokio::task::yield_now().await;
         }
     };
-    let text = crate::support::within("the line", read).await;
+    let text = hivemind_testkit::within("the line", read).await;
     assert!(text.contains(" RATE_LIMIT client_ip=127.0.0.1 host=app.example path=/login"), "{text}");
     assert!(text.trim_end().ends_with("status=429"), "{text}");
 }

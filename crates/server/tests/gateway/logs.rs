@@ -1,7 +1,7 @@
 //! The access log: a line for each request, whole, whatever becomes of the request and of the process.
 
 use crate::harness::{Echo, Gateway, Raw, Setup, request, url};
-use crate::support::{Log, within};
+use hivemind_testkit::{Log, within};
 use serde_json::{Value, json};
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader};

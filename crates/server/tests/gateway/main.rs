@@ -9,19 +9,7 @@
     reason = "a test that cannot go on fails"
 )]
 
-#[expect(dead_code, reason = "it is shared with the tests of the dashboard, which need more")]
-#[path = "../browser/mod.rs"]
-mod chromium;
 mod harness;
-#[expect(dead_code, unused_imports, reason = "it is shared with the tests of the wire, which need more")]
-#[path = "../wire/http2/mod.rs"]
-mod http2;
-#[expect(dead_code, reason = "it describes the messages of the rate limit service, which are not sent here")]
-#[path = "../../src/proto.rs"]
-mod proto;
-#[expect(dead_code, unused_imports, reason = "it is shared with the tests of the service, which need more")]
-#[path = "../serve/support/mod.rs"]
-mod support;
 
 mod bounds;
 mod browser;

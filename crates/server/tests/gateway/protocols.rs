@@ -1,7 +1,7 @@
 //! HTTP/2 on either side, spoken by clients that others wrote.
 
 use crate::harness::{Echo, Gateway, OK, Raw, run, url};
-use crate::http2::{Connection, Frame, Headers};
+use hivemind_testkit::http2::{Connection, Frame, Headers};
 use http::Version;
 use serde_json::json;
 

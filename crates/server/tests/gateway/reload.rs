@@ -1,7 +1,7 @@
 //! Limits and services follow their file, whole or not at all; sockets need a restart.
 
 use crate::harness::{Echo, Gateway, Raw, url};
-use crate::support::within;
+use hivemind_testkit::within;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

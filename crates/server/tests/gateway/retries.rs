@@ -1,7 +1,7 @@
 //! A request is sent again only where nobody could have acted on it.
 
 use crate::harness::{Echo, Gateway, OK, Raw, Setup, Wire, request, url};
-use crate::support::within;
+use hivemind_testkit::within;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -22,7 +22,7 @@ async fn imported(file: &Path) -> String {
     let folder = tempfile::tempdir().unwrap();
     let written = folder.path().join("hivemind.yaml");
     std::fs::write(&written, &text).unwrap();
-    let (code, said) = crate::support::hivemind(&["check", written.to_str().unwrap()]);
+    let (code, said) = hivemind_testkit::hivemind(&["check", written.to_str().unwrap()]);
     assert_eq!(code, Some(0), "{said}\n{text}");
     text
 }
@@ -155,7 +155,7 @@ async fn what_cannot_be_carried_over_is_told_line_by_line() {
     )
     .await;
     let file = nginx.configuration();
-    let (_, said) = crate::support::hivemind(&["import", "nginx", file.to_str().unwrap()]);
+    let (_, said) = hivemind_testkit::hivemind(&["import", "nginx", file.to_str().unwrap()]);
     let text = std::fs::read_to_string(&file).unwrap();
     for directive in ["limit_conn_zone", "limit_conn c", "gzip on", "return 200"] {
         let line = text.lines().position(|line| line.contains(directive)).unwrap() + 1;

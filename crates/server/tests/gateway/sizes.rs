@@ -1,8 +1,8 @@
 //! Heads and bodies that are too large: told so, in words that can still be read.
 
 use crate::harness::{Echo, Gateway, Raw, url};
-use crate::http2::{Connection, Frame};
 use crate::protocols::headers;
+use hivemind_testkit::http2::{Connection, Frame};
 use serde_json::{Value, json};
 
 async fn gateway(upstream: std::net::SocketAddr, front: Value) -> Gateway {

@@ -131,7 +131,7 @@ async fn no_more_connections_than_allowed_are_served_at_once() {
     }
     assert_eq!(upstream.take().len(), 4);
     // Seen failing on: a listener that waits in silence.
-    let told = gateway.log.next("all 4 places for connections").await;
+    let told = gateway.log.next("all 4 connections of one listener are in use").await;
     assert!(told.contains("max_connections"), "{told}");
     for mut client in held.drain(..2) {
         client.finish().await;
@@ -149,5 +149,5 @@ async fn no_more_connections_than_allowed_are_served_at_once() {
             }
         }
     };
-    crate::support::within("a place", served).await;
+    hivemind_testkit::within("a place", served).await;
 }

@@ -1,8 +1,8 @@
 //! The same from HTTP/2: what its headers can carry and HTTP/1.1 cannot never becomes a second request.
 
 use crate::harness::{Gateway, Message, Recorder, url};
-use crate::http2::{Connection, Frame, Headers};
 use crate::protocols::headers;
+use hivemind_testkit::http2::{Connection, Frame, Headers};
 use serde_json::json;
 
 async fn gateway(upstream: &Recorder) -> Gateway {

@@ -1,10 +1,10 @@
 //! Upstreams that speak HTTP/2 in their own way: that take few streams, or give some back.
 
 use crate::harness::{Gateway, url};
-use crate::http2::Connection;
 use crate::protocols::headers;
 use bytes::Bytes;
 use h2::Reason;
+use hivemind_testkit::http2::Connection;
 use http::{Response, StatusCode};
 use serde_json::json;
 use std::net::SocketAddr;

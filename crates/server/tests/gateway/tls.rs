@@ -165,7 +165,7 @@ async fn a_certificate_is_replaced_under_load_without_a_failed_request() {
                 }
             }
         };
-        crate::support::within("the new certificate", replaced).await;
+        hivemind_testkit::within("the new certificate", replaced).await;
     }
     // A broken pair changes nothing.
     std::fs::write(authority.folder().join("first.pem"), "no certificate").unwrap();
@@ -176,9 +176,9 @@ async fn a_certificate_is_replaced_under_load_without_a_failed_request() {
             tokio::task::yield_now().await;
         }
     };
-    crate::support::within("more requests", more).await;
+    hivemind_testkit::within("more requests", more).await;
     stop.store(true, Ordering::Relaxed);
-    crate::support::within("the clients", clients.join_all()).await;
+    hivemind_testkit::within("the clients", clients.join_all()).await;
     assert_eq!(known.len(), 5);
     upstream.take();
 }

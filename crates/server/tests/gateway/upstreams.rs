@@ -88,7 +88,7 @@ async fn a_request_has_no_more_than_its_time_in_all() {
             }
         }
     };
-    crate::support::within("its end", drip).await;
+    hivemind_testkit::within("its end", drip).await;
     let rest = client.rest().await;
     assert!(!rest.ends_with(b"0\r\n\r\n"), "cut off, not ended");
 

@@ -1,8 +1,8 @@
 //! WebSockets through the gateway: echoed, counted, and closed for a reason that the client can read.
 
 use crate::harness::{Gateway, url};
-use crate::support::within;
 use futures_util::{SinkExt, StreamExt};
+use hivemind_testkit::within;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use tokio::net::{TcpListener, TcpStream};

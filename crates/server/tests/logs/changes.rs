@@ -1,8 +1,8 @@
 //! Changes of the configuration, in the log.
 
-use crate::authority::put;
-use crate::support::Setup;
 use crate::{RULES, line};
+use hivemind_testkit::Setup;
+use hivemind_testkit::authority::put;
 
 // Seen failing on: a line that does not say what changed.
 #[tokio::test]

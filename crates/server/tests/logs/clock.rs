@@ -1,8 +1,8 @@
 //! A wall clock that is set while the service runs, by libfaketime: this process sees another time than the machine has.
 
-use crate::authority::put;
-use crate::support::{Setup, get, within};
 use crate::{RULES, json};
+use hivemind_testkit::authority::put;
+use hivemind_testkit::{Setup, get, within};
 use std::path::Path;
 
 /// Debian's package `faketime` has it here, whatever the machine.

@@ -1,10 +1,10 @@
 //! The log of decisions.
 
-use crate::app::app;
-use crate::authority::put;
-use crate::client::curl;
-use crate::support::{Server, Setup, hivemind, post};
 use crate::{RULES, line};
+use hivemind_testkit::app::app;
+use hivemind_testkit::authority::put;
+use hivemind_testkit::client::curl;
+use hivemind_testkit::{Server, Setup, hivemind, post};
 use serde_json::Value;
 
 /// The fields of the next decision in the log.
@@ -109,7 +109,7 @@ async fn a_share_of_all_decisions_is_drawn() {
         let server = server.start().await;
         let mut client = server.client().await;
         for _ in 0..400 {
-            client.should_rate_limit(crate::support::request("d", "many=x")).await.unwrap();
+            client.should_rate_limit(hivemind_testkit::request("d", "many=x")).await.unwrap();
         }
         let (lines, left_out) = told(server).await;
         assert!(range.contains(&lines) && left_out == 0, "{lines} of 400 for {share}");
@@ -122,7 +122,7 @@ async fn a_second_has_so_many_lines_and_the_others_are_counted() {
     let server = with(&[("log_decisions", "true"), ("log_decisions_per_second", "5")]).start().await;
     let mut client = server.client().await;
     for _ in 0..500 {
-        client.should_rate_limit(crate::support::request("d", "many=x")).await.unwrap();
+        client.should_rate_limit(hivemind_testkit::request("d", "many=x")).await.unwrap();
     }
     let (lines, left_out) = told(server).await;
     assert_eq!(lines + left_out, 500);

@@ -1,7 +1,7 @@
 //! How a line is written.
 
-use crate::support::{Log, Setup};
 use crate::{RULES, line};
+use hivemind_testkit::{Log, Setup};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use tokio::process::Command;

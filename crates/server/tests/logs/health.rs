@@ -1,9 +1,9 @@
 //! Health by component, and liveness that depends on nothing.
 
-use crate::authority::put;
-use crate::client::curl;
-use crate::support::{Server, Setup, get};
 use crate::{RULES, json};
+use hivemind_testkit::authority::put;
+use hivemind_testkit::client::curl;
+use hivemind_testkit::{Server, Setup, get};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 

@@ -1,9 +1,9 @@
 //! How loud the log is: by module, by the file, and by the admin port.
 
-use crate::authority::put;
-use crate::client::curl;
-use crate::support::{Server, Setup, get, within};
 use crate::{RULES, json};
+use hivemind_testkit::authority::put;
+use hivemind_testkit::client::curl;
+use hivemind_testkit::{Server, Setup, get, within};
 use serde_json::{Value, json};
 
 const CONFIGURATION: &str = "observability: {log_level: error, log_levels: ['hivemind::reload=info']}\n";

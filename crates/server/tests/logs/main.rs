@@ -9,30 +9,12 @@
     reason = "a test that cannot go on fails"
 )]
 
-#[expect(dead_code, reason = "nothing here reads descriptions of messages")]
-#[path = "../../src/proto.rs"]
-mod proto;
-#[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
-#[path = "../serve/support/mod.rs"]
-mod support;
-
-#[path = "../storage/app.rs"]
-mod app;
-#[expect(dead_code, reason = "it is that of tests/security, which needs more of it")]
-#[path = "../security/authority.rs"]
-mod authority;
 mod changes;
-#[expect(dead_code, reason = "it is that of tests/security, which needs more of it")]
-#[path = "../security/client.rs"]
-mod client;
 mod clock;
 mod decisions;
 mod format;
 mod health;
 mod levels;
-#[expect(dead_code, reason = "it is that of tests/storage, which needs more of it")]
-#[path = "../storage/redis.rs"]
-mod redis;
 mod secrets;
 mod shipped;
 

@@ -1,11 +1,11 @@
 //! No secret is in a log, however much of it there is and whatever happens.
 
 use crate::RULES;
-use crate::app::app;
-use crate::authority::{Authority, put};
-use crate::client::{ask, curl};
-use crate::redis::Redis;
-use crate::support::{Server, Setup, get, hivemind, request, within};
+use hivemind_testkit::app::app;
+use hivemind_testkit::authority::{Authority, put};
+use hivemind_testkit::client::{ask, curl};
+use hivemind_testkit::redis::Redis;
+use hivemind_testkit::{Server, Setup, get, hivemind, request, within};
 use std::fmt::Write;
 
 const TOKEN: &str = "the-operators-token-0123456789";

@@ -1,7 +1,7 @@
 //! What is shipped for Prometheus, Grafana and a collector fits what the service says.
 
 use crate::json;
-use crate::support::{Server, hivemind};
+use hivemind_testkit::{Server, hivemind};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! `hivemind certs`: a CA and certificates in one line each, that others believe, and no key is lost.
 
-use crate::support::hivemind;
+use hivemind_testkit::hivemind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -108,7 +108,7 @@ fn it_counts_as_long_as_was_asked_for_and_no_longer_than_its_ca() {
     let (code, told) =
         certs(&["node", "--ca", text(&ca), "--name", "a", "--out", text(&node), "--days", "9"]);
     assert_eq!(code, Some(0), "{told}");
-    assert!(told.contains("ends with its CA"), "{told}");
+    assert!(told.contains("expires with its CA"), "{told}");
     let cert = node.join("node.crt");
     let day = 24 * 3_600;
     for (seconds, is_good) in [(day, true), (3 * day, false)] {

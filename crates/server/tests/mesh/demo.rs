@@ -1,6 +1,6 @@
 //! `hivemind demo mesh`: three nodes, one limit, and nothing left behind.
 
-use crate::support::{Log, within};
+use hivemind_testkit::{Log, within};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;

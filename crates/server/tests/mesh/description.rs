@@ -3,8 +3,8 @@
 
 use crate::gone::until_dead;
 use crate::keys::until_one_is_moved;
-use crate::nodes::{Authority, Node, all_are_members};
-use crate::validator::{not_as_described, schemathesis};
+use hivemind_testkit::mesh::{Authority, Node, all_are_members};
+use hivemind_testkit::openapi::{not_as_described, schemathesis};
 use serde_json::json;
 
 /// A question that is to be answered with 200.

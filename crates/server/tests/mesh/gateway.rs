@@ -1,8 +1,8 @@
 //! Gateways that share their limits as a mesh: each a process of its own, before one app.
 
-use crate::app::app;
-use crate::nodes::{Authority, until};
-use crate::support::{Log, get};
+use hivemind_testkit::app::app;
+use hivemind_testkit::mesh::{Authority, until};
+use hivemind_testkit::{Log, get};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::Path;

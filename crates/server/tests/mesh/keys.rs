@@ -1,8 +1,8 @@
 //! What an operator does to a key at one node of a mesh, at all of them.
 
-use crate::nodes::{Authority, Node, all_are_members, peers, until, with_files};
-use crate::proto::envoy::service::ratelimit::v3::RateLimitRequest;
-use crate::support::{Setup, get, hivemind, overall, post, request};
+use hivemind_testkit::mesh::{Authority, Node, all_are_members, peers, until, with_files};
+use hivemind_testkit::proto::envoy::service::ratelimit::v3::RateLimitRequest;
+use hivemind_testkit::{Setup, get, hivemind, overall, post, request};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

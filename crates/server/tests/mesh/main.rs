@@ -9,27 +9,13 @@
     reason = "a test that cannot go on fails"
 )]
 
-#[expect(dead_code, reason = "nothing here reads descriptions of messages")]
-#[path = "../../src/proto.rs"]
-mod proto;
-#[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
-#[path = "../serve/support/mod.rs"]
-mod support;
-#[path = "../tools/mod.rs"]
-mod tools;
-
-#[path = "../storage/app.rs"]
-mod app;
 mod certs;
 mod demo;
 mod description;
 mod gateway;
 mod gone;
 mod keys;
-mod nodes;
 mod rolling;
 mod sharing;
 mod start;
 mod told;
-#[path = "../api/validator.rs"]
-mod validator;

@@ -1,8 +1,8 @@
 //! Every node restarted, one after the other, while calls come: none fails, and no window admits more than its limit.
 
-use crate::nodes::{Authority, Node, all_are_members};
-use crate::support::{Client, overall, request, within};
 use hivemind_core::{Clock, SystemClock, Timestamp};
+use hivemind_testkit::mesh::{Authority, Node, all_are_members};
+use hivemind_testkit::{Client, overall, request, within};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

@@ -1,8 +1,8 @@
 //! One limit at several nodes: what passes is the limit, wherever it is asked.
 
-use crate::nodes::{Authority, RULES, peers, until};
-use crate::support::{Setup, get, overall, request};
 use hivemind_core::{Clock, SystemClock};
+use hivemind_testkit::mesh::{Authority, RULES, peers, until};
+use hivemind_testkit::{Setup, get, overall, request};
 
 /// The number of the minute that it is.
 fn minute() -> u64 {

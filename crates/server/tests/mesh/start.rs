@@ -1,7 +1,7 @@
 //! What a node needs to start, and when it says that it is ready.
 
-use crate::nodes::{Authority, Node, RULES, all_are_members, done, peers, until, with_files};
-use crate::support::{Setup, get};
+use hivemind_testkit::mesh::{Authority, Node, RULES, all_are_members, done, peers, until, with_files};
+use hivemind_testkit::{Setup, get};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use tokio::net::UdpSocket;

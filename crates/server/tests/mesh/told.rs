@@ -1,7 +1,7 @@
 //! What a node tells of its peers and of its clock.
 
-use crate::nodes::{Authority, Node, all_are_members, until};
-use crate::support::{get, post};
+use hivemind_testkit::mesh::{Authority, Node, all_are_members, until};
+use hivemind_testkit::{get, post};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -67,7 +67,10 @@ async fn a_node_whose_clock_is_off_says_so_of_its_clock_and_the_others_of_their_
         ("/api/v1/keys/unblock", format!("{{{key}}}")),
     ] {
         let page = post(nodes[2].admin, path, &body).await;
-        assert!(page.code == 503 && page.body.contains("set it, or ask another node"), "{path}: {page:?}");
+        assert!(
+            page.code == 503 && page.body.contains("set the clock, or use another node"),
+            "{path}: {page:?}"
+        );
         assert_eq!(post(nodes[0].admin, path, &body).await.code, 200, "{path}");
     }
 }

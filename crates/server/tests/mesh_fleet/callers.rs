@@ -1,7 +1,7 @@
 //! Callers at a mesh port that are no peers: over QUIC and over TCP, with whatever certificate.
 
 use crate::authority::{Authority, Term};
-use crate::support::within;
+use hivemind_testkit::within;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};

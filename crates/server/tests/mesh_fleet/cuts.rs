@@ -9,7 +9,7 @@ use crate::rules::{
     FAST, OFFERED, RULES, most_of_a_small_limit, no_window_is_above_the_limit, percent_admitted,
 };
 use crate::small_limits::{admitted_of_each, exactly_the_first_pass, next_minute};
-use crate::support::within;
+use hivemind_testkit::within;
 use std::time::Duration;
 
 /// Waits until a node sees so many of its peers as alive, whatever the others are.

@@ -1,13 +1,13 @@
 //! Real Envoys before three nodes, and more requests than the limit through all of them.
 
-use crate::bootstrap::{self, Bootstrap};
 use crate::fleet::Plan;
-use crate::http::Connection;
 use crate::moment::{SECOND, begin, now, phase, window};
-use crate::proxy::{self, Envoy};
 use crate::rules::{is_long, no_window_is_above_the_limit, percent_admitted};
 use crate::tally::{Answer, Outcome, Tally};
-use crate::upstream::Upstream;
+use hivemind_testkit::envoy::bootstrap::{self, Bootstrap};
+use hivemind_testkit::envoy::http::Connection;
+use hivemind_testkit::envoy::proxy::{self, Envoy};
+use hivemind_testkit::envoy::upstream::Upstream;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -5,7 +5,7 @@ use crate::delay::Way;
 use crate::moment::{SECOND, begin, now, until, until_so, window};
 use crate::network::Network;
 use crate::node::Node;
-use crate::support::DEADLINE;
+use hivemind_testkit::DEADLINE;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};

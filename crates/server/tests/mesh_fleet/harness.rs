@@ -5,8 +5,8 @@ use crate::fleet::{self, Fleet, Plan};
 use crate::load::{Deal, Load};
 use crate::moment::{begin, now};
 use crate::network::{Drop, Network};
-use crate::support::within;
 use crate::tally::{Answer, Outcome, Tally};
+use hivemind_testkit::within;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -86,7 +86,7 @@ async fn a_network_passes_nothing_over_its_cut_and_loses_as_much_as_it_is_told_t
         let mut receiver = network.member(1).command("python3");
         receiver.args(["-c", code]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
         let mut receiver = receiver.spawn().unwrap();
-        let mut lines = crate::support::Log::of(receiver.stdout.take().unwrap());
+        let mut lines = hivemind_testkit::Log::of(receiver.stdout.take().unwrap());
         let port = lines.next("").await;
         let code = format!(
             "import socket as s\nc = s.socket(s.AF_INET, s.SOCK_DGRAM)\n\

@@ -6,8 +6,8 @@
 
 use crate::fleet::Fleet;
 use crate::moment::{SECOND, begin, now, phase, until, window};
-use crate::support::{Client, overall, request};
 use crate::tally::{Answer, Outcome, Tally};
+use hivemind_testkit::{Client, overall, request};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -99,7 +99,7 @@ impl Load {
     /// Ends it with the window that runs.
     pub(crate) async fn end(self) -> Tally {
         self.stop.store(true, Ordering::Relaxed);
-        crate::support::within("the end of the load", self.driver).await.unwrap()
+        hivemind_testkit::within("the end of the load", self.driver).await.unwrap()
     }
 
     /// So many windows of it, alone.
@@ -127,7 +127,7 @@ impl Driver {
             until(next.saturating_add(FROM)).await;
             self.one_window().await;
             let all = u32::try_from(OPEN).unwrap();
-            let _answered = crate::support::within("answers", self.open.acquire_many(all)).await.unwrap();
+            let _answered = hivemind_testkit::within("answers", self.open.acquire_many(all)).await.unwrap();
             windows.fetch_add(1, Ordering::Relaxed);
         }
         std::mem::take(&mut *self.tally.lock().unwrap())
@@ -172,7 +172,7 @@ impl Driver {
 /// One request, whatever becomes of it.
 pub(crate) async fn ask(
     mut client: Client,
-    request: crate::proto::envoy::service::ratelimit::v3::RateLimitRequest,
+    request: hivemind_testkit::proto::envoy::service::ratelimit::v3::RateLimitRequest,
 ) -> Answer {
     let asked = now();
     let answer = tokio::time::timeout(PATIENCE, client.should_rate_limit(request)).await;

@@ -11,30 +11,7 @@
     reason = "a test that cannot go on fails, and one that measures says what it measured"
 )]
 
-#[expect(dead_code, reason = "nothing here reads descriptions of messages")]
-#[path = "../../src/proto.rs"]
-mod proto;
-#[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
-#[path = "../serve/support/mod.rs"]
-mod support;
-#[path = "../tools/mod.rs"]
-mod tools;
-
 // The Envoy of tests/envoy, and the little HTTP that it is asked with.
-#[path = "../envoy/bootstrap.rs"]
-mod bootstrap;
-#[path = "../envoy/deadline.rs"]
-mod deadline;
-#[expect(dead_code, reason = "as of tests/envoy")]
-#[path = "../envoy/http.rs"]
-mod http;
-#[path = "../envoy/process.rs"]
-mod process;
-#[expect(dead_code, reason = "as of tests/envoy")]
-#[path = "../envoy/proxy.rs"]
-mod proxy;
-#[path = "../envoy/upstream.rs"]
-mod upstream;
 
 mod agreement;
 mod authority;

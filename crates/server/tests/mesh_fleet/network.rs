@@ -4,7 +4,7 @@
 //! A namespace lives as long as the process that holds it, and that ends with its standard input:
 //! nothing stays behind, however the test ends.
 
-use crate::support::within;
+use hivemind_testkit::within;
 use std::fmt::Write as _;
 use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -90,7 +90,7 @@ impl Network {
     pub(crate) async fn start(count: usize) -> Option<Self> {
         let Some(switch) = Namespace::new().await else {
             assert!(
-                crate::tools::may_be_missing(),
+                hivemind_testkit::may_be_missing(),
                 "no network namespace can be made; run the tests as root"
             );
             println!("skipped: no network namespace can be made; run the tests as root");

@@ -2,7 +2,7 @@
 //! socket. A path is the same in every namespace, so whoever asks is not cut off with the node.
 
 use crate::network::Network;
-use crate::support::{Client, Log, Page, exchange, get, within};
+use hivemind_testkit::{Client, Log, Page, exchange, get, within};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -3,8 +3,8 @@
 use crate::fleet::Fleet;
 use crate::load::ask;
 use crate::moment::{SECOND, with_room};
-use crate::support::request;
 use futures_util::future::join_all;
+use hivemind_testkit::request;
 use std::time::Duration;
 
 /// How often owners were asked, by the nodes' own count.

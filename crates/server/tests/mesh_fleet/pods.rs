@@ -4,7 +4,7 @@ use crate::fleet::Plan;
 use crate::moment::until_so;
 use crate::rules::RULES;
 use crate::small_limits::exactly_the_first_pass;
-use crate::support::within;
+use hivemind_testkit::within;
 
 /// The name that all nodes are behind.
 const NAME: &str = "mesh.test";

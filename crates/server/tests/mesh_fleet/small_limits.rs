@@ -4,8 +4,8 @@ use crate::fleet::{Fleet, Plan};
 use crate::load::ask;
 use crate::moment::{now, window, with_room};
 use crate::rules::{RULES, is_long};
-use crate::support::{Client, request};
 use crate::tally::Outcome;
+use hivemind_testkit::{Client, request};
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -7,7 +7,7 @@ use crate::moment::until_so;
 use crate::node::Node;
 use crate::rules::RULES;
 use crate::small_limits::exactly_the_first_pass;
-use crate::support::within;
+use hivemind_testkit::within;
 use serde_json::json;
 use std::collections::BTreeSet;
 

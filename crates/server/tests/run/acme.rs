@@ -2,7 +2,7 @@
 
 use crate::pebble::Pebble;
 use crate::process::{Folder, Running, free_port, get};
-use crate::support::{DEADLINE, within};
+use hivemind_testkit::{DEADLINE, within};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use tokio::net::TcpListener;

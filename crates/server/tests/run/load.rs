@@ -1,6 +1,6 @@
 //! Clients that ask without a pause, and count what they are told: whatever is no answer is a failure.
 
-use crate::support::{Client, DEADLINE, request};
+use hivemind_testkit::{Client, DEADLINE, request};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use std::error::Error;

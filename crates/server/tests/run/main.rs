@@ -9,24 +9,11 @@
     reason = "a test that cannot go on fails"
 )]
 
-#[expect(
-    dead_code,
-    reason = "it describes the messages of the rate limit service, which nobody asks for here"
-)]
-#[path = "../../src/proto.rs"]
-mod proto;
-#[expect(dead_code, unused_imports, reason = "it is shared with the tests of the service, which need more")]
-#[path = "../serve/support/mod.rs"]
-mod support;
-
 mod acme;
 mod health;
 mod load;
 mod pebble;
 mod process;
-#[expect(dead_code, reason = "it is shared with the tests of the storage, which need more")]
-#[path = "../storage/redis.rs"]
-mod redis;
 mod restarts;
 mod sockets;
 mod supervisor;

@@ -1,7 +1,7 @@
 //! Pebble, the test CA of Let's Encrypt, with a DNS that finds every name at 127.0.0.1.
 
 use crate::process::{Folder, free_port};
-use crate::support::{Log, within};
+use hivemind_testkit::{Log, within};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::process::Stdio;
 use tokio::net::TcpStream;

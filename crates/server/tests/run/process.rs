@@ -1,6 +1,6 @@
 //! The service as a process in a folder that several of them may share.
 
-use crate::support::{Log, Page, exchange, within};
+use hivemind_testkit::{Log, Page, exchange, within};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};

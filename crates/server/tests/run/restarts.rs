@@ -1,8 +1,8 @@
 //! What a restart forgets, for each place that counters can be in: the table of docs/guarantees.md.
 
 use crate::process::{Folder, Running, get, hivemind};
-use crate::redis::Redis;
-use crate::support::{exchange, post, within};
+use hivemind_testkit::redis::Redis;
+use hivemind_testkit::{exchange, post, within};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 

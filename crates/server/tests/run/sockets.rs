@@ -1,7 +1,7 @@
 //! Sockets that somebody else has opened, as a `.socket` unit of systemd does.
 
 use crate::process::{Folder, Running, free_port, get, refused};
-use crate::support::{Client, request, statuses, within};
+use hivemind_testkit::{Client, request, statuses, within};
 use std::net::TcpListener;
 use std::process::Stdio;
 use tokio::net::UnixStream;
@@ -36,7 +36,7 @@ async fn it_listens_where_it_is_handed_a_socket() {
     let early = tokio::net::TcpStream::connect(at).await.unwrap();
     let service = Running::start(&mut handed(&folder, socket, "admin")).await;
     assert_eq!(service.at("admin"), at);
-    let page = within("a page", crate::support::exchange(early, "GET", "/readyz", "")).await;
+    let page = within("a page", hivemind_testkit::exchange(early, "GET", "/readyz", "")).await;
     assert_eq!(page.code, 200);
 }
 
@@ -67,12 +67,12 @@ async fn a_socket_whose_name_says_nothing_ends_the_start_with_the_names_that_do(
     for (name, told) in [
         ("hivemind.socket", "FileDescriptorName"),
         ("grpc_uds", "a Unix socket"),
-        ("gateway", "not configured"),
+        ("gateway", "no setting uses it"),
     ] {
         let socket = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let (code, said) = refused(&mut handed(&folder, socket, name)).await;
         assert_eq!(code, Some(1), "{said}");
-        assert!(said.contains(told) || said.contains("call it one of: grpc, grpc_uds"), "{said}");
+        assert!(said.contains(told) || said.contains("use one of: grpc, grpc_uds"), "{said}");
     }
 }
 
@@ -94,7 +94,7 @@ async fn systemd_opens_ports_and_unix_sockets_for_it() {
     ]);
     command.env("PATH", std::env::var_os("PATH").unwrap());
     let mut child = command.spawn().expect("systemd-socket-activate; `./test` installs it");
-    let mut log = crate::support::Log::of(child.stderr.take().unwrap());
+    let mut log = hivemind_testkit::Log::of(child.stderr.take().unwrap());
     log.next("admin.sock").await;
     let endpoint = Endpoint::from_shared(format!("http://{}", address(grpc))).unwrap();
     let channel = within("a connection", endpoint.connect()).await.unwrap();
@@ -102,5 +102,8 @@ async fn systemd_opens_ports_and_unix_sockets_for_it() {
     assert_eq!(statuses(answer.unwrap().get_ref()), "OK 9/DAY, 8 left");
     assert_eq!(get(address(admin).parse().unwrap(), "/readyz").await.code, 200);
     let connection = UnixStream::connect(&uds).await.unwrap();
-    assert_eq!(within("a page", crate::support::exchange(connection, "GET", "/healthz", "")).await.code, 200);
+    assert_eq!(
+        within("a page", hivemind_testkit::exchange(connection, "GET", "/healthz", "")).await.code,
+        200
+    );
 }

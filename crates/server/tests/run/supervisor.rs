@@ -1,7 +1,7 @@
 //! What whoever started the process is told: the words of `sd_notify`, over a real socket.
 
 use crate::process::{Folder, Running};
-use crate::support::within;
+use hivemind_testkit::within;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::SocketAddr;
 use tokio::net::UnixDatagram;

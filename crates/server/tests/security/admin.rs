@@ -1,10 +1,10 @@
 //! Who may ask the admin port for what.
 
 use crate::RULES;
-use crate::authority::{Authority, put};
-use crate::client::curl;
 use crate::keys::new_key;
-use crate::support::{Server, Setup, exchange, get, post, within};
+use hivemind_testkit::authority::{Authority, put};
+use hivemind_testkit::client::curl;
+use hivemind_testkit::{Server, Setup, exchange, get, post, within};
 use tokio::net::UnixStream;
 
 const ASKED: &str = r#"{"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "v"}]}]}"#;
@@ -141,7 +141,7 @@ async fn where_the_port_is_open_to_the_network_pages_of_other_sites_do_not_call_
 #[tokio::test]
 async fn without_a_token_a_port_that_is_open_to_the_network_takes_no_writes() {
     let mut server = Setup::rules(RULES).with("server.admin_host", "0.0.0.0").start().await;
-    server.log.next("is open to the network and asks nobody who they are").await;
+    server.log.next("is reachable from the network without authentication").await;
     server.admin.set_ip([127, 0, 0, 1].into());
     let page = post(server.admin, "/api/v1/reload", "").await;
     assert!(page.code == 403 && page.body.contains("set `security.admin.token_file`"), "{page:?}");

@@ -1,7 +1,7 @@
 //! Which addresses a service is reached at.
 
 use crate::RULES;
-use crate::support::{Server, Setup, hivemind};
+use hivemind_testkit::{Server, Setup, hivemind};
 use std::net::{IpAddr, SocketAddr};
 use tokio::net::{TcpStream, UdpSocket};
 

@@ -1,10 +1,10 @@
 //! API keys of callers.
 
 use crate::RULES;
-use crate::authority::{Authority, put};
-use crate::client::{ask, caller, curl, curl_call};
-use crate::support::{Client, Server, Setup, get, hivemind, within};
 use hivemind_core::{Clock, MonotonicClock};
+use hivemind_testkit::authority::{Authority, put};
+use hivemind_testkit::client::{ask, caller, curl, curl_call};
+use hivemind_testkit::{Client, Server, Setup, get, hivemind, within};
 use std::time::Duration;
 use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;

@@ -1,9 +1,9 @@
 //! TLS on each port, as openssl and curl see it.
 
 use crate::RULES;
-use crate::authority::{Authority, Issued};
-use crate::client::{Said, curl, curl_call, openssl};
-use crate::support::{Server, Setup};
+use hivemind_testkit::authority::{Authority, Issued};
+use hivemind_testkit::client::{Said, curl, curl_call, openssl};
+use hivemind_testkit::{Server, Setup};
 use std::path::Path;
 use tonic::Code;
 

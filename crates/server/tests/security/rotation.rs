@@ -1,9 +1,9 @@
 //! Certificates and CAs that are replaced while calls are answered.
 
 use crate::RULES;
-use crate::authority::{Authority, put};
-use crate::client::{ask, caller, curl};
-use crate::support::{Setup, within};
+use hivemind_testkit::authority::{Authority, put};
+use hivemind_testkit::client::{ask, caller, curl};
+use hivemind_testkit::{Setup, within};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

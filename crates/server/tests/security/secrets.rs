@@ -1,10 +1,10 @@
 //! No secret is told, however much is.
 
 use crate::RULES;
-use crate::authority::put;
-use crate::client::{ask, curl};
 use crate::keys::new_key;
-use crate::support::{Log, Setup, get};
+use hivemind_testkit::authority::put;
+use hivemind_testkit::client::{ask, curl};
+use hivemind_testkit::{Log, Setup, get};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 

@@ -1,6 +1,6 @@
 //! The admin port: health, the service's JSON twin (B.12), the rules in force.
 
-use crate::support::{Server, get, post, within};
+use hivemind_testkit::{Server, get, post, within};
 
 const RULES: &str = "
 domain: d
@@ -54,7 +54,7 @@ async fn the_json_twin_answers_with_200_then_429_in_proto3_s_json() {
 async fn the_json_twin_and_the_call_are_one_service() {
     let server = Server::with_rules(RULES).await;
     post(server.admin, "/json", ASKED).await;
-    assert_eq!(crate::support::statuses(&server.ask("d", "k=v").await), "OK 2/DAY `two`, 0 left");
+    assert_eq!(hivemind_testkit::statuses(&server.ask("d", "k=v").await), "OK 2/DAY `two`, 0 left");
     assert_eq!(post(server.admin, "/json", ASKED).await.code, 429);
 }
 
@@ -128,7 +128,7 @@ async fn the_rules_in_force_are_shown_one_by_one() {
 
 #[tokio::test]
 async fn with_no_flags_the_line_to_try_gets_the_answer_that_was_printed() {
-    let mut server = crate::support::Setup::new().start().await;
+    let mut server = hivemind_testkit::Setup::new().start().await;
     server.signal("TERM").await;
     server.ended().await;
     let screen = server.screen.rest().await;
@@ -139,7 +139,7 @@ async fn with_no_flags_the_line_to_try_gets_the_answer_that_was_printed() {
     assert_eq!(place, format!("{}/json", server.admin));
     let printed = screen.lines().map(str::trim).find(|line| line.starts_with('{')).expect("an answer");
     // A service of its own: the other one has shown all that it had to show when it ended.
-    let server = crate::support::Setup::new().start().await;
+    let server = hivemind_testkit::Setup::new().start().await;
     let page = within("an answer", post(server.admin, "/json", body.trim_matches('\''))).await;
     assert_eq!((page.code, page.body.as_str()), (200, printed));
 }

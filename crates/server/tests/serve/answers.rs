@@ -1,8 +1,8 @@
 //! What an answer carries beside its codes: headers, body, quota, metadata. Cases 50 and 52.
 
-use crate::proto::envoy::service::ratelimit::v3::RateLimitResponse;
-use crate::proto::envoy::service::ratelimit::v3::rate_limit_response::quota::ExpirationSpecifier;
-use crate::support::{Server, Setup, headers, overall, request, statuses};
+use hivemind_testkit::proto::envoy::service::ratelimit::v3::RateLimitResponse;
+use hivemind_testkit::proto::envoy::service::ratelimit::v3::rate_limit_response::quota::ExpirationSpecifier;
+use hivemind_testkit::{Server, Setup, headers, overall, request, statuses};
 use prost_types::value::Kind;
 use std::collections::BTreeMap;
 
@@ -197,7 +197,7 @@ async fn metadata_repeats_the_hits_and_the_limit_that_were_asked_with() {
     asked.hits_addend = 2;
     asked.descriptors[0].hits_addend = Some(0);
     asked.descriptors[1].limit = Some(
-        crate::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride {
+        hivemind_testkit::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride {
             requests_per_unit: 10,
             unit: 4,
         },

@@ -1,7 +1,7 @@
 //! Requests that cannot be decided: case 46, and what is no request at all. The server lives.
 
-use crate::proto::envoy::service::ratelimit::v3::RateLimitRequest;
-use crate::support::{Server, request, statuses, within};
+use hivemind_testkit::proto::envoy::service::ratelimit::v3::RateLimitRequest;
+use hivemind_testkit::{Server, request, statuses, within};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::Code;

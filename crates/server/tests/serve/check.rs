@@ -1,6 +1,6 @@
 //! `hivemind check`: every mistake with its place, its cause and its remedy, and exit code 1.
 
-use crate::support::hivemind;
+use hivemind_testkit::hivemind;
 
 /// Checks one file: the exit code, and all that was printed.
 fn checked(text: &str) -> (Option<i32>, String) {

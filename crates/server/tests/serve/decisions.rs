@@ -1,6 +1,6 @@
 //! The last decisions, as `/api/v1/decisions` tells them.
 
-use crate::support::{Server, Setup, get, post, request};
+use hivemind_testkit::{Server, Setup, get, post, request};
 use serde_json::{Value, json};
 
 const RULES: &str = "

@@ -1,6 +1,6 @@
 //! What the dashboard reads: counts since the start, and events as things change.
 
-use crate::support::{Server, Setup, get, within};
+use hivemind_testkit::{Server, Setup, get, within};
 use serde_json::Value;
 use std::net::SocketAddr;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};

@@ -1,6 +1,6 @@
 //! `hivemind explain`: which rule answers, which were passed over, and why.
 
-use crate::support::hivemind;
+use hivemind_testkit::hivemind;
 
 const RULES: &str = "
 domain: d

@@ -1,7 +1,7 @@
 //! The first load: what is wrong ends the start, unless it is forced.
 
 use crate::health::health;
-use crate::support::{Setup, get, overall, request, statuses};
+use hivemind_testkit::{Setup, get, overall, request, statuses};
 use tonic_health::pb::health_check_response::ServingStatus;
 
 const GOOD: &str = "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, requests_per_unit: 9}}\n";

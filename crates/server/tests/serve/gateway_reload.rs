@@ -2,7 +2,7 @@
 
 mod counted;
 
-use crate::support::{Log, Page, get, post, within};
+use hivemind_testkit::{Log, Page, get, post, within};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;

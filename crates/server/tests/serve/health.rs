@@ -1,6 +1,6 @@
 //! Health by gRPC's own protocol, and reflection.
 
-use crate::support::{Server, within};
+use hivemind_testkit::{Server, within};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -52,5 +52,5 @@ async fn reflection_lists_the_services_and_describes_their_messages() {
     };
     let described = files.file_descriptor_proto.concat();
     // It is the file that the service was made from.
-    assert!(crate::proto::DESCRIPTORS.windows(described.len()).any(|part| part == described));
+    assert!(hivemind_testkit::proto::DESCRIPTORS.windows(described.len()).any(|part| part == described));
 }

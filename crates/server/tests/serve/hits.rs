@@ -1,7 +1,7 @@
 //! How many hits a call is: of the request, of a descriptor, none, too many, given back.
 
-use crate::proto::envoy::service::ratelimit::v3::RateLimitRequest;
-use crate::support::{Server, overall, peek, request, statuses};
+use hivemind_testkit::proto::envoy::service::ratelimit::v3::RateLimitRequest;
+use hivemind_testkit::{Server, overall, peek, request, statuses};
 
 const RULES: &str = "
 domain: d

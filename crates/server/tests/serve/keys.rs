@@ -3,7 +3,7 @@
 mod blocks;
 mod hostile;
 
-use crate::support::{Server, get, post, request, statuses};
+use hivemind_testkit::{Server, get, post, request, statuses};
 use serde_json::{Value, json};
 
 pub(crate) const RULES: &str = "
@@ -153,7 +153,7 @@ async fn a_grant_gives_back_what_was_spent_and_says_how_much_that_is() {
     let given = done(&server, "grant", &with("both=x", "extra", u64::MAX)).await;
     for limit in given["limits"].as_array().unwrap() {
         assert_eq!((&limit["granted"], &limit["remaining"]), (&json!(1), &limit["burst"]), "{limit}");
-        assert!(limit["why"].as_str().unwrap().contains("No more is given back than was spent"), "{limit}");
+        assert!(limit["why"].as_str().unwrap().contains("A grant returns at most what was spent"), "{limit}");
     }
     // A window counts what it refuses: that is made good first, and told.
     for _ in 0..8 {

@@ -1,6 +1,6 @@
 //! What a limit can be: units, algorithms, several on one descriptor.
 
-use crate::support::{Server, overall, peek, request, shown, statuses};
+use hivemind_testkit::{Server, overall, peek, request, shown, statuses};
 
 const RULES: &str = "
 domain: d

@@ -1,6 +1,6 @@
 //! Which rule answers: cases 1 to 16 of the conformance page, and what follows from its text.
 
-use crate::support::{Server, Setup, overall, statuses};
+use hivemind_testkit::{Server, Setup, overall, statuses};
 
 pub(crate) const BASIC: &str = "
 domain: test-domain

@@ -10,11 +10,6 @@
     reason = "a test that cannot go on fails"
 )]
 
-#[path = "../../src/proto.rs"]
-mod proto;
-#[expect(dead_code, reason = "tests/logs needs more of it")]
-mod support;
-
 mod admin;
 mod answers;
 mod bad_requests;

@@ -1,7 +1,7 @@
 //! The page of metrics: the reference's names and its arithmetic of near limits (B.9).
 
-use crate::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
-use crate::support::{Server, Setup, request};
+use hivemind_testkit::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
+use hivemind_testkit::{Server, Setup, request};
 
 const RULES: &str = "
 domain: d
@@ -147,6 +147,6 @@ async fn unknown_domains_are_bounded_and_quoted() {
 #[tokio::test]
 async fn the_page_can_be_elsewhere_or_nowhere() {
     let server = Setup::rules(RULES).with("observability.prometheus.path", "/stats/prom").start().await;
-    assert_eq!(crate::support::get(server.metrics, "/stats/prom").await.code, 200);
+    assert_eq!(hivemind_testkit::get(server.metrics, "/stats/prom").await.code, 200);
     assert_eq!(server.metrics().await.code, 404);
 }

@@ -1,7 +1,7 @@
 //! Rules that only watch, rules that replace others, and the whole service watching:
 //! cases 22 to 24 and 47 to 49.
 
-use crate::support::{Server, Setup, overall, request, statuses};
+use hivemind_testkit::{Server, Setup, overall, request, statuses};
 
 const SHADOW: &str = "
 domain: d
@@ -54,7 +54,10 @@ async fn one_descriptor_over_is_enough_wherever_it_stands() {
     assert_eq!(statuses(&answer), "OK 20/DAY, 19 left | none | unlimited", "case 48");
 }
 
-fn with_hits(text: &str, hits: u32) -> crate::proto::envoy::service::ratelimit::v3::RateLimitRequest {
+fn with_hits(
+    text: &str,
+    hits: u32,
+) -> hivemind_testkit::proto::envoy::service::ratelimit::v3::RateLimitRequest {
     let mut request = request("d", text);
     request.hits_addend = hits;
     request

@@ -1,7 +1,7 @@
 //! No client makes another one wait: not a slow one, not a silent one, not a rude one.
 
-use crate::proto::envoy::service::ratelimit::v3::RateLimitRequest;
-use crate::support::{Server, get, request, statuses, within};
+use hivemind_testkit::proto::envoy::service::ratelimit::v3::RateLimitRequest;
+use hivemind_testkit::{Server, get, request, statuses, within};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -39,7 +39,7 @@ async fn a_call_whose_message_is_still_coming_does_not_keep_its_neighbours_waiti
     let (send, messages) = mpsc::channel::<RateLimitRequest>(1);
     let slow = tokio::spawn(slow_call(channel.clone(), messages));
     // Others on the same connection, and on connections of their own.
-    let mut same = crate::support::Client::new(channel);
+    let mut same = hivemind_testkit::Client::new(channel);
     for _ in 0..10 {
         within("an answer", same.should_rate_limit(request("d", "k=x"))).await.unwrap();
         server.ask("d", "k=x").await;
@@ -54,7 +54,7 @@ async fn a_call_whose_message_is_still_coming_does_not_keep_its_neighbours_waiti
 pub(crate) async fn slow_call(
     channel: tonic::transport::Channel,
     messages: mpsc::Receiver<RateLimitRequest>,
-) -> Result<crate::proto::envoy::service::ratelimit::v3::RateLimitResponse, tonic::Status> {
+) -> Result<hivemind_testkit::proto::envoy::service::ratelimit::v3::RateLimitResponse, tonic::Status> {
     let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit".parse().unwrap();
     let mut client = tonic::client::Grpc::new(channel);
     client.ready().await.unwrap();

@@ -1,6 +1,6 @@
 //! What a refused request leaves behind: the three ways of `on_refusal`.
 
-use crate::support::{Server, Setup, overall, peek, request, statuses};
+use hivemind_testkit::{Server, Setup, overall, peek, request, statuses};
 
 const RULES: &str = "
 domain: d

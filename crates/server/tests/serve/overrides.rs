@@ -1,9 +1,9 @@
 //! Limits that a request brings along: cases 17 to 21 of the conformance page.
 
 use crate::lookup::BASIC;
-use crate::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
-use crate::proto::envoy::service::ratelimit::v3::RateLimitRequest;
-use crate::support::{Server, Setup, overall, request, statuses};
+use hivemind_testkit::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
+use hivemind_testkit::proto::envoy::service::ratelimit::v3::RateLimitRequest;
+use hivemind_testkit::{Server, Setup, overall, request, statuses};
 use tonic::Code;
 
 const DAY: i32 = 4;

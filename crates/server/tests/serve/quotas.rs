@@ -1,6 +1,6 @@
 //! Rules whose refusals count only together: case 51.
 
-use crate::support::{Server, Setup, overall, request, statuses};
+use hivemind_testkit::{Server, Setup, overall, request, statuses};
 
 const RULES: &str = "
 domain: d

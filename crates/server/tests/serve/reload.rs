@@ -1,6 +1,6 @@
 //! Rules follow their files, whichever way those change, and a broken file changes nothing.
 
-use crate::support::{Server, Setup, get, statuses};
+use hivemind_testkit::{Server, Setup, get, statuses};
 use std::path::Path;
 
 fn rules(requests: u32) -> String {
@@ -10,7 +10,7 @@ fn rules(requests: u32) -> String {
 }
 
 async fn limit(server: &Server) -> String {
-    statuses(&server.send(crate::support::peek("d", "k=x")).await)
+    statuses(&server.send(hivemind_testkit::peek("d", "k=x")).await)
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Rules are swapped while calls come in from several connections: none fails, none is lost.
 
-use crate::support::{Setup, peek, request, within};
+use hivemind_testkit::{Setup, peek, request, within};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -2,7 +2,7 @@
 
 use crate::health::health;
 use crate::neighbours::slow_call;
-use crate::support::{Server, Setup, get, request, statuses};
+use hivemind_testkit::{Server, Setup, get, request, statuses};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;

@@ -1,6 +1,6 @@
 //! Recent traffic, or a log, under other rules: `/api/v1/simulate`.
 
-use crate::support::{Page, Server, Setup, get, post, within};
+use hivemind_testkit::{Page, Server, Setup, get, post, within};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -45,7 +45,7 @@ async fn recent_traffic_is_decided_under_both_rules_and_nothing_is_spent() {
     assert!(columns.len() <= 120 && columns[0]["width_ms"].as_u64().unwrap() > 0);
     assert_eq!([sum("requests"), sum("limited_now"), sum("limited_then")], [4, 1, 2]);
     // What was tried out has changed nothing: one of `b`'s two is left.
-    assert_eq!(crate::support::statuses(&server.ask("d", "k=b").await), "OK 2/DAY, 0 left");
+    assert_eq!(hivemind_testkit::statuses(&server.ask("d", "k=b").await), "OK 2/DAY, 0 left");
     let wider = RULES.replace("requests_per_unit: 2", "requests_per_unit: 9");
     let told = simulated(&server, &wider, source).await;
     assert_eq!((&told["newly_limited"], &told["newly_allowed"]), (&0.into(), &1.into()));
@@ -73,7 +73,7 @@ async fn a_rule_for_one_clients_credential_is_tried_on_what_is_remembered_of_it(
     // Of a form, nobody knows.
     let told = simulated(&server, &narrower.replace("value: opens-it", "value: \"opens-*\""), recent).await;
     assert_eq!(told["newly_limited"], 0);
-    assert!(told["partial"].as_str().unwrap().starts_with("3 requests have a secret"), "{told}");
+    assert!(told["partial"].as_str().unwrap().starts_with("3 requests have a credential"), "{told}");
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn what_cannot_be_simulated_is_refused_with_its_place() {
         (
             json!({"rules": rules, "source": {"log": "", "format": "jsonl", "domain": "d"}}),
             422,
-            "leave out `domain`",
+            "omit `domain`",
         ),
         // Seen failing on: lists that are read as objects.
         (json!({"rules": [["new.yaml", RULES]], "source": {"recent": true}}), 400, "expected a map"),

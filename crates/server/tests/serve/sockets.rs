@@ -1,6 +1,6 @@
 //! Where it listens: ports in use, Unix sockets, sockets left behind.
 
-use crate::support::{Client, Page, Server, Setup, request, statuses, within};
+use hivemind_testkit::{Client, Page, Server, Setup, request, statuses, within};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
@@ -38,7 +38,7 @@ async fn over(path: &Path) -> String {
 
 async fn page(server: &Server, path: &str) -> Page {
     let connection = UnixStream::connect(server.path().join("admin.sock")).await.unwrap();
-    within("a page", crate::support::exchange(connection, "GET", path, "")).await
+    within("a page", hivemind_testkit::exchange(connection, "GET", path, "")).await
 }
 
 #[tokio::test]

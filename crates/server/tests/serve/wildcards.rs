@@ -1,6 +1,6 @@
 //! Values with a `*`: what they match, and who shares a counter.
 
-use crate::support::{Server, statuses};
+use hivemind_testkit::{Server, statuses};
 
 const RULES: &str = "
 domain: d

@@ -1,8 +1,8 @@
 //! The ways to a Redis that is not open to everybody: passwords, a Unix socket, TLS.
 
 use crate::nodes::{node, said};
-use crate::redis::{Redis, free_port};
-use crate::support::{Server, Setup};
+use hivemind_testkit::redis::{Redis, free_port};
+use hivemind_testkit::{Server, Setup};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use std::os::unix::fs::PermissionsExt;
 

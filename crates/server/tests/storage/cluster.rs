@@ -1,9 +1,9 @@
 //! Nodes that share their limits in a cluster of three, and nodes that lease.
 
 use crate::nodes::{PATIENT_MS, fallbacks, metric, node, until_metric};
-use crate::redis::{Redis, free_port};
 use crate::sharing::passed;
-use crate::support::{Server, Setup, within};
+use hivemind_testkit::redis::{Redis, free_port};
+use hivemind_testkit::{Server, Setup, within};
 
 /// Three servers that each have a third of the slots and know of one another.
 async fn cluster() -> Vec<Redis> {

@@ -2,8 +2,8 @@
 
 use crate::load::Load;
 use crate::nodes::{fallbacks, node, said, until_metric};
-use crate::redis::{Redis, free_port};
-use crate::support::within;
+use hivemind_testkit::redis::{Redis, free_port};
+use hivemind_testkit::within;
 use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};

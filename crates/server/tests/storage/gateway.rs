@@ -1,9 +1,9 @@
 //! Gateways that share their limits in Redis: each a process of its own, before one app.
 
-use crate::app::app;
 use crate::nodes::{PATIENT_MS, TIMEOUT_MS};
-use crate::redis::Redis;
-use crate::support::{Log, get};
+use hivemind_testkit::app::app;
+use hivemind_testkit::redis::Redis;
+use hivemind_testkit::{Log, get};
 use std::net::SocketAddr;
 use std::process::Stdio;
 use tokio::process::{Child, Command};

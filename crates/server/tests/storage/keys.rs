@@ -1,8 +1,8 @@
 //! What an operator does to a key whose counters are in Redis.
 
 use crate::nodes::{PATIENT_MS, node, nodes, said};
-use crate::redis::Redis;
-use crate::support::{Server, get, overall, post, statuses};
+use hivemind_testkit::redis::Redis;
+use hivemind_testkit::{Server, get, overall, post, statuses};
 use serde_json::{Value, json};
 
 fn key(name: &str) -> Value {

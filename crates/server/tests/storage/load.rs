@@ -1,7 +1,7 @@
 //! Requests without a pause, from several connections, while something happens to Redis.
 
-use crate::support::{DEADLINE, Server, overall, request};
 use hivemind_core::{Clock, SystemClock};
+use hivemind_testkit::{DEADLINE, Server, overall, request};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl Load {
     /// Waits until so many more calls were answered.
     pub(crate) async fn answered(&self, more: usize) {
         let from = self.answered.load(Ordering::Relaxed);
-        crate::support::within("answers", async {
+        hivemind_testkit::within("answers", async {
             while self.answered.load(Ordering::Relaxed) < from + more {
                 tokio::task::yield_now().await;
             }

@@ -9,15 +9,7 @@
     reason = "a test that cannot go on fails"
 )]
 
-#[expect(dead_code, reason = "nothing here reads descriptions of messages")]
-#[path = "../../src/proto.rs"]
-mod proto;
-#[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
-#[path = "../serve/support/mod.rs"]
-mod support;
-
 mod access;
-mod app;
 mod cluster;
 mod failover;
 mod gateway;
@@ -25,6 +17,5 @@ mod keys;
 mod load;
 mod nodes;
 mod outages;
-mod redis;
 mod sharing;
 mod start;

@@ -1,7 +1,7 @@
 //! Nodes that share a Redis, and what they are asked.
 
-use crate::redis::Redis;
-use crate::support::{Server, Setup, get, overall, within};
+use hivemind_testkit::redis::Redis;
+use hivemind_testkit::{Server, Setup, get, overall, within};
 
 /// A rule for each policy, and one that has none of its own.
 pub(crate) const RULES: &str = "

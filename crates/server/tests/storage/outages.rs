@@ -3,8 +3,8 @@
 
 use crate::load::Load;
 use crate::nodes::{PATIENT_MS, TIMEOUT_MS, fallbacks, metric, node, nodes, readiness, said, until_metric};
-use crate::redis::Redis;
-use crate::support::Server;
+use hivemind_testkit::Server;
+use hivemind_testkit::redis::Redis;
 
 /// What each policy says while Redis is away, on a node that has counted nothing yet.
 async fn each_policy_holds(node: &Server) {
@@ -121,9 +121,9 @@ async fn a_caller_who_waits_less_than_the_time_out_is_answered_before_it_leaves(
     let mut node = node(&redis.url()).with("storage.redis.timeout_ms", "60000").start().await;
     node.log.next("the shared store is there").await;
     redis.signal("STOP").await;
-    let mut request = tonic::Request::new(crate::support::request("d", "closed=x"));
+    let mut request = tonic::Request::new(hivemind_testkit::request("d", "closed=x"));
     request.set_timeout(std::time::Duration::from_secs(2));
     let answer = node.client().await.should_rate_limit(request).await.expect("an answer in time");
-    assert_eq!(crate::support::overall(answer.get_ref()), "OVER");
+    assert_eq!(hivemind_testkit::overall(answer.get_ref()), "OVER");
     redis.signal("CONT").await;
 }

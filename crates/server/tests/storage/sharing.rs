@@ -1,8 +1,8 @@
 //! One limit for all nodes: exactly the limit, however many ask at once.
 
 use crate::nodes::{PATIENT_MS, fallbacks, metric, nodes};
-use crate::redis::Redis;
-use crate::support::{Server, overall, request};
+use hivemind_testkit::redis::Redis;
+use hivemind_testkit::{Server, overall, request};
 use tokio::task::JoinSet;
 
 /// So many calls at once, dealt out to all nodes: how many passed.

@@ -1,7 +1,7 @@
 //! A node that starts before its Redis does.
 
 use crate::nodes::{fallbacks, metric, node, readiness, said};
-use crate::redis::Redis;
+use hivemind_testkit::redis::Redis;
 
 // Seen failing on: a store that is asked before it was ever there.
 #[tokio::test]
@@ -29,7 +29,7 @@ async fn a_node_starts_without_redis_decides_alone_and_joins_when_redis_is_there
 
 #[tokio::test]
 async fn with_memory_alone_nothing_is_degraded() {
-    let server = crate::support::Server::with_rules(crate::nodes::RULES).await;
+    let server = hivemind_testkit::Server::with_rules(crate::nodes::RULES).await;
     assert_eq!(readiness(&server).await, (200, "ready\n".to_owned()));
     assert_eq!(metric(&server, "up").await, 1);
     assert_eq!(said(&server, "closed=x", 4).await, ["OK", "OK", "OK", "OVER"]);

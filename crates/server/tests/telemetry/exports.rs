@@ -1,10 +1,10 @@
 //! What is sent by OTLP: names, attributes, buckets, who sends it and since when it is counted; and when nothing is.
 
 use crate::RULES;
-use crate::authority::Authority;
 use crate::receiver::Receiver;
 use crate::shown::{histogram, labels, metrics, number, numbers, text};
-use crate::support::{Server, Setup, request, within};
+use hivemind_testkit::authority::Authority;
+use hivemind_testkit::{Server, Setup, request, within};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;

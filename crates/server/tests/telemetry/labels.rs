@@ -3,7 +3,7 @@
 use crate::exports::sending;
 use crate::receiver::Receiver;
 use crate::shown::{number, numbers};
-use crate::support::{Setup, get, request, within};
+use hivemind_testkit::{Setup, get, request, within};
 use std::fmt::Write;
 
 /// What a client may send to be found on somebody's page.

@@ -9,17 +9,6 @@
     reason = "a test that cannot go on fails"
 )]
 
-#[expect(dead_code, reason = "nothing here reads descriptions of messages")]
-#[path = "../../src/proto.rs"]
-mod proto;
-#[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
-#[path = "../serve/support/mod.rs"]
-mod support;
-
-#[expect(dead_code, reason = "it is that of tests/security, which needs more of it")]
-#[path = "../security/authority.rs"]
-mod authority;
-
 mod exports;
 mod labels;
 mod prometheus;

@@ -1,7 +1,7 @@
 //! A real Prometheus scrapes the page and answers questions about it, and its promtool reads the page.
 
 use crate::RULES;
-use crate::support::{Log, Server, Setup, get, within};
+use hivemind_testkit::{Log, Server, Setup, get, within};
 use std::net::SocketAddr;
 use std::process::Stdio;
 use tokio::io::AsyncWriteExt;

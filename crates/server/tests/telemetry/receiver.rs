@@ -1,13 +1,13 @@
 //! A receiver of OTLP, by gRPC and by HTTP on one port, that keeps what comes and answers as it is told.
 
-use crate::authority::{Authority, Issued};
-use crate::support::within;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use hivemind_testkit::authority::{Authority, Issued};
+use hivemind_testkit::within;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;

@@ -3,8 +3,8 @@
 use crate::exports::sending;
 use crate::receiver::{Manner, Receiver};
 use crate::shown::number;
-use crate::support::{Server, overall, request, within};
 use hivemind_core::{Clock, MonotonicClock};
+use hivemind_testkit::{Server, overall, request, within};
 use std::net::TcpListener;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Who is refused most, and who spends most, at the admin port.
 
 use crate::RULES;
-use crate::support::{Page, Server, Setup, get, request};
+use hivemind_testkit::{Page, Server, Setup, get, request};
 use serde_json::{Value, json};
 
 async fn shown(server: &Server, query: &str) -> Value {
@@ -37,7 +37,7 @@ async fn those_who_are_refused_most_and_spend_most_are_told_in_order() {
     assert_eq!(spent["keys"], json!([key("loud", 10), key("louder", 10), key("thirsty", 9)]));
     let wrong = get(server.admin, "/api/v1/top?by=all").await;
     assert_eq!((wrong.code, wrong.header("content-type")), (400, Some("application/problem+json")));
-    assert!(wrong.body.contains("`by` is `denied` or `spent`."), "{}", wrong.body);
+    assert!(wrong.body.contains("`by` must be `denied` or `spent`."), "{}", wrong.body);
 }
 
 #[tokio::test]

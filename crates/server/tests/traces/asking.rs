@@ -2,7 +2,7 @@
 
 use crate::RULES;
 use crate::receiver::Receiver;
-use crate::support::{Server, Setup, request, within};
+use hivemind_testkit::{Server, Setup, request, within};
 use tonic::Request;
 
 /// The trace and the span that a request comes from, in the standard's own example.
@@ -28,7 +28,7 @@ pub(crate) async fn ask(
     }
     let mut client = server.client().await;
     let answer = within("an answer", client.should_rate_limit(call)).await?;
-    Ok(crate::support::overall(answer.get_ref()))
+    Ok(hivemind_testkit::overall(answer.get_ref()))
 }
 
 /// Ends a service as an operator does: by then it has sent everything.

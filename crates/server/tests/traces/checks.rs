@@ -2,7 +2,7 @@
 
 use crate::asking::{SAMPLED, SPAN, TRACE, ask, end, sending_to};
 use crate::receiver::{Received, Receiver, below};
-use crate::support::{exchange, within};
+use hivemind_testkit::{exchange, within};
 use tokio::net::TcpStream;
 
 /// A check of two keys, as a receiver sees it.

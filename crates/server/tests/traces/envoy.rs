@@ -1,11 +1,11 @@
 //! Behind a real Envoy that traces by OpenTelemetry: its calls carry its context, and both tell one receiver.
 
 use crate::asking::{SAMPLED, TRACE, sending_to};
-use crate::bootstrap::{Bootstrap, address, cluster};
 use crate::front::app;
-use crate::http::Connection;
-use crate::proxy::{self, Envoy};
 use crate::receiver::{Receiver, by_id};
+use hivemind_testkit::envoy::bootstrap::{Bootstrap, address, cluster};
+use hivemind_testkit::envoy::http::Connection;
+use hivemind_testkit::envoy::proxy::{self, Envoy};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::Path;

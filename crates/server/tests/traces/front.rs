@@ -1,7 +1,7 @@
 //! A gateway before an app that answers with what it was asked.
 
 use crate::receiver::Receiver;
-use crate::support::{Log, Page, exchange, within};
+use hivemind_testkit::{Log, Page, exchange, within};
 use std::net::SocketAddr;
 use std::process::Stdio;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

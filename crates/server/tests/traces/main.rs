@@ -6,39 +6,9 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    clippy::print_stdout,
     clippy::indexing_slicing,
     reason = "a test that cannot go on fails and tells"
 )]
-
-#[expect(dead_code, reason = "nothing here reads descriptions of messages")]
-#[path = "../../src/proto.rs"]
-mod proto;
-#[expect(dead_code, unused_imports, reason = "it is that of tests/serve, which needs more of it")]
-#[path = "../serve/support/mod.rs"]
-mod support;
-#[path = "../tools/mod.rs"]
-mod tools;
-
-#[expect(dead_code, reason = "it is that of tests/mesh, which needs more of it")]
-#[path = "../mesh/nodes.rs"]
-mod nodes;
-#[expect(dead_code, reason = "it is that of tests/storage, which needs more of it")]
-#[path = "../storage/redis.rs"]
-mod redis;
-
-#[path = "../envoy/bootstrap.rs"]
-mod bootstrap;
-#[path = "../envoy/deadline.rs"]
-mod deadline;
-#[expect(dead_code, reason = "it is that of tests/envoy, which needs more of it")]
-#[path = "../envoy/http.rs"]
-mod http;
-#[path = "../envoy/process.rs"]
-mod process;
-#[expect(dead_code, reason = "it is that of tests/envoy, which needs more of it")]
-#[path = "../envoy/proxy.rs"]
-mod proxy;
 
 mod asking;
 mod checks;

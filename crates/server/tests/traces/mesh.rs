@@ -1,9 +1,9 @@
 //! What nodes of a mesh tell of it.
 
 use crate::asking::ask;
-use crate::nodes::{Authority, Node, all_are_members};
 use crate::receiver::{Received, Receiver, below, by_id};
-use crate::support::within;
+use hivemind_testkit::mesh::{Authority, Node, all_are_members};
+use hivemind_testkit::within;
 
 fn number(text: Option<String>) -> u64 {
     text.expect("an attribute").parse().unwrap()

@@ -3,7 +3,7 @@
 use crate::RULES;
 use crate::asking::{ask, end, sending_to};
 use crate::receiver::Receiver;
-use crate::support::{Client, Server, Setup, overall, request, within};
+use hivemind_testkit::{Client, Server, Setup, overall, request, within};
 use tokio::net::TcpListener;
 
 /// More than fit on the way out, by far.

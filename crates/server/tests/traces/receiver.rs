@@ -1,7 +1,7 @@
 //! A receiver of OTLP, by gRPC and by HTTP on one port, that keeps every byte and what it decodes from them.
 
-use crate::support::within;
 use bytes::Bytes;
+use hivemind_testkit::within;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};

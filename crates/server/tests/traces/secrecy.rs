@@ -3,7 +3,7 @@
 use crate::asking::{SAMPLED, ask, end, sending_to};
 use crate::front::{Gateway, app};
 use crate::receiver::Receiver;
-use crate::support::hivemind;
+use hivemind_testkit::hivemind;
 
 /// What hostile and confidential values have in common here.
 const MARK: &str = "h0stile";

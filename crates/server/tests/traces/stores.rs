@@ -3,8 +3,8 @@
 use crate::RULES;
 use crate::asking::{ask, end};
 use crate::receiver::{Received, Receiver, below};
-use crate::redis::Redis;
-use crate::support::Setup;
+use hivemind_testkit::Setup;
+use hivemind_testkit::redis::Redis;
 
 fn writes(receiver: &Receiver) -> Vec<Received> {
     receiver.named("ratelimit.state.write")

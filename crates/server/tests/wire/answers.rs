@@ -1,8 +1,8 @@
 //! Answers to the byte, and the answers to calls that cannot be decided.
 
-use crate::http2::{Answer, Connection, Frame, Headers, framed};
 use crate::rules::{body, served, still_serves};
-use crate::support::request;
+use hivemind_testkit::http2::{Answer, Connection, Frame, Headers, framed};
+use hivemind_testkit::request;
 use prost::Message;
 
 const INVALID_ARGUMENT: u32 = 3;

@@ -1,10 +1,10 @@
 //! Bodies that come in pieces: every way of cutting a call into frames is the same call.
 
-use crate::http2::{
+use crate::rules::{RULES, body, served, still_serves};
+use hivemind_testkit::http2::{
     Connection, END_HEADERS, END_STREAM, Frame, Headers, Kind, PADDED, PRIORITY, Setting, framed,
 };
-use crate::rules::{RULES, body, served, still_serves};
-use crate::support::{Server, request};
+use hivemind_testkit::{Server, request};
 use prost::Message;
 
 /// A call in these frames is answered as the first of its key.
@@ -212,7 +212,7 @@ async fn a_ping_comes_back_with_its_bytes_also_amid_a_call() {
     for number in 0..20_u8 {
         connection.send(&[Frame::ping([number; 8])]).await;
         while connection.pongs.len() <= usize::from(number) {
-            crate::support::within("a pong", connection.read()).await.expect("a pong");
+            hivemind_testkit::within("a pong", connection.read()).await.expect("a pong");
         }
     }
     let expected: Vec<_> = (0..20_u8).map(|number| vec![number; 8]).collect();

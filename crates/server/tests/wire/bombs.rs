@@ -1,9 +1,9 @@
 //! Headers that are small on the wire and large in memory.
 
-use crate::http2::{Connection, END_HEADERS, Frame, Headers, Kind, known};
 use crate::memory::Memory;
 use crate::rules::{RULES, body, served_by_one_thread, still_serves};
-use crate::support::Server;
+use hivemind_testkit::Server;
+use hivemind_testkit::http2::{Connection, END_HEADERS, Frame, Headers, Kind, known};
 
 /// A block in frames that are each small enough.
 fn in_frames(stream: u32, block: &[u8]) -> Vec<Frame> {

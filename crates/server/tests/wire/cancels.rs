@@ -1,8 +1,8 @@
 //! Calls that are given up halfway: nothing is charged, and the next call is served.
 
-use crate::http2::{Connection, Frame, Headers, reason};
 use crate::rules::{RULES, body, served};
-use crate::support::Server;
+use hivemind_testkit::Server;
+use hivemind_testkit::http2::{Connection, Frame, Headers, reason};
 
 #[tokio::test]
 async fn a_call_that_is_reset_before_its_body_is_whole_charges_nothing() {

@@ -1,8 +1,8 @@
 //! The end of the service as a client sees it: `GOAWAY`, and the answers to what was begun.
 
-use crate::http2::{Connection, Ended, Frame, HEALTH_WATCH, Headers, framed, reason};
 use crate::rules::{RULES, body, served, still_serves};
-use crate::support::{Server, Setup, within};
+use hivemind_testkit::http2::{Connection, Ended, Frame, HEALTH_WATCH, Headers, framed, reason};
+use hivemind_testkit::{Server, Setup, within};
 use std::time::Duration;
 
 /// A service that would wait for an hour for calls under way, and for a client to begin to speak.

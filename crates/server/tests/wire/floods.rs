@@ -1,10 +1,10 @@
 //! Floods: whoever sends far too much is cut off or served at their own cost, the memory
 //! stays bounded, and an honest connection is served meanwhile.
 
-use crate::http2::{ACK, Connection, END_HEADERS, Ended, Frame, Headers, Kind, reason};
 use crate::memory::Memory;
 use crate::rules::{RULES, body, served_by_one_thread, served_meanwhile, still_serves};
-use crate::support::Server;
+use hivemind_testkit::Server;
+use hivemind_testkit::http2::{ACK, Connection, END_HEADERS, Ended, Frame, Headers, Kind, reason};
 
 /// Sends a flood in parts, with honest calls beside it. How the connection ended, if it did.
 async fn flooded(what: &str, open: &[Frame], flood: &[u8]) -> Option<Ended> {

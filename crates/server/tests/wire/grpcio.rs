@@ -1,9 +1,9 @@
 //! Python's grpcio, which is the C++ library of gRPC, as a client: what nobody of us wrote is served as well.
 
-use crate::proto::envoy::service::ratelimit::v3::RateLimitResponse;
 use crate::rules::RULES;
-use crate::support::{Server, request, statuses, within};
-use crate::tools::may_be_missing;
+use hivemind_testkit::may_be_missing;
+use hivemind_testkit::proto::envoy::service::ratelimit::v3::RateLimitResponse;
+use hivemind_testkit::{Server, request, statuses, within};
 use prost::Message;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Connections that nobody uses, and those that grow old: both end by `GOAWAY`, and no call is lost.
 
-use crate::http2::{Connection, Ended, Frame, HEALTH_WATCH, Headers, framed, reason};
 use crate::rules::{RULES, body, still_serves};
-use crate::support::{Server, Setup, within};
+use hivemind_testkit::http2::{Connection, Ended, Frame, HEALTH_WATCH, Headers, framed, reason};
+use hivemind_testkit::{Server, Setup, within};
 
 /// Idle connections are let go after 500 ms; nothing else ends one.
 async fn impatient() -> Server {

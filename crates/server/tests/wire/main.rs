@@ -10,16 +10,6 @@
     reason = "a test that cannot go on fails"
 )]
 
-#[expect(dead_code, reason = "it describes itself for reflection, which is read here byte by byte")]
-#[path = "../../src/proto.rs"]
-mod proto;
-#[expect(dead_code, unused_imports, reason = "it is shared with the tests of the service, which need more")]
-#[path = "../serve/support/mod.rs"]
-mod support;
-#[path = "../tools/mod.rs"]
-mod tools;
-
-mod http2;
 mod memory;
 mod rules;
 

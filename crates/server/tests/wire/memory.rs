@@ -1,6 +1,6 @@
 //! What the service's process holds in memory, as the kernel counts it.
 
-use crate::support::Server;
+use hivemind_testkit::Server;
 
 /// Far above what a build with its checks needs for a thousand calls, and far below what a flood would take.
 const MOST_GROWTH_KIB: u64 = 48 << 10;

@@ -1,8 +1,8 @@
 //! Health, reflection and methods that do not exist, on the same connection as calls.
 
-use crate::http2::{Frame, HEALTH_CHECK, HEALTH_WATCH, Headers, REFLECTION, framed};
 use crate::rules::{body, served, still_serves};
-use crate::support::within;
+use hivemind_testkit::http2::{Frame, HEALTH_CHECK, HEALTH_WATCH, Headers, REFLECTION, framed};
+use hivemind_testkit::within;
 
 const UNIMPLEMENTED: u32 = 12;
 /// `list_services`, of an empty text.

@@ -1,8 +1,8 @@
 //! A bound on connections: who comes when all places are taken waits, and is served when one is free.
 
-use crate::http2::{Connection, Headers};
 use crate::rules::{RULES, body, still_serves};
-use crate::support::Setup;
+use hivemind_testkit::Setup;
+use hivemind_testkit::http2::{Connection, Headers};
 
 #[tokio::test]
 async fn a_connection_above_the_most_waits_until_another_one_closes() {

@@ -1,7 +1,7 @@
 //! Which headers make a call: what a client may leave out, and what it may not say.
 
-use crate::http2::{Connection, Headers, reason};
 use crate::rules::{body, served, still_serves};
+use hivemind_testkit::http2::{Connection, Headers, reason};
 
 #[tokio::test]
 async fn a_client_may_leave_out_te_and_name_its_encoding() {
@@ -101,8 +101,10 @@ async fn a_pseudo_header_out_of_its_place_ends_its_stream_and_not_the_connection
     still_serves(&mut connection).await;
     let stream = connection.stream();
     let twice = [Headers::call().block(), Headers::none().with(":path", "/twice").block()].concat();
-    let frames =
-        [crate::http2::Frame::headers(stream, twice), crate::http2::Frame::data(stream, body("k=x")).end()];
+    let frames = [
+        hivemind_testkit::http2::Frame::headers(stream, twice),
+        hivemind_testkit::http2::Frame::data(stream, body("k=x")).end(),
+    ];
     connection.send(&frames).await;
     assert_eq!(connection.answer(stream).await.reset, Some(reason::PROTOCOL_ERROR), "twice");
     still_serves(&mut connection).await;

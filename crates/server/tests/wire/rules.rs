@@ -1,7 +1,7 @@
 //! What most of these tests ask, and the rules they ask it of.
 
-use crate::http2::{Connection, framed};
-use crate::support::{Server, Setup, request};
+use hivemind_testkit::http2::{Connection, framed};
+use hivemind_testkit::{Server, Setup, request};
 use prost::Message;
 use std::cell::Cell;
 

@@ -1,8 +1,8 @@
 //! Compressed headers: tables that change with every call, are evicted, resized or refused.
 
-use crate::http2::{Connection, Ended, Frame, Headers, Setting, known, reason};
 use crate::rules::{RULES, body, served, still_serves};
-use crate::support::Server;
+use hivemind_testkit::Server;
+use hivemind_testkit::http2::{Connection, Ended, Frame, Headers, Setting, known, reason};
 use std::collections::VecDeque;
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! How long is waited: for a client to begin to speak, and for a call to be whole.
 
-use crate::http2::{Connection, Ended, Frame, HEALTH_CHECK, HEALTH_WATCH, Headers, framed};
 use crate::rules::{RULES, body, still_serves};
-use crate::support::{Server, Setup, within};
+use hivemind_testkit::http2::{Connection, Ended, Frame, HEALTH_CHECK, HEALTH_WATCH, Headers, framed};
+use hivemind_testkit::{Server, Setup, within};
 
 const DEADLINE_EXCEEDED: u32 = 4;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -43,7 +43,7 @@ async fn unfinished(connection: &mut Connection, headers: &Headers, part: &[u8])
     let stream = connection.begin(headers).await;
     connection.send(&[Frame::data(stream, part)]).await;
     let answer = connection.answer(stream).await;
-    assert_eq!(answer.body, [], "{answer:?}");
+    assert!(answer.body.is_empty(), "{answer:?}");
     answer.shown()
 }
 

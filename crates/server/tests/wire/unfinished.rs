@@ -1,8 +1,8 @@
 //! Messages that begin and do not end: what is held of all of them has a bound on each connection.
 
-use crate::http2::{Connection, Ended, Frame, Headers, known, reason::ENHANCE_YOUR_CALM};
 use crate::memory::Memory;
 use crate::rules::{body, served_by_one_thread, served_meanwhile, still_serves};
+use hivemind_testkit::http2::{Connection, Ended, Frame, Headers, known, reason::ENHANCE_YOUR_CALM};
 
 const RESOURCE_EXHAUSTED: u32 = 8;
 const MOST_GROWTH_KIB: u64 = 20 << 10;

@@ -1,8 +1,8 @@
 //! Clients that send and never read: what is owed to them has a bound, and nobody else waits.
 
-use crate::http2::{Connection, Frame, Headers, Setting};
 use crate::memory::Memory;
 use crate::rules::{body, served_by_one_thread, served_meanwhile, still_serves};
+use hivemind_testkit::http2::{Connection, Frame, Headers, Setting};
 use std::io::ErrorKind;
 use std::time::Duration;
 

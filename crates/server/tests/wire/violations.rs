@@ -1,9 +1,9 @@
 //! Frames that nobody may send: the connection ends with the reason, and every other one lives.
 
-use crate::http2::{
+use crate::rules::{body, served, still_serves};
+use hivemind_testkit::http2::{
     ACK, Connection, END_HEADERS, END_STREAM, Ended, Frame, Headers, Kind, PADDED, PRIORITY, Setting, reason,
 };
-use crate::rules::{body, served, still_serves};
 
 use reason::{FLOW_CONTROL_ERROR, FRAME_SIZE_ERROR, PROTOCOL_ERROR, STREAM_CLOSED};
 

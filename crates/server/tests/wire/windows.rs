@@ -1,8 +1,8 @@
 //! Flow control: an answer goes out as far as the client's windows let it, and no further.
 
-use crate::http2::{Connection, Ended, Frame, Headers, Setting, reason};
 use crate::rules::{RULES, body, served, still_serves};
-use crate::support::{Server, Setup, within};
+use hivemind_testkit::http2::{Connection, Ended, Frame, Headers, Setting, reason};
+use hivemind_testkit::{Server, Setup, within};
 
 const MOST: u32 = 0x7fff_ffff;
 

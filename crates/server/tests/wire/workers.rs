@@ -1,8 +1,8 @@
 //! Several threads answer, and a limit still holds to the last request.
 
-use crate::http2::{Connection, Headers};
 use crate::rules::body;
-use crate::support::{Server, Setup};
+use hivemind_testkit::http2::{Connection, Headers};
+use hivemind_testkit::{Server, Setup};
 
 const RULES: &str = "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, requests_per_unit: 100}}\n";
 

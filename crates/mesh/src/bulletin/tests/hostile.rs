@@ -1,4 +1,4 @@
-//! A peer that is broken, or means ill.
+//! A faulty or malicious peer.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn now_ms() -> u64 {
     NOW.as_nanos() / 1_000_000
 }
 
-// Seen failing on: a word believed that is dated a day ahead; texts of any kind in the place of blocks.
+// Fails when a write dated a day ahead is accepted, or texts of any group displace blocks.
 #[test]
 fn texts_that_nobody_reads_take_no_place_from_those_that_are_read() {
     let board = Board::new(Some(id("a")));
@@ -29,7 +29,7 @@ fn texts_that_nobody_reads_take_no_place_from_those_that_are_read() {
     assert_eq!(board.post(b"block bob", later(100), NOW), Ok(()));
 }
 
-// Seen failing on: what was heard before anybody said which texts can be read left among them.
+// Fails when texts received before the watcher was set stay among the known ones.
 #[test]
 fn texts_that_came_before_anybody_could_say_whether_they_are_read_are_parted_then() {
     let board = Board::new(Some(id("a")));
@@ -43,7 +43,7 @@ fn texts_that_came_before_anybody_could_say_whether_they_are_read_are_parted_the
     });
 }
 
-// Seen failing on: blocks that are dropped in silence; words dated a day ahead, which nobody can outrank.
+// Fails when blocks are dropped silently, or writes dated a day ahead, which cannot be outranked, are accepted.
 #[test]
 fn whoever_fills_the_board_is_counted_and_what_is_said_after_it_counts() {
     let board = Board::new(Some(id("a")));
@@ -54,7 +54,7 @@ fn whoever_fills_the_board_is_counted_and_what_is_said_after_it_counts() {
         |number: usize| (number.to_string().into_bytes().into(), note(now_ms() + 50_000, later(YEAR)));
     told(&board, (0..MOST_NOTES).map(made_up), NOW);
     assert_eq!(board.lost().dropped, 10);
-    // The operator takes down what was made up, and blocks again; all of that is later.
+    // The operator removes the invented entries, and blocks again; all of that is later.
     assert_eq!(board.post(b"own", later(200), later(70)), Err(NotPosted::Full { most: MOST_HOLDING }));
     for text in texts(&board, later(70)) {
         assert!(board.take_down(text.as_bytes(), later(70)));
@@ -63,7 +63,7 @@ fn whoever_fills_the_board_is_counted_and_what_is_said_after_it_counts() {
     assert_eq!(texts(&board, later(71)), ["own"]);
 }
 
-// Seen failing on: any number of notes heard.
+// Fails when any number of entries is accepted.
 #[test]
 fn whoever_tells_notes_without_end_is_not_heard_without_end() {
     let board = Board::new(Some(id("a")));
@@ -78,7 +78,7 @@ fn whoever_tells_notes_without_end_is_not_heard_without_end() {
     assert_eq!(written(&board), Some(now_ms()));
 }
 
-// Seen failing on: a note that is forgotten before it ends believed.
+// Fails when an entry that is forgotten before it ends is accepted.
 #[test]
 fn a_note_that_ends_after_it_is_forgotten_is_not_believed() {
     let board = Board::new(Some(id("a")));

@@ -1,17 +1,17 @@
-//! How long words are remembered, and that a board is not filled by them.
+//! How long writes are remembered, and that they do not fill the map.
 
 use super::*;
 
 const DAY: u64 = 86_400;
 
-// Seen failing on: a word that is forgotten at its own end, and not at that of the longest which it replaced.
+// Fails when a write is forgotten at its own end, not at that of the longest entry it replaced.
 #[test]
 fn a_block_that_was_shortened_does_not_come_back_at_its_old_length() {
     for is_taken_down in [false, true] {
         let (a, b) = (Board::new(Some(id("a"))), Board::new(Some(id("b"))));
         a.post(b"x", later(5 * DAY), NOW).unwrap();
         converse(("a", &a), ("b", &b), NOW);
-        // While `b` is away it is said for a minute, or for an hour and then not at all.
+        // While `b` is away it is set for a minute, or for an hour and then removed.
         if is_taken_down {
             a.post(b"x", later(3_600), later(1)).unwrap();
             assert!(a.take_down(b"x", later(2)));
@@ -28,7 +28,7 @@ fn a_block_that_was_shortened_does_not_come_back_at_its_old_length() {
     }
 }
 
-// Seen failing on: what was taken down remembered until it would have ended, a full board that takes nothing.
+// Fails when tombstones are kept until the entry would have ended, and a full map takes nothing.
 #[test]
 fn what_was_taken_down_does_not_fill_the_board() {
     let board = Board::new(Some(id("a")));
@@ -46,7 +46,7 @@ fn what_was_taken_down_does_not_fill_the_board() {
     board.show(|bulletin| assert_eq!(bulletin.all().count(), 0, "a week is enough"));
 }
 
-// Seen failing on: the oldest word dropped whatever it says; a refusal that tells of blocks where there are none.
+// Fails when the oldest write is dropped whatever it is, or an error mentions blocks where there are none.
 #[test]
 fn a_block_does_not_end_for_words_that_take_others_down() {
     let board = Board::new(Some(id("a")));
@@ -59,12 +59,12 @@ fn a_block_does_not_end_for_words_that_take_others_down() {
     let crowded = board.post(b"x", later(60), later(2)).unwrap_err();
     assert_eq!(crowded, NotPosted::Crowded { most: MOST_NOTES });
     assert!(crowded.to_string().contains("a week"), "{crowded}");
-    assert_eq!(board.post(b"first", later(30 * DAY), later(2)), Ok(()), "said again, it is the latest");
+    assert_eq!(board.post(b"first", later(30 * DAY), later(2)), Ok(()), "written again, it is the latest");
     assert_eq!(board.post(b"x", later(60), later(2)), Ok(()));
     assert_eq!(texts(&board, later(2)), ["first", "x"]);
 }
 
-// Seen failing on: everything that is lacking sent at once.
+// Fails when everything missing is sent at once.
 #[test]
 fn the_largest_board_there_can_be_goes_to_a_peer_some_messages_at_a_time() {
     let (a, b) = (Board::new(Some(id("a"))), Board::new(Some(id("b"))));
@@ -90,7 +90,7 @@ fn the_largest_board_there_can_be_goes_to_a_peer_some_messages_at_a_time() {
     assert_eq!(texts(&b, NOW).len(), MOST_HOLDING);
 }
 
-// Seen failing on: every peer that knows something else asked for all of it.
+// Fails when every peer with other content is asked for all of it.
 #[test]
 fn who_knows_nothing_asks_one_peer_at_a_time() {
     let (joiner, other) = (Board::new(Some(id("j"))), Board::new(Some(id("a"))));
@@ -102,5 +102,5 @@ fn who_knows_nothing_asks_one_peer_at_a_time() {
     let half = NOW.saturating_add(Duration::from_millis(500));
     assert!(!asked("p0", half), "not the same one again while there are others");
     assert!(asked("p1", half));
-    assert!(asked("p1", later(2)), "unless nobody else has anything");
+    assert!(asked("p1", later(2)), "unless no other peer has content");
 }

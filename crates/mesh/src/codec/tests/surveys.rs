@@ -1,21 +1,21 @@
-//! What an operator's look costs on the wire, and what hostile answers to it come to.
+//! The cost of an inspection on the wire, and hostile replies to it.
 
 use super::*;
 use crate::frame::FRAME_BUDGET;
 use crate::shares::MOST_SHARES;
 
-/// A version before surveys reads one as the question what a look came to, and changes nothing for it.
+/// A version before inspections reads one as an outcome request, and changes nothing for it.
 ///
-/// Seen failing on: a kind of its own, which such a version refuses with all that stands behind it in the frame.
+/// Fails when inspections have their own kind, which such a version rejects with the rest of the frame.
 #[test]
 fn a_survey_can_be_read_by_versions_that_do_not_know_of_it() {
     let mut writer = Writer::default();
     write_want(&mut writer, &Want::Survey);
-    assert_eq!(writer.0, [4, 2, 0], "tell, peek, nothing");
-    assert_eq!(read_want(&mut Reader(&[4, 2, 7])), Ok(Want::Survey), "whatever it is said to cost");
+    assert_eq!(writer.0, [4, 2, 0], "outcome, peek, nothing");
+    assert_eq!(read_want(&mut Reader(&[4, 2, 7])), Ok(Want::Survey), "whatever its cost");
 }
 
-/// Seen failing on: lists that are as long as they say; names that are empty, too long or told twice.
+/// Fails when lists are as long as they claim, or names are empty, too long or duplicate.
 #[test]
 fn what_nodes_hold_is_read_within_its_bounds_or_refused() {
     let held = |names: &[String]| {
@@ -39,7 +39,7 @@ fn what_nodes_hold_is_read_within_its_bounds_or_refused() {
     }
     assert_eq!(read_reply(&mut Reader(&[8, 5, 1, 1, 1, 1, 0, 0, 127])), Err(Unreadable), "and then nothing");
     assert_eq!(read_reply(&mut Reader(&[8, 0])), Err(Unreadable), "no verdict");
-    // The longest fits into a frame beside what it may stand behind.
+    // The longest list fits into a frame together with the messages before it.
     let mut writer = Writer::default();
     let each = names(MOST_SHARES).into_iter().map(|name| (NodeId::new(name), u64::MAX)).collect();
     let verdict =

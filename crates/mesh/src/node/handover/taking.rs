@@ -1,4 +1,4 @@
-//! The next owner's side: what it is told of buckets that were not full, and of long windows that somebody touched who left.
+//! The next owner's side: levels of buckets that were not full, and long windows that a leaver touched.
 
 use super::super::Node;
 use crate::book::Book;
@@ -15,7 +15,7 @@ use hivemind_core::{Cost, Limit, Timestamp};
 use std::sync::Arc;
 
 impl Node {
-    /// The last owner of buckets that came to this run with the view that holds says what they held.
+    /// Handles levels from the last owner of buckets that moved to this generation with the active view.
     pub(in crate::node) fn on_levels(&mut self, now: Timestamp, from: &Arc<Member>, told: &Levels) {
         let Self { council, .. } = self;
         let Some(view) = council.settled(now).filter(|view| view.id() == told.view).map(Arc::clone) else {
@@ -35,12 +35,12 @@ impl Node {
             self.take_levels(now, from, (&last, &view), told, &mut so_far);
             *self.council.handed.of(view.id(), &from.id, new) = so_far;
         }
-        // Who is not listened to any more is told that all has come, so that it does not say it again.
+        // A sender that is ignored gets an acknowledgement of everything, so that it stops repeating.
         let taken = if so_far.stage == Stage::Void { told.count } else { so_far.taken };
         self.urge(&from.id, Item::Taken { view: view.id(), taken });
     }
 
-    /// Takes those that are next, and with the last of them all others that it had.
+    /// Takes the next levels, and with the last of them all unlisted buckets.
     fn take_levels(
         &mut self,
         now: Timestamp,
@@ -72,7 +72,8 @@ impl Node {
         }
     }
 
-    /// One bucket that was not full. Says no if it was not the other's to hand over, or there is no room for it.
+    /// Takes one bucket that was not full. Returns false if the sender did not own it, or there is no room for
+    /// it.
     fn take_level(
         &mut self,
         now: Timestamp,
@@ -101,14 +102,14 @@ impl Node {
         }
         let Some(mut page) = shelf.books.page(&key, 0).filter(|_| is_open) else { return false };
         if let Side::Till(till) = &mut page.side {
-            // Of another limit it says nothing.
+            // A level of another limit is meaningless.
             till.take_over(&by, if by == limit { u64::from(level) } else { 0 }, now);
         }
         true
     }
 
-    /// A window that somebody who left has touched: what that one held comes back by itself, and nothing is inherited of it. Says
-    /// no if it is not this node's, or there is no room for it.
+    /// A window that a leaver has touched: the leaver's holding comes back by itself, and its share is not
+    /// inherited. Returns false if it is not this node's window, or the table is full.
     fn take_touched(&mut self, now: Timestamp, view: &View, subject: &Subject) -> bool {
         let Self { shelf, council, options, .. } = self;
         let Subject { key, limit } = *subject;
@@ -118,7 +119,7 @@ impl Node {
             return false;
         }
         let by = here.unwrap_or(limit);
-        // Its page is there as long as the window is, and so is what is noted here.
+        // Its window exists as long as it is running, and so does this mark.
         let Ok(mut book) = shelf.open(council, options, (key, &by, tag_at(&by, now)), now) else {
             return false;
         };
@@ -130,7 +131,7 @@ impl Node {
         true
     }
 
-    /// All that were not full are named: what was asked for here before and is not among them was full then.
+    /// All buckets that were not full are listed: an unlisted one that was requested here before was full then.
     fn take_the_rest(
         &mut self,
         now: Timestamp,
@@ -157,7 +158,7 @@ impl Node {
     }
 }
 
-/// What a bucket holds that was empty at `since`; full, if that is before all time.
+/// The level of a bucket that was empty at `since`; full if that is the epoch.
 fn earned(limit: &Limit, since: Timestamp, at: Timestamp) -> u64 {
     if since == Timestamp::EPOCH {
         return u64::from(limit.burst());

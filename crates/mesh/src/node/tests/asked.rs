@@ -1,10 +1,10 @@
-//! Asks and answers: who may answer, and what one that comes twice may do.
+//! Requests and replies: who may reply, and the effect of duplicates.
 
 use super::*;
 use crate::frame::{Reply, Word};
 use hivemind_core::store::{Outcome, Verdict};
 
-/// Seen failing on: an answer that is believed of any peer that names the ask.
+/// Fails when a reply is accepted from any peer that names the request.
 #[test]
 fn an_answer_counts_only_from_the_peer_that_was_asked() {
     let limit = Limit::fixed_window(5, Period::HOUR);
@@ -32,14 +32,15 @@ fn an_answer_counts_only_from_the_peer_that_was_asked() {
     }
 }
 
-/// Seen failing on: 32 asks that are remembered of each member, so that a refund that comes again later is done twice.
+/// Fails when only 32 requests are remembered per member, so that a late repetition of a refund is applied
+/// twice.
 #[test]
 fn what_is_to_be_done_is_done_once_however_late_the_network_repeats_it() {
     let limit = bucket(1, 8);
     let mut mesh = Mesh::new(3, &MeshOptions { lend_ahead: false, ..strict() });
     let key = mesh.key(0, 1);
     assert_eq!(mesh.passed(1, 10, &[charge(key, &limit)]), 8);
-    // Two are given back, and the network keeps the frame that says so.
+    // Two are refunded, and the network keeps that frame.
     let refund = Charge { op: Op::Refund, cost: Cost::new(2), ..charge(key, &limit) };
     let _ = mesh.ask(1, &[refund]);
     let kept: Vec<Letter> = mesh.mail.clone();
@@ -54,7 +55,7 @@ fn what_is_to_be_done_is_done_once_however_late_the_network_repeats_it() {
 
 /// The owner did not have four; it has two.
 ///
-/// Seen failing on: what a request costs, compared with what another one lacked.
+/// Fails when a request's cost is compared with the amount that another one lacked.
 #[test]
 fn an_owner_that_lacked_more_is_asked_for_less() {
     let limit = Limit::fixed_window(20, Period::HOUR);
@@ -64,17 +65,18 @@ fn an_owner_that_lacked_more_is_asked_for_less() {
     let other = mesh.key(2, 2);
     let five = Limit::fixed_window(5, Period::HOUR);
     assert_eq!(mesh.passed(2, 9, &[charge(other, &five)]), 5);
-    // Three are asked for and not spent.
+    // Three are requested and not spent.
     assert!(!mesh.passes(1, &[costs(3), charge(other, &five)]));
     assert_eq!(mesh.passed(0, 15, &[charge(key, &limit)]), 15);
     assert!(!mesh.passes(1, &[costs(7)]), "there are five");
     assert!(mesh.passes(1, &[costs(5)]), "it has three, and the owner two");
 }
 
-/// The owner has lent its own, recalls the rest, and lets a second ask wait for that; whoever asked crashes and is back.
+/// The owner has granted its own, recalls the rest, and a second request waits for that; its sender crashes and
+/// comes back.
 ///
-/// Seen failing on: an answer to the run before, with all that was granted to that one, which goes to this one (the deep model saw it:
-/// 4 of 3).
+/// Fails when the reply to the previous generation, with all its grants, goes to the new one (found by the deep
+/// model: 4 of 3).
 #[test]
 fn what_a_run_before_was_granted_is_not_told_to_the_next_one() {
     let limit = Limit::fixed_window(3, Period::MINUTE);
@@ -89,7 +91,7 @@ fn what_a_run_before_was_granted_is_not_told_to_the_next_one() {
     mesh.cut = vec![2];
     assert!(mesh.ask(0, &charge).is_err(), "it waits for what the third has");
     mesh.deliver();
-    // The same name, started anew; it asks before the owner gives up.
+    // The same name in a new generation; it asks before the owner gives up.
     let (name, run) = (mesh.nodes[0].member().id.clone(), mesh.nodes[0].member().generation.0 + 1);
     let mut again = Node::new(name, run, MeshOptions { split_from: 1, ..strict() }, mesh.now);
     again.seat(mesh.nodes[1].council.chain().expect("seated").clone(), view.members(), mesh.now);

@@ -1,4 +1,4 @@
-//! Requests of several limits: all of them or none, and what none has taken is nowhere missing.
+//! Requests with several limits: all or none, and a refused request leaves nothing spent.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn peek(mesh: &mut Mesh, node: usize, key: Key, limit: &Limit) -> u64 {
     }
 }
 
-/// Seen failing on: a batch that gives back what it was refused; one that gives back nothing.
+/// Fails when a batch refunds what was refused, or refunds nothing.
 #[test]
 fn two_batches_that_race_for_the_last_token_admit_one() {
     let (plenty, few) = (bucket(1, 8), bucket(1, 8));
@@ -21,7 +21,7 @@ fn two_batches_that_race_for_the_last_token_admit_one() {
     let keys = [mesh.key(0, 1), mesh.key(0, 2)];
     assert_eq!(mesh.passed(0, 7, &[charge(keys[1], &few)]), 7);
     let batch = [charge(keys[0], &plenty), charge(keys[1], &few)];
-    // Both look, both see one token, both take.
+    // Both peek, both see one token, both spend.
     let tickets = [1, 2].map(|node| (node, mesh.ask(node, &batch).expect_err("it looks first")));
     mesh.deliver();
     mesh.pass(50);
@@ -31,7 +31,7 @@ fn two_batches_that_race_for_the_last_token_admit_one() {
     assert_eq!(peek(&mut mesh, 0, keys[0], &plenty), 7, "what the other one took is given back");
 }
 
-/// Seen failing on: a batch that ran out of time and has all of it refunded.
+/// Fails when a batch that ran out of time is refunded in full.
 #[test]
 fn a_batch_whose_frames_are_lost_gives_back_nothing_that_was_not_taken() {
     let limit = bucket(1, 8);
@@ -41,7 +41,7 @@ fn a_batch_whose_frames_are_lost_gives_back_nothing_that_was_not_taken() {
     mesh.pass(1_000);
     let batch = [charge(keys[0], &limit), charge(keys[1], &limit)];
     let ticket = mesh.ask(1, &batch).expect_err("it looks first");
-    // The looks and their answers arrive; what it then wants done is lost.
+    // The peeks and their replies arrive; the following requests are lost.
     let looks = std::mem::take(&mut mesh.mail);
     for letter in &looks {
         mesh.hand_over(letter);
@@ -56,7 +56,7 @@ fn a_batch_whose_frames_are_lost_gives_back_nothing_that_was_not_taken() {
     assert_eq!(mesh.passed(0, 5, &[charge(keys[1], &limit)]), 1, "one was earned, and one only");
 }
 
-/// Seen failing on: what was spent here is kept; who gives it back leaves the book held still.
+/// Fails when local spending is kept, or the refund leaves the counter frozen.
 #[test]
 fn a_limit_that_passes_here_keeps_nothing_of_a_batch_that_is_refused_there() {
     let (window, few) = (Limit::fixed_window(100, Period::HOUR), bucket(1, 8));
@@ -65,7 +65,7 @@ fn a_limit_that_passes_here_keeps_nothing_of_a_batch_that_is_refused_there() {
         let (here, there) = (mesh.key(owner, 1), mesh.key(0, 2));
         assert_eq!(mesh.passed(0, 7, &[charge(there, &few)]), 7);
         let batch = [charge(here, &window), charge(there, &few)];
-        // It sees the last token, and another is faster.
+        // It sees the last token, and another node is faster.
         let ticket = mesh.ask(1, &batch).expect_err("it looks first");
         let looks = std::mem::take(&mut mesh.mail);
         for letter in &looks {
@@ -81,7 +81,7 @@ fn a_limit_that_passes_here_keeps_nothing_of_a_batch_that_is_refused_there() {
     }
 }
 
-/// Seen failing on: a refund that lowers a count in which shares and grants are reserved.
+/// Fails when a refund lowers a count that contains reserved shares and grants.
 #[test]
 fn a_refund_gives_back_what_was_spent_and_never_what_others_hold() {
     for limit in [Limit::fixed_window(60, Period::SECOND), Limit::sliding_window(60, Period::SECOND)] {
@@ -106,10 +106,10 @@ fn a_refund_gives_back_what_was_spent_and_never_what_others_hold() {
     }
 }
 
-/// An answer comes so late that its request was refused, and what was spent for it is undone; meanwhile the bucket was full
-/// and was spent empty.
+/// A reply comes so late that its request was refused, and its spending is undone; meanwhile the bucket was
+/// full and was drained.
 ///
-/// Seen failing on: all is given back whatever was earned since (6).
+/// Fails when everything is refunded whatever was earned since (6).
 #[test]
 fn what_is_undone_after_its_bucket_was_full_is_not_admitted_twice() {
     let limit = bucket(200, 5);
@@ -122,7 +122,7 @@ fn what_is_undone_after_its_bucket_was_full_is_not_admitted_twice() {
     }
     let late = std::mem::take(&mut mesh.mail);
     mesh.pass(50);
-    assert!(!mesh.decided[&(1, ticket)].committed, "nobody waits so long");
+    assert!(!mesh.decided[&(1, ticket)].committed, "the request timed out");
     let mut passed = (0..9).filter(|_| mesh.passes_now(0, &[charge(key, &limit)])).count();
     for letter in &late {
         mesh.hand_over(letter);
@@ -132,7 +132,7 @@ fn what_is_undone_after_its_bucket_was_full_is_not_admitted_twice() {
     assert_eq!(passed, 5);
 }
 
-/// Seen failing on: an undoing that is done in whatever window has begun meanwhile.
+/// Fails when an undo is applied in whatever window has begun meanwhile.
 #[test]
 fn what_is_undone_after_its_window_lowers_no_other_count() {
     let limit = Limit::fixed_window(5, Period::SECOND);
@@ -140,7 +140,7 @@ fn what_is_undone_after_its_window_lowers_no_other_count() {
     let mut mesh = Mesh::new(3, &MeshOptions { lend_ahead: false, ..strict() });
     let (key, full) = (mesh.key(0, 1), mesh.key(2, 2));
     assert_eq!(mesh.passed(2, 7, &[charge(full, &other)]), 7);
-    // Near the end of a window both are looked at, and one of them is spent.
+    // Near the end of a window both are peeked at, and one of them is spent.
     mesh.pass(980);
     mesh.tick(5);
     mesh.mail.clear();
@@ -160,7 +160,7 @@ fn what_is_undone_after_its_window_lowers_no_other_count() {
         mesh.hand_over(letter);
     }
     let done: Vec<Letter> = std::mem::take(&mut mesh.mail);
-    // The next window begins at the owner and is used up; then the undoing comes.
+    // The next window begins at the owner and is used up; then the undo arrives.
     mesh.now = mesh.now.saturating_add(std::time::Duration::from_millis(20));
     let mut passed = 0;
     for _ in 0..9 {
@@ -175,14 +175,14 @@ fn what_is_undone_after_its_window_lowers_no_other_count() {
     assert_eq!(passed, 5);
 }
 
-// Seen failing on: a request that joins an ask again and again, so that with sixty counters a node was busy for ever.
+// Fails when a decision joins a request again and again, so that with sixty counters a node was busy forever.
 #[test]
 fn a_request_of_many_counters_waits_once_for_each() {
     let limit = Limit::fixed_window(600, Period::HOUR);
     let mut mesh = Mesh::new(3, &strict());
     let keys: Vec<Key> =
         (0..14_u64).map(|number| mesh.key(if number % 2 == 0 { 0 } else { 2 }, number)).collect();
-    // Nothing of them is left at this node.
+    // This node has no allowance of them left.
     for key in &keys {
         while mesh.passes_now(1, &[charge(*key, &limit)]) {}
     }

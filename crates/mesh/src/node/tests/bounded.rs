@@ -1,4 +1,4 @@
-//! A bounded limit, asked for as the front ends do: at once, and then as a store.
+//! A bounded limit, used as the frontends do: immediately, and then as a store.
 
 use super::*;
 use crate::node::Lane;
@@ -7,20 +7,20 @@ use crate::store::{Carrier, MeshStore};
 use hivemind_core::store::Store;
 use std::sync::{Arc, Mutex};
 
-/// A frame, and whom it is for.
+/// A frame and its receiver.
 type Addressed = (NodeId, Vec<u8>);
 
-/// Where frames lie until they are delivered.
+/// The frames that are not delivered yet.
 #[derive(Clone, Default)]
 struct Outbox(Arc<Mutex<Vec<Addressed>>>);
 
 impl Carrier for Outbox {
     fn carry(&self, to: &NodeId, _lane: Lane, frame: Vec<u8>) {
-        self.0.lock().expect("nobody panicked").push((to.clone(), frame));
+        self.0.lock().expect("no thread panicked").push((to.clone(), frame));
     }
 }
 
-/// Seen failing on: rights that are asked for only where somebody could have waited for them.
+/// Fails when allowance is requested only where a decision could have waited for it.
 #[test]
 fn a_bounded_limit_that_is_only_ever_tried_admits_all_of_itself_and_no_more() {
     for limit in [Limit::fixed_window(5, Period::HOUR), Limit::sliding_window(5, Period::HOUR)] {
@@ -41,7 +41,7 @@ fn a_bounded_limit_that_is_only_ever_tried_admits_all_of_itself_and_no_more() {
             let tried = stores[1 + round % 2].2.try_decide(&[charge], Context::at(now));
             admitted += u32::from(tried.expect("it never waits").committed);
             for (from, outbox, _) in stores.iter().chain(&stores) {
-                let frames = std::mem::take(&mut *outbox.0.lock().expect("nobody panicked"));
+                let frames = std::mem::take(&mut *outbox.0.lock().expect("no thread panicked"));
                 for (to, frame) in frames {
                     if let Some((_, _, store)) = stores.iter().find(|(id, ..)| *id == to) {
                         store.on_frame(now, from, &frame);

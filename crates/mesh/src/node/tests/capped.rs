@@ -1,9 +1,9 @@
-//! A cap of bytes a second.
+//! A limit of bytes per second.
 
 use super::*;
 use crate::page::Side;
 
-/// What the owner has heard to be spent of a counter.
+/// The spending of a counter that its owner knows.
 fn heard(mesh: &Mesh, key: Key) -> u64 {
     let spent = |side: &Side| if let Side::Till(till) = side { till.spent() } else { 0 };
     let known =
@@ -11,7 +11,7 @@ fn heard(mesh: &Mesh, key: Key) -> u64 {
     known.unwrap_or(0)
 }
 
-// Seen failing on: everything told at once; those that wait told in the order they came; what waits forgotten.
+// Fails when all updates are sent at once, waiting ones in order of arrival, or waiting ones are forgotten.
 #[test]
 fn under_a_cap_the_counter_near_its_limit_is_told_first_and_all_are_told_in_the_end() {
     let mut mesh = Mesh::new(2, &MeshOptions { bandwidth_limit: Some(2_000), ..strict() });
@@ -25,15 +25,15 @@ fn under_a_cap_the_counter_near_its_limit_is_told_first_and_all_are_told_in_the_
         assert!(mesh.passes_now(1, &[charge(near, &limit)]));
     }
     mesh.pass(60);
-    let told = far.iter().filter(|key| heard(&mesh, **key) > 0).count();
+    let sent = far.iter().filter(|key| heard(&mesh, **key) > 0).count();
     assert_eq!(heard(&mesh, near), 480);
-    assert!((1..100).contains(&told), "{told} of those far from their limit were told at once");
+    assert!((1..100).contains(&sent), "{sent} of those far from their limit were sent at once");
 
-    // Who waits for an answer waits for no budget.
+    // A request that waits for a reply does not wait for the budget.
     let small = Limit::fixed_window(5, Period::MINUTE);
     assert_eq!(mesh.passed(1, 10, &[charge(mesh.key(0, 302), &small)]), 5);
 
     mesh.pass(15_000);
-    let untold = far.iter().filter(|key| heard(&mesh, **key) == 0).count();
-    assert_eq!(untold, 0);
+    let unsent = far.iter().filter(|key| heard(&mesh, **key) == 0).count();
+    assert_eq!(unsent, 0);
 }

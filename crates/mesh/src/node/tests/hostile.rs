@@ -1,11 +1,12 @@
-//! A peer with a certificate that means harm, in frames that it may well write.
+//! A malicious peer with a certificate, in frames that it can produce.
 
 use super::*;
 use crate::frame::{Report, Want, Word};
 use crate::page::Side;
 use std::sync::Arc;
 
-/// Seen failing on: a return of a share by whoever says that it had one, each run of it anew.
+/// Fails when a return of a share is accepted from any node that claims to have had one, for each of its
+/// generations.
 #[test]
 fn nobody_returns_a_share_that_it_never_had() {
     let limit = Limit::fixed_window(60, Period::HOUR);
@@ -20,7 +21,7 @@ fn nobody_returns_a_share_that_it_never_had() {
     assert_eq!(mesh.passed(0, 60, &[charge(key, &limit)]), 0);
 }
 
-/// Seen failing on: a refund of what a member says that it spent, and never had.
+/// Fails when spending is refunded that a member reported and never had.
 #[test]
 fn a_refund_gives_back_no_more_than_a_member_could_have_spent() {
     let limit = Limit::fixed_window(60, Period::HOUR);
@@ -35,12 +36,12 @@ fn a_refund_gives_back_no_more_than_a_member_could_have_spent() {
         .map(|id| Item::Ask { id: 500 + id, place, report, want: Want::Do { action, cost: 20 } })
         .collect();
     mesh.forge((2, 0), None, &asks);
-    // What the hostile one itself had and spent may come back, as often as it was spent: once.
+    // The hostile node's own spending may come back, once.
     let more = mesh.passed(0, 200, &[charge(key, &limit)]);
     assert!(more <= 60, "{more} more");
 }
 
-/// Seen failing on: plain sums of what peers say that they spent.
+/// Fails with plain sums of reported totals.
 #[test]
 fn totals_of_any_size_are_added_without_a_panic() {
     for limit in [Limit::fixed_window(60, Period::HOUR), bucket(10, 100)] {
@@ -58,7 +59,7 @@ fn totals_of_any_size_are_added_without_a_panic() {
     }
 }
 
-/// Seen failing on: an owner whose grants of a bucket are believed whenever they come, without end.
+/// Fails when an owner's grants of a bucket are always accepted, without end.
 #[test]
 fn no_owner_makes_a_member_admit_more_than_one_bucket_would() {
     let limit = bucket(10, 40);
@@ -87,7 +88,7 @@ fn no_owner_makes_a_member_admit_more_than_one_bucket_would() {
     assert!(u128::from(passed) <= 40 + earned + 1, "{passed} in {:?}", mesh.now.since(start));
 }
 
-/// Seen failing on: a page for whatever window a frame says that a bucket is in, with a whole bucket in it.
+/// Fails when any window number in a frame gives a bucket a second window, with a full bucket in it.
 #[test]
 fn no_frame_gives_a_bucket_a_second_page() {
     for (limit, by_frame) in
@@ -118,7 +119,7 @@ fn accounts(mesh: &mut Mesh, key: Key) -> usize {
     till.accounts().len()
 }
 
-/// Seen failing on: an account for each that is told that there is nothing; one for each run of a name.
+/// Fails when every refused asker gets an account, or every generation of a name.
 #[test]
 fn asks_make_no_more_accounts_than_there_may_be() {
     for limit in
@@ -149,7 +150,7 @@ fn asks_make_no_more_accounts_than_there_may_be() {
     }
 }
 
-/// Seen failing on: a book for every counter that a peer speaks of, whoever owns it.
+/// Fails when every counter in a peer's frame gets an entry, whatever its owner.
 #[test]
 fn a_peer_fills_half_of_the_shelf_at_most_and_only_with_what_this_node_owns() {
     let limit = Limit::fixed_window(60, Period::HOUR);
@@ -171,7 +172,7 @@ fn a_peer_fills_half_of_the_shelf_at_most_and_only_with_what_this_node_owns() {
         mesh.forge((2, 0), None, &[Item::Report(mesh.place(*key, &limit), Report::default())]);
     }
     assert_eq!(mesh.nodes[0].standing(mesh.now).keys, 20);
-    // What is asked for here is no peer's, and makes room for theirs.
+    // Locally requested counters do not count as a peer's, and make room for theirs.
     assert!(own.iter().take(20).all(|key| mesh.passes(0, &[charge(*key, &limit)])));
     assert_eq!(mesh.nodes[0].standing(mesh.now).unshared, 0);
     mesh.pass(1_100);
@@ -181,7 +182,7 @@ fn a_peer_fills_half_of_the_shelf_at_most_and_only_with_what_this_node_owns() {
     assert_eq!(mesh.nodes[0].standing(mesh.now).keys, 40);
 }
 
-/// Seen failing on: the largest number there is, which no other account can follow.
+/// Fails when the largest number is accepted, which no other account can follow.
 #[test]
 fn no_member_uses_up_the_numbers_of_accounts() {
     let limit = bucket(10, 100);

@@ -1,14 +1,14 @@
-//! What two nodes remember of each other, where one of them forgets it, and where there is nobody.
+//! The shared state of two nodes, when one of them forgets it, and for names without a node.
 
 use super::*;
 use crate::node::probe::is_about_counters;
 
-/// A counter that its owner decides, so that each request is a frame and an answer.
+/// A counter that its owner decides, so that each request is a frame and a reply.
 fn asked() -> Limit {
     bucket(1_000, 5)
 }
 
-/// Seen failing on: entries that one side has and the other believes it to have (as it was first written).
+/// Fails when one side has entries that the other forgot (as first written).
 #[test]
 fn a_link_that_one_side_forgot_is_readable_again() {
     let limit = asked();
@@ -19,7 +19,7 @@ fn a_link_that_one_side_forgot_is_readable_again() {
             let mut passed = 0;
             for round in 0..12 {
                 let round = if backwards { 11 - round } else { round } % 6;
-                // Whoever does not own it asks.
+                // The node that does not own it asks.
                 passed += mesh.passed(1 - round % 2, 1, &[charge(keys[round], &limit)]);
                 mesh.pass(60);
             }
@@ -36,7 +36,7 @@ fn a_link_that_one_side_forgot_is_readable_again() {
     }
 }
 
-/// Seen failing on: what comes after the last entry is spelt out for good (as it was first written).
+/// Fails when counters after the last entry are written in full forever (as first written).
 #[test]
 fn a_dictionary_that_is_full_is_followed_by_another() {
     let limit = asked();
@@ -60,7 +60,7 @@ fn a_dictionary_that_is_full_is_followed_by_another() {
     assert!(last <= lengths[1] + 2, "{last} after {lengths:?}");
 }
 
-/// Seen failing on: the rules of every name that was ever heard.
+/// Fails when the rules of every name ever heard are kept.
 #[test]
 fn the_rules_of_peers_that_are_gone_are_forgotten() {
     let mut mesh = Mesh::new(2, &strict());
@@ -82,7 +82,7 @@ fn the_rules_of_peers_that_are_gone_are_forgotten() {
     assert!(rules(&mesh).contains(mesh.nodes[1].member().id.as_str()));
 }
 
-/// Frames of one node to a name within a second, of which it hears nothing.
+/// Frames from one node to a name within a second, without any reply.
 fn sent(mesh: &mut Mesh, from: usize, to: &NodeId, counts: impl Fn(&[u8]) -> bool) -> usize {
     let mut sent = 0;
     for _ in 0..100 {
@@ -96,7 +96,7 @@ fn sent(mesh: &mut Mesh, from: usize, to: &NodeId, counts: impl Fn(&[u8]) -> boo
     sent
 }
 
-/// Seen failing on: what is not confirmed is told again and again to who is not heard (as it was first written).
+/// Fails when unacknowledged updates are repeated to a silent peer (as first written).
 #[test]
 fn reports_to_an_owner_that_is_not_heard_are_told_once_and_again_when_it_is() {
     let limit = Limit::fixed_window(60, Period::HOUR);
@@ -105,7 +105,7 @@ fn reports_to_an_owner_that_is_not_heard_are_told_once_and_again_when_it_is() {
     let owner = mesh.nodes[0].member().id.clone();
     mesh.cut = vec![0];
     mesh.pass(1_000);
-    // More than it holds: the rest is owed, and told until it is confirmed.
+    // More than it holds: the rest is owed, and sent until it is acknowledged.
     let debit = Charge { op: Op::Debit, cost: Cost::new(30), ..charge(key, &limit) };
     assert!(mesh.passes(1, &[debit]));
     let reports = sent(&mut mesh, 1, &owner, is_about_counters);
@@ -118,7 +118,7 @@ fn reports_to_an_owner_that_is_not_heard_are_told_once_and_again_when_it_is() {
     assert_eq!(till.spent(), 30);
 }
 
-/// Seen failing on: a frame at every interval (as it was first written).
+/// Fails with a frame at every interval (as first written).
 #[test]
 fn a_name_that_never_answered_hears_no_more_than_any_other() {
     let mut mesh = Mesh::new(2, &strict());

@@ -1,4 +1,4 @@
-//! What an operator is told of a counter that another node owns.
+//! Operator actions on a counter that another node owns.
 
 use super::*;
 use crate::node::Reset;
@@ -8,7 +8,7 @@ use std::time::Duration;
 const WITHIN: Duration = Duration::from_secs(1);
 
 fn limits() -> [Limit; 3] {
-    // One that its owner decides, and two that are lent.
+    // One that its owner decides, and two with grants.
     [Limit::fixed_window(5, Period::HOUR), Limit::fixed_window(600, Period::HOUR), bucket(1, 600)]
 }
 
@@ -23,11 +23,11 @@ fn operate(mesh: &mut Mesh, node: usize, op: Op, (key, limit): (Key, &Limit), co
 fn later<T: std::fmt::Debug>(decided: Option<Decided<T>>) -> Ticket {
     match decided {
         Some(Decided::Later(ticket)) => ticket,
-        other => panic!("nobody is asked: {other:?}"),
+        other => panic!("no owner is asked: {other:?}"),
     }
 }
 
-// Seen failing on: a reset that is urged once and told as done.
+// Fails when a reset is sent once and reported as done.
 #[test]
 fn a_reset_is_done_though_its_first_frame_is_lost_and_is_told_when_the_owner_has_answered() {
     for limit in limits() {
@@ -51,7 +51,7 @@ fn a_reset_is_done_though_its_first_frame_is_lost_and_is_told_when_the_owner_has
     }
 }
 
-// Seen failing on: a reset of a counter that its owner does not have, which nobody answers.
+// Fails when the reset of a counter that its owner does not have gets no reply.
 #[test]
 fn a_reset_of_a_counter_that_nobody_has_is_done() {
     let limit = Limit::fixed_window(5, Period::HOUR);
@@ -64,7 +64,7 @@ fn a_reset_of_a_counter_that_nobody_has_is_done() {
     assert_eq!(mesh.reset, [(1, ticket)]);
 }
 
-// Seen failing on: a reset told as done while its owner hears nothing.
+// Fails when a reset is reported as done while its owner receives nothing.
 #[test]
 fn a_reset_that_no_owner_hears_is_given_up_and_leaves_nothing_behind() {
     let limit = Limit::fixed_window(5, Period::HOUR);
@@ -80,7 +80,7 @@ fn a_reset_that_no_owner_hears_is_given_up_and_leaves_nothing_behind() {
     assert!(!mesh.nodes[1].has_waiting());
 }
 
-// Seen failing on: numbers made up where the owner does not answer; a look at rights that are held here.
+// Fails when numbers are invented for a silent owner, or an inspection reads only the local allowance.
 #[test]
 fn a_look_says_what_the_owner_says_or_nothing() {
     for limit in limits() {
@@ -88,23 +88,23 @@ fn a_look_says_what_the_owner_says_or_nothing() {
         let key = mesh.key(0, 1);
         assert_eq!(mesh.passed(0, 2, &[charge(key, &limit)]), 2);
         let (told, own) = (mesh.look(1, (key, &limit)), mesh.look(0, (key, &limit)));
-        assert_eq!(told.verdict, own.verdict, "{limit}: wherever it is asked");
+        assert_eq!(told.verdict, own.verdict, "{limit}: at every node");
         assert_eq!(told.verdict.remaining, u64::from(limit.burst()) - 2, "{limit}");
         mesh.cut.push(0);
         let ticket = later(mesh.begin_to_look(1, (key, &limit)));
         mesh.pass(600);
         assert_eq!(mesh.given_up, [(1, ticket)], "{limit}");
         assert!(mesh.looked.is_empty());
-        // Once it is known that the owner is away, nobody waits for it.
+        // Once the owner is known to be silent, the inspection does not wait.
         mesh.pass(30_000);
         assert_eq!(mesh.begin_to_look(1, (key, &limit)), None, "{limit}");
     }
 }
 
-// Seen failing on: what a refund comes to made up; a refund that is lost with its ask.
+// Fails when the result of a refund is invented, or a refund is lost with its request.
 #[test]
 fn a_refund_that_is_not_answered_is_done_all_the_same_and_nobody_says_what_it_came_to() {
-    let limit = bucket(1, 5); // Too small to be lent: its owner decides.
+    let limit = bucket(1, 5); // Too small for grants: its owner decides.
     let mut mesh = Mesh::new(3, &strict());
     let key = mesh.key(0, 1);
     assert_eq!(mesh.passed(0, 9, &[charge(key, &limit)]), 5);
@@ -119,7 +119,7 @@ fn a_refund_that_is_not_answered_is_done_all_the_same_and_nobody_says_what_it_ca
     assert_eq!(mesh.passed(0, 9, &[charge(key, &limit)]), 3);
 }
 
-// Seen failing on: a node that holds rights and tells what it reckons itself; an owner that takes what it lent for spent.
+// Fails when a node with allowance reports its own estimate, or an owner counts its grants as spent.
 #[test]
 fn a_refund_at_any_node_says_what_its_owner_gave_back() {
     let sliding = Limit::sliding_window(600, Period::HOUR);
@@ -132,7 +132,7 @@ fn a_refund_at_any_node_says_what_its_owner_gave_back() {
             assert_eq!(mesh.passed(node, 1, &[charge(key, &limit)]), 1, "{limit}");
         }
         mesh.pass(200);
-        // Asked for at once, more than once: no more comes back than was spent, and what is told is what comes.
+        // Several refunds: no more comes back than was spent, and the reported amount is the actual one.
         let mut told = 0;
         for given in [2, 3, 3] {
             let before = mesh.look(0, (key, &limit)).verdict.remaining;
@@ -145,7 +145,7 @@ fn a_refund_at_any_node_says_what_its_owner_gave_back() {
     }
 }
 
-/// What an operator is told of a refund, now or later.
+/// The verdict of an operator's refund, now or later.
 fn operated(mesh: &mut Mesh, node: usize, counter: (Key, &Limit), cost: u64) -> Verdict {
     let decided = operate(mesh, node, Op::Refund, counter, cost);
     mesh.pass(50);
@@ -156,7 +156,7 @@ fn operated(mesh: &mut Mesh, node: usize, counter: (Key, &Limit), cost: u64) -> 
     verdicts.each()[0]
 }
 
-// Seen failing on: a grant that reaches the owner's counter, and a member that stops at the limit it has had.
+// Fails when a refund reaches the owner's counter, but a member stops at its previous limit.
 #[test]
 fn what_is_given_back_at_any_node_can_be_spent_where_it_was_spent_and_no_more_of_it() {
     let sliding = Limit::sliding_window(600, Period::HOUR);

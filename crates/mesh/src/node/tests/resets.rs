@@ -1,4 +1,4 @@
-//! A counter is reset: one limit more, once, and everybody can have it.
+//! A reset allows one limit more, once, for all nodes.
 
 use super::*;
 use crate::node::Reset;
@@ -14,7 +14,7 @@ fn windows_and_buckets() -> [Limit; 4] {
     ]
 }
 
-/// Seen failing on: a reset that the network brings twice; rights that members keep beside a whole new limit.
+/// Fails when a duplicated reset counts twice, or members keep allowance in addition to a whole new limit.
 #[test]
 fn a_reset_allows_one_limit_more_however_often_the_network_repeats_it() {
     for limit in windows_and_buckets() {
@@ -22,12 +22,12 @@ fn a_reset_allows_one_limit_more_however_often_the_network_repeats_it() {
             let mut mesh = Mesh::new(3, &strict());
             let key = mesh.key(0, 1);
             let burst = usize::try_from(limit.burst()).expect("small");
-            // Some of it is lent and lies unspent.
+            // Some of it is granted and unspent.
             let mut before = 0;
             for request in 0..burst / 2 {
                 before += usize::from(mesh.passes(request % 3, &[charge(key, &limit)]));
             }
-            mesh.pass(100); // What is not known to be spent stays counted.
+            mesh.pass(100); // Unreported spending stays counted.
             let now = mesh.now;
             mesh.nodes[who].forget(key, &limit, now);
             mesh.collect();
@@ -51,7 +51,7 @@ fn a_reset_allows_one_limit_more_however_often_the_network_repeats_it() {
     }
 }
 
-/// Seen failing on: totals that begin anew at the owner while members keep the larger ones.
+/// Fails when totals restart at the owner while members keep the larger ones.
 #[test]
 fn after_a_reset_every_node_can_have_the_whole_limit() {
     for limit in windows_and_buckets() {
@@ -71,7 +71,7 @@ fn after_a_reset_every_node_can_have_the_whole_limit() {
     }
 }
 
-/// Seen failing on: a reset of any counter by its name, whatever view and window it is of.
+/// Fails when a reset matches any counter by its key, whatever its view and window.
 #[test]
 fn a_reset_of_another_window_does_nothing() {
     use crate::frame::{Report, Want};
@@ -87,9 +87,9 @@ fn a_reset_of_another_window_does_nothing() {
     }
 }
 
-/// What was spent before a reset is forgiven: to give it back brings nothing.
+/// Spending before a reset is forgotten: a refund of it brings nothing.
 ///
-/// Seen failing on: a member that takes back what was forgiven.
+/// Fails when a member refunds spending from before the reset.
 #[test]
 fn a_refund_of_what_was_spent_before_a_reset_is_worth_nothing() {
     for limit in windows_and_buckets().into_iter().take(3) {
@@ -111,9 +111,9 @@ fn a_refund_of_what_was_spent_before_a_reset_is_worth_nothing() {
     }
 }
 
-/// What was given back before a reset lies with who gave it back, and counts as a part of the limit after it.
+/// A refund before a reset stays with its member, and counts as a part of the limit after it.
 ///
-/// Seen failing on: an owner that takes a member which has spent all of its rights for one that holds none.
+/// Fails when an owner treats a member that has spent all of its allowance as one that holds nothing.
 #[test]
 fn a_refund_before_a_reset_is_not_spent_beside_a_whole_new_limit() {
     for limit in windows_and_buckets() {
@@ -137,9 +137,10 @@ fn a_refund_before_a_reset_is_not_spent_beside_a_whole_new_limit() {
     }
 }
 
-/// Somebody gives back to itself while a reset is on its way to it.
+/// A member refunds itself while a reset is on its way to it.
 ///
-/// Seen failing on: what it gave back is spent beside the whole new limit (as it was before what is given back twice was taken off).
+/// Fails when its refund is spent in addition to the whole new limit (as before duplicates of refunds were
+/// deducted).
 #[test]
 fn a_refund_that_crosses_a_reset_is_not_spent_beside_a_whole_new_limit() {
     for limit in windows_and_buckets().into_iter().take(3) {
@@ -159,9 +160,9 @@ fn a_refund_that_crosses_a_reset_is_not_spent_beside_a_whole_new_limit() {
     }
 }
 
-/// What was spent once is given back once, however many say so: its owner, and who spent it.
+/// Spending is refunded once, even if both its owner and the spender refund it.
 ///
-/// Seen failing on: a member that gives back to itself what its owner has given back for it (37 of 30).
+/// Fails when a member refunds what its owner has refunded for it (37 of 30).
 #[test]
 fn what_an_owner_and_a_member_give_back_counts_once() {
     for limit in windows_and_buckets() {
@@ -186,9 +187,9 @@ fn what_an_owner_and_a_member_give_back_counts_once() {
     }
 }
 
-/// What was spent between a reset and its repetition stays spent.
+/// Spending between a reset and its repetition stays.
 ///
-/// Seen failing on: each repetition under a number of its own, and done as often as it comes.
+/// Fails when each repetition has its own number, and is applied every time.
 #[test]
 fn a_reset_whose_answer_is_lost_is_repeated_and_done_once() {
     for limit in windows_and_buckets() {
@@ -201,7 +202,7 @@ fn a_reset_whose_answer_is_lost_is_repeated_and_done_once() {
         let Reset::Later(ticket) = mesh.nodes[1].reset(key, &limit, Duration::from_secs(1), now) else {
             panic!("not its own")
         };
-        // It comes to the owner, and no answer of the owner's comes back for a while.
+        // It reaches the owner, and the owner's replies are lost for a while.
         mesh.collect();
         for letter in std::mem::take(&mut mesh.mail) {
             mesh.hand_over(&letter);
@@ -211,7 +212,7 @@ fn a_reset_whose_answer_is_lost_is_repeated_and_done_once() {
         let spent = mesh.ask(0, &[Charge { cost: Cost::new(3), ..charge(key, &limit) }]);
         assert!(spent.is_ok_and(|verdicts| verdicts.committed), "{limit}");
         mesh.pass(100);
-        assert_eq!(mesh.reset, [(1, ticket)], "{limit}: it is answered");
+        assert_eq!(mesh.reset, [(1, ticket)], "{limit}: it is confirmed");
         let left = mesh.look(0, (key, &limit)).verdict.remaining;
         assert_eq!(left, u64::from(limit.burst()) - 3, "{limit}");
     }

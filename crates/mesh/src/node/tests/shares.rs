@@ -1,4 +1,5 @@
-//! `on_unreachable: share`: an even part of the window, what was spent of it included, and for nobody twice.
+//! `on_unreachable: share`: an even share of the window, including earlier spending, and never twice for a
+//! node.
 
 use super::*;
 use crate::view::{Round, View};
@@ -8,7 +9,7 @@ fn shared(mesh: &mut Mesh, node: usize, limit: &Limit, key: Key) -> usize {
     mesh.passed(node, times, &[sharing(charge(key, limit), OnUnreachable::Share)])
 }
 
-/// All move to a view with one member more, which is not there.
+/// All move to a view with one more member, which does not exist.
 fn move_on(mesh: &mut Mesh) {
     for node in &mut mesh.nodes {
         let head = node.view().expect("they are seated").clone();
@@ -26,7 +27,7 @@ fn move_on(mesh: &mut Mesh) {
     mesh.collect();
 }
 
-/// Seen failing on: a share beside what was returned; a share that is rounded up where windows are split.
+/// Fails when a share comes in addition to what was returned, or is rounded up where windows are split.
 #[test]
 fn from_ten_a_member_on_a_cut_costs_nothing_and_brings_nothing() {
     for limit in [30, 31, 32, 301] {
@@ -42,7 +43,7 @@ fn from_ten_a_member_on_a_cut_costs_nothing_and_brings_nothing() {
     }
 }
 
-/// Seen failing on: a page that moves to another view and forgets what was spent of it.
+/// Fails when a counter window forgets its spending when it moves to another view.
 #[test]
 fn a_share_is_one_share_however_often_the_view_changes() {
     let limit = Limit::fixed_window(12, Period::HOUR);
@@ -74,7 +75,7 @@ fn a_share_is_one_share_however_often_the_view_changes() {
     }
 }
 
-/// Seen failing on: a run that was not there when a window began, and has a share of it.
+/// Fails when a generation that was not there when a window began has a share of it.
 #[test]
 fn a_node_that_is_not_in_the_view_of_a_window_has_no_share_of_it() {
     for limit in [5, 60] {
@@ -82,7 +83,7 @@ fn a_node_that_is_not_in_the_view_of_a_window_has_no_share_of_it() {
         let mut mesh = Mesh::new(3, &MeshOptions::default());
         let key = mesh.key(0, 1);
         let chain = mesh.nodes[0].council.chain().expect("they are seated").clone();
-        // A new run of a member: a guest of the old view. And one that knows no view at all.
+        // A new generation of a member: a guest of the old view. And a node without any view.
         for knows in [true, false] {
             let mut node = Node::new(NodeId::new("n002"), 7, MeshOptions::default(), mesh.now);
             node.meet(NodeId::new("n000"));
@@ -97,7 +98,7 @@ fn a_node_that_is_not_in_the_view_of_a_window_has_no_share_of_it() {
     }
 }
 
-/// Seen failing on: a node in doubt that has a share of its own beside the one it begins the window with.
+/// Fails when a node in doubt has a separate share in addition to the one it begins the window with.
 #[test]
 fn what_a_node_in_doubt_admits_is_taken_off_its_share() {
     for requests in [12, 300] {
@@ -120,7 +121,7 @@ fn what_a_node_in_doubt_admits_is_taken_off_its_share() {
         let alone = shared(&mut mesh, 2, &limit, key);
         let even = usize::try_from(requests.div_ceil(4)).expect("small");
         assert!(alone <= even, "{alone} in doubt of {limit}");
-        // The vote is heard of at last.
+        // The result of the vote arrives at last.
         let chain = mesh.nodes[2].council.chain().expect("seated").clone();
         let views = chain.iter().map(|view| View::clone(view)).chain([next]).collect();
         let told = crate::chain::Chain::told(chain.root().clone(), views).expect("it follows");
@@ -132,7 +133,7 @@ fn what_a_node_in_doubt_admits_is_taken_off_its_share() {
     }
 }
 
-/// Seen failing on: a bucket's owner that consented to another view, and goes on while it does not know how the vote ended.
+/// Fails when a bucket's owner that consented to another view continues without knowing the result of the vote.
 #[test]
 fn a_bucket_stops_at_the_fence_of_a_vote_whose_end_is_not_known() {
     let limit = bucket(100, 40);

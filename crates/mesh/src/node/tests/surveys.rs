@@ -1,4 +1,4 @@
-//! What an operator is told at whichever node: what all may still admit, and who holds how much of that.
+//! Inspections at every node: what all nodes may still admit, and how much each holds.
 
 use super::*;
 use crate::frame::{Reply, Report, Want, Word};
@@ -20,7 +20,7 @@ fn held(sight: &Sight) -> (&Holding, u64) {
     (holding, each.values().sum())
 }
 
-/// Seen failing on: the owner's own part told as what is left (200 of 600).
+/// Fails when the owner's own part is reported as the remainder (200 of 600).
 #[test]
 fn every_node_tells_what_all_may_still_admit_and_who_holds_it() {
     for limit in windows_and_buckets() {
@@ -29,7 +29,7 @@ fn every_node_tells_what_all_may_still_admit_and_who_holds_it() {
         for request in 0..5 {
             assert!(mesh.passes(request % 3, &[charge(key, &limit)]), "{limit}");
         }
-        mesh.pass(100); // What was spent is told.
+        mesh.pass(100); // Spending is reported.
         let left = u64::from(limit.burst()) - 5;
         let sights: Vec<Sight> = (0..3).map(|node| mesh.look(node, (key, &limit))).collect();
         for (node, sight) in sights.iter().enumerate() {
@@ -42,7 +42,7 @@ fn every_node_tells_what_all_may_still_admit_and_who_holds_it() {
             assert_eq!((holding.others, holding.unaccounted), (0, 0));
         }
         assert!(limit.burst() == 5 || sights[1].verdict.remaining > 400, "{limit}");
-        // It is no more than what is admitted then, and no less.
+        // It is exactly what is admitted then.
         let after = (0..2 * left).filter(|n| {
             let node = usize::try_from(n % 3).expect("small");
             mesh.passes(node, &[charge(key, &limit)])
@@ -57,7 +57,7 @@ fn every_node_tells_what_all_may_still_admit_and_who_holds_it() {
     }
 }
 
-/// Seen failing on: what a member gave back, and can spend again, missing from what it holds.
+/// Fails when a member's refund, which it can spend again, is missing from its holding.
 #[test]
 fn what_a_member_gave_back_is_among_what_it_holds() {
     let limit = Limit::fixed_window(600, Period::HOUR);
@@ -72,7 +72,7 @@ fn what_a_member_gave_back_is_among_what_it_holds() {
     }
 }
 
-/// Seen failing on: what came back of it taken off what the member can have spent (one right too many at it).
+/// Fails when what came back of it is deducted from the member's possible spending (one too many).
 #[test]
 fn what_a_member_gave_back_and_returned_is_held_by_nobody() {
     for limit in windows_and_buckets().into_iter().take(3) {
@@ -83,7 +83,7 @@ fn what_a_member_gave_back_and_returned_is_held_by_nobody() {
             mesh.passes(1, &[Charge { op: Op::Refund, cost: Cost::new(given), ..charge(key, &limit) }]);
             mesh.pass(100);
             let all = 2 * usize::try_from(limit.burst()).expect("small");
-            mesh.passed(2, all, &[charge(key, &limit)]); // What the first has is called back for it.
+            mesh.passed(2, all, &[charge(key, &limit)]); // The first node's holding is recalled for it.
             mesh.pass(100);
             for node in 0..3 {
                 let sight = mesh.look(node, (key, &limit));
@@ -93,7 +93,7 @@ fn what_a_member_gave_back_and_returned_is_held_by_nobody() {
     }
 }
 
-/// Seen failing on: a look that is counted as a request.
+/// Fails when an inspection counts as a request.
 #[test]
 fn a_counter_that_nobody_has_used_is_whole_and_a_look_spends_nothing() {
     for limit in windows_and_buckets() {
@@ -106,7 +106,7 @@ fn a_counter_that_nobody_has_used_is_whole_and_a_look_spends_nothing() {
     }
 }
 
-/// Seen failing on: an answer without names taken for that of somebody who is not the owner.
+/// Fails when a reply without names counts as one from a node that is not the owner.
 #[test]
 fn an_owner_of_an_earlier_version_says_what_is_left_at_it_and_nobody_breaks() {
     let limit = Limit::fixed_window(600, Period::HOUR);
@@ -114,7 +114,7 @@ fn an_owner_of_an_earlier_version_says_what_is_left_at_it_and_nobody_breaks() {
     let key = mesh.key(0, 1);
     let Some(Decided::Later(ticket)) = mesh.begin_to_look(1, (key, &limit)) else { panic!("not its own") };
     mesh.mail.clear();
-    let Some(id) = mesh.nodes[1].asks.keys().next().copied() else { panic!("nobody is asked") };
+    let Some(id) = mesh.nodes[1].asks.keys().next().copied() else { panic!("no owner is asked") };
     let verdict = hivemind_core::store::Verdict {
         outcome: hivemind_core::store::Outcome::Admitted,
         available: 200,
@@ -128,7 +128,7 @@ fn an_owner_of_an_earlier_version_says_what_is_left_at_it_and_nobody_breaks() {
     assert_eq!((sight.verdict.remaining, holding.each, holding.here), (200, None, 200));
 }
 
-/// Seen failing on: a list of all that have an account.
+/// Fails when all nodes with an account are listed.
 #[test]
 fn a_survey_names_no_more_nodes_than_there_may_be() {
     let limit = bucket(1, 6_000);

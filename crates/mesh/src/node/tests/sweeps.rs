@@ -1,8 +1,8 @@
-//! What is over goes, a part of the counters at a time.
+//! Expired counters are removed, a part at a time.
 
 use super::*;
 
-// Seen failing on: all parts swept at once; a part that is never swept.
+// Fails when all shards are swept at once, or a shard is never swept.
 #[test]
 fn no_tick_sweeps_more_than_a_few_of_a_thousand_counters_and_all_go_within_their_second() {
     let limit = Limit::fixed_window(600, Period::SECOND);
@@ -13,7 +13,7 @@ fn no_tick_sweeps_more_than_a_few_of_a_thousand_counters_and_all_go_within_their
     let kept = |mesh: &Mesh| mesh.nodes[0].shelf.books.len();
     assert_eq!(kept(&mesh), 1_000);
     let (mut before, mut most) = (1_000, 0);
-    // Two windows that are kept, and a second for all parts.
+    // Two windows that are kept, and a second for all shards.
     for _ in 0..3_100 / 20 {
         mesh.tick(20);
         most = most.max(before - kept(&mesh));

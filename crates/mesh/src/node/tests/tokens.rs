@@ -1,8 +1,8 @@
-//! Tokens that a bucket's members hold: none are lost for good, and nothing is kept for ever.
+//! Tokens held by a bucket's members: none are lost forever, and no state is kept forever.
 
 use super::*;
 
-/// A new run of a node takes its place, as a guest of the view it knows.
+/// A new generation of a node takes its place, as a guest of the view it knows.
 fn restart(mesh: &mut Mesh, index: usize, generation: u64) {
     let chain = mesh.nodes[index].council.chain().expect("seated").clone();
     let mut node = Node::new(mesh.nodes[index].member().id.clone(), generation, strict(), mesh.now);
@@ -12,7 +12,7 @@ fn restart(mesh: &mut Mesh, index: usize, generation: u64) {
     mesh.pass(300);
 }
 
-/// A member comes to hold so many: a request asks for them, and another of its limits refuses it.
+/// Gives a member `amount` tokens: a request asks for them, and another of its limits refuses it.
 pub(super) fn hold(mesh: &mut Mesh, node: usize, key: Key, limit: &Limit, amount: u64) {
     let other = Limit::fixed_window(5, Period::HOUR);
     let spent = mesh.key(2, 77);
@@ -24,7 +24,7 @@ pub(super) fn hold(mesh: &mut Mesh, node: usize, key: Key, limit: &Limit, amount
     assert_eq!(purse.unspent(), i64::try_from(amount).expect("small"));
 }
 
-/// Seen failing on: a purse of an account that its owner no longer knows, which never begins anew.
+/// Fails when a lease of an account that its owner no longer knows is never replaced.
 #[test]
 fn a_member_whose_account_the_owner_forgot_gets_tokens_again() {
     let limit = bucket(50, 200);
@@ -41,7 +41,7 @@ fn a_member_whose_account_the_owner_forgot_gets_tokens_again() {
     }
 }
 
-/// Seen failing on: books whose tokens are lent, which are never swept.
+/// Fails when counters with granted tokens are never swept.
 #[test]
 fn buckets_that_nobody_uses_are_forgotten_by_all() {
     let limit = bucket(10, 20);
@@ -51,9 +51,9 @@ fn buckets_that_nobody_uses_are_forgotten_by_all() {
         mesh.passed(1, 8, &[charge(key, &limit)]);
         mesh.passes(1, &[Charge { cost: Cost::new(4), ..charge(key, &limit) }]);
         mesh.tick(60);
-        mesh.mail.clear(); // What was spent is told, and the owner never hears it.
+        mesh.mail.clear(); // Spending is sent, and the owner never receives it.
     }
-    // Half an hour, in steps that keep peers heard.
+    // Half an hour, in steps short enough that peers stay heard.
     for _ in 0..30 * 60 * 4 {
         mesh.tick(250);
         mesh.deliver();
@@ -63,7 +63,7 @@ fn buckets_that_nobody_uses_are_forgotten_by_all() {
     }
 }
 
-/// Seen failing on: accounts of runs that are over, whose tokens take up room for ever.
+/// Fails when accounts of expired generations occupy room with their tokens forever.
 #[test]
 fn a_bucket_admits_its_burst_after_many_restarts_of_its_members() {
     let limit = bucket(20, 30);
@@ -78,7 +78,7 @@ fn a_bucket_admits_its_burst_after_many_restarts_of_its_members() {
     assert!(passed >= 28, "{passed} of a burst of 30");
 }
 
-/// Seen failing on: 256 accounts of a page, of which none is ever dropped.
+/// Fails when 256 accounts of a counter window are never dropped.
 #[test]
 fn the_three_hundredth_run_of_a_member_is_served_like_the_first() {
     let limit = bucket(1_000, 100);
@@ -98,9 +98,9 @@ fn the_three_hundredth_run_of_a_member_is_served_like_the_first() {
     assert!(mesh.passes(1, &[charge(key, &limit)]));
 }
 
-/// What an earlier run gave back is done; what the next one gives back is done, too.
+/// Refunds of an earlier generation and of the next one are applied.
 ///
-/// Seen failing on: refunds that are counted as done of an account that is gone.
+/// Fails when refunds of a removed account count as applied.
 #[test]
 fn what_a_member_gives_back_after_its_restart_comes_back() {
     let limit = Limit::token_bucket(Rate::new(1, Period::YEAR).expect("a rate"), 25).expect("a bucket");
@@ -119,14 +119,14 @@ fn what_a_member_gives_back_after_its_restart_comes_back() {
         mesh.pass(200);
         assert_eq!(left(&mut mesh), before + 2, "run {generation}");
         restart(&mut mesh, 1, generation);
-        // Nothing of the new run is heard but this.
+        // The only update of the new generation.
         assert!(mesh.passes(1, &[charge(key, &limit)]));
     }
 }
 
-/// Tokens were lent; now there are too few for each to lend any.
+/// Tokens were granted; now there are too few to grant any to each member.
 ///
-/// Seen failing on: an owner that recalls nothing where it decides everything.
+/// Fails when an owner that decides everything recalls nothing.
 #[test]
 fn tokens_that_were_lent_come_back_where_the_owner_decides_everything() {
     for who in 0..3 {

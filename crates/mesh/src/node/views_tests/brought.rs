@@ -1,4 +1,4 @@
-//! What nodes had of a window before others came: who owns it now is told of all of it.
+//! Holdings from before other nodes joined: the present owner accounts for all of them.
 
 use super::*;
 use crate::node::{Decided, Sight};
@@ -9,7 +9,7 @@ fn of(key: Key, limit: &Limit, op: Op, cost: u64) -> Charge<'_> {
     Charge { op, cost: Cost::new(cost), ..Charge::spend(key, Parts { domain: "", entries: &[] }, limit) }
 }
 
-/// What the owner says of a counter.
+/// The owner's inspection of a counter.
 fn sight(owner: &mut Node, key: Key, limit: &Limit, millis: u64) -> Sight {
     match owner.look(&of(key, limit, Op::Peek, 0), Context::at(after(millis))) {
         Some(Decided::Now(sight)) => sight,
@@ -17,7 +17,7 @@ fn sight(owner: &mut Node, key: Key, limit: &Limit, millis: u64) -> Sight {
     }
 }
 
-/// One that founded the mesh and one that came in the middle of a window, and a key that is the second's since.
+/// A founder and a node that joined in the middle of a window, and a key that the second one owns since.
 fn joined() -> ([Node; 2], Key, Limit) {
     let mut nodes = [node("a", 1), node("b", 1)];
     nodes[0].found(START);
@@ -31,19 +31,19 @@ fn joined() -> ([Node; 2], Key, Limit) {
     (nodes, key, Limit::fixed_window(600, Period::HOUR))
 }
 
-/// A window that began when one node was alone. It goes on to spend of it when it owns it no more.
+/// A window that began when one node was alone. It still spends from it when it no longer owns it.
 ///
-/// Seen failing on: only what is returned is accounted for, so that a reset leaves what was spent as it is.
+/// Fails when only returns are accounted for, so that a reset leaves the spending.
 #[test]
 fn what_a_member_spent_of_what_it_brought_along_is_accounted_for() {
     let (mut nodes, key, limit) = joined();
-    // It spends of what it has from before, and gives some of it back.
+    // It spends its earlier holding, and refunds some of it.
     for (op, cost) in [(Op::Spend, 1), (Op::Spend, 4), (Op::Refund, 2)] {
         let done = nodes[0].decide(&[of(key, &limit, op, cost)], Context::at(after(5_000)));
         assert!(matches!(done, Decided::Now(verdicts) if verdicts.committed));
     }
     run(&mut nodes, 5_000, 5_200, |_, _| true);
-    sight(&mut nodes[1], key, &limit, 5_200); // What others have left is asked back.
+    sight(&mut nodes[1], key, &limit, 5_200); // The others' holdings are recalled.
     run(&mut nodes, 5_200, 5_400, |_, _| true);
     let told = sight(&mut nodes[1], key, &limit, 5_400);
     let holding = told.holding.expect("it is shared");
@@ -52,9 +52,9 @@ fn what_a_member_spent_of_what_it_brought_along_is_accounted_for() {
     assert_eq!(sight(&mut nodes[1], key, &limit, 5_400).verdict.remaining, 600);
 }
 
-/// The founder had all of the window, gave it back, and cannot reach who owns it now.
+/// The founder had all of the window, returned it, and cannot reach the present owner.
 ///
-/// Seen failing on: an even part of a view of one, which is all of it once more (141 of 100).
+/// Fails when it gets an even part of a view of one, which is all of it again (141 of 100).
 #[test]
 fn who_began_a_window_alone_has_no_other_part_of_it_than_all() {
     let (mut nodes, key, limit) = joined();

@@ -1,4 +1,4 @@
-//! Views of many members with long names: they fit into a frame.
+//! Views of many members with long names fit into a frame.
 
 use super::*;
 use crate::chain::{Chain, MOST_VIEWS, Root};
@@ -45,7 +45,7 @@ fn frame_of(root: &Root, views: Vec<View>) -> Vec<u8> {
     encoder.finish()
 }
 
-/// Seen failing on: each view with the names of all its members (as it was first written: 112,000 bytes).
+/// Fails when each view contains the names of all its members (as first written: 112,000 bytes).
 #[test]
 fn sixteen_views_of_a_hundred_long_names_fit_into_a_frame() {
     let (chain, _) = long_chain(3);
@@ -53,19 +53,20 @@ fn sixteen_views_of_a_hundred_long_names_fit_into_a_frame() {
     assert_eq!(views.len(), VIEWS);
     let frame = frame_of(chain.root(), views);
     assert!(frame.len() < 20_000, "{} bytes", frame.len());
-    // And of those that have nothing in common as many as fit.
+    // Of views without common members, as many as fit.
     let (chain, _) = long_chain(100);
     let views = chain.lacking(None);
     assert!(!views.is_empty() && views.len() < VIEWS);
     assert!(frame_of(chain.root(), views).len() < LONGEST_FRAME);
-    // Who is one view behind is told one.
+    // A peer that is one view behind receives one.
     let before = chain.iter().rev().nth(1).unwrap().id();
     assert_eq!(chain.lacking(Some(before)).len(), 1);
 }
 
-/// Rolling restarts of three nodes, one after the other: whoever joins has to know the view in which a long window began.
+/// Rolling restarts of three nodes, one after the other: a joining node has to know the view in which a long
+/// window began.
 ///
-/// Seen failing on: sixteen views, as it was first written.
+/// Fails with sixteen views (as first written).
 #[test]
 fn all_views_of_three_nodes_that_are_restarted_forty_times_fit_into_a_frame() {
     let runs = |step: u64| {

@@ -1,12 +1,12 @@
-//! Which name a request was sent to, and of whose page a browser sent it.
+//! Host and origin of a request: which name it was sent to, and from which site's page.
 
 use axum::extract::Request;
 use axum::http::{HeaderValue, header};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Whether a page of another site asks, by the browser of somebody of this house.
+/// Whether a browser sent the request for a page of another site.
 pub(super) fn is_of_another_page(request: &Request) -> bool {
-    // A page that only embeds what is here says no origin; its browser says that it is another's.
+    // An embedding page sends no origin, but the browser marks the request as cross-site.
     let site = request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes);
     if site.is_some_and(|site| ![&b"same-origin"[..], b"none"].contains(&site)) {
         return true;
@@ -17,13 +17,13 @@ pub(super) fn is_of_another_page(request: &Request) -> bool {
     host.is_none() || host != asked_host(request)
 }
 
-/// The name, and the port, that a request was sent to.
+/// The host and port that the request was sent to.
 pub(super) fn asked_host(request: &Request) -> Option<&[u8]> {
     let host = request.headers().get(header::HOST).map(HeaderValue::as_bytes);
     host.or_else(|| request.uri().authority().map(|authority| authority.as_str().as_bytes()))
 }
 
-/// Whether nobody else can have this name: an address, or this machine's own name for itself.
+/// Whether the host cannot be another's name: an IP address, or `localhost`.
 pub(super) fn is_own_name(host: &[u8]) -> bool {
     let Ok(host) = std::str::from_utf8(host) else { return false };
     let is_port = |port: &str| port.bytes().all(|digit| digit.is_ascii_digit());
@@ -39,9 +39,9 @@ pub(super) fn is_own_name(host: &[u8]) -> bool {
 mod tests {
     use super::is_own_name;
 
-    // Seen failing on: names that begin as `localhost`.
+    // Fails when every name that begins with `localhost` is accepted.
     #[test]
-    fn only_addresses_and_localhost_are_names_that_nobody_else_can_have() {
+    fn own_names_are_addresses_and_localhost() {
         for own in ["localhost", "LOCALHOST:1", "127.0.0.1", "192.0.2.7:8080", "[::1]", "[2001:db8::1]:80"] {
             assert!(is_own_name(own.as_bytes()), "{own}");
         }

@@ -1,4 +1,4 @@
-//! Why somebody is not let in, as it is told.
+//! Reasons to reject a request, and their responses.
 
 use crate::admin::reply::problem;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -18,29 +18,29 @@ impl Refusal {
         match self {
             Self::Unknown => (
                 StatusCode::UNAUTHORIZED,
-                "Nobody knows who asks",
+                "Not authenticated",
                 "Send the admin token as `Authorization: Bearer TOKEN`, or an API key as `x-api-key`.",
             ),
             Self::NotAllowed => (
                 StatusCode::FORBIDDEN,
-                "Not with this key",
-                "This API key is for calls; send the admin token, or a key with `@admin`.",
+                "Not permitted for this key",
+                "This API key is for decision requests only; send the admin token, or a key with `@admin`.",
             ),
             Self::Outside => (
                 StatusCode::FORBIDDEN,
-                "Not from outside",
-                "Where no token is set, this is for those on this machine; set `security.admin.token_file`.",
+                "Not permitted from the network",
+                "Without a token, only this machine has access; set `security.admin.token_file`.",
             ),
             Self::AnotherPage => (
                 StatusCode::FORBIDDEN,
-                "Not for the page of another site",
-                "Where no token is set, a browser asks this only for a page of this port's own: open the dashboard here, \
-                 or set `security.admin.token_file`.",
+                "Cross-site request",
+                "Without a token, a browser may send this only for this port's own pages: open the dashboard here, or set \
+                 `security.admin.token_file`.",
             ),
             Self::NotOurName => (
                 StatusCode::MISDIRECTED_REQUEST,
-                "Not by this name",
-                "Where no token is set, this port is asked for by its address or as `localhost`; for other names, set \
+                "Unknown host name",
+                "Without a token, this port accepts only its address or `localhost` as host name; for other names, set \
                  `security.admin.token_file`.",
             ),
         }

@@ -1,37 +1,37 @@
-//! Who asks, and what that opens.
+//! Identity and permissions of a request.
 
 use super::Reach;
 use super::lists::{is_for_all, is_for_callers, is_for_strangers, is_sent};
 use super::refusal::Refusal;
-use crate::access::Grant;
 use axum::http::Method;
+use hivemind_tls::access::Grant;
 use std::fmt;
 use std::sync::Arc;
 
-/// Who asks, as far as it matters to a page.
+/// Identity and permissions of a request.
 #[derive(Clone)]
 pub(in crate::admin) struct Visitor {
-    /// Whether the port asks nobody, or has asked and knows it for an operator.
+    /// Whether it may act as an operator: the port is open, or it has authenticated.
     pub(super) is_operator: bool,
-    /// What the key opens that came with it.
+    /// The permissions of its API key.
     pub(in crate::admin) grant: Option<Arc<Grant>>,
     pub(in crate::admin) who: Who,
-    /// Whether it may be told of clients, and of this machine's files: not by a name that is not this port's.
+    /// Whether it may see clients and file names of this machine: not under a foreign host name.
     pub(in crate::admin) sees_clients: bool,
-    /// Whether a browser asks for the page of another site, and nothing that only its people have came with it.
+    /// Whether a browser sent it for another site's page, without authentication.
     pub(super) is_another_page: bool,
-    /// The keys and tokens that it was known by, as numbers that change with them.
+    /// The generations of the keys and tokens it was checked against.
     pub(in crate::admin) generations: [u64; 2],
 }
 
-/// By what somebody is known.
+/// How a request was authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::admin) enum Who {
-    /// One of the operators' tokens.
+    /// An operator token.
     Token,
-    /// The key of this name.
+    /// An API key.
     Key(Arc<Grant>),
-    /// Where it comes from.
+    /// Only by the listener it came through.
     Place(Reach),
 }
 
@@ -53,7 +53,7 @@ impl Visitor {
             return Ok(());
         }
         match (self.is_operator, &self.grant) {
-            // It could not read the answer, and would spend all the same.
+            // The page could not read the response, but the request would spend.
             (true, _) if self.is_another_page && is_sent(path) => Err(Refusal::AnotherPage),
             (true, _) if !self.sees_clients && !is_for_strangers(method, path) => Err(Refusal::Outside),
             (true, _) => Ok(()),

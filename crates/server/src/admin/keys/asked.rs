@@ -1,4 +1,4 @@
-//! What is asked of a key, as it comes: bounded, and with nothing in it that is not known.
+//! Request bodies of key operations: bounded, and without unknown members.
 
 use crate::admin::descriptor::{RawEntry, RawKey};
 use crate::admin::reply::senseless;
@@ -54,25 +54,25 @@ impl From<RawBlockFields> for RawBlock {
 }
 
 impl RawGrant {
-    /// How much is to be given back.
+    /// The number of hits to return.
     #[expect(clippy::result_large_err, reason = "it is the answer")]
     pub(super) fn extra(&self) -> Result<u64, Response> {
         match self.extra {
-            0 => Err(senseless("`extra` is at least 1.")),
+            0 => Err(senseless("`extra` must be at least 1.")),
             extra => Ok(extra),
         }
     }
 }
 
 impl RawBlock {
-    /// Until when, to the millisecond.
+    /// The end of the block, in milliseconds.
     #[expect(clippy::result_large_err, reason = "it is the answer")]
     pub(super) fn until(&self, now: Timestamp) -> Result<Timestamp, Response> {
         match (self.for_ms, self.until_ms) {
-            (Some(0), None) => Err(senseless("`for_ms` is at least 1.")),
+            (Some(0), None) => Err(senseless("`for_ms` must be at least 1.")),
             (Some(span), None) => Ok(Timestamp::from_millis(millis(now).saturating_add(span))),
             (None, Some(until)) => Ok(Timestamp::from_millis(until)),
-            _ => Err(senseless("Send `for_ms` or `until_ms`, and not both.")),
+            _ => Err(senseless("Send either `for_ms` or `until_ms`.")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `POST /api/v1/keys/reset`: a key begins anew, and what does not is said.
+//! `POST /api/v1/keys/reset`: resets the counters of a key, and reports those that could not be reset.
 
 use super::{CROWDED, IN_DOUBT, away, is_in_doubt};
 use crate::admin::Admin;
@@ -14,7 +14,7 @@ use hivemind_core::store::{Op, Store};
 use hivemind_core::{Clock, Cost, SystemClock};
 use serde_json::json;
 
-/// Forgets what was spent of each limit of a key.
+/// Resets each limit of a key.
 pub(super) async fn reset(
     State(admin): State<Admin>,
     Extension(audited): Extension<Audited>,
@@ -28,12 +28,12 @@ pub(super) async fn reset(
         admin.storage.forget(charge).await.map_err(|error| away(&error))?;
     }
     let now = SystemClock.now();
-    // What is counted with strangers' keys is not forgotten for one of them.
+    // A counter that other keys share is not reset for one of them.
     let crowded = batch.iter().filter(|charge| admin.storage.is_crowded(charge, now)).count();
     if crowded > 0 {
         return Ok(ok(&json!({"reset": batch.len() - crowded, "crowded": crowded, "why": CROWDED})));
     }
-    // It is done, whether or not somebody answers to say what it came to.
+    // The reset is done, even if this read fails.
     let looked_at = counters.batch(&entries, Op::Peek, Cost::ZERO);
     let seen = admin.storage.look(&looked_at, Counters::context(now)).await.unwrap_or_default();
     let in_doubt = seen.iter().filter(|seen| is_in_doubt(seen)).count();

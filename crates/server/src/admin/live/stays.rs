@@ -1,13 +1,13 @@
-//! How many answers of one connection go on and on: it is not idle while there are any, though it asks for nothing.
+//! Open event streams per connection: a connection with one is not idle, although it sends no requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Those of one connection; a request brings it along.
+/// The streams of one connection; requests carry it as an extension.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stays(Arc<AtomicU64>);
 
-/// One of them, until it is dropped.
+/// One open stream, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Stay(Stays);
 

@@ -45,13 +45,13 @@ impl Running {
 }
 
 async fn next(events: &mut Events) -> Option<String> {
-    let next = timeout(Duration::from_secs(5), events.0.recv()).await.expect("it tells something or ends");
+    let next = timeout(Duration::from_secs(5), events.0.recv()).await.expect("it sends an event or ends");
     next.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
 }
 
-// Seen failing on: rounds made on and on after the last has gone.
+// Fails when rounds are created after the last subscriber left.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_made_while_nobody_listens() {
+async fn rounds_stop_without_subscribers() {
     let running = Running::start();
     running.pass(5).await;
     assert_eq!(running.made.load(Ordering::Relaxed), 0);
@@ -67,23 +67,23 @@ async fn nothing_is_made_while_nobody_listens() {
     let made = running.made.load(Ordering::Relaxed);
     running.pass(5).await;
     assert_eq!(running.made.load(Ordering::Relaxed), made);
-    // And it begins anew.
+    // And they start again.
     let mut events = running.listen(&stays).unwrap();
     assert_eq!(next(&mut events).await.as_deref(), Some("first"));
     assert!(next(&mut events).await.is_some());
 }
 
-// Seen failing on: a queue without a bound; nobody ever given up.
+// Fails when the queue is unbounded, or when a silent subscriber stays.
 #[tokio::test(start_paused = true)]
-async fn whoever_reads_slowly_misses_rounds_and_whoever_does_not_read_is_shown_out() {
+async fn slow_subscriber_misses_rounds_and_silent_one_is_dropped() {
     let running = Running::start();
     let (slow, quick) = (Stays::default(), Stays::default());
     let mut silent = running.listen(&slow).unwrap();
     let mut reader = running.listen(&quick).unwrap();
     for round in 0..MOST_MISSED + 10 {
         running.pass(1).await;
-        while let Ok(told) = reader.0.try_recv() {
-            assert!(told == "first" || told == round.to_string(), "{told:?} in round {round}");
+        while let Ok(event) = reader.0.try_recv() {
+            assert!(event == "first" || event == round.to_string(), "{event:?} in round {round}");
         }
     }
     assert!(slow.are_none() && !quick.are_none());
@@ -94,9 +94,9 @@ async fn whoever_reads_slowly_misses_rounds_and_whoever_does_not_read_is_shown_o
     assert_eq!(kept, MOST_ROUNDS);
 }
 
-// Seen failing on: listeners without a bound; a place that is not free again.
+// Fails without a limit on subscribers, or when a place is not released.
 #[tokio::test(start_paused = true)]
-async fn only_so_many_listen_at_once() {
+async fn event_subscribers_have_a_maximum() {
     let running = Running::start();
     let stays = Stays::default();
     let mut all: Vec<Events> = (0..Live::MOST).map(|_| running.listen(&stays).unwrap()).collect();
@@ -105,15 +105,15 @@ async fn only_so_many_listen_at_once() {
     assert!(running.listen(&stays).is_ok());
 }
 
-// Seen failing on: one more round for those whose keys were withdrawn.
+// Fails when withdrawn keys receive one more round.
 #[tokio::test(start_paused = true)]
-async fn it_ends_with_the_keys_that_opened_it_and_with_the_service() {
+async fn stream_ends_with_its_keys_and_with_the_service() {
     let mut running = Running::start();
     let stays = Stays::default();
     let mut events = running.listen(&stays).unwrap();
     running.in_force.store(1, Ordering::Relaxed);
     assert_eq!(next(&mut events).await.as_deref(), Some("first"));
-    assert_eq!(next(&mut events).await, None, "it is told nothing any more");
+    assert_eq!(next(&mut events).await, None, "it receives nothing more");
     let mut events = running.live.listen([1, 0], &stays).unwrap().told(Bytes::from_static(b"first"));
     assert!(next(&mut events).await.is_some() && next(&mut events).await.is_some());
     running.close.send(true).unwrap();
@@ -122,9 +122,9 @@ async fn it_ends_with_the_keys_that_opened_it_and_with_the_service() {
     assert_eq!(running.listen(&stays).unwrap_err(), NotTaken::Over);
 }
 
-// Seen failing on: a place that is told rounds before it is told anything else.
+// Fails when a subscriber receives rounds before its snapshot.
 #[tokio::test(start_paused = true)]
-async fn whoever_has_a_place_is_told_first_what_is_told_first() {
+async fn subscriber_receives_its_snapshot_first() {
     let running = Running::start();
     let stays = Stays::default();
     let place = running.live.listen([0, 0], &stays).unwrap();
@@ -135,12 +135,12 @@ async fn whoever_has_a_place_is_told_first_what_is_told_first() {
     drop(running.live.listen([0, 0], &stays).unwrap());
     drop(events);
     running.pass(2).await;
-    assert!(stays.are_none(), "who goes before the first word has gone, too");
+    assert!(stays.are_none(), "a subscriber that left before its snapshot is gone too");
 }
 
-// Seen failing on: listeners that are kept, and taken, though nothing is told any more.
+// Fails when subscribers stay, or are accepted, after publishing has ended.
 #[tokio::test(start_paused = true)]
-async fn where_what_is_told_cannot_be_made_nobody_waits_for_it() {
+async fn panicking_round_ends_all_subscriptions() {
     let live = Arc::<Live>::default();
     let (_close, closed) = watch::channel(false);
     let stays = Stays::default();
@@ -153,9 +153,9 @@ async fn where_what_is_told_cannot_be_made_nobody_waits_for_it() {
     assert_eq!(live.listen([0, 0], &stays).unwrap_err(), NotTaken::Over);
 }
 
-// Seen failing on: a round that is waited for without an end, or so long that the page takes the link for dead.
+// Fails when a hanging round is awaited forever, or so long that the page treats the link as dead.
 #[tokio::test(start_paused = true)]
-async fn a_round_that_hangs_is_left_out() {
+async fn hanging_round_is_skipped() {
     let live = Arc::<Live>::default();
     let (_close, closed) = watch::channel(false);
     let stays = Stays::default();
@@ -169,8 +169,8 @@ async fn a_round_that_hangs_is_left_out() {
     let task = tokio::spawn(async move { of_task.run(round, closed).await });
     let mut events = live.listen([0, 0], &stays).unwrap().told(Bytes::from_static(b"first"));
     assert_eq!(next(&mut events).await.as_deref(), Some("first"));
-    // A second less than the page waits: `SILENCE_MS` of `live.js`.
-    let told = timeout(Duration::from_secs(5), events.0.recv()).await.unwrap();
-    assert_eq!(told.as_deref(), Some(&b"1"[..]));
+    // One second less than the page waits: `SILENCE_MS` of `live.js`.
+    let event = timeout(Duration::from_secs(5), events.0.recv()).await.unwrap();
+    assert_eq!(event.as_deref(), Some(&b"1"[..]));
     task.abort();
 }

@@ -1,16 +1,16 @@
-//! What rules name that is remembered as a hash only. Nothing that opens something is kept of a request; a rule for one client
-//! has it in its file, though, and whoever hashes that finds the requests that it met.
+//! Rule values by hash: credentials of requests are only recorded as hashes, but a rule for one client contains the
+//! value. Hashing the rule's value finds the requests that it matched.
 
-use crate::telemetry::{is_hash, kept};
 use hivemind_core::{Entry, Rules};
+use hivemind_telemetry::{is_hash, kept};
 use std::collections::{HashMap, HashSet};
 
-/// The values of rules, by what is kept of them.
+/// The values of rules, by their recorded form.
 #[derive(Default)]
 pub(super) struct Named {
-    /// By key, and then by hash.
+    /// By key, then by hash.
     values: HashMap<String, HashMap<String, String>>,
-    /// Keys of which a rule asks for values of a form. No hash tells whether a value had it.
+    /// Keys with a wildcard pattern in a rule; a hash does not show whether the value matched it.
     formed: HashSet<String>,
 }
 
@@ -20,7 +20,7 @@ impl Named {
         let matchers = rules.into_iter().flat_map(Rules::declarations).flat_map(|(_, path, _)| path);
         for matcher in matchers {
             let Some(value) = matcher.value() else { continue };
-            // Every value has the form of a `*` alone, and so has every hash.
+            // A lone `*` matches every value, and every hash.
             if value.contains('*') && value.bytes().any(|byte| byte != b'*') {
                 named.formed.insert(matcher.key().to_owned());
             }
@@ -32,12 +32,12 @@ impl Named {
         named
     }
 
-    /// An entry as the rules name it, where it is remembered.
+    /// The entry with its original value, if a rule contains it.
     pub(super) fn entry<'e>(&'e self, (key, kept): Entry<'e>) -> Entry<'e> {
         (key, self.value(key, kept).unwrap_or(kept))
     }
 
-    /// Whether rules may meet this entry that do not meet what is remembered of it.
+    /// Whether a rule may match this entry, but not its recorded hash.
     pub(super) fn may_miss(&self, (key, kept): Entry<'_>) -> bool {
         is_hash(kept) && self.formed.contains(key) && self.value(key, kept).is_none()
     }

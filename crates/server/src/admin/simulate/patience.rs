@@ -1,12 +1,12 @@
-//! How long a simulation may take. Whoever asks waits for it, and whoever decides lacks a core meanwhile.
+//! Time limit of a simulation: the caller waits for it, and the request path lacks a core meanwhile.
 
 use hivemind_core::{Clock, MonotonicClock, Timestamp};
 use std::time::Duration;
 
-/// So many requests between two looks at the clock.
+/// Requests between two reads of the clock.
 const LOOK_EVERY: u64 = 256;
 
-/// Ends what takes too long.
+/// The time limit of one simulation.
 pub(super) struct Patience {
     within: Duration,
     ends: Timestamp,
@@ -22,13 +22,13 @@ impl Patience {
         MonotonicClock.now() >= self.ends
     }
 
-    /// The same after one more request; mostly without a look at the clock.
+    /// Counts one more request; reads the clock only now and then.
     pub(super) fn is_over_after_one_more(&mut self) -> bool {
         self.seen += 1;
         self.seen.is_multiple_of(LOOK_EVERY) && self.is_over()
     }
 
     pub(super) fn told(&self) -> String {
-        format!("Ended after {} s: later requests are left out.", self.within.as_secs())
+        format!("Stopped after {} s: later requests are omitted.", self.within.as_secs())
     }
 }

@@ -4,10 +4,10 @@ use super::traffic::{self, RawSource, Source};
 use super::{WITHIN, past_bounds, shown};
 use crate::config::parse_rules;
 use crate::replay::{Both, Comparison};
-use crate::telemetry::kept;
-use crate::telemetry::ring::{DecisionRing, Door, Head, Part};
 use hivemind_core::store::OnRefusal;
 use hivemind_core::{Clock, Descriptor, Limiter, LimiterOptions, ManualClock, Rules, Timestamp};
+use hivemind_telemetry::kept;
+use hivemind_telemetry::ring::{DecisionRing, Door, Head, Part};
 use std::time::Duration;
 
 fn rules() -> Rules {
@@ -19,7 +19,7 @@ fn comparison(most_counters: usize) -> Comparison {
     Comparison::new(Both { now: rules(), then: rules() }, most_counters, OnRefusal::default())
 }
 
-/// A log of so many names.
+/// A log with this number of keys.
 fn log(names: u32) -> Source {
     let line = |number| format!("{{\"t_ms\":0,\"domain\":\"d\",\"entries\":[[\"k\",\"{number}\"]]}}\n");
     let text: String = (0..names).map(line).collect();
@@ -32,32 +32,32 @@ fn decided(log: &Source, comparison: &mut Comparison, patience: Patience) -> Vec
     log.decide(comparison, patience).unwrap()
 }
 
-// Seen failing on: patience without an end.
+// Fails without a time limit.
 #[test]
-fn what_takes_too_long_ends_and_says_that_later_requests_are_left_out() {
+fn slow_simulation_stops_with_a_note() {
     let (log, mut all, mut some) = (log(1_000), comparison(10_000), comparison(10_000));
     assert!(decided(&log, &mut all, Patience::new(WITHIN)).is_empty());
     assert_eq!(all.requests, 1_000);
     let notes = decided(&log, &mut some, Patience::new(Duration::ZERO));
-    assert_eq!(some.requests, 256, "it looks at the clock now and then");
-    assert_eq!(notes, ["Ended after 0 s: later requests are left out."]);
+    assert_eq!(some.requests, 256, "the clock is read every 256 requests");
+    assert_eq!(notes, ["Stopped after 0 s: later requests are omitted."]);
     assert_eq!(shown(&some, &notes)["partial"], notes[0].as_str());
     assert!(Patience::new(Duration::ZERO).is_over() && !Patience::new(WITHIN).is_over());
 }
 
-// Seen failing on: no notes.
+// Fails without notes.
 #[test]
-fn what_there_was_no_room_for_is_told() {
+fn exceeded_limits_are_noted() {
     let mut small = comparison(100);
     decided(&log(1_000), &mut small, Patience::new(WITHIN));
     let notes = past_bounds(&small, 100);
-    assert!(notes.len() == 1 && notes[0].ends_with("for want of room for more than 100."), "{notes:?}");
+    assert!(notes.len() == 1 && notes[0].ends_with("because the maximum of 100 was reached."), "{notes:?}");
     small.unnamed = 3;
-    assert_eq!(past_bounds(&small, 100)[1], "3 requests are of names past those that are told one by one.");
+    assert_eq!(past_bounds(&small, 100)[1], "3 requests belong to keys beyond the listed ones.");
     assert!(past_bounds(&comparison(100), 100).is_empty());
 }
 
-/// A ring with these decisions: by which door, with a limit of its own or not, of which value.
+/// A ring with decisions, each with its frontend, whether it carried its own limit, and its value.
 fn ring(decisions: &[(Door, bool, &str)]) -> DecisionRing {
     let ring = DecisionRing::new(100);
     for (millis, (door, has_own_limit, value)) in (1..).zip(decisions) {
@@ -76,9 +76,9 @@ fn ring(decisions: &[(Door, bool, &str)]) -> DecisionRing {
     ring
 }
 
-// Seen failing on: requests to the gateway decided by rules that are not theirs.
+// Fails when gateway requests are decided by rules that do not apply to them.
 #[test]
-fn what_the_rules_do_not_decide_is_left_out_and_told() {
+fn undecidable_requests_are_omitted_with_a_note() {
     let long = "x".repeat(300);
     let ring = ring(&[
         (Door::Grpc, false, "a"),
@@ -94,26 +94,26 @@ fn what_the_rules_do_not_decide_is_left_out_and_told() {
     assert_eq!(
         notes,
         [
-            "2 requests to the gateway are left out: these rules do not decide them.",
-            "1 requests are left out that brought limits of their own.",
-            "1 requests have longer texts than are kept: some may stand for several clients, and a rule for such a text does not meet them.",
+            "2 gateway requests are omitted: these rules do not apply to them.",
+            "1 requests are omitted, because they carried their own limits.",
+            "1 requests have truncated texts: some may stand for several clients, and a rule for the full text does not match them.",
         ]
     );
     snapshot.missed = 7;
     let notes = traffic::recent(&snapshot, &Named::default(), &mut comparison(100), Patience::new(WITHIN));
     assert_eq!(
         notes[3],
-        "7 decisions since the start are not kept: somebody else wrote or read there at that moment."
+        "7 decisions since startup were not recorded, because another thread held the ring at that moment."
     );
     let nothing = DecisionRing::new(10).copied();
     let nothing = traffic::recent(&nothing, &Named::default(), &mut comparison(10), Patience::new(WITHIN));
     assert!(nothing.is_empty());
 }
 
-/// What is kept of it is another request: it may be one that no rule meets, or that another one does.
-// Seen failing on: requests decided without their ninth descriptor, or their ninth entry.
+/// A partially recorded request is a different request: it may match another rule, or none.
+// Fails when requests are decided without their ninth descriptor, or their ninth entry.
 #[test]
-fn a_request_of_which_a_part_is_missing_is_left_out_and_told() {
+fn partially_recorded_request_is_omitted_with_a_note() {
     let ring = DecisionRing::new(100);
     let one = [("k", "a")];
     let part = |entries| Part {
@@ -134,13 +134,13 @@ fn a_request_of_which_a_part_is_missing_is_left_out_and_told() {
     assert_eq!(all.requests, 2);
     assert_eq!(
         notes[0],
-        "2 requests are left out that have more descriptors or entries than are kept of one."
+        "2 requests are omitted, because they have more descriptors or entries than are recorded."
     );
 }
 
-// Seen failing on: hashes that both sets of rules are asked about; a note for each hash; hashes counted as what is cut off.
+// Fails when rules are matched against hashes, when each hash adds a note, or when hashes count as truncated.
 #[test]
-fn a_rule_for_the_value_of_a_credential_meets_what_is_remembered_as_its_hash() {
+fn credential_rule_matches_its_recorded_hash() {
     const ONE: &str = "sk_live_4eC39HqLyjWDarjtT1zdp7dc";
     let of = |more: &str| {
         let text = format!(
@@ -161,17 +161,17 @@ fn a_rule_for_the_value_of_a_credential_meets_what_is_remembered_as_its_hash() {
     let (all, notes) = decided(of(&for_one));
     assert_eq!((all.newly_limited, notes), (1, Vec::new()));
     let (who, _) = all.first(9)[0];
-    assert_eq!(who.entries[0].1, kept("k", ONE).0, "as it is shown among decisions");
-    // Of a form nobody knows whether a value had it, and it is said of those that no rule names whole.
+    assert_eq!(who.entries[0].1, kept("k", ONE).0, "as in the list of decisions");
+    // A hash does not show whether the value matched a pattern: only requests without a whole-value rule are noted.
     let formed = "- {key: k, value: \"sk_live_9*\", rate_limit: {unit: day, requests_per_unit: 0}}\n";
     let (all, notes) = decided(of(&format!("{for_one}{formed}")));
     assert_eq!(all.newly_limited, 1);
-    assert!(notes.len() == 1 && notes[0].starts_with("1 requests have a secret"), "{notes:?}");
+    assert!(notes.len() == 1 && notes[0].starts_with("1 requests have a credential"), "{notes:?}");
     let (_, notes) = decided(of(&formed.replace("sk_live_9*", "*")));
     assert!(notes.is_empty(), "{notes:?}");
 }
 
-/// Writes down that `value` was asked for, on which thread.
+/// Records a decision about `value` on a thread.
 fn remember(ring: &DecisionRing, thread: usize, at: Timestamp, value: &str, is_denied: bool) {
     let entries = [("k", value)];
     let part = Part {
@@ -185,9 +185,10 @@ fn remember(ring: &DecisionRing, thread: usize, at: Timestamp, value: &str, is_d
     ring.write(thread, &Head { at, door: Door::Grpc, domain: "d", is_denied }, [part].into_iter());
 }
 
-// Seen failing on: times cut to milliseconds, by which a bucket that refills each 250 µs has 3 of 4 requests too many.
+// Fails when times are truncated to milliseconds: then a bucket that refills every 250 µs refuses 3 of 4 requests too
+// many.
 #[test]
-fn what_happened_under_the_same_rules_is_what_a_simulation_says_of_it() {
+fn simulation_of_the_same_rules_matches_what_happened() {
     for limit in
         ["unit: second, requests_per_unit: 4000, burst: 1", "unit: second, requests_per_unit: 30, burst: 7"]
     {
@@ -198,7 +199,7 @@ fn what_happened_under_the_same_rules_is_what_a_simulation_says_of_it() {
         let clock = ManualClock::at(Timestamp::from_millis(1_794_855_600_000));
         let limiter = Limiter::with_clock(rules.clone(), clock.clone(), LimiterOptions::default()).unwrap();
         let (ring, mut happened) = (DecisionRing::new(20_000), (0, 0));
-        // Gaps at the edge: exactly what the faster one takes to refill, a nanosecond less, and some between.
+        // Edge gaps: exactly the refill time of the faster bucket, one nanosecond less, and some in between.
         for (number, gap) in
             (0..2_000).zip([250_000, 249_999, 1, 250_000, 700_001, 90_000, 33_333_333].iter().cycle())
         {
@@ -208,7 +209,7 @@ fn what_happened_under_the_same_rules_is_what_a_simulation_says_of_it() {
             remember(&ring, 0, clock.now(), value, is_denied);
             if is_denied { happened.1 += 1 } else { happened.0 += 1 }
         }
-        assert!(happened.0 > 100 && happened.1 > 100, "{happened:?} tell something");
+        assert!(happened.0 > 100 && happened.1 > 100, "{happened:?}: both outcomes occur");
         let mut all = Comparison::new(Both { now: rules.clone(), then: rules }, 100, OnRefusal::default());
         let notes = traffic::recent(&ring.copied(), &Named::default(), &mut all, Patience::new(WITHIN));
         assert!(notes.is_empty(), "{notes:?}");
@@ -217,10 +218,10 @@ fn what_happened_under_the_same_rules_is_what_a_simulation_says_of_it() {
     }
 }
 
-// Seen failing on: no note; a note for those of one thread, of two clients, or of two moments.
+// Fails without a note, or with one for requests of one thread, of two clients, or of two moments.
 #[test]
-fn requests_whose_order_nobody_knows_are_told_of() {
-    for (decisions, told) in [
+fn requests_of_unknown_order_are_noted() {
+    for (decisions, noted) in [
         (&[(0, 0, "a"), (1, 5, "a")][..], 1),
         (&[(0, 0, "a"), (0, 4, "b"), (1, 5, "a"), (0, 6, "a")], 2),
         (&[(0, 0, "a"), (0, 5, "a")], 0),
@@ -233,8 +234,8 @@ fn requests_whose_order_nobody_knows_are_told_of() {
         }
         let notes =
             traffic::recent(&ring.copied(), &Named::default(), &mut comparison(100), Patience::new(WITHIN));
-        let expected = format!("{told} requests came with another of the same client");
-        assert_eq!(notes.len(), usize::from(told > 0), "{decisions:?}: {notes:?}");
+        let expected = format!("{noted} requests arrived at the same moment as another of the same client");
+        assert_eq!(notes.len(), usize::from(noted > 0), "{decisions:?}: {notes:?}");
         assert!(notes.iter().all(|note| note.starts_with(&expected)), "{decisions:?}: {notes:?}");
     }
 }

@@ -1,21 +1,21 @@
-//! What a simulation decides: what is remembered, or a log that came with it.
+//! Requests of a simulation: recorded decisions, or an uploaded log.
 
 use super::named::Named;
 use super::patience::Patience;
 use crate::replay::{AccessLog, Comparison, Lines, Malformed, Recorded};
-use crate::telemetry::ring::{Door, Lacks, Mark, Remembered, RememberedPart, Snapshot};
 use hivemind_core::store::Op;
 use hivemind_core::{Cost, Descriptor, Entry, Rules};
+use hivemind_telemetry::ring::{Door, Lacks, Mark, Remembered, RememberedPart, Snapshot};
 use serde::Deserialize;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A line of a log as a place names it.
+/// The file name in error places.
 const LOG: &str = "log";
-/// By so much may the clocks of two threads differ (20 µs, as `SystemClock` says), and what lies between a look at one and
-/// the decision: of what was closer, nobody knows which was decided first.
+/// The clocks of two threads may differ by 20 µs (see `SystemClock`), plus the time from the clock read to the
+/// decision. The order of closer decisions is unknown.
 const SAME_MOMENT: Duration = Duration::from_micros(30);
-/// More of them than ever are decided in such a moment, unless a clock stands.
+/// More than are decided in such a moment, unless a clock stops.
 const MOST_NEAR: usize = 32;
 
 #[derive(Deserialize)]
@@ -42,12 +42,12 @@ pub(super) enum Source {
 
 pub(super) struct Log {
     text: String,
-    /// None: our own lines.
+    /// `None` for our own format.
     access_log: Option<AccessLog>,
 }
 
 impl Source {
-    /// What a body asks for, with the rules that are tried; or what to ask instead.
+    /// The requested source, or what to send instead.
     pub(super) fn new(raw: RawSource, rules: &Rules) -> Result<Self, String> {
         let RawSource { recent, log, format, domain, entries } = raw;
         let has_more = format.is_some() || domain.is_some() || entries.is_some();
@@ -60,8 +60,7 @@ impl Source {
                 let entries = entries.unwrap_or_else(|| vec!["remote_address".to_owned()]);
                 if entries.is_empty() {
                     return Err(
-                        "`entries` is empty: name at least one, or leave it out for `remote_address`."
-                            .to_owned(),
+                        "`entries` is empty; name at least one, or omit it for `remote_address`.".to_owned()
                     );
                 }
                 let domain = domain.map_or_else(|| only_domain(rules), Ok)?;
@@ -69,12 +68,12 @@ impl Source {
                     AccessLog::new(domain, &entries).map_err(|error| format!("`entries`: {error}."))?;
                 Ok(Self::Log(Log { text, access_log: Some(access_log) }))
             }
-            (None, Some(_), None) => Err("`format` of a log is `combined` or `jsonl`.".to_owned()),
+            (None, Some(_), None) => Err("`format` of a log must be `combined` or `jsonl`.".to_owned()),
             (None, Some(_), Some(Format::Jsonl)) => {
-                Err("A line of `jsonl` has its own domain and entries: leave out `domain` and `entries`."
+                Err("A line of `jsonl` has its own domain and entries; omit `domain` and `entries`."
                     .to_owned())
             }
-            _ => Err("`source` is {\"recent\": true}, or has a `log` with its `format`.".to_owned()),
+            _ => Err("`source` must be {\"recent\": true}, or have a `log` and its `format`.".to_owned()),
         }
     }
 }
@@ -83,12 +82,12 @@ fn only_domain(rules: &Rules) -> Result<String, String> {
     let mut domains = rules.domains();
     match (domains.next(), domains.next()) {
         (Some(only), None) => Ok(only.to_owned()),
-        _ => Err("The rules have several domains, or none; say in `domain` whose log this is.".to_owned()),
+        _ => Err("The rules have several domains, or none; set `domain`.".to_owned()),
     }
 }
 
 impl Log {
-    /// Decides all of it; says what is left out of it. A line that cannot be read is refused with its place.
+    /// Decides all lines, and returns notes on omissions. A malformed line is an error with its place.
     pub(super) fn decide(
         &self,
         comparison: &mut Comparison,
@@ -121,14 +120,14 @@ fn refused(line: u64, malformed: &Malformed) -> String {
     format!("{LOG}:{line}: {why}.")
 }
 
-/// Decides what is remembered, the oldest first; says what is left out of it.
+/// Decides the recorded decisions, oldest first, and returns notes on omissions.
 pub(super) fn recent(
     ring: &Snapshot,
     named: &Named,
     comparison: &mut Comparison,
     mut patience: Patience,
 ) -> Vec<String> {
-    let [mut of_gateway, mut with_limits, mut lacking, mut cut, mut hashed, mut beside] = [0_u64; 6];
+    let [mut of_gateway, mut with_limits, mut lacking, mut cut, mut hashed, mut concurrent] = [0_u64; 6];
     let mut near: VecDeque<(Mark<'_>, Remembered<'_>)> = VecDeque::new();
     let mut notes = Vec::new();
     let since = ring.whole_since();
@@ -159,7 +158,7 @@ pub(super) fn recent(
         let is_in_doubt = |(earlier, other): &(Mark<'_>, Remembered<'_>)| {
             earlier.shard != mark.shard && is_of_one_client(other, &decision)
         };
-        beside += u64::from(near.iter().any(is_in_doubt));
+        concurrent += u64::from(near.iter().any(is_in_doubt));
         near.truncate(MOST_NEAR);
         near.push_front((*mark, decision));
         if patience.is_over_after_one_more() {
@@ -168,24 +167,24 @@ pub(super) fn recent(
         }
     }
     let counted = [
-        (of_gateway, "requests to the gateway are left out: these rules do not decide them."),
-        (with_limits, "requests are left out that brought limits of their own."),
-        (lacking, "requests are left out that have more descriptors or entries than are kept of one."),
+        (of_gateway, "gateway requests are omitted: these rules do not apply to them."),
+        (with_limits, "requests are omitted, because they carried their own limits."),
+        (lacking, "requests are omitted, because they have more descriptors or entries than are recorded."),
         (
             cut,
-            "requests have longer texts than are kept: some may stand for several clients, and a rule for such a text does not meet them.",
+            "requests have truncated texts: some may stand for several clients, and a rule for the full text does not match them.",
         ),
         (
             hashed,
-            "requests have a secret of which a hash is kept: a rule for values of a form (`*`) may have met them, and does not here.",
+            "requests have a credential that is recorded as a hash: a pattern rule (`*`) may have matched them, but does not here.",
         ),
         (
-            beside,
-            "requests came with another of the same client, on two threads at one moment: the other may have been decided first.",
+            concurrent,
+            "requests arrived at the same moment as another of the same client, on two threads: their order is unknown.",
         ),
         (
             ring.missed,
-            "decisions since the start are not kept: somebody else wrote or read there at that moment.",
+            "decisions since startup were not recorded, because another thread held the ring at that moment.",
         ),
     ];
     notes.extend(
@@ -200,7 +199,7 @@ fn is_of_one_client(one: &Remembered<'_>, other: &Remembered<'_>) -> bool {
 }
 
 fn decide(decision: &Remembered<'_>, named: &Named, comparison: &mut Comparison) {
-    // Most have no hash, and are as they were.
+    // Most have no hash, and stay unchanged.
     let hashed = if decision.is_hashed { decision.parts.as_slice() } else { &[] };
     let found: Vec<Vec<Entry<'_>>> =
         hashed.iter().map(|part| part.entries.iter().map(|entry| named.entry(*entry)).collect()).collect();

@@ -1,13 +1,13 @@
-//! The gateway's certificates, loaded before anything is served.
+//! TLS configuration of the gateway, loaded before anything is served.
 
-use crate::acme;
 use crate::config::gateway as settings;
-use crate::tls::{CertificateFiles, Certificates, Protocol, TlsError, server_config};
 use hivemind_core::{Clock, SystemClock};
+use hivemind_tls::acme;
+use hivemind_tls::{CertificateFiles, Certificates, Protocol, TlsError, server_config};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-/// What TLS is spoken with, and the certificates that it shows.
+/// Loads the TLS acceptor and the certificates that it serves.
 pub(super) fn load(tls: &settings::Tls) -> Result<(TlsAcceptor, Arc<Certificates>), TlsError> {
     let (files, now) = (tls.certificates.clone(), SystemClock.now());
     let mut protocols = vec![Protocol::Http2, Protocol::Http1];

@@ -1,11 +1,11 @@
-//! What the service answered.
+//! Responses of the admin API.
 
-use crate::harmless::harmless_lines;
 use anyhow::{Context, bail};
+use hivemind_tls::harmless::harmless_lines;
 use http::StatusCode;
 use serde_json::Value;
 
-/// What the service answered.
+/// A response of the admin API.
 #[derive(Debug)]
 pub(in crate::cli) struct Answer {
     pub(in crate::cli) status: StatusCode,
@@ -21,40 +21,40 @@ impl Answer {
         serde_json::from_str::<serde::de::IgnoredAny>(&self.text).is_ok()
     }
 
-    /// What it said instead of an answer, where that is JSON.
+    /// The problem document of an error response, if it is JSON.
     pub(in crate::cli) fn problem(&self) -> Option<Value> {
         if self.is_good() { None } else { serde_json::from_str(&self.text).ok() }
     }
 
-    /// Its body.
+    /// The body of a successful response.
     ///
     /// # Errors
-    /// Why there is none, and what to do about it.
+    /// The problem that the service reported, or a remedy if the response is not from a Hivemind.
     pub(in crate::cli) fn body(&self) -> anyhow::Result<Value> {
         let body = serde_json::from_str::<Value>(&self.text);
         if self.is_good() {
             return body
-                .context("the answer is no JSON: is this the admin port of a Hivemind? Give another --url");
+                .context("the response is not JSON; check that --url is the admin port of a Hivemind");
         }
         let status = self.status;
         let Ok(problem) = body else {
-            bail!("it answered with {status}: is this the admin port of a Hivemind? Give another --url");
+            bail!("the response is {status}; check that --url is the admin port of a Hivemind");
         };
         let text = |name: &str| harmless_lines(problem.get(name).and_then(Value::as_str).unwrap_or_default());
         let remedy = match status {
             StatusCode::UNAUTHORIZED => " (give the token with --token-file)",
             StatusCode::NOT_FOUND if problem.get("title").is_none() => {
-                " (an older service may not know this)"
+                " (an older service may not support this)"
             }
             _ => "",
         };
-        let mut told = format!("{}: {}{remedy}", text("title"), text("detail"));
+        let mut report = format!("{}: {}{remedy}", text("title"), text("detail"));
         for part in problem.as_object().into_iter().flat_map(|members| members.values()) {
             if let Some(errors) = part.get("errors").and_then(Value::as_str) {
-                told.push('\n');
-                told += &harmless_lines(errors);
+                report.push('\n');
+                report += &harmless_lines(errors);
             }
         }
-        bail!(told)
+        bail!(report)
     }
 }

@@ -1,11 +1,11 @@
-//! Where a service is asked: a URL, or the path of a socket.
+//! Admin endpoint of a service: a URL, or the path of a socket.
 
 use anyhow::{Context, bail, ensure};
 use http::Uri;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// Where a service is asked.
+/// The admin endpoint of a service.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Place {
     Tcp { host: String, port: u16, is_tls: bool },
@@ -15,7 +15,7 @@ pub(in crate::cli) enum Place {
 const FORM: &str = "write it as http://HOST:PORT, https://HOST:PORT or unix:PATH";
 
 impl Place {
-    /// Whether nobody else reads what is sent there.
+    /// Whether traffic to it is private: TLS, loopback or a Unix socket.
     pub(in crate::cli) fn is_private(&self) -> bool {
         match self {
             Self::Socket(_) | Self::Tcp { is_tls: true, .. } => true,
@@ -28,22 +28,22 @@ impl Place {
 
     pub(in crate::cli) fn parse(url: &str) -> anyhow::Result<Self> {
         if let Some(path) = url.strip_prefix("unix:") {
-            // Some write it as a URL.
+            // Some tools write it as a URL.
             let path = path.strip_prefix("//").unwrap_or(path);
-            ensure!(!path.is_empty(), "`{url}` names no socket; {FORM}");
+            ensure!(!path.is_empty(), "`{url}` has no socket path; {FORM}");
             return Ok(Self::Socket(PathBuf::from(path)));
         }
-        // It may be a password, and what is wrong is on a screen.
-        ensure!(!url.contains('@'), "a URL here has no name and no password in it (it has an `@`); {FORM}");
-        let uri: Uri = url.parse().with_context(|| format!("`{url}` is no URL; {FORM}"))?;
+        // It may be a password, and the error text appears on a screen.
+        ensure!(!url.contains('@'), "the URL must not contain a user name or password (`@`); {FORM}");
+        let uri: Uri = url.parse().with_context(|| format!("`{url}` is not a URL; {FORM}"))?;
         let is_tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
-            _ => bail!("`{url}` is no URL of a service; {FORM}"),
+            _ => bail!("`{url}` is not an http or https URL; {FORM}"),
         };
         let is_bare = matches!(uri.path(), "" | "/") && uri.query().is_none();
-        let authority = uri.authority().with_context(|| format!("`{url}` names no host; {FORM}"))?;
-        ensure!(is_bare, "`{url}` has more than a host and a port; {FORM}");
+        let authority = uri.authority().with_context(|| format!("`{url}` has no host; {FORM}"))?;
+        ensure!(is_bare, "`{url}` must contain only a host and a port; {FORM}");
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         Ok(Self::Tcp { host, port, is_tls })
@@ -56,7 +56,7 @@ mod tests {
     use std::path::PathBuf;
 
     #[test]
-    fn a_place_is_a_host_and_a_port_or_a_socket() {
+    fn admin_url_parses_as_host_and_port_or_socket() {
         let tcp = |host: &str, port, is_tls| Place::Tcp { host: host.to_owned(), port, is_tls };
         for (url, expected) in [
             ("http://192.0.2.1:8080", tcp("192.0.2.1", 8080, false)),
@@ -68,7 +68,7 @@ mod tests {
         ] {
             assert_eq!(Place::parse(url).unwrap(), expected, "{url}");
         }
-        // Seen failing on: every name that begins like this machine's.
+        // Fails when every name that begins with `localhost` counts as this machine.
         for (url, is_private) in [
             ("http://127.0.0.1", true),
             ("http://[::1]", true),
@@ -92,7 +92,7 @@ mod tests {
         ] {
             let error = Place::parse(wrong).unwrap_err().to_string();
             assert!(error.contains("unix:PATH"), "{wrong}: {error}");
-            assert!(!error.contains("u:p"), "a password is shown: {error}");
+            assert!(!error.contains("u:p"), "the error contains a password: {error}");
         }
     }
 }

@@ -1,14 +1,14 @@
-//! What is asked of the API.
+//! Requests to the admin API.
 
 use http::Method;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// What is asked of the API.
+/// A request to the admin API.
 #[derive(Debug)]
 pub(in crate::cli) struct Question {
     pub(in crate::cli) method: Method,
-    /// The path, and the query after it.
+    /// The path with its query.
     pub(in crate::cli) target: String,
     pub(in crate::cli) body: Option<Value>,
     pub(in crate::cli) accept: &'static str,
@@ -25,12 +25,12 @@ impl Question {
         Self { method: Method::POST, target: path.to_owned(), body, accept: JSON }
     }
 
-    /// The same, answered for people.
+    /// The same request with a plain text response.
     pub(in crate::cli) fn in_words(self) -> Self {
         Self { accept: "text/plain", ..self }
     }
 
-    /// The same with one more name in its query, where there is a value.
+    /// Adds a query parameter, if there is a value.
     pub(in crate::cli) fn with(mut self, name: &str, value: Option<&str>) -> Self {
         if let Some(value) = value {
             self.target.push(if self.target.contains('?') { '&' } else { '?' });
@@ -40,14 +40,14 @@ impl Question {
     }
 }
 
-/// As it may stand in a path or a query.
+/// Percent-encodes text for a path or a query.
 pub(in crate::cli) fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             encoded.push(char::from(byte));
         } else {
-            let _ = write!(encoded, "%{byte:02X}"); // A string takes all that is written.
+            let _ = write!(encoded, "%{byte:02X}"); // Writing to a string cannot fail.
         }
     }
     encoded
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_is_sought_is_one_value_of_the_query() {
+    fn search_text_is_encoded_as_one_query_value() {
         let question = Question::get("/api/v1/rules").with("domain", None).with("q", Some("a&b=ü ?#"));
         assert_eq!(
             question.with("limit", Some("5")).target,

@@ -1,4 +1,4 @@
-//! `hivemind ctl blocks`: the keys that are blocked.
+//! `hivemind ctl blocks`: the blocked keys.
 
 use super::paged::{Paged, with_next};
 use super::table::{Table, each, marked, moment, text};
@@ -6,7 +6,7 @@ use crate::cli::client::Question;
 use clap::Args;
 use serde_json::Value;
 
-/// The keys that are blocked, and until when
+/// List the blocked keys and when each block ends
 #[derive(Args)]
 pub(super) struct Blocks {
     #[command(flatten)]
@@ -29,5 +29,5 @@ pub(super) fn shown(body: &Value) -> String {
             text(block, "by"),
         ]);
     }
-    with_next(table.without_empty().or("nobody is blocked"), body)
+    with_next(table.without_empty().or("no blocked keys"), body)
 }

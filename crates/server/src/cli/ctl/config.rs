@@ -1,11 +1,11 @@
-//! `hivemind ctl config`: what is in force of the files, and what is wrong with them.
+//! `hivemind ctl config`: the state of the loaded files, and what is wrong with them.
 
 use super::table::{Table, each, moment, plain, text};
-use crate::harmless::harmless_lines;
 use clap::Args;
+use hivemind_tls::harmless::harmless_lines;
 use serde_json::Value;
 
-/// What is in force of rules and configuration, and what is wrong with their files
+/// Show the state of rules and configuration, and what is wrong with their files
 #[derive(Args)]
 pub(super) struct Config {}
 
@@ -15,8 +15,12 @@ pub(super) fn shown(body: &Value) -> String {
         let reason = text(part, "reason");
         table.row([name.clone(), text(part, "state"), reason.lines().next().unwrap_or_default().to_owned()]);
     }
-    let is_ready = if text(body, "is_ready") == "true" { "ready" } else { "not ready: no calls should come" };
-    let mut shown = format!("{is_ready}\n\n{}", table.without_empty().or("nothing is known of its parts"));
+    let is_ready = if text(body, "is_ready") == "true" {
+        "ready"
+    } else {
+        "not ready: this node should receive no traffic"
+    };
+    let mut shown = format!("{is_ready}\n\n{}", table.without_empty().or("no components reported"));
     for (name, of) in [("rules", "rules"), ("configuration", "config")] {
         let files = body.get(of).cloned().unwrap_or_default();
         let path = match text(&files, "path").as_str() {
@@ -31,13 +35,13 @@ pub(super) fn shown(body: &Value) -> String {
         let error = if error.is_empty() {
             error
         } else {
-            format!("\nrefused {}:\n{}", moment(&files, "last_error_ms"), harmless_lines(&error))
+            format!("\nrejected {}:\n{}", moment(&files, "last_error_ms"), harmless_lines(&error))
         };
         let waiting: Vec<String> = each(&files, "needs_restart").map(plain).collect();
         let waiting = if waiting.is_empty() {
             String::new()
         } else {
-            format!("\nnot in force before a restart: {}", harmless_lines(&waiting.join(", ")))
+            format!("\nactive after a restart: {}", harmless_lines(&waiting.join(", ")))
         };
         shown += &["\n", name, ": ", &path, &loaded, &count.unwrap_or_default(), &waiting, &error].concat();
     }

@@ -1,33 +1,33 @@
-//! `hivemind ctl decisions`: what was decided lately.
+//! `hivemind ctl decisions`: the most recent decisions.
 
 use super::paged::{Paged, with_next};
 use super::table::{Table, each, is_display_hash, marked, moment, text};
 use crate::cli::client::Question;
-use crate::telemetry::hashed;
 use clap::Args;
+use hivemind_telemetry::hashed;
 use serde_json::Value;
 
-/// What was decided lately, the newest first
+/// List the most recent decisions, newest first
 #[derive(Args)]
 pub(super) struct Decisions {
-    /// Only those that were refused
+    /// Only refused requests
     #[arg(long, conflicts_with = "allowed")]
     denied: bool,
 
-    /// Only those that passed
+    /// Only requests that passed
     #[arg(long)]
     allowed: bool,
 
-    /// Only those of a domain
+    /// Only decisions of this domain
     #[arg(long, value_name = "NAME")]
     domain: Option<String>,
 
-    /// Only those with an entry of this key
+    /// Only decisions with an entry of this key
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 
-    /// Only those with an entry of this value, or of this hash of one. Only the hash is sent, since addresses are what proxies
-    /// write down; of a value that was cut, give what is shown of it
+    /// Only decisions with an entry of this value, or of this displayed hash. Only the hash is sent, because proxies
+    /// log URLs; for a truncated value give the part that is shown
     #[arg(long, value_name = "VALUE")]
     value: Option<String>,
 
@@ -52,7 +52,7 @@ pub(super) fn shown(body: &Value) -> String {
     let mut table = Table::new(&["time", "by", "outcome", "domain", "descriptor", "hits#", "left#", "rule#"]);
     for decision in each(body, "items") {
         let [door, outcome, domain] = ["door", "outcome", "domain"].map(|name| text(decision, name));
-        // Of which of its descriptors that is, is not told: all of them are marked.
+        // The response does not say which descriptor was truncated: all are marked.
         let is_cut = text(decision, "is_cut") == "true";
         for one in each(decision, "descriptors") {
             let [hits, left, rule] = ["hits", "remaining", "rule"].map(|name| text(one, name));
@@ -61,5 +61,5 @@ pub(super) fn shown(body: &Value) -> String {
             table.row([time, door, outcome, domain, marked(one, "entries", is_cut, ""), hits, left, rule]);
         }
     }
-    with_next(table.or("nothing was decided that is remembered"), body)
+    with_next(table.or("no decisions recorded"), body)
 }

@@ -1,13 +1,13 @@
-//! `hivemind ctl explain`: which of the rules in force answers a descriptor, and why.
+//! `hivemind ctl explain`: which active rule matches a descriptor, and why.
 
 use super::table::{moment, text};
 use super::who::Who;
 use crate::cli::client::Question;
-use crate::harmless::harmless_lines;
 use clap::Args;
+use hivemind_tls::harmless::harmless_lines;
 use serde_json::Value;
 
-/// Say which of the rules in force answers a descriptor, and why
+/// Explain which active rule matches a descriptor, and why
 #[derive(Args)]
 pub(super) struct Explain {
     #[command(flatten)]
@@ -22,7 +22,7 @@ impl Explain {
 }
 
 pub(super) fn shown(body: &Value) -> String {
-    // The text is of the rules alone.
+    // The text describes only the rules, so the block is added here.
     let blocked = body.get("end").map(|end| moment(end, "blocked_until_ms")).unwrap_or_default();
     let blocked = if blocked.is_empty() { blocked } else { format!("blocked until {blocked}\n") };
     blocked + &harmless_lines(&text(body, "text"))

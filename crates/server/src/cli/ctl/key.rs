@@ -1,18 +1,18 @@
-//! `hivemind ctl key`: one key, looked at and acted on.
+//! `hivemind ctl key`: looks up and changes one key.
 
 mod told;
 
 use crate::cli::client::Question;
 use crate::cli::ctl::table::{each, is_display_hash};
 use crate::cli::ctl::who::Who;
-use crate::config::duration;
-use crate::harmless::harmless;
 use clap::{Args, Subcommand};
+use hivemind_config::kind::duration;
+use hivemind_tls::harmless::harmless;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// One key: look it up, give it back what it spent, block it
+/// Look up one key, refund or reset its counters, or block it
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   hivemind ctl key get shop user=ada
@@ -21,10 +21,12 @@ use std::time::Duration;
   hivemind ctl key unblock shop user=ada
   hivemind ctl key block shop authorization --value-file authorization=FILE --for 10m
 
-A key is a domain and the entries of a descriptor, in their order; an entry is key=value. What opens something is better in a \
-file than in an argument: --value-file. A block of a node that is in no mesh ends with a restart of it, too. The exit status \
-is 1 if a reset reached no counter, or not all of it, and if a grant gave nothing back; it is 0 if a key is unblocked that was \
-not blocked.")]
+A key is a domain and the entries of a descriptor, in order; an entry is key=value. Pass credentials \
+in a file with --value-file, not in an argument. Without a mesh, a block ends when the node \
+restarts.
+
+The exit status is 1 if a reset reached no counter (or only some), or a grant returned nothing. \
+Unblocking a key that is not blocked succeeds.")]
 pub(super) struct Key {
     #[command(subcommand)]
     command: Command,
@@ -32,47 +34,47 @@ pub(super) struct Key {
 
 #[derive(Subcommand)]
 enum Command {
-    /// What is left of its limits, and until when
+    /// Show what is left of its limits, and when they reset
     Get(Who),
-    /// Forget what it has spent
+    /// Reset its counters
     Reset(Who),
-    /// Give back some of what it has spent
+    /// Return some of what it has spent
     Grant {
         #[command(flatten)]
         who: Who,
-        /// How much at most
+        /// The maximum to return
         #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
         extra: u64,
     },
-    /// Refuse it for a time, whatever its limits say
+    /// Refuse it for a time, regardless of its limits
     Block {
         #[command(flatten)]
         who: Who,
-        /// For how long: 30s, 10m, 2h, 1d
+        /// Duration: 30s, 10m, 2h, 1d
         #[arg(long = "for", value_name = "TIME", value_parser = span_of, required_unless_present = "until_ms")]
         span: Option<Duration>,
-        /// Until when, in milliseconds since 1970
+        /// End of the block, in milliseconds since 1970
         #[arg(long, value_name = "NUMBER", conflicts_with = "span")]
         until_ms: Option<u64>,
     },
-    /// End a block before its time
+    /// End a block early
     Unblock(Who),
 }
 
 fn span_of(text: &str) -> Result<Duration, String> {
     let span = duration(text).filter(|span| !span.is_zero());
-    span.ok_or_else(|| "write it as 30s, 10m, 2h or 1d: more than nothing, and 366d at most".to_owned())
+    span.ok_or_else(|| "write it as 30s, 10m, 2h or 1d, above zero and up to 366d".to_owned())
 }
 
-/// What is shown of a value that opens something is not that value. Any name may have one, so whatever looks like it is told.
+/// Warns about a displayed hash that is used as a value: it is not the credential itself, so no counter would match.
 fn warn_of_hashes(entries: &[(String, String)]) -> io::Result<()> {
     for (key, value) in entries {
         if is_display_hash(value) {
             let key = harmless(key, 60);
             writeln!(
                 io::stderr(),
-                "warning: `{key}={value}` is the hash that is shown instead of a value, and not the value: give what the \
-                 client sends, or nobody is found"
+                "warning: `{key}={value}` is a displayed hash and not the value; no counter matches it. \
+                 Use the value that the client sends"
             )?;
         }
     }
@@ -106,8 +108,8 @@ impl Key {
         Ok(Question::post(&format!("/api/v1/keys/{what}"), Some(Value::Object(body))))
     }
 
-    /// Whether an answer says that it was done. What is as it was asked for needs nothing done: who was not blocked is
-    /// unblocked.
+    /// Whether the response means that the command took effect. Unblocking a key that was not blocked has nothing to
+    /// do, and succeeds.
     pub(super) fn is_done(&self, body: &Value) -> bool {
         let number = |of: &Value, name: &str| of.get(name).and_then(Value::as_u64).unwrap_or(0);
         match &self.command {

@@ -1,4 +1,4 @@
-//! `hivemind ctl limits`: the gateway's limits in force.
+//! `hivemind ctl limits`: the gateway's active limits.
 
 use super::paged::{Paged, with_next};
 use super::table::{Table, each, limit, plain, text};
@@ -6,16 +6,17 @@ use crate::cli::client::Question;
 use clap::Args;
 use serde_json::Value;
 
-/// The gateway's limits in force, which level says each field of them, and what holds them down
+/// List the gateway's active limits, the level that sets each field, and which limits are capped
 #[derive(Args)]
 #[command(after_long_help = "Examples:
-  hivemind ctl limits                     of all services
-  hivemind ctl limits --search login      of what is called so, or has it in its path
+  hivemind ctl limits                     limits of all services
+  hivemind ctl limits --search login      limits with this text in their name or path
 
-The columns that end in `by` name the level that says a field: endpoint, service, platform, or built_in where nobody does. A
-limit that the platform's maximum holds down has what was written for it under `instead of`.")]
+The columns that end in `by` name the level that sets a field: endpoint, service, platform, or
+built_in for a default. If the platform's maximum caps a limit, `instead of` shows the configured
+limit.")]
 pub(super) struct Limits {
-    /// Only those that have this text in their service, endpoint, methods, path or kind
+    /// Only limits with this text in their service, endpoint, methods, path or kind
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
 
@@ -63,10 +64,10 @@ pub(super) fn shown(body: &Value) -> String {
             by("dry_run"),
         ]);
     }
-    with_next(table.without_empty().or("no gateway runs there, or it has no limit that is asked for"), body)
+    with_next(table.without_empty().or("no gateway runs there, or no limit matches"), body)
 }
 
-/// `POST,PUT /login`; nothing where it is for all of a service.
+/// `POST,PUT /login`; empty for a limit of the whole service.
 fn endpoint(of: &Value) -> String {
     let Some(endpoint) = of.get("endpoint").filter(|endpoint| endpoint.is_object()) else {
         return String::new();
@@ -76,7 +77,7 @@ fn endpoint(of: &Value) -> String {
     methods + &text(endpoint, "path")
 }
 
-/// What it does otherwise than to refuse.
+/// Deviations from plain refusal: dry run, delay.
 fn note(of: &Value) -> String {
     let is_dry = text(of, "dry_run") == "true";
     let delay = of.get("delay_after").and_then(Value::as_u64).map(|after| format!("delays after {after}"));

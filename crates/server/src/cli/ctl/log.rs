@@ -1,4 +1,4 @@
-//! `hivemind ctl log`: how loud the log is.
+//! `hivemind ctl log`: log levels.
 
 use super::table::{Table, text};
 use crate::cli::client::Question;
@@ -6,7 +6,7 @@ use clap::Args;
 use http::Method;
 use serde_json::{Value, json};
 
-/// How loud the log is; with --level, make it louder or quieter until a restart
+/// Show the log level; with --level, change it until a restart
 #[derive(Args)]
 pub(super) struct Log {
     /// off, error, warn, info, debug or trace
@@ -27,7 +27,7 @@ impl Log {
 }
 
 pub(super) fn shown(body: &Value) -> String {
-    let mut table = Table::new(&["what", "is"]);
+    let mut table = Table::new(&["setting", "value"]);
     table.row(["level".to_owned(), text(body, "level")]);
     for (module, level) in body.get("levels").and_then(Value::as_object).into_iter().flatten() {
         table.row([format!("level of {module}"), super::table::plain(level)]);
@@ -35,5 +35,5 @@ pub(super) fn shown(body: &Value) -> String {
     for (name, value) in body.get("decisions").and_then(Value::as_object).into_iter().flatten() {
         table.row([format!("decisions.{name}"), super::table::plain(value)]);
     }
-    table.or("nothing")
+    table.or("no log settings reported")
 }

@@ -1,4 +1,4 @@
-//! A part of a long list.
+//! Pagination of long lists.
 
 use super::table::text;
 use crate::cli::client::Question;
@@ -8,11 +8,11 @@ use serde_json::Value;
 /// Which part of a long list.
 #[derive(Args)]
 pub(super) struct Paged {
-    /// How many at most, up to 1000
+    /// Number of items, up to 1000
     #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
 
-    /// Where the page before ended, as it said
+    /// Where to continue: the cursor that the previous page printed
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
 }
@@ -23,10 +23,12 @@ impl Paged {
     }
 }
 
-/// The table of a page, and where it goes on.
+/// The table of a page, with the cursor of the next.
 pub(super) fn with_next(table: String, body: &Value) -> String {
     match text(body, "next").as_str() {
         "" => table,
-        next => format!("{table}There are more: --cursor {}\n", crate::harmless::harmless(next, 20_000)),
+        next => {
+            format!("{table}There are more: --cursor {}\n", hivemind_tls::harmless::harmless(next, 20_000))
+        }
     }
 }

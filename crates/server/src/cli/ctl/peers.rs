@@ -1,14 +1,14 @@
-//! `hivemind ctl peers`: who is in the mesh.
+//! `hivemind ctl peers`: the other nodes of the mesh.
 
 use super::table::{Table, each, text};
 use crate::cli::client::{Question, encoded};
 use clap::Args;
 use serde_json::Value;
 
-/// The peers of the mesh, without the node itself
+/// List the other nodes of the mesh
 #[derive(Args)]
 pub(super) struct Peers {
-    /// Give up a peer that is gone for good, at all nodes
+    /// Remove a peer that is gone for good, at all nodes
     #[arg(long, value_name = "NAME")]
     forget: Option<String>,
 }
@@ -24,7 +24,7 @@ impl Peers {
     pub(super) fn shown(&self, body: &Value) -> String {
         match &self.forget {
             Some(_) if text(body, "was_member") == "true" => "forgotten\n".to_owned(),
-            Some(_) => "it was no member: there was nothing to do\n".to_owned(),
+            Some(_) => "it was not a member: nothing to do\n".to_owned(),
             None => listed(body),
         }
     }
@@ -46,5 +46,5 @@ fn listed(body: &Value) -> String {
             of("rights_held"),
         ]);
     }
-    table.or("no peers: there is no mesh, or nobody else is in it")
+    table.or("no peers: no mesh, or this is its only node")
 }

@@ -1,11 +1,11 @@
-//! `hivemind ctl reload`: rules, configuration, certificates and keys are loaded anew.
+//! `hivemind ctl reload`: reloads rules, configuration, certificates and keys.
 
 use super::table::each;
-use crate::harmless::harmless_lines;
 use clap::Args;
+use hivemind_tls::harmless::harmless_lines;
 use serde_json::Value;
 
-/// Load rules, configuration, certificates and keys anew: exit 1 with everything that is wrong
+/// Reload rules, configuration, certificates and keys: exit 1 with everything that is wrong
 #[derive(Args)]
 pub(super) struct Reload {}
 
@@ -17,5 +17,5 @@ pub(super) fn shown(body: &Value) -> String {
             shown += &(harmless_lines(note) + "\n");
         }
     }
-    if shown.is_empty() { "there are no files to load\n".to_owned() } else { shown }
+    if shown.is_empty() { "no files to load\n".to_owned() } else { shown }
 }

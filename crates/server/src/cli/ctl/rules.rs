@@ -1,4 +1,4 @@
-//! `hivemind ctl rules`: the rules in force.
+//! `hivemind ctl rules`: the active rules.
 
 use super::paged::{Paged, with_next};
 use super::table::{Table, each, entries, limit, text};
@@ -6,14 +6,14 @@ use crate::cli::client::Question;
 use clap::Args;
 use serde_json::Value;
 
-/// The rules in force, with file and line, and what they let pass and refused
+/// List the active rules with file, line, and how many requests passed and were refused
 #[derive(Args)]
 pub(super) struct Rules {
-    /// Only those of a domain
+    /// Only rules of this domain
     #[arg(long, value_name = "NAME")]
     domain: Option<String>,
 
-    /// Only those that have this text in their domain, keys, values or name
+    /// Only rules with this text in their domain, keys, values or name
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
 
@@ -48,5 +48,5 @@ pub(super) fn shown(body: &Value) -> String {
             format!("{}:{}", text(rule, "file"), text(rule, "line")),
         ]);
     }
-    with_next(table.or("no rules, or none that is asked for"), body)
+    with_next(table.or("no rules, or no rule matches"), body)
 }

@@ -1,12 +1,12 @@
-//! Tables for people: columns as wide as what is in them, and nothing in them that does anything to a terminal.
+//! Text tables for a terminal: columns as wide as their content, with control characters escaped.
 
-use crate::harmless::harmless;
+use hivemind_tls::harmless::harmless;
 use serde_json::Value;
 
-/// No cell is wider.
+/// The maximum width of a cell.
 const WIDEST: usize = 60;
 
-/// A table under its headings. Columns whose heading ends in a number sign are numbers, and stand at the right.
+/// A table with headings. Columns whose heading ends in `#` contain numbers, and are aligned right.
 pub(super) struct Table {
     headings: Vec<&'static str>,
     rows: Vec<Vec<String>>,
@@ -17,7 +17,7 @@ impl Table {
         Self { headings: headings.to_vec(), rows: Vec::new() }
     }
 
-    /// The same without columns that have nothing in them.
+    /// Removes columns that are empty in all rows.
     pub(super) fn without_empty(mut self) -> Self {
         let has =
             |column: usize| self.rows.iter().any(|row| row.get(column).is_some_and(|cell| !cell.is_empty()));
@@ -39,7 +39,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// All of it; or, without rows, what is told instead.
+    /// Renders the table; without rows, the given text.
     pub(super) fn or(self, nothing: &str) -> String {
         if self.rows.is_empty() {
             return format!("{nothing}\n");
@@ -63,7 +63,7 @@ impl Table {
     }
 }
 
-/// A member as a text: a string as it is, nothing where there is none.
+/// A member as text: strings without quotes; empty if it is missing.
 pub(super) fn text(of: &Value, name: &str) -> String {
     of.get(name).map(plain).unwrap_or_default()
 }
@@ -90,8 +90,8 @@ pub(super) fn entries(of: &Value, name: &str) -> String {
     each(of, name).map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// The same with a note, and a mark where it is not the key itself, so that nobody acts on another one: a value was hashed since it
-/// opens something, or cut since it is long.
+/// The entries with a note, and with a mark if they are not the key itself: a credential was hashed, or a long value
+/// was truncated.
 pub(super) fn marked(of: &Value, name: &str, is_cut: bool, note: &str) -> String {
     let is_hashed = || each(of, name).any(|entry| is_display_hash(&text(entry, "value")));
     let mark = if is_cut && is_hashed() {
@@ -101,18 +101,18 @@ pub(super) fn marked(of: &Value, name: &str, is_cut: bool, note: &str) -> String
     } else {
         ""
     };
-    // Mark and note are seen however long the key is.
+    // Mark and note stay visible even for a long key.
     let rest = [mark, note].concat();
     harmless(&entries(of, name), WIDEST.saturating_sub(rest.len())) + &rest
 }
 
-/// Whether a value looks like what is shown of one that opens something: `sha256:` and 16 digits.
+/// Whether a value looks like the displayed hash of a credential: `sha256:` and 16 digits.
 pub(super) fn is_display_hash(value: &str) -> bool {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     value.strip_prefix("sha256:").is_some_and(|digits| digits.len() == 16 && digits.bytes().all(is_digit))
 }
 
-/// A limit as people say it: `50 per 1m`, `20 per 1s burst 40`.
+/// A limit in short form: `50 per 1m`, `20 per 1s burst 40`.
 pub(super) fn limit(of: &Value) -> String {
     let (requests, burst) = (text(of, "requests"), text(of, "burst"));
     let per = span(of.get("period_ms").and_then(Value::as_f64).unwrap_or_default());
@@ -124,7 +124,7 @@ pub(super) fn limit(of: &Value) -> String {
     format!("{requests} per {per}{kind}")
 }
 
-/// Milliseconds in the largest unit that they are a whole number of.
+/// Milliseconds in the largest unit that divides them.
 pub(super) fn span(millis: f64) -> String {
     let units = [("d", 86_400_000.0), ("h", 3_600_000.0), ("m", 60_000.0), ("s", 1_000.0)];
     let whole = units.into_iter().find(|(_, of)| millis >= *of && millis % of == 0.0);
@@ -135,7 +135,7 @@ pub(super) fn span(millis: f64) -> String {
     }
 }
 
-/// A moment as people write it, in UTC.
+/// A time in UTC.
 pub(super) fn moment(of: &Value, name: &str) -> String {
     let millis = of.get(name).and_then(Value::as_i64);
     let moment = millis.and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
@@ -147,23 +147,23 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    // Seen failing on: cells that are printed as they are.
+    // Fails when cells are printed without escaping.
     #[test]
-    fn columns_stand_under_their_headings_and_what_clients_sent_does_nothing() {
-        let mut table = Table::new(&["who", "count#"]);
+    fn table_aligns_columns_and_escapes_control_characters() {
+        let mut table = Table::new(&["key", "count#"]);
         table.row(["a\u{1b}[31m\n\u{202e}b".to_owned(), "7".to_owned()]);
         table.row(["x".repeat(100), "12345".to_owned()]);
-        let shown = table.or("nobody");
+        let shown = table.or("nothing");
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines.len(), 3);
-        assert_eq!(lines[0], format!("who{}  count", " ".repeat(57)));
+        assert_eq!(lines[0], format!("key{}  count", " ".repeat(57)));
         assert_eq!(lines[1], format!("a?[31m??b{}7", " ".repeat(57)));
         assert!(lines[2].starts_with("xxx") && lines[2].contains('…') && lines[2].ends_with("  12345"));
-        assert_eq!(Table::new(&["who"]).or("nobody"), "nobody\n");
+        assert_eq!(Table::new(&["key"]).or("nothing"), "nothing\n");
     }
 
     #[test]
-    fn limits_and_spans_are_told_as_people_say_them() {
+    fn limits_and_spans_render_in_short_form() {
         for (millis, expected) in [
             (1.0, "1ms"),
             (0.5, "0.5ms"),
@@ -176,7 +176,7 @@ mod tests {
         }
         let bucket = json!({"algorithm": "token_bucket", "requests": 20, "period_ms": 1_000, "burst": 40});
         assert_eq!(limit(&bucket), "20 per 1s burst 40");
-        // Guards against: a mark that was cut off with the key.
+        // Fails when the mark is truncated with the key.
         let long = json!({"e": [{"key": "path", "value": "x".repeat(100)}]});
         assert!(marked(&long, "e", true, " (a)").ends_with("x… (cut) (a)"));
         assert!(marked(&long, "e", false, "").ends_with("xx…"));

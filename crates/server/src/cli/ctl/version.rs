@@ -1,15 +1,15 @@
-//! `hivemind ctl version`: what runs there.
+//! `hivemind ctl version`: the version of the running service.
 
 use super::table::{Table, moment, plain};
 use clap::Args;
 use serde_json::Value;
 
-/// What runs there, and since when
+/// Show the version and start time of the service
 #[derive(Args)]
 pub(super) struct Version {}
 
 pub(super) fn shown(body: &Value) -> String {
-    let mut table = Table::new(&["what", "is"]);
+    let mut table = Table::new(&["field", "value"]);
     for (name, value) in body.as_object().into_iter().flatten() {
         match name.as_str() {
             "started_ms" => table.row(["started".to_owned(), moment(body, "started_ms")]),
@@ -20,5 +20,5 @@ pub(super) fn shown(body: &Value) -> String {
             _ => table.row([name.clone(), plain(value)]),
         }
     }
-    table.or("nothing")
+    table.or("no version reported")
 }

@@ -1,10 +1,11 @@
 //! The columns of types and defaults on the page about rules: the types are the schema's, and both are tried out on the
 //! reader, with what is right and with what is not.
 
-use super::super::reference::{self, CONFIGURATION};
 use super::super::rule_files::parse_rules;
 use super::super::rule_schema;
 use super::page::rows;
+use hivemind_config::reference;
+use hivemind_config::reference::CONFIGURATION;
 use hivemind_core::Consistency;
 use serde_json::{Value, json};
 

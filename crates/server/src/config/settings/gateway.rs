@@ -13,9 +13,10 @@ mod service;
 mod tls;
 mod websocket;
 
-use super::reading::Section;
 use super::server::Server;
-pub(crate) use crate::tls::CertificateFiles;
+use hivemind_config::reading::Section;
+pub(crate) use hivemind_tls::CertificateFiles;
+use hivemind_tls::acme::settings::Acme;
 use hivemind_tower::PartialLimit;
 use std::fmt;
 use std::net::SocketAddr;
@@ -99,19 +100,6 @@ pub(crate) enum LimitHeaders {
 pub(crate) enum LogTarget {
     Stdout,
     File(PathBuf),
-}
-
-/// `gateway.tls.acme`: a CA gives a certificate for these domains.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Acme {
-    pub(crate) domains: Vec<String>,
-    pub(crate) contact: Vec<String>,
-    /// Where its certificate and the account's key are kept.
-    pub(crate) cache: PathBuf,
-    /// The CA's directory.
-    pub(crate) directory: String,
-    /// The CA that the directory's own certificate is checked with; none: the system's.
-    pub(crate) ca: Option<PathBuf>,
 }
 
 /// Certificates, the first for whoever names no server or one that none of them is for.

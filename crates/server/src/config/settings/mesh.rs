@@ -1,10 +1,11 @@
 //! `mesh`: nodes that share their limits with no store between them.
 
-use super::kind::{AMOUNT, BYTES, FLAG, HOST_PORT, Kind, LISTEN, MILLIS, NUMBER, PATH};
-use super::reading::Section;
-use super::server::{Server, clash};
-use super::shape::Form;
+use super::server::Server;
 use crate::mesh::name::NodeName;
+use hivemind_config::kind::{AMOUNT, BYTES, FLAG, HOST_PORT, Kind, LISTEN, MILLIS, NUMBER, PATH};
+use hivemind_config::ports::clash;
+use hivemind_config::reading::Section;
+use hivemind_config::shape::Form;
 use hivemind_core::OnUnreachable;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

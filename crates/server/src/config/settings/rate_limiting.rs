@@ -1,7 +1,7 @@
 //! `rate_limiting`: where the rules are, and how they are applied.
 
-use super::kind::{COUNT, FLAG, HEADER, HeaderName, Kind, MILLIS, PATH, RATIO, SPAN, count_up_to};
-use super::reading::Section;
+use hivemind_config::kind::{COUNT, FLAG, HEADER, HeaderName, Kind, MILLIS, PATH, RATIO, SPAN, count_up_to};
+use hivemind_config::reading::Section;
 use hivemind_core::store::{MemoryStore, OnRefusal};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

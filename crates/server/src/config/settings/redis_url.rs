@@ -1,7 +1,7 @@
 //! Where a Redis is: its URL, which may carry a password and is therefore never shown.
 
-use super::kind::Kind;
-use super::shape::{Form, Noun};
+use hivemind_config::kind::Kind;
+use hivemind_config::shape::{Form, Noun};
 use std::fmt;
 
 /// The URL of a Redis server.

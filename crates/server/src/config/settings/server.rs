@@ -1,7 +1,8 @@
 //! `server`: where it listens, and how it ends.
 
-use super::kind::{DURATION, IP, PATH, PORT_OR_OFF, SPAN, count_up_to};
-use super::reading::Section;
+use hivemind_config::kind::{DURATION, IP, PATH, PORT_OR_OFF, SPAN, count_up_to};
+use hivemind_config::ports::clash;
+use hivemind_config::reading::Section;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -118,10 +119,4 @@ fn calls(section: &mut Section<'_, '_>) -> Calls {
         idle_timeout: time("idle_timeout", 60 * 60),
         max_connection_age: time("max_connection_age", 24 * 60 * 60),
     }
-}
-
-/// Whether two listeners cannot be there at once.
-pub(super) fn clash(a: SocketAddr, b: SocketAddr) -> bool {
-    let same_host = a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified();
-    same_host && a.port() == b.port() && a.port() != 0
 }

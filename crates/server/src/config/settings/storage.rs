@@ -1,9 +1,9 @@
 //! `storage`: where counters are kept, and what happens while that cannot be reached.
 
-use super::kind::{AMOUNT, FLAG, MILLIS, PATH, WORD};
-use super::reading::Section;
 use super::redis_url::{REDIS_URL, RedisUrl};
 use crate::storage::OnError;
+use hivemind_config::kind::{AMOUNT, FLAG, MILLIS, PATH, WORD};
+use hivemind_config::reading::Section;
 use hivemind_redis::Prefix;
 use std::num::NonZeroU32;
 use std::path::PathBuf;

@@ -11,11 +11,12 @@ mod page;
 mod properties;
 mod storage;
 
-use super::places::Syntax;
-use super::{Loaded, LogFormat, LogLevel, Problems, Settings, Told, load_settings, parse_settings};
+use super::{Loaded, Problems, Settings, load_settings, parse_settings};
 use crate::storage::OnError;
-use crate::telemetry::trace::OnLimit;
+use hivemind_config::places::Syntax;
 use hivemind_core::store::OnRefusal;
+use hivemind_telemetry::settings::log::{LogFormat, LogLevel, Told};
+use hivemind_telemetry::settings::otel::OnLimit;
 use std::path::Path;
 use std::time::Duration;
 

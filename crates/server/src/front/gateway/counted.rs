@@ -1,10 +1,10 @@
 //! What is counted of the gateway's decisions: in the same series as calls of the rate limit service, under the service's
 //! id and the endpoint's pattern, which are the configuration's; in the ranking of keys; and in the ring of the last ones.
 
-use crate::telemetry::ring::{Door, Head, Part};
-use crate::telemetry::{By, DomainSeries, KeySeries, Stats};
 use arc_swap::ArcSwap;
 use hivemind_core::{Clock, SystemClock, Timestamp};
+use hivemind_telemetry::ring::{Door, Head, Part};
+use hivemind_telemetry::{By, DomainSeries, KeySeries, Stats};
 use hivemind_tower::{Admission, Decision, LimitKind};
 use std::collections::HashMap;
 use std::sync::Arc;

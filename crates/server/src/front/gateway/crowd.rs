@@ -2,8 +2,8 @@
 //! is closed at once, which costs less than anything that could be said to it.
 
 use crate::config::gateway::Front;
-use crate::seldom::Seldom;
 use hivemind_core::{ClientIp, Clock, Ipv6Prefix, MonotonicClock};
+use hivemind_telemetry::seldom::Seldom;
 use hivemind_tower::ClientAddress;
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -7,7 +7,7 @@ use super::local::LocalTasks;
 use super::names::Names;
 use super::request_body::RequestBody;
 use super::upstream::Address;
-use crate::tls::{TlsError, Trust, Trusted};
+use hivemind_tls::{TlsError, Trust, Trusted};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::pki_types::ServerName;

@@ -2,10 +2,10 @@
 
 use crate::config::Settings;
 use crate::config::gateway::{Clients, Forwarding, Front, Gateway, IdentityStep, LimitHeaders, LogTarget};
-use crate::logging::DecisionLog;
 use crate::storage::{Storage, counting};
 use hivemind_core::Ipv6Prefix;
 use hivemind_core::store::KeySeed;
+use hivemind_telemetry::logging::DecisionLog;
 use hivemind_tower::error::{IdentityError, LimiterError, LogError, TrustError};
 use hivemind_tower::{
     ClientAddress, ForwardingHeader, Headers, Identity, IdentitySource, RateLimiter, RateLimiterBuilder,

@@ -13,7 +13,7 @@ use super::traced::{comes_to, is_decided};
 use super::upgrade;
 use super::upstream::Upstream;
 use super::visitor::Visitor;
-use crate::telemetry::trace::{Check, Door, Stage};
+use hivemind_telemetry::trace::{Check, Door, Stage};
 use hivemind_tower::{Admission, AdmittedRequest};
 use http::header::{CONNECTION, COOKIE, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use http::request::Parts;

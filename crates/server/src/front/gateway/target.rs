@@ -1,7 +1,7 @@
 //! Where a request wants to go: its host and its path, each of which must be readable in one way only.
 
 use super::failure::Failure;
-use crate::authority;
+use hivemind_tls::authority;
 use hivemind_tower::path::has_dot_segments;
 use http::header::{HOST, HeaderValue};
 use http::request::Parts;

@@ -1,6 +1,6 @@
 //! What a request that is followed is told of its way through the limiter.
 
-use crate::telemetry::trace::{Check, Decided, Stage};
+use hivemind_telemetry::trace::{Check, Decided, Stage};
 use hivemind_tower::trace::DecisionStage as Asked;
 use hivemind_tower::{Admission, Decision, RetryAfter, ServiceLimiter};
 

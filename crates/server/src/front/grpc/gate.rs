@@ -1,7 +1,7 @@
 //! Whose calls are answered, where keys are asked for. Proxies send one key with all calls of a connection: it is
 //! looked up with the first of them, and those after it are compared with that, at no allocation and no hash.
 
-use crate::access::{ApiKeys, Grant, KEY_HEADER};
+use hivemind_tls::access::{ApiKeys, Grant, KEY_HEADER};
 use http::HeaderMap;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -66,7 +66,7 @@ fn is_same(known: &[u8], sent: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::{Digest, line};
+    use hivemind_tls::access::{Digest, line};
     use http::HeaderValue;
 
     fn keys(folder: &std::path::Path, of: &[(&str, &str)]) -> std::path::PathBuf {

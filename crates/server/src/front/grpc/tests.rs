@@ -4,8 +4,6 @@
 use super::{Door, Patience, start_workers};
 use crate::config::parse_rules;
 use crate::front::rls::RateLimitService;
-use crate::front::socket::Socket;
-use crate::front::workers::Ended;
 use crate::fuzzing::options;
 use crate::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use crate::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
@@ -14,11 +12,13 @@ use crate::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitRes
 use crate::ruleset::Ruleset;
 use crate::service::Service;
 use crate::storage::{OnError, Storage};
-use crate::telemetry::Stats;
 use hivemind_core::store::{
     Charge, Context, KeySeed, LocalStore, MemoryStore, Store, StoreError, StoreOptions, Verdicts,
 };
 use hivemind_core::{Clock, SystemClock};
+use hivemind_telemetry::Stats;
+use hivemind_tls::socket::Socket;
+use hivemind_tls::workers::Ended;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;

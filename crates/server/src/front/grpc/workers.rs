@@ -2,12 +2,13 @@
 
 use super::call::Desk;
 use super::connection::serve;
-use crate::access::ApiKeys;
 use crate::front::rls::RateLimitService;
-use crate::front::socket::Socket;
-use crate::front::workers::{Ended, Workers};
-use crate::tls::{self, PortTls};
 use hivemind_core::store::Store;
+use hivemind_tls as tls;
+use hivemind_tls::PortTls;
+use hivemind_tls::access::ApiKeys;
+use hivemind_tls::socket::Socket;
+use hivemind_tls::workers::{Ended, Workers};
 use std::io;
 use std::num::NonZeroUsize;
 use std::rc::Rc;

@@ -8,7 +8,7 @@ use super::real_ip::ClientIp;
 use super::report::Place;
 use super::tree::Directive;
 use super::upstream::Manner;
-use crate::authority;
+use hivemind_tls::authority;
 
 /// A service of the gateway.
 pub(super) struct Service {

@@ -4,7 +4,7 @@ use super::ImportError;
 use super::glob;
 use super::lexer::{Kind, Token, tokens};
 use super::report::Place;
-use crate::config::read_bounded;
+use hivemind_config::bounded_file::read_bounded;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

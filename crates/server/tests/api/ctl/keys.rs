@@ -3,7 +3,7 @@
 use super::{Said, ctl, run};
 use crate::RULES;
 use crate::asked::json;
-use crate::support::{Server, Setup, overall, within};
+use hivemind_testkit::{Server, Setup, overall, within};
 use serde_json::{Value, json};
 use std::process::Stdio;
 use tokio::io::AsyncWriteExt;
@@ -57,7 +57,7 @@ async fn a_key_is_looked_up_given_back_to_and_reset_as_a_table_and_as_json() {
     let found = answer(&server, &on("get", &[])).await;
     assert_eq!((&found["limits"][0]["remaining"], &found["blocked_until_ms"]), (&json!(45), &Value::Null));
     let given = table(&ctl(&server, &on("grant", &["--extra", "2"])).await);
-    assert_eq!(given[0], ["limit", "remaining", "reset in", "given back"]);
+    assert_eq!(given[0], ["limit", "remaining", "reset in", "returned"]);
     assert_eq!((&given[1][1], &given[1][3], given.len()), (&"47".to_owned(), &"2".to_owned(), 2));
     let given = answer(&server, &on("grant", &["--extra", "1"])).await;
     assert_eq!((&given["limits"][0]["remaining"], &given["limits"][0]["granted"]), (&json!(48), &json!(1)));
@@ -65,23 +65,23 @@ async fn a_key_is_looked_up_given_back_to_and_reset_as_a_table_and_as_json() {
     let given = ctl(&server, &on("grant", &["--extra", "100"])).await;
     let last = given.out.lines().last().expect("a line");
     assert!(
-        given.out.contains("50") && last.starts_with("No more is given back than was spent"),
+        given.out.contains("50") && last.starts_with("A grant returns at most what was spent"),
         "{}",
         given.out
     );
     server.ask("shop", "plan=gold user=ada").await;
-    assert_eq!(ctl(&server, &on("reset", &[])).await.out, "forgotten: 1 counters\n");
+    assert_eq!(ctl(&server, &on("reset", &[])).await.out, "reset: 1 counters\n");
     assert_eq!(answer(&server, &on("get", &[])).await["limits"][0]["remaining"], 50);
     assert_eq!(answer(&server, &on("reset", &[])).await, json!({"reset": 1}));
     assert_eq!(given.code, Some(0), "some of it was given back");
     let nothing = ctl(&server, &["key", "get", "shop", "nobody=x"]).await;
-    assert!(nothing.out.starts_with("no limit is asked for this key"), "{}", nothing.out);
+    assert!(nothing.out.starts_with("no rule limits this key"), "{}", nothing.out);
 }
 
 #[tokio::test]
 async fn a_key_is_blocked_listed_and_unblocked_and_what_was_refused_is_among_the_decisions() {
     let server = Server::with_rules(RULES).await;
-    assert_eq!(ctl(&server, &["blocks"]).await.out, "nobody is blocked\n");
+    assert_eq!(ctl(&server, &["blocks"]).await.out, "no blocked keys\n");
     let blocked = ctl(&server, &["key", "block", "shop", "user=ada", "--for", "1h"]).await;
     assert!(
         blocked.out.starts_with("blocked until 2") && !blocked.out.contains("No rule"),
@@ -106,7 +106,7 @@ async fn a_key_is_blocked_listed_and_unblocked_and_what_was_refused_is_among_the
     let allowed = answer(&server, &["decisions", "--allowed", "--value", "bob", "--limit", "5"]).await;
     assert_eq!(allowed["items"][0]["descriptors"][0]["entries"][0]["value"], "bob", "{allowed}");
     let ended = ctl(&server, &["key", "unblock", "shop", "user=ada"]).await;
-    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "not blocked any more\n"));
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "no longer blocked\n"));
     assert_eq!(overall(&server.ask("shop", "user=ada").await), "OK");
     assert_eq!(ctl(&server, &["key", "unblock", "shop", "user=ada"]).await.out, "it was not blocked\n");
     let hour = answer(&server, &["key", "block", "shop", "user=ada", "--for", "1h"]).await;
@@ -121,7 +121,7 @@ async fn a_key_is_blocked_listed_and_unblocked_and_what_was_refused_is_among_the
 async fn a_block_of_a_key_that_no_rule_limits_says_whom_it_refuses() {
     let server = Server::with_rules(RULES).await;
     let blocked = ctl(&server, &["key", "block", "shop", "nobody=x", "--for", "1h"]).await;
-    let told = "No rule limits this key: only requests that bring a limit of their own are refused.";
+    let told = "No rule limits this key: the block affects only requests that carry their own limit.";
     assert!(blocked.code == Some(0) && blocked.out.contains(told), "{}", blocked.out);
     assert_eq!(overall(&server.ask("shop", "nobody=x").await), "OK", "as it says");
 }
@@ -139,7 +139,7 @@ async fn what_shares_a_counter_for_want_of_room_is_told_and_not_called_reset_or_
     let left = before["limits"][0]["remaining"].as_u64().unwrap();
     assert!(left < 2, "{before}");
     let reset = ctl(&server, &own).await;
-    assert!(reset.out.starts_with("forgotten: 0 counters\nnot forgotten: 1 counters\n"), "{}", reset.out);
+    assert!(reset.out.starts_with("reset: 0 counters\nnot reset: 1 counters\n"), "{}", reset.out);
     assert!(reset.out.contains("rate_limiting.max_keys"), "{}", reset.out);
     assert_eq!(reset.code, Some(1), "it was not done");
     let reset = undone(&server, &own).await;
@@ -172,7 +172,7 @@ async fn several_services_are_asked_one_after_the_other_and_one_that_fails_is_to
     }
     let three = ["--url", &urls[0], "--url", &nobody, "--url", &urls[1]];
     let some = run(&[&three[..], &["key", "unblock", "shop", "user=ada"]].concat(), &[]).await;
-    assert_eq!((some.code, some.out.matches("not blocked any more").count()), (Some(1), 2), "{}", some.out);
+    assert_eq!((some.code, some.out.matches("no longer blocked").count()), (Some(1), 2), "{}", some.out);
     assert!(some.out.contains(&format!("{nobody}: failed: cannot reach")), "{}", some.out);
     let some = run(&[&three[..], &["--json"], &block].concat(), &[]).await;
     let lines: Vec<Value> = some.out.lines().map(json).collect();
@@ -232,7 +232,7 @@ async fn what_was_not_done_fails_and_what_is_so_already_does_not() {
     let said = ctl(&server, &no_rule).await;
     assert_eq!(
         (said.code, said.out.as_str()),
-        (Some(1), "forgotten: 0 counters\nno limit is asked for this key; see `hivemind ctl explain`\n"),
+        (Some(1), "reset: 0 counters\nno rule limits this key; see `hivemind ctl explain`\n"),
         "{}",
         said.error
     );

@@ -4,7 +4,7 @@ use super::ctl;
 use crate::RULES;
 use crate::asked::json;
 use crate::limits::GATEWAY;
-use crate::support::{Server, Setup};
+use hivemind_testkit::{Server, Setup};
 
 // Seen failing on: what is in force, told as what was written.
 #[tokio::test]
@@ -36,5 +36,5 @@ async fn the_gateways_limits_are_a_table_with_who_says_each_field_and_what_holds
     let next = ctl(&server, &["limits", "--limit", "1", "--cursor", next, "--json"]).await;
     assert_ne!(json(&next.out)["items"], page["items"]);
     let none = ctl(&server, &["limits", "--search", "nobody"]).await;
-    assert!(none.code == Some(0) && none.out.contains("no limit that is asked for"), "{}", none.out);
+    assert!(none.code == Some(0) && none.out.contains("no limit matches"), "{}", none.out);
 }

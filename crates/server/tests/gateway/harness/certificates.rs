@@ -1,7 +1,7 @@
 //! An authority of the test's own, certificates from it, and a client that trusts it.
 
 use super::wire::Wire;
-use crate::support::within;
+use hivemind_testkit::within;
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};

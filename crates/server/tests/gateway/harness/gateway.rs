@@ -3,8 +3,8 @@
 
 use super::wire::Wire;
 use super::{Message, Process};
-use crate::support::log::Log;
-use crate::support::{DEADLINE, Page, post, within};
+use hivemind_testkit::Log;
+use hivemind_testkit::{DEADLINE, Page, post, within};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -173,13 +173,13 @@ impl Gateway {
 
     /// What it is said to be, for whoever asks whether it is ready.
     pub(crate) async fn readiness(&self) -> String {
-        crate::support::get(self.admin(), "/readyz").await.body
+        hivemind_testkit::get(self.admin(), "/readyz").await.body
     }
 
     /// One of its metrics.
     pub(crate) async fn metric(&self, series: &str) -> Option<u64> {
         let metrics = self.metrics.expect("a metrics port on the first screen");
-        crate::support::get(metrics, "/metrics").await.metric(series)
+        hivemind_testkit::get(metrics, "/metrics").await.metric(series)
     }
 
     /// A connection to it.

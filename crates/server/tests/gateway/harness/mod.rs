@@ -10,10 +10,10 @@ mod raw;
 mod recorder;
 mod wire;
 
-pub(crate) use crate::chromium::Browser;
 pub(crate) use certificates::{Authority, tls_client};
 pub(crate) use echo::Echo;
 pub(crate) use gateway::{Gateway, Setup, request, url};
+pub(crate) use hivemind_testkit::browser::Browser;
 pub(crate) use message::Message;
 pub(crate) use nginx::Nginx;
 pub(crate) use programs::{Process, is_long, run};

@@ -1,7 +1,7 @@
 //! A real nginx, as an upstream or beside the gateway.
 
 use super::programs::{Process, command};
-use crate::support::within;
+use hivemind_testkit::within;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;

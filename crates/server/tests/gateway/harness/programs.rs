@@ -1,6 +1,6 @@
 //! Programs that are no part of this repository: they are there, or the test says what to install.
 
-use crate::support::within;
+use hivemind_testkit::within;
 use std::process::Stdio;
 use tokio::process::{Child, Command};
 

@@ -1,7 +1,7 @@
 //! An upstream that is driven by hand: a test accepts what the gateway opens and says every byte itself.
 
 use super::wire::Wire;
-use crate::support::within;
+use hivemind_testkit::within;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};

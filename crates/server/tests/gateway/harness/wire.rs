@@ -2,7 +2,7 @@
 //! It sends any bytes, and reads whole messages or single bytes, each under a deadline.
 
 use super::message::{Message, pair};
-use crate::support::within;
+use hivemind_testkit::within;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};

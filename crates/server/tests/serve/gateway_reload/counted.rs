@@ -1,7 +1,7 @@
 //! What is counted of the gateway's requests: in the series of all, among the top keys, and in the ring.
 
 use super::{Gateway, app, configuration};
-use crate::support::get;
+use hivemind_testkit::get;
 use serde_json::{Value, json};
 
 async fn shown(gateway: &Gateway, path: &str) -> Value {

@@ -1,9 +1,9 @@
 //! Keys that an operator blocks until a time.
 
 use super::{RULES, asked, done, key, left, with};
-use crate::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
-use crate::support::{Server, Setup, get, overall, post, request, shown, statuses};
 use hivemind_core::{Clock, SystemClock};
+use hivemind_testkit::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
+use hivemind_testkit::{Server, Setup, get, overall, post, request, shown, statuses};
 use serde_json::{Value, json};
 
 fn now_ms() -> u64 {
@@ -75,7 +75,7 @@ async fn a_block_ends_by_itself() {
         let until = now_ms() + span;
         let (code, answer) = asked(&server, "block", &with("user=ada", "until_ms", until)).await;
         assert!(code == 200 || (code == 422 && now_ms() >= until), "{answer}");
-        crate::support::within("the end of the block", async {
+        hivemind_testkit::within("the end of the block", async {
             loop {
                 let is_over = overall(&server.ask("d", "user=ada").await) == "OVER";
                 // Only what was answered before its end tells of the block.

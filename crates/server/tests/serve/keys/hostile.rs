@@ -1,7 +1,7 @@
 //! Bodies that somebody else would send.
 
 use super::{RULES, asked, done, key, with};
-use crate::support::{Server, get, post};
+use hivemind_testkit::{Server, get, post};
 use serde_json::{Value, json};
 
 // Seen failing on: an unknown field passed over; a domain of nothing taken for a key.

@@ -1,12 +1,12 @@
-//! What came of it, for people. What was not done, or not everywhere, is said beside what was.
+//! Text output of `hivemind ctl key`: results, and warnings if something was done only partly.
 
 use crate::cli::ctl::table::{Table, each, limit, moment, span, text};
-use crate::harmless::harmless_lines;
+use hivemind_tls::harmless::harmless_lines;
 use serde_json::Value;
 
-const NO_LIMIT: &str = "no limit is asked for this key; see `hivemind ctl explain`";
+const NO_LIMIT: &str = "no rule limits this key; see `hivemind ctl explain`";
 
-/// What is left of each limit; in a mesh, who holds it.
+/// What is left of each limit; in a mesh, the allowance of each node.
 pub(super) fn looked_up(body: &Value) -> String {
     let blocked = moment(body, "blocked_until_ms");
     let blocked = if blocked.is_empty() { String::new() } else { format!("blocked until {blocked}\n") };
@@ -14,40 +14,40 @@ pub(super) fn looked_up(body: &Value) -> String {
 }
 
 pub(super) fn reset(body: &Value) -> String {
-    let done = format!("forgotten: {} counters\n", text(body, "reset"));
-    let rest = [("crowded", "not forgotten"), ("in_doubt", "forgotten in part only")];
-    let rest = rest.map(|(name, said)| match text(body, name).as_str() {
+    let done = format!("reset: {} counters\n", text(body, "reset"));
+    let rest = [("crowded", "not reset"), ("in_doubt", "only partly reset")];
+    let rest = rest.map(|(name, label)| match text(body, name).as_str() {
         "" => String::new(),
-        number => format!("{said}: {number} counters\n"),
+        number => format!("{label}: {number} counters\n"),
     });
     let rest = rest.concat() + &why(body);
     let is_nothing = rest.is_empty() && text(body, "reset") == "0";
     done + &rest + &if is_nothing { format!("{NO_LIMIT}\n") } else { String::new() }
 }
 
-/// What was given back, and why it is less than was asked for.
+/// What was returned, and why it is less than requested.
 pub(super) fn granted(body: &Value) -> String {
-    let mut told: Vec<String> = Vec::new();
+    let mut lines: Vec<String> = Vec::new();
     for line in each(body, "limits").map(why).filter(|line| !line.is_empty()) {
-        if !told.contains(&line) {
-            told.push(line);
+        if !lines.contains(&line) {
+            lines.push(line);
         }
     }
-    limits(body) + &told.concat()
+    limits(body) + &lines.concat()
 }
 
 pub(super) fn blocked(body: &Value) -> String {
     let until = moment(body, "blocked_until_ms");
     let scope = match text(body, "scope").as_str() {
         "node" => {
-            ", at this node only, unless it restarts before\nOther nodes do not know of it: where there are any, give --url once for each"
+            ", at this node only, until it restarts\nOther nodes are not affected: repeat --url for each of them"
         }
         "mesh" => ", at all nodes of the mesh",
         _ => "",
     };
     let nothing = match body.get("limits").and_then(Value::as_u64) {
         Some(0) => {
-            "No rule limits this key: only requests that bring a limit of their own are refused. \
+            "No rule limits this key: the block affects only requests that carry their own limit. \
              See `hivemind ctl explain`\n"
         }
         _ => "",
@@ -56,9 +56,9 @@ pub(super) fn blocked(body: &Value) -> String {
 }
 
 pub(super) fn unblocked(body: &Value) -> String {
-    let told =
-        if text(body, "was_blocked") == "true" { "not blocked any more\n" } else { "it was not blocked\n" };
-    told.to_owned()
+    let line =
+        if text(body, "was_blocked") == "true" { "no longer blocked\n" } else { "it was not blocked\n" };
+    line.to_owned()
 }
 
 fn why(of: &Value) -> String {
@@ -67,7 +67,7 @@ fn why(of: &Value) -> String {
 }
 
 fn limits(body: &Value) -> String {
-    let mut table = Table::new(&["limit", "remaining#", "reset in", "given back#", "mode", "owner"]);
+    let mut table = Table::new(&["limit", "remaining#", "reset in", "returned#", "mode", "owner"]);
     for one in each(body, "limits") {
         let reset = one.get("reset_ms").and_then(Value::as_f64).map(span).unwrap_or_default();
         let [remaining, granted, mode] = ["remaining", "granted", "mode"].map(|name| text(one, name));
@@ -77,7 +77,7 @@ fn limits(body: &Value) -> String {
     table.without_empty().or(NO_LIMIT)
 }
 
-/// What each node of a mesh may admit by itself; nothing where there is none.
+/// The allowance that each node of a mesh holds; empty without a mesh.
 fn held(body: &Value) -> String {
     let mut table = Table::new(&["limit", "node", "holds#"]);
     let mut notes = String::new();
@@ -92,12 +92,12 @@ fn held(body: &Value) -> String {
             table.row([limit(one), "others".to_owned(), others.to_string()]);
         }
         if each.is_none() {
-            notes +=
-                "The owner is of an earlier version: this is its own part, without what other nodes hold.\n";
+            notes += "The owner runs an earlier version: this is only its own share, without the allowance of other nodes.\n";
         }
         if let Some(most) = number("unaccounted") {
-            let told = ["Up to ", &most.to_string(), " more may be held since before nodes came or went.\n"];
-            notes += &told.concat();
+            let note =
+                ["Up to ", &most.to_string(), " more may be held since before nodes joined or left.\n"];
+            notes += &note.concat();
         }
     }
     let table = if table.is_empty() { String::new() } else { format!("\n{}", table.or("")) };

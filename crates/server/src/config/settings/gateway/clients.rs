@@ -1,9 +1,9 @@
 //! `gateway.client_ip`, `identity` and `session_cookie`: how clients are told apart.
 
-use super::super::kind::{FLAG, IPV6_PREFIX, NETWORK, NUMBER};
-use super::super::reading::Section;
 use super::kinds::{COOKIE, FORWARDING, STEP};
 use super::{Clients, Forwarding, IdentityStep};
+use hivemind_config::kind::{FLAG, IPV6_PREFIX, NETWORK, NUMBER};
+use hivemind_config::reading::Section;
 
 /// What is ever walked of a chain of proxies.
 const MOST_HOPS: u32 = 32;

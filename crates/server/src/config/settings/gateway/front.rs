@@ -1,10 +1,11 @@
 //! The static part: where the gateway listens, what it takes, and what it tells.
 
-use super::super::kind::{COUNT, SPAN, count_up_to};
-use super::super::reading::Section;
-use super::super::server::{Server, clash};
+use super::super::server::Server;
 use super::kinds::{HEAD_BYTES, HEAD_COUNT, LIMIT_HEADERS, LISTEN_AT, LOG};
 use super::{Front, LimitHeaders, LogTarget, Tls, clients, tls};
+use hivemind_config::kind::{COUNT, SPAN, count_up_to};
+use hivemind_config::ports::clash;
+use hivemind_config::reading::Section;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::time::Duration;

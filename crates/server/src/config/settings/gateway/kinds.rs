@@ -1,12 +1,12 @@
 //! What only the gateway's values are: hosts, upstreams, prefixes, methods.
 
-use super::super::super::reader::is_no;
-use super::super::kind::{HttpPath, Kind, bytes, duration, patterns};
-use super::super::shape::Form;
 use super::{
     ForwardedHeaders, Forwarding, HostHeader, IdentityStep, LimitHeaders, LogTarget, OnLimit, Upstream,
 };
-use crate::authority;
+use hivemind_config::kind::{HttpPath, Kind, bytes, duration, patterns};
+use hivemind_config::shape::Form;
+use hivemind_config::words::is_no;
+use hivemind_tls::authority;
 use http::uri::{Scheme, Uri};
 use std::net::Ipv6Addr;
 use std::path::PathBuf;

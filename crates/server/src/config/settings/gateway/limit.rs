@@ -1,7 +1,7 @@
 //! The fields of one limit, as far as one level of the file sets them.
 
-use super::super::kind::{AMOUNT, FLAG, NUMBER, SPAN};
-use super::super::reading::Section;
+use hivemind_config::kind::{AMOUNT, FLAG, NUMBER, SPAN};
+use hivemind_config::reading::Section;
 use hivemind_tower::{Algorithm, PartialLimit};
 
 const ALGORITHMS: &[(&str, Algorithm)] = &[

@@ -1,7 +1,7 @@
 //! The limits of a routing as `hivemind-tower` takes them, and whether it would.
 
-use super::super::reading::Section;
 use super::{EndpointSettings, IpGuard, OnLimit, Platform, Routing, ServiceSettings, WebSocketSettings};
+use hivemind_config::reading::Section;
 use hivemind_core::LimitError;
 use hivemind_tower::error::LimitsError;
 use hivemind_tower::{LimitKind, Limits, ServiceLimits};

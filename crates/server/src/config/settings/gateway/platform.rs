@@ -1,8 +1,8 @@
 //! `gateway.platform`: what holds for every service that says nothing else.
 
-use super::super::kind::{AMOUNT, FLAG};
-use super::super::reading::Section;
 use super::{IpGuard, Platform, limit, websocket};
+use hivemind_config::kind::{AMOUNT, FLAG};
+use hivemind_config::reading::Section;
 use std::num::NonZeroU32;
 
 pub(super) fn read(mut section: Section<'_, '_>) -> Platform {

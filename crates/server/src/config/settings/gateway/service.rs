@@ -1,7 +1,5 @@
 //! `gateway.services`: what is behind the gateway, and its endpoints.
 
-use super::super::kind::{FLAG, PATH, SPAN};
-use super::super::reading::Section;
 use super::kinds::{
     FORWARDED_HEADERS, HOST, HOST_HEADER, ID, MAX_BODY, METHOD, PATTERN, PREFIX, SPAN_OR_OFF, UPSTREAM,
 };
@@ -9,6 +7,8 @@ use super::{
     EndpointSettings, ForwardedHeaders, HostHeader, Platform, ServiceSettings, Timeouts, limit, limits,
     websocket,
 };
+use hivemind_config::kind::{FLAG, PATH, SPAN};
+use hivemind_config::reading::Section;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 

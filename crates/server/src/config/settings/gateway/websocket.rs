@@ -1,9 +1,9 @@
 //! `websocket`, of the platform or of a service.
 
-use super::super::kind::{AMOUNT, FLAG};
-use super::super::reading::Section;
 use super::kinds::{ON_LIMIT, PATTERN};
 use super::{WebSocketLimit, WebSocketSettings, limit};
+use hivemind_config::kind::{AMOUNT, FLAG};
+use hivemind_config::reading::Section;
 
 pub(super) fn read(mut section: Section<'_, '_>) -> WebSocketSettings {
     let mut of = |key: &str| {

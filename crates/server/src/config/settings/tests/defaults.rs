@@ -1,10 +1,11 @@
 //! Each default that the schema has of a key, and so the page, is what the code does where the key is left out; and
 //! where they have none, nothing is set. Asked of the code itself: a file with the key and one without.
 
-use super::super::configuration;
+use super::super::configuration_schema as configuration;
 use super::super::gateway::{Gateway, IpGuard, WebSocketSettings};
 use super::{Loaded, Problems, Settings, yaml};
-use crate::config::reference::{self, CONFIGURATION};
+use hivemind_config::reference;
+use hivemind_config::reference::CONFIGURATION;
 use hivemind_tower::{LimitKind, PartialLimit, RateLimiter};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -1,10 +1,11 @@
 //! The gateway's section: what is read of it, what it is without a word, and every way to be wrong.
 
 use super::super::gateway::{
-    CertificateFiles, ForwardedHeaders, Forwarding, Gateway, HostHeader, IdentityStep, IpGuard, LimitHeaders,
-    LogTarget, OnLimit, Timeouts, Upstream, WebSocketSettings,
+    ForwardedHeaders, Forwarding, Gateway, HostHeader, IdentityStep, IpGuard, LimitHeaders, LogTarget,
+    OnLimit, Timeouts, Upstream, WebSocketSettings,
 };
 use super::{toml, warnings, with_variables, yaml};
+use hivemind_tls::CertificateFiles;
 use hivemind_tower::{Algorithm, PartialLimit};
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! What is sent by OTLP, and where to.
 
-use super::super::OtlpProtocol;
 use super::{defaults, yaml};
-use crate::telemetry::trace::OnLimit;
+use hivemind_telemetry::settings::otel::OnLimit;
+use hivemind_telemetry::settings::otel::OtlpProtocol;
 use std::time::Duration;
 
 #[test]

@@ -1,10 +1,11 @@
 //! The operators' page and the code say the same. Its keys and types are the code's; `HIVEMIND_WRITE_PAGES=1` writes the
 //! types anew. What its defaults are, the tests beside this one ask of the code, by way of the schema.
 
-use super::super::places::{Places, Syntax};
-use super::super::reading::{Known, Reading};
-use super::super::{Node, Source, Value, configuration, read};
-use crate::config::reference::{self, CONFIGURATION};
+use super::super::{Node, Source, Value, configuration_schema as configuration, read};
+use hivemind_config::places::{Places, Syntax};
+use hivemind_config::reading::{Known, Reading};
+use hivemind_config::reference;
+use hivemind_config::reference::CONFIGURATION;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;

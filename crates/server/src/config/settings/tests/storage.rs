@@ -4,7 +4,7 @@ use super::errors::Case;
 use super::{toml, warnings, with_variables, yaml};
 use crate::config::{Redis, Topology};
 use crate::storage::OnError;
-use crate::tls::{CertificateFiles, PortFiles};
+use hivemind_tls::{CertificateFiles, PortFiles};
 use std::time::Duration;
 
 pub(super) const MISTAKES: &[Case] = &[

@@ -1,0 +1,134 @@
+//! What is wrong in a file: where, why, and what to write instead.
+
+use super::masked::masked;
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A file's name and text, kept so that a problem can show its line.
+#[derive(Debug)]
+pub struct Source {
+    pub name: String,
+    pub text: String,
+}
+
+/// What a problem stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Severity {
+    /// Nothing of the file is loaded.
+    Error,
+    /// The file is loaded, and something in it has no effect or another name now.
+    Warning,
+}
+
+/// One mistake in a file.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    severity: Severity,
+    source: Arc<Source>,
+    /// Where, in bytes of the text; none if it concerns the file as a whole.
+    span: Option<Range<usize>>,
+    cause: String,
+    remedy: String,
+}
+
+impl Problem {
+    pub fn new(
+        source: &Arc<Source>,
+        span: Option<Range<usize>>,
+        cause: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        let (cause, remedy) = (cause.into(), remedy.into());
+        Self { severity: Severity::Error, source: Arc::clone(source), span, cause, remedy }
+    }
+
+    pub fn is_warning(&self) -> bool {
+        self.severity == Severity::Warning
+    }
+
+    /// The same, told and lived with.
+    pub fn into_warning(self) -> Self {
+        Self { severity: Severity::Warning, ..self }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.source.text;
+        // A span that the parser got wrong must not end the report of it.
+        let span = self.span.clone().filter(|span| text.get(span.clone()).is_some());
+        let Some(span) = span else {
+            let Self { source, cause, remedy, .. } = self;
+            let title = if self.severity == Severity::Error { "error" } else { "warning" };
+            let cause = masked(cause);
+            return write!(f, "{title}: {}: {cause}\n  = help: {remedy}", source.name);
+        };
+        // Only its lines are handed on: the renderer reads all it is given, for each problem again.
+        let from = text.get(..span.start).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
+        let to = text
+            .get(span.end..)
+            .and_then(|after| after.find('\n'))
+            .map_or(text.len(), |end| span.end + end + 1);
+        let lines_before = text.get(..from).map_or(0, |before| before.matches('\n').count());
+        let mark = AnnotationKind::Primary.span(span.start - from..span.end - from).label(&self.remedy);
+        let snippet = Snippet::source(text.get(from..to).unwrap_or_default())
+            .line_start(lines_before + 1)
+            .path(&self.source.name)
+            .annotation(mark);
+        let level = if self.severity == Severity::Error { Level::ERROR } else { Level::WARNING };
+        let report = [level.primary_title(&self.cause).element(snippet)];
+        // Other mistakes may stand in the line of a URL that has a password in it.
+        f.write_str(&masked(&Renderer::plain().render(&report)))
+    }
+}
+
+/// More problems than this at once help nobody.
+const SHOWN: usize = 50;
+
+/// Every mistake that was found.
+#[derive(Debug, thiserror::Error)]
+pub struct Problems(pub Vec<Problem>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for problem in self.0.iter().take(SHOWN) {
+            writeln!(f, "{problem}\n")?;
+        }
+        if self.0.len() > SHOWN {
+            writeln!(f, "... and {} more like these\n", self.0.len() - SHOWN)?;
+        }
+        match self.0.len() {
+            1 => f.write_str("1 problem; nothing was loaded"),
+            count => write!(f, "{count} problems; nothing was loaded"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Problem, Problems, SHOWN, Source};
+    use std::sync::Arc;
+
+    // Seen failing on: lines without their end, so that a carriage return was shown.
+    #[test]
+    fn a_file_of_many_mistakes_is_told_in_good_time_with_the_right_lines() {
+        let lines: Vec<String> = (0..20_000).map(|number| format!("- é{number}\r\n")).collect();
+        let source = Arc::new(Source { name: "a.yaml".into(), text: lines.concat() });
+        let starts = source.text.match_indices('é').map(|(at, _)| at);
+        let problems = starts.map(|at| Problem::new(&source, Some(at..at + 3), "wrong", "remedy"));
+        let shown = Problems(problems.collect()).to_string();
+        assert_eq!(shown.matches("error: wrong").count(), SHOWN);
+        assert!(shown.contains(" --> a.yaml:50:3\n"), "{shown}");
+        assert!(shown.contains("50 | - é49\n   |   ^^ remedy"), "{shown}");
+        assert!(shown.ends_with("... and 19950 more like these\n\n20000 problems; nothing was loaded"));
+    }
+
+    #[test]
+    fn a_mistake_over_several_lines_is_shown_whole() {
+        let source = Arc::new(Source { name: "a.yaml".into(), text: "a\nb: [\n1]\nc\n".into() });
+        let shown = Problem::new(&source, Some(5..9), "wrong", "remedy").to_string();
+        assert!(shown.contains(" --> a.yaml:2:4\n") && shown.contains("3 | | 1]\n"), "{shown}");
+    }
+}

@@ -1,0 +1,50 @@
+//! A TOML file as the same tree as a YAML file, so that one reader serves both.
+
+use super::document::{Node, Value};
+use super::problem::{Problem, Source};
+use std::ops::Range;
+use std::sync::Arc;
+use toml::Spanned;
+use toml::de::{DeInteger, DeTable, DeValue};
+
+/// Reads a document, or says every place where it is not TOML.
+pub fn parse(source: &Arc<Source>) -> Result<Node, Vec<Problem>> {
+    let (table, errors) = DeTable::parse_recoverable(&source.text);
+    if errors.is_empty() {
+        let span = table.span();
+        return Ok(Node { value: map(table.into_inner()), span });
+    }
+    let remedy =
+        "this is not TOML as it stands; texts and durations want quotes, as in `idle_ttl = \"300s\"`";
+    let problems = errors.iter().map(|error| Problem::new(source, error.span(), error.message(), remedy));
+    Err(problems.collect())
+}
+
+fn map(table: DeTable<'_>) -> Value {
+    let pairs = table.into_iter().map(|(key, value)| {
+        let name = Value::Scalar { text: key.get_ref().to_string(), plain: true };
+        (Node { value: name, span: key.span() }, placed(value))
+    });
+    Value::Map(pairs.collect())
+}
+
+fn placed(value: Spanned<DeValue<'_>>) -> Node {
+    let span: Range<usize> = value.span();
+    let plain = |text: String| Value::Scalar { text, plain: true };
+    let value = match value.into_inner() {
+        DeValue::String(text) => Value::Scalar { text: text.into_owned(), plain: false },
+        DeValue::Integer(number) => plain(decimal(&number)),
+        DeValue::Float(number) => plain(number.to_string()),
+        DeValue::Boolean(flag) => plain(flag.to_string()),
+        DeValue::Datetime(time) => plain(time.to_string()),
+        DeValue::Array(items) => Value::List(items.into_iter().map(placed).collect()),
+        DeValue::Table(table) => map(table),
+    };
+    Node { value, span }
+}
+
+/// `0x1F` is the number 31 to TOML, and to a reader who knows digits alone.
+fn decimal(number: &DeInteger<'_>) -> String {
+    i64::from_str_radix(number.as_str(), number.radix())
+        .map_or_else(|_| number.to_string(), |number| number.to_string())
+}

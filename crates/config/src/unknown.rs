@@ -1,0 +1,94 @@
+//! Keys that nobody asked for: misspelt, in the wrong section, or of another file.
+
+use super::document::{Node, Value};
+use super::places::variable_name;
+use super::reading::{Known, Reading};
+use super::words::remedy_for_unknown;
+use std::ops::Range;
+
+impl Reading<'_> {
+    /// Reports every key below `node` that is not known. Comes after everything was asked for.
+    pub fn report_unknown(&mut self, node: &Node, path: &str) {
+        match &node.value {
+            Value::List(items) if self.has_below(&format!("{path}[]")) => {
+                for item in items {
+                    self.report_unknown(item, &format!("{path}[]"));
+                }
+            }
+            Value::Map(pairs) if path.is_empty() || self.has_below(path) => {
+                for (key, value) in pairs {
+                    self.report_key(key, value, path);
+                }
+            }
+            // No keys in it; or the wrong kind of thing as a whole, which was told when it was read.
+            Value::Null | Value::Scalar { .. } | Value::List(_) | Value::Map(_) => {}
+        }
+    }
+
+    /// `HIVEMIND_SERVER_HOST`, with one `_` where two belong, is not read, and was meant to be.
+    pub fn warn_of_lookalikes(&mut self, ignored: &[String]) {
+        let names: Vec<String> = self.current().map(variable_name).collect();
+        for name in ignored {
+            let Some(meant) = names.iter().find(|meant| meant.replace("__", "_") == *name) else { continue };
+            self.warn_of_variable(name, "is not read", format!("did you mean `{meant}`?"));
+        }
+    }
+
+    fn has_below(&self, section: &str) -> bool {
+        let prefix = format!("{section}.");
+        self.known.keys().any(|path| path.starts_with(&prefix))
+    }
+
+    fn report_key(&mut self, key: &Node, value: &Node, section: &str) {
+        let Value::Scalar { text, .. } = &key.value else {
+            let cause = format!("a key is a word, and this is {}", key.value.kind());
+            self.error(&key.span, cause, "write `key: value`".into());
+            return;
+        };
+        let path = if section.is_empty() { text.clone() } else { format!("{section}.{text}") };
+        match self.known.get(&path) {
+            Some(Known::Section) => self.report_unknown(value, &path),
+            Some(Known::Value | Known::Superseded) => {}
+            None => {
+                let cause = match section {
+                    "" => format!("there is no section `{text}`"),
+                    section => format!("`{text}` is no key of `{section}`"),
+                };
+                let remedy = self.remedy(text, section, &key.span);
+                self.error(&key.span, cause, remedy);
+            }
+        }
+    }
+
+    fn remedy(&self, key: &str, section: &str, span: &Range<usize>) -> String {
+        if section.is_empty() && ["domain", "descriptors"].contains(&key) {
+            return "this is a file of rules: name it with `--rules`, or in `rate_limiting.config_path`"
+                .into();
+        }
+        let homes = self.homes(key, span);
+        if !homes.is_empty() {
+            return format!("this key belongs elsewhere: {}", homes.join(" or "));
+        }
+        let prefix = if section.is_empty() { String::new() } else { format!("{section}.") };
+        let siblings: Vec<String> = self
+            .current()
+            .filter_map(|path| path.strip_prefix(&prefix).filter(|key| !key.contains('.')))
+            .map(|key| self.places.name(span, &format!("{prefix}{key}")))
+            .map(|path| path.rsplit('.').next().unwrap_or_default().to_owned())
+            .collect();
+        let siblings: Vec<&str> = siblings.iter().map(String::as_str).collect();
+        let written = self.places.name(span, &format!("{prefix}{key}"));
+        remedy_for_unknown(written.rsplit('.').next().unwrap_or(key), &siblings)
+    }
+
+    /// Where a key of this name stands rightly.
+    fn homes(&self, key: &str, span: &Range<usize>) -> Vec<String> {
+        let homes = self.current().filter(|path| path.rsplit('.').next() == Some(key));
+        homes.take(3).map(|path| format!("`{}`", self.places.name(span, path))).collect()
+    }
+
+    fn current(&self) -> impl Iterator<Item = &str> {
+        let current = self.known.iter().filter(|(_, known)| **known != Known::Superseded);
+        current.map(|(path, _)| path.as_str())
+    }
+}

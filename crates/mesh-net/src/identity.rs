@@ -1,0 +1,312 @@
+//! Who this node is to its peers, and whom it believes: a certificate of the mesh's own CA on
+//! both sides of every connection. Both come from files and may be replaced there at any
+//! time; a handshake takes what is in force at that moment, and no connection notices.
+//!
+//! A peer's certificate is for its name, not for the address that was dialled: which
+//! peer answers at an address is only known once it has answered. So the CA is checked in the
+//! handshake, and the name when the peer has said it (`hello`).
+
+mod error;
+mod trust;
+mod validity;
+
+pub use error::IdentityError;
+pub(super) use validity::Validity;
+
+use arc_swap::ArcSwap;
+use hivemind_core::{Clock, Timestamp};
+use hivemind_mesh::NodeId;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{ResolvesClientCert, Resumption, verify_server_name};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ParsedCertificate, ResolvesServerCert, WebPkiClientVerifier,
+};
+use rustls::sign::CertifiedKey;
+use rustls::time_provider::TimeProvider;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, RootCertStore, ServerConfig, SignatureScheme};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use trust::{Trust, Verifier};
+
+/// What the two sides of a connection agree to speak.
+const PROTOCOL: &[u8] = b"hivemind-mesh/1";
+/// The most bytes of a file of certificates: whole bundles of CAs are smaller.
+const LARGEST_FILE: u64 = 1 << 20;
+
+/// Where a node's certificate, its key, and the mesh's CA are.
+///
+/// As `hivemind certs` writes them:
+///
+/// ```
+/// use hivemind_mesh_net::TlsFiles;
+/// use std::path::Path;
+///
+/// let folder = Path::new("/etc/hivemind/certs");
+/// let files = TlsFiles { ca: folder.join("ca.crt"), cert: folder.join("a.crt"), key: folder.join("a.key") };
+/// assert!(files.key.starts_with(folder));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificates of the CA, or of several while one takes the place of another.
+    pub ca: PathBuf,
+    /// This node's certificate, for its name, with the chain up to the CA.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// Until when the certificates are good that a node goes by.
+///
+/// ```
+/// use hivemind_core::Timestamp;
+/// use hivemind_mesh_net::Certificates;
+///
+/// fn is_due(certificates: &Certificates, now: Timestamp) -> bool {
+///     now >= certificates.renew_from || now >= certificates.renew_ca_from
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Certificates {
+    /// Until when this node's own certificate is.
+    pub own_until: Timestamp,
+    /// Until when the CA is that it is of. Peers go on believing an expired CA, since it is theirs by choice;
+    /// other software may not.
+    pub ca_until: Timestamp,
+    /// From which moment on somebody should see to a new certificate: the last third of its time, or two weeks.
+    pub renew_from: Timestamp,
+    /// The same of the CA.
+    pub renew_ca_from: Timestamp,
+}
+
+/// A node's certificate and the CA that it believes, as their files were last read.
+pub(super) struct Identity {
+    files: TlsFiles,
+    name: NodeId,
+    clock: Arc<dyn Clock>,
+    trust: Arc<Trust>,
+    own: Arc<Own>,
+    good: ArcSwap<Certificates>,
+}
+
+/// The certificate in force.
+#[derive(Debug)]
+struct Own(ArcSwap<CertifiedKey>);
+
+/// What changed in the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reloaded {
+    pub(super) own: bool,
+    pub(super) ca: bool,
+}
+
+impl Identity {
+    /// Reads the files of the node of this name.
+    ///
+    /// # Errors
+    /// If one of them cannot be used, or no peer would believe them.
+    pub(super) fn load(files: TlsFiles, name: NodeId, clock: Arc<dyn Clock>) -> Result<Self, IdentityError> {
+        let (trust, own, good) = read(&files, &name, clock.now())?;
+        let trust = Arc::new(Trust(ArcSwap::from_pointee(trust)));
+        let own = Arc::new(Own(ArcSwap::from_pointee(own)));
+        Ok(Self { files, name, clock, trust, own, good: ArcSwap::from_pointee(good) })
+    }
+
+    /// Puts in force what the files are now; says what has changed.
+    ///
+    /// # Errors
+    /// As [`Identity::load`]; then everything stays as it was.
+    pub(super) fn reload(&self) -> Result<Reloaded, IdentityError> {
+        let (trust, own, good) = read(&self.files, &self.name, self.clock.now())?;
+        let reloaded = Reloaded {
+            ca: self.trust.0.load().1.roots != trust.1.roots,
+            own: self.own.0.load().cert != own.cert,
+        };
+        if reloaded.ca {
+            self.trust.0.store(Arc::new(trust));
+        }
+        if reloaded.own {
+            self.own.0.store(Arc::new(own));
+        }
+        self.good.store(Arc::new(good));
+        Ok(reloaded)
+    }
+
+    /// Until when the certificates are good.
+    pub(super) fn certificates(&self) -> Certificates {
+        **self.good.load()
+    }
+
+    /// Whether the CA in force is that of a chain which was good at that moment.
+    pub(super) fn believes(&self, chain: &[CertificateDer<'_>], at: Timestamp) -> bool {
+        let Some((first, rest)) = chain.split_first() else { return false };
+        self.trust.0.load().0.verify_client_cert(first, rest, unix(at)).is_ok()
+    }
+
+    /// How connections are taken. Nothing is resumed: every peer is checked anew.
+    pub(super) fn server(&self) -> Result<ServerConfig, IdentityError> {
+        let mut config = ServerConfig::builder_with_details(provider(), self.time())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(tls)?
+            .with_client_cert_verifier(Arc::clone(&self.trust) as Arc<dyn ClientCertVerifier>)
+            .with_cert_resolver(Arc::clone(&self.own) as Arc<dyn ResolvesServerCert>);
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.send_tls13_tickets = 0;
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        Ok(config)
+    }
+
+    /// How peers are called.
+    pub(super) fn client(&self) -> Result<ClientConfig, IdentityError> {
+        let mut config = ClientConfig::builder_with_details(provider(), self.time())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(tls)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::clone(&self.trust) as Arc<dyn ServerCertVerifier>)
+            .with_client_cert_resolver(Arc::clone(&self.own) as Arc<dyn ResolvesClientCert>);
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.resumption = Resumption::disabled();
+        Ok(config)
+    }
+
+    fn time(&self) -> Arc<dyn TimeProvider> {
+        Arc::new(TlsTime(Arc::clone(&self.clock)))
+    }
+}
+
+/// Certificates are checked by the clock that everything else goes by.
+struct TlsTime(Arc<dyn Clock>);
+
+impl TimeProvider for TlsTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(unix(self.0.now()))
+    }
+}
+
+impl fmt::Debug for TlsTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TlsTime(..)")
+    }
+}
+
+fn unix(now: Timestamp) -> UnixTime {
+    UnixTime::since_unix_epoch(Duration::from_nanos(now.as_nanos()))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it stands where an error is mapped")]
+fn tls(cause: rustls::Error) -> IdentityError {
+    IdentityError::Tls(cause.to_string())
+}
+
+/// Whether a certificate is for a name. Certificates do not tell `Node` from `node`, nor `node.` from `node`, and
+/// the mesh does: one certificate must not be good for two names.
+pub(super) fn is_for(certificate: &CertificateDer<'_>, name: &NodeId) -> bool {
+    let name = name.as_str();
+    if name.bytes().any(|byte| byte.is_ascii_uppercase()) || name.ends_with('.') {
+        return false;
+    }
+    let Ok(wanted) = ServerName::try_from(name) else { return false };
+    ParsedCertificate::try_from(certificate).is_ok_and(|parsed| verify_server_name(&parsed, &wanted).is_ok())
+}
+
+/// Until when all certificates of a chain are good.
+pub(super) fn good_until(chain: &[CertificateDer<'_>]) -> Timestamp {
+    chain
+        .iter()
+        .filter_map(|certificate| Validity::of(certificate))
+        .map(|good| good.until)
+        .min()
+        .unwrap_or(Timestamp::MAX)
+}
+
+fn read(
+    files: &TlsFiles,
+    name: &NodeId,
+    now: Timestamp,
+) -> Result<(Verifier, CertifiedKey, Certificates), IdentityError> {
+    let no_ca = || IdentityError::Missing { file: files.ca.clone(), what: "CA certificate" };
+    let authorities = certificates(&files.ca)?;
+    let chain = certificates(&files.cert)?;
+    let key = PrivateKeyDer::from_pem_slice(&bytes(&files.key)?)
+        .map_err(|_| IdentityError::Missing { file: files.key.clone(), what: "private key" })?;
+    let verifier = verifier(&authorities).ok_or_else(no_ca)?;
+    let mismatch = || IdentityError::Mismatch { cert: files.cert.clone(), key: files.key.clone() };
+    let own = CertifiedKey::from_der(chain, key, &provider()).map_err(|_| mismatch())?;
+    let (first, rest) = own.cert.split_first().ok_or_else(mismatch)?;
+    if !is_for(first, name) {
+        return Err(IdentityError::OtherName { cert: files.cert.clone(), name: name.clone() });
+    }
+    let is_good = |verifier: &Verifier| verifier.0.verify_client_cert(first, rest, unix(now));
+    is_good(&verifier).map_err(|cause| IdentityError::Refused {
+        cert: files.cert.clone(),
+        ca: files.ca.clone(),
+        cause: cause.to_string(),
+    })?;
+    // Of several CAs those count that this node's certificate is of.
+    let its = authorities.iter().filter(|authority| {
+        self::verifier(std::slice::from_ref(*authority)).is_some_and(|verifier| is_good(&verifier).is_ok())
+    });
+    let ca = its.filter_map(|authority| Validity::of(authority)).max_by_key(|good| good.until);
+    let ca = ca.ok_or_else(no_ca)?;
+    let validity = Validity::of(first).ok_or_else(mismatch)?;
+    let good = Certificates {
+        own_until: validity.until,
+        ca_until: ca.until,
+        renew_from: validity.renew_from(),
+        renew_ca_from: ca.renew_from(),
+    };
+    Ok((verifier, own, good))
+}
+
+fn verifier(authorities: &[CertificateDer<'static>]) -> Option<Verifier> {
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        roots.add(authority.clone()).ok()?;
+    }
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots.clone()), provider());
+    Some(Verifier(verifier.build().ok()?, roots))
+}
+
+fn bytes(file: &Path) -> Result<Vec<u8>, IdentityError> {
+    let unreadable = |cause| IdentityError::Unreadable { file: file.to_owned(), cause };
+    let found = std::fs::metadata(file).map_err(unreadable)?;
+    if found.len() > LARGEST_FILE {
+        return Err(IdentityError::TooLarge { file: file.to_owned() });
+    }
+    std::fs::read(file).map_err(unreadable)
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes(file)?).collect();
+    match read {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(IdentityError::Missing { file: file.to_owned(), what: "certificate" }),
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+impl ResolvesServerCert for Own {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.load_full())
+    }
+}
+
+impl ResolvesClientCert for Own {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.load_full())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,84 @@
+//! A private CA, and certificates of it, in a folder that goes with it.
+
+use hivemind_core::{Clock, SystemClock, Timestamp};
+use hivemind_mesh_net::TlsFiles;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    date_time_ymd,
+};
+use std::fs;
+use std::time::Duration;
+use tempfile::TempDir;
+
+pub(crate) struct Authority {
+    folder: TempDir,
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (issuer, pem) = issuer("the first");
+        fs::write(folder.path().join("ca.crt"), &pem).unwrap();
+        Self { folder, issuer, pem }
+    }
+
+    /// Takes another CA in the place of this one, in the same folder; its file is not written yet.
+    pub(crate) fn replace(&mut self) -> String {
+        let (issuer, pem) = issuer("the second");
+        self.issuer = issuer;
+        std::mem::replace(&mut self.pem, pem)
+    }
+
+    /// Writes the file of the CA: this one's certificate, and that of another.
+    pub(crate) fn write_ca(&self, beside: &str) {
+        fs::write(self.folder.path().join("ca.crt"), format!("{beside}{}", self.pem)).unwrap();
+    }
+
+    /// Files of a node of this name.
+    pub(crate) fn node(&self, name: &str) -> TlsFiles {
+        self.written(name, &certificate_of(name))
+    }
+
+    /// The same, of a certificate that has expired.
+    pub(crate) fn expired(&self, name: &str) -> TlsFiles {
+        let mut params = certificate_of(name);
+        params.not_after = date_time_ymd(2001, 1, 1);
+        self.written(name, &params)
+    }
+
+    /// The same, of one that is good for so long.
+    pub(crate) fn good_for(&self, name: &str, span: Duration) -> TlsFiles {
+        let mut params = certificate_of(name);
+        params.not_after = (std::time::UNIX_EPOCH + SystemClock.now().since(Timestamp::EPOCH) + span).into();
+        self.written(name, &params)
+    }
+
+    fn written(&self, name: &str, params: &CertificateParams) -> TlsFiles {
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let file = |ending: &str| self.folder.path().join(format!("{name}.{ending}"));
+        fs::write(file("crt"), certificate.pem()).unwrap();
+        fs::write(file("key"), key.serialize_pem()).unwrap();
+        TlsFiles { ca: self.folder.path().join("ca.crt"), cert: file("crt"), key: file("key") }
+    }
+}
+
+fn issuer(name: &str) -> (Issuer<'static, KeyPair>, String) {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let mut subject = DistinguishedName::new();
+    subject.push(rcgen::DnType::CommonName, name);
+    params.distinguished_name = subject;
+    let pem = params.self_signed(&key).unwrap().pem();
+    (Issuer::new(params, key), pem)
+}
+
+fn certificate_of(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    params
+}

@@ -1,0 +1,144 @@
+//! Nodes in this process, each with sockets of its own.
+
+use super::authority::Authority;
+use hivemind_core::store::{Charge, Context, Key, Parts, Store};
+use hivemind_core::{Clock, Limit, SystemClock, Timestamp};
+use hivemind_mesh::{MeshOptions, NodeId};
+use hivemind_mesh_net::{Discovery, Mesh, MeshSettings, Peer, TlsFiles};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::time::{interval, timeout};
+
+/// In which everything happens that ever will, on a loaded machine too.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What a node is told that knows one peer, or none.
+pub(crate) fn settings(tls: TlsFiles, name: &str, peer: Option<SocketAddr>) -> MeshSettings {
+    let peers = peer.map(|address| address.to_string()).into_iter().collect();
+    MeshSettings {
+        tls,
+        name: NodeId::new(name),
+        cluster: "test".to_owned(),
+        bind: SocketAddr::from(([127, 0, 0, 1], 0)),
+        advertise: None,
+        advertise_port: None,
+        discovery: Discovery { peers, ..Discovery::default() },
+        max_peers: 100,
+        options: MeshOptions { ask_timeout: Duration::from_secs(5), ..MeshOptions::default() },
+    }
+}
+
+/// The machine's clock, ahead by as much as a test says.
+#[derive(Clone, Default)]
+pub(crate) struct Shifted(Arc<AtomicU64>);
+
+impl Shifted {
+    pub(crate) fn advance(&self, span: Duration) {
+        self.0.fetch_add(u64::try_from(span.as_millis()).unwrap(), Relaxed);
+    }
+}
+
+impl Clock for Shifted {
+    fn now(&self) -> Timestamp {
+        SystemClock.now().saturating_add(Duration::from_millis(self.0.load(Relaxed)))
+    }
+}
+
+pub(crate) async fn start_by(settings: MeshSettings, clock: &Shifted) -> Mesh {
+    Mesh::start(settings, Arc::new(clock.clone())).await.unwrap()
+}
+
+pub(crate) async fn start(settings: MeshSettings) -> Mesh {
+    Mesh::start(settings, Arc::new(SystemClock)).await.unwrap()
+}
+
+/// The same at an address that another has just left.
+pub(crate) async fn start_when_free(settings: MeshSettings) -> Mesh {
+    let starting = async {
+        let mut ticks = interval(Duration::from_millis(50));
+        loop {
+            ticks.tick().await;
+            if let Ok(mesh) = Mesh::start(settings.clone(), Arc::new(SystemClock)).await {
+                return mesh;
+            }
+        }
+    };
+    timeout(PATIENCE, starting).await.expect("the address is free one day")
+}
+
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let waiting = async {
+        let mut ticks = interval(Duration::from_millis(10));
+        while !is_so() {
+            ticks.tick().await;
+        }
+    };
+    assert!(timeout(PATIENCE, waiting).await.is_ok(), "it never came that {what}");
+}
+
+/// What a node sees of another, if it knows of it.
+pub(crate) fn peer(node: &Mesh, name: &str) -> Option<Peer> {
+    node.peers().into_iter().find(|peer| peer.name.as_str() == name)
+}
+
+/// Whether one request of a counter passes.
+pub(crate) async fn passes(node: &Mesh, key: u64, limit: &Limit) -> bool {
+    let charge = Charge::spend(Key::from_bits(key, key), Parts { domain: "test", entries: &[] }, limit);
+    let context = Context::at(SystemClock.now());
+    node.store().decide(&[charge], context).await.unwrap().committed
+}
+
+pub(crate) struct Nodes {
+    pub(crate) list: Vec<Mesh>,
+    pub(crate) authority: Authority,
+}
+
+impl Nodes {
+    /// Nodes that all know the first, and are members of one view.
+    pub(crate) async fn started(count: usize) -> Self {
+        let authority = Authority::new();
+        let mut list: Vec<Mesh> = Vec::new();
+        for index in 0..count {
+            let first = list.first().map(Mesh::address);
+            let name = format!("node-{index}");
+            list.push(start(settings(authority.node(&name), &name, first)).await);
+        }
+        let nodes = Self { list, authority };
+        nodes.all_are_members().await;
+        nodes
+    }
+
+    /// Waits until every node is in one view of all of them, and connected to all others.
+    pub(crate) async fn all_are_members(&self) {
+        self.all_are_members_of(self.list.len()).await;
+    }
+
+    pub(crate) async fn all_are_members_of(&self, members: usize) {
+        until("all nodes are members and connected", || {
+            self.list.iter().all(|node| {
+                let connected = node.peers().iter().filter(|peer| peer.transport.is_some()).count();
+                let standing = node.standing();
+                standing.is_member && standing.members.len() == members && connected == self.list.len() - 1
+            })
+        })
+        .await;
+    }
+
+    /// How many requests of a counter pass, dealt round robin.
+    pub(crate) async fn admitted(&self, requests: usize, key: u64, limit: &Limit) -> usize {
+        let mut admitted = 0;
+        for index in 0..requests {
+            admitted += usize::from(passes(&self.list[index % self.list.len()], key, limit).await);
+        }
+        admitted
+    }
+
+    pub(crate) async fn leave(self) {
+        for node in self.list {
+            node.leave(Duration::ZERO).await;
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The log: on standard error, text for people and JSON for machines. How loud it is, and which decisions it tells, can be
+//! changed while it runs: by the configuration's file and by the admin port, of which the last one to speak holds.
+
+mod decisions;
+mod per_second;
+
+pub use decisions::{DecisionLog, LoggedDecision, LoggedStatus, hits};
+pub use per_second::PerSecond;
+
+use crate::settings::log::{DecisionLines, Log, LogFormat, LogLevel, LogLevels, Told};
+use std::io::IsTerminal;
+use std::sync::{Arc, Mutex, PoisonError};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::reload::{self, Handle};
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// Of lines that say who wrote what by the admin API.
+pub const AUDIT: &str = "hivemind::audit";
+
+/// `tells_refusals` says whether refusals of HTTP requests are told here, and not in a log of their own.
+pub fn start(log: &Log, tells_refusals: bool) -> Arc<RunningLog> {
+    let json = match log.format {
+        LogFormat::Json => true,
+        LogFormat::Text => false,
+        LogFormat::Auto => !std::io::stderr().is_terminal(),
+    };
+    // A line that cannot be written is lost. To say so it would be written to standard error, by a macro
+    // that panics where nobody reads that any more: the process would end with its log's reader.
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .log_internal_errors(false);
+    let (filter, handle) = reload::Layer::new(sources(&log.levels, tells_refusals));
+    let registry = tracing_subscriber::registry().with(filter);
+    if json {
+        registry.with(lines.json()).init();
+    } else {
+        registry.with(lines).init();
+    }
+    // A panic ends a call or a task, and not the process: whoever reads the log has to find it there.
+    std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
+    let levels = Mutex::new(Spoken { in_file: log.levels.clone(), in_force: log.levels.clone() });
+    let lines = Mutex::new(Spoken { in_file: log.decisions.clone(), in_force: log.decisions.clone() });
+    let decisions = Arc::new(DecisionLog::new(&log.decisions));
+    Arc::new(RunningLog { handle, tells_refusals, levels, lines, decisions })
+}
+
+/// The log as it runs.
+pub struct RunningLog {
+    handle: Handle<Targets, Registry>,
+    tells_refusals: bool,
+    levels: Mutex<Spoken<LogLevels>>,
+    lines: Mutex<Spoken<DecisionLines>>,
+    decisions: Arc<DecisionLog>,
+}
+
+/// What was said of something, and by whom.
+struct Spoken<T> {
+    /// By the file, when it was last read.
+    in_file: T,
+    /// By whoever spoke last.
+    in_force: T,
+}
+
+impl<T: Clone + PartialEq> Spoken<T> {
+    /// What a file that was read again asks for, if that is not what it asked for before.
+    fn follow(&mut self, file: &T) -> Option<T> {
+        if self.in_file == *file {
+            return None;
+        }
+        self.in_file = file.clone();
+        self.in_force = file.clone();
+        Some(file.clone())
+    }
+}
+
+/// What somebody at the admin port wants to be other; none: as it is.
+#[derive(Debug, Default, PartialEq)]
+pub struct LogChange {
+    pub level: Option<LogLevel>,
+    pub modules: Option<std::collections::BTreeMap<String, LogLevel>>,
+    pub told: Option<Told>,
+    pub sample_rate: Option<f64>,
+    pub per_second: Option<std::num::NonZeroU32>,
+}
+
+/// As the audit's line has it.
+impl std::fmt::Display for LogChange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let modules = self.modules.iter().flatten();
+        let modules: Vec<String> =
+            modules.map(|(module, level)| format!("{module}:{}", level.as_str())).collect();
+        let members = [
+            self.level.map(|level| format!("level={}", level.as_str())),
+            self.modules.as_ref().map(|_| format!("levels={}", modules.join(","))),
+            self.told.map(|told| format!("decisions={}", told.as_str())),
+            self.sample_rate.map(|rate| format!("sample_rate={rate}")),
+            self.per_second.map(|most| format!("per_second={most}")),
+        ];
+        f.write_str(&members.into_iter().flatten().collect::<Vec<_>>().join(" "))
+    }
+}
+
+impl RunningLog {
+    /// What is in force.
+    pub fn now(&self) -> (LogLevels, DecisionLines) {
+        let levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        (levels.in_force.clone(), lines.in_force.clone())
+    }
+
+    pub fn decisions(&self) -> &Arc<DecisionLog> {
+        &self.decisions
+    }
+
+    /// The file was read again: what it says other than before is in force from here on.
+    pub fn follow(&self, file: &Log) {
+        let levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner).follow(&file.levels);
+        if let Some(levels) = levels {
+            self.filter(&levels);
+        }
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner).follow(&file.decisions);
+        if let Some(lines) = lines {
+            self.decisions.put_in_force(&lines);
+        }
+    }
+
+    /// Somebody at the admin port wants it other, until the file says something new or the process ends.
+    pub fn change(&self, change: LogChange) {
+        // Told before it is in force: whoever silences the log is in it.
+        tracing::warn!(
+            ?change,
+            "the log is changed by the admin port, until the configuration's file changes these keys or a restart"
+        );
+        let levels = {
+            let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
+            let LogLevels { level, modules } = &mut levels.in_force;
+            *level = change.level.unwrap_or(*level);
+            *modules = change.modules.unwrap_or_else(|| std::mem::take(modules));
+            levels.in_force.clone()
+        };
+        self.filter(&levels);
+        let lines = {
+            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            let DecisionLines { told, sample_rate, per_second, .. } = &mut lines.in_force;
+            *told = change.told.unwrap_or(*told);
+            *sample_rate = change.sample_rate.unwrap_or(*sample_rate);
+            *per_second = change.per_second.unwrap_or(*per_second);
+            lines.in_force.clone()
+        };
+        self.decisions.put_in_force(&lines);
+    }
+
+    fn filter(&self, levels: &LogLevels) {
+        // It fails only where nothing is logged any more.
+        let _ = self.handle.reload(sources(levels, self.tells_refusals));
+    }
+}
+
+fn filter(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    }
+}
+
+/// Who may say how much. What a module is told itself goes before all that is usual.
+fn sources(levels: &LogLevels, tells_refusals: bool) -> Targets {
+    let level = filter(levels.level);
+    // h2 warns of each frame that nobody should send, so that any client could fill the log and,
+    // where nobody reads it fast enough, stop the service. Whoever looks for such clients asks for more.
+    let of_h2 = if level >= LevelFilter::DEBUG { level } else { level.min(LevelFilter::ERROR) };
+    let of_refusals = if tells_refusals { level } else { LevelFilter::OFF };
+    // Whoever asks for decisions gets them, also where little else is told.
+    let of_decisions = if level == LevelFilter::OFF { level } else { level.max(LevelFilter::INFO) };
+    Targets::new()
+        .with_default(level)
+        .with_target("h2", of_h2)
+        .with_target(hivemind_tower::RefusalLog::TARGET, of_refusals)
+        .with_target(decisions::TARGET, of_decisions)
+        .with_targets(levels.modules.iter().map(|(module, level)| (module.clone(), filter(*level))))
+        // The last word: who silences the log, and what is done after that, has to be in it.
+        .with_target(AUDIT, LevelFilter::INFO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracing::Level;
+
+    fn levels(level: LogLevel, modules: &[(&str, LogLevel)]) -> LogLevels {
+        let modules = modules.iter().map(|(module, level)| ((*module).to_owned(), *level)).collect();
+        LogLevels { level, modules }
+    }
+
+    #[test]
+    fn each_module_is_as_loud_as_it_is_told_and_h2_quieter_than_the_rest_unless_told() {
+        let usual = sources(&levels(LogLevel::Info, &[]), true);
+        assert!(
+            usual.would_enable("hivemind", &Level::INFO) && !usual.would_enable("hivemind", &Level::DEBUG)
+        );
+        assert!(usual.would_enable("h2::proto", &Level::ERROR) && !usual.would_enable("h2", &Level::WARN));
+        let told =
+            [("hivemind_mesh", LogLevel::Trace), ("h2", LogLevel::Warn), ("hivemind::reload", LogLevel::Off)];
+        let told = sources(&levels(LogLevel::Error, &told), true);
+        assert!(told.would_enable("hivemind_mesh_net::session", &Level::TRACE));
+        assert!(told.would_enable("h2::proto", &Level::WARN) && !told.would_enable("h2", &Level::INFO));
+        assert!(!told.would_enable("hivemind::reload", &Level::ERROR));
+        assert!(!told.would_enable("hivemind::app", &Level::WARN));
+        let loud = sources(&levels(LogLevel::Trace, &[]), true);
+        assert!(loud.would_enable("h2", &Level::TRACE));
+    }
+
+    #[test]
+    fn decisions_are_told_whatever_the_level_unless_nothing_is_and_refusals_only_where_nobody_else_does() {
+        for (level, told) in [(LogLevel::Error, true), (LogLevel::Trace, true), (LogLevel::Off, false)] {
+            assert_eq!(
+                sources(&levels(level, &[]), true).would_enable(decisions::TARGET, &Level::INFO),
+                told
+            );
+        }
+        let refusals = hivemind_tower::RefusalLog::TARGET;
+        for tells in [true, false] {
+            let sources = sources(&levels(LogLevel::Info, &[]), tells);
+            assert_eq!(sources.would_enable(refusals, &Level::INFO), tells);
+        }
+    }
+
+    // Seen failing on: a line like any other, which `warn`, `off` and a level of its own silence.
+    #[test]
+    fn no_level_silences_who_wrote_what() {
+        for modules in [&[][..], &[(AUDIT, LogLevel::Off)], &[("hivemind", LogLevel::Error)]] {
+            let sources = sources(&levels(LogLevel::Off, modules), true);
+            assert!(sources.would_enable(AUDIT, &Level::INFO), "{modules:?}");
+            assert!(!sources.would_enable("hivemind", &Level::WARN), "{modules:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_speaks_only_where_it_says_something_new() {
+        let mut spoken = Spoken { in_file: 1, in_force: 7 };
+        assert_eq!((spoken.follow(&1), spoken.in_force), (None, 7));
+        assert_eq!((spoken.follow(&2), spoken.in_force), (Some(2), 2));
+    }
+}

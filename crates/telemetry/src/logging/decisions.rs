@@ -1,0 +1,228 @@
+//! The log of decisions: one line for each that is told, drawn and has room in its second.
+//!
+//! A descriptor's values may say who somebody is, so a line has the keys alone, and values of those that the configuration names.
+//! Whatever comes from clients is cut where it gets long. Where nothing is told, a decision costs one branch.
+
+use super::per_second::PerSecond;
+use crate::kept;
+use crate::settings::log::{DecisionLines, Told};
+use arc_swap::ArcSwap;
+use hivemind_core::store::Op;
+use hivemind_core::{Clock, Descriptor, Limit, SystemClock, Timestamp};
+use hivemind_tower::Decision;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What lines come from, to be told apart from all else.
+pub(super) const TARGET: &str = "hivemind::decisions";
+/// How often it is told how many were left out.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+/// The most of one key or value, and of all of them in a line, in bytes.
+const LONGEST_WORD: usize = 64;
+const LONGEST_LIST: usize = 512;
+/// What a gateway's client is called in `log_decisions_values`.
+const CLIENT: &str = "client";
+
+/// A decision by descriptors, as far as a line of the log shows it.
+pub struct LoggedDecision<'a> {
+    pub domain: &'a str,
+    pub descriptors: &'a [Descriptor<'a>],
+    /// When the request came.
+    pub now: Timestamp,
+    pub is_denied: bool,
+    pub is_blocked: bool,
+    /// The status that speaks for all, and the number of its descriptor.
+    pub tightest: Option<(usize, LoggedStatus<'a>)>,
+}
+
+/// The status of one descriptor, as far as a line of the log shows it.
+pub struct LoggedStatus<'a> {
+    /// The limit and its name.
+    pub limit: Option<(Limit, &'a str)>,
+    pub remaining: u32,
+}
+
+/// Which decisions are told, and how many were.
+#[derive(Debug)]
+pub struct DecisionLog {
+    is_on: AtomicBool,
+    lines: ArcSwap<DecisionLines>,
+    asked: AtomicU64,
+    room: PerSecond,
+}
+
+impl Default for DecisionLog {
+    fn default() -> Self {
+        Self::new(&DecisionLines::default())
+    }
+}
+
+impl DecisionLog {
+    pub(super) fn new(lines: &DecisionLines) -> Self {
+        Self {
+            is_on: AtomicBool::new(lines.told != Told::None),
+            lines: ArcSwap::from_pointee(lines.clone()),
+            asked: AtomicU64::new(0),
+            room: PerSecond::default(),
+        }
+    }
+
+    pub(super) fn put_in_force(&self, lines: &DecisionLines) {
+        self.lines.store(lines.clone().into());
+        self.is_on.store(lines.told != Told::None, Ordering::Relaxed);
+    }
+
+    /// A request by descriptors was decided.
+    #[inline]
+    pub fn tell<'a>(&self, decision: impl FnOnce() -> LoggedDecision<'a>) {
+        if self.is_on.load(Ordering::Relaxed) {
+            self.write(&decision());
+        }
+    }
+
+    /// A request to the gateway was decided.
+    #[inline]
+    pub fn tell_of_gateway(&self, decision: Option<&Decision>) {
+        if self.is_on.load(Ordering::Relaxed)
+            && let Some(decision) = decision
+        {
+            self.write_of_gateway(decision);
+        }
+    }
+
+    /// Tells each second how many lines there was no room for, for ever.
+    pub async fn keep_telling(&self) {
+        let mut ticks = tokio::time::interval(TOLD_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.tell_left_out();
+        }
+    }
+
+    /// Tells how many lines there was no room for, if there were any.
+    pub fn tell_left_out(&self) {
+        let left_out = self.room.left_out();
+        if left_out > 0 {
+            tracing::info!(
+                target: TARGET,
+                left_out,
+                "decisions left out: more than `observability.log_decisions_per_second`"
+            );
+        }
+    }
+
+    /// Whether a decision has a line; the configuration, if so.
+    fn line(&self, is_denied: bool) -> Option<arc_swap::Guard<std::sync::Arc<DecisionLines>>> {
+        let lines = self.lines.load();
+        let is_told = lines.told == Told::All || (lines.told == Told::Denied && is_denied);
+        let is_drawn = is_told && is_drawn(self.asked.fetch_add(1, Ordering::Relaxed), lines.sample_rate);
+        (is_drawn && self.room.take(lines.per_second, SystemClock.now())).then_some(lines)
+    }
+
+    #[cold]
+    fn write(&self, decision: &LoggedDecision<'_>) {
+        let is_denied = decision.is_denied;
+        let Some(lines) = self.line(is_denied) else { return };
+        let (at, status) = decision.tightest.as_ref().map(|(at, status)| (*at, status)).unzip();
+        let current = status.and_then(|status| status.limit.as_ref());
+        let descriptor = decision.descriptors.get(at.unwrap_or_default());
+        let mut domain = String::new();
+        push_cut(&mut domain, decision.domain);
+        tracing::info!(
+            target: TARGET,
+            domain,
+            descriptors = shown(decision.descriptors, &lines),
+            code = if is_denied { "OVER_LIMIT" } else { "OK" },
+            reason = decision.is_blocked.then_some("blocked"),
+            hits = descriptor.map_or(0, hits),
+            limit_name = current.map(|(_, name)| *name).filter(|name| !name.is_empty()),
+            limit = current.map(|(limit, _)| limit.to_string()),
+            remaining = status.map(|status| status.remaining),
+            micros = u64::try_from(SystemClock.now().since(decision.now).as_micros()).unwrap_or(u64::MAX),
+            "decided"
+        );
+    }
+
+    #[cold]
+    fn write_of_gateway(&self, decision: &Decision) {
+        let Some(lines) = self.line(!decision.is_allowed()) else { return };
+        let name = decision.client().name();
+        // `ip`, `session`, `bearer` or `apikey`: by what it is known, and not who it is.
+        let kind = name.split_once(':').map_or(name, |(kind, _)| kind);
+        tracing::info!(
+            target: TARGET,
+            service = decision.service(),
+            endpoint = decision.endpoint(),
+            client = if lines.values.contains(CLIENT) { name } else { kind },
+            code = if decision.is_allowed() { "OK" } else { "OVER_LIMIT" },
+            hits = 1,
+            limit_name = decision.kind().name(),
+            limit = decision.limit().to_string(),
+            remaining = decision.remaining(),
+            delay_ms = u64::try_from(decision.delay().as_millis()).unwrap_or(u64::MAX),
+            is_dry_run = decision.is_dry_run_refusal(),
+            "decided"
+        );
+    }
+}
+
+/// Whether the decision with this number is drawn. Numbers in a row are as good as thrown dice once they are mixed
+/// (by the last steps of `MurmurHash3`).
+fn is_drawn(number: u64, share: f64) -> bool {
+    let mut mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    let upper = u32::try_from((mixed ^ (mixed >> 33)) >> 32).unwrap_or_default();
+    f64::from(upper) < share * (f64::from(u32::MAX) + 1.0)
+}
+
+/// Below 0 what is given back, 0 what is only looked at.
+pub fn hits(descriptor: &Descriptor<'_>) -> i64 {
+    let hits = i64::try_from(descriptor.cost.get()).unwrap_or(i64::MAX);
+    match descriptor.op {
+        Op::Refund => -hits,
+        Op::Peek => 0,
+        _ => hits,
+    }
+}
+
+/// The keys of all descriptors, with those values that are told: `user,path=/login | remote_address`.
+fn shown(descriptors: &[Descriptor<'_>], lines: &DecisionLines) -> String {
+    let mut text = String::new();
+    for (number, descriptor) in descriptors.iter().enumerate() {
+        for (place, (key, value)) in descriptor.entries.iter().enumerate() {
+            if text.len() > LONGEST_LIST {
+                text.push_str("...");
+                return text;
+            }
+            text.push_str(match (number, place) {
+                (0, 0) => "",
+                (_, 0) => " | ",
+                _ => ",",
+            });
+            push_cut(&mut text, key);
+            if lines.values.contains(*key) {
+                text.push('=');
+                push_cut(&mut text, &kept(key, value).0);
+            }
+        }
+    }
+    text
+}
+
+/// Adds a word of a client's, so much of it that nobody fills the log by it, and nothing that a terminal would obey.
+fn push_cut(text: &mut String, word: &str) {
+    let end = text.len() + LONGEST_WORD;
+    for letter in word.chars() {
+        if text.len() >= end {
+            text.push_str("...");
+            return;
+        }
+        if letter.is_control() {
+            text.extend(letter.escape_default());
+        } else {
+            text.push(letter);
+        }
+    }
+}

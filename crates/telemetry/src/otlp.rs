@@ -1,0 +1,16 @@
+//! OTLP: how metrics and traces leave for a receiver. A message is sent by one call of gRPC or by one POST, over a
+//! connection that is kept; whoever sends decides what of it is worth sending again.
+//!
+//! Nothing here is on the way of a request: one task for each signal sends, holds one message at a time, and waits
+//! longer each time that a receiver fails.
+
+mod back_off;
+mod dialler;
+mod export_figures;
+mod reply;
+mod resource;
+mod sender;
+
+pub use export_figures::ExportFigures;
+pub use resource::{attribute, resource};
+pub use sender::{Sender, Signal};

@@ -1,0 +1,211 @@
+//! Sends messages of one signal to one receiver, one after the other.
+
+use super::back_off::BackOff;
+use super::dialler::{Dialler, Line};
+use super::export_figures::SignalFigures;
+use super::reply::{self, LeftOut, PREFIX};
+use crate::seldom::Seldom;
+use crate::settings::otel::{Destination, OtlpProtocol};
+use bytes::{BufMut, Bytes, BytesMut};
+use hivemind_core::{Clock, MonotonicClock};
+use hivemind_tls::TlsError;
+use http::{Request, header};
+use http_body_util::Full;
+use prost::Message;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// For a connection, a message and its answer together: OTLP's own default.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// What is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    Metrics,
+    Traces,
+}
+
+impl Signal {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Metrics => "metrics",
+            Self::Traces => "traces",
+        }
+    }
+
+    const fn method(self) -> &'static str {
+        match self {
+            Self::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+            Self::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+        }
+    }
+
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Metrics => "/v1/metrics",
+            Self::Traces => "/v1/traces",
+        }
+    }
+}
+
+/// Why a receiver did not take a message.
+#[derive(Debug, thiserror::Error)]
+#[error("{cause}")]
+pub struct SendError {
+    pub(super) cause: String,
+    /// Whether the same message may be taken later.
+    pub is_passing: bool,
+    pub(super) retry_after: Option<Duration>,
+}
+
+/// Sends messages of one signal to one receiver.
+pub struct Sender {
+    signal: Signal,
+    /// As it is told in the log.
+    url: String,
+    authority: String,
+    path: String,
+    protocol: OtlpProtocol,
+    dialler: Dialler,
+    line: Option<Line>,
+    back_off: BackOff,
+    left_out: Seldom,
+    figures: Arc<SignalFigures>,
+}
+
+impl Sender {
+    pub fn new(
+        signal: Signal,
+        destination: &Destination,
+        figures: Arc<SignalFigures>,
+    ) -> Result<Self, TlsError> {
+        let endpoint = &destination.endpoint;
+        let (base, path) = (&endpoint.path, signal.path());
+        let path = match destination.protocol {
+            OtlpProtocol::Grpc => signal.method().to_owned(),
+            // Whoever has written all of it means it so.
+            OtlpProtocol::Http if base.ends_with(path) => base.clone(),
+            OtlpProtocol::Http => format!("{base}{path}"),
+        };
+        Ok(Self {
+            signal,
+            url: endpoint.to_string(),
+            authority: endpoint.authority(),
+            path,
+            protocol: destination.protocol,
+            dialler: Dialler::new(destination)?,
+            line: None,
+            back_off: BackOff::default(),
+            left_out: Seldom::new(),
+            figures,
+        })
+    }
+
+    /// Sends a message and waits for the answer, ten seconds at most. What becomes of it is counted, and told once when
+    /// it begins to fail and once when it works again.
+    pub async fn send(&mut self, message: &impl Message) -> Result<(), SendError> {
+        let body = self.body(message);
+        let sent = timeout(LONGEST, self.exchange(body)).await;
+        let sent = sent.unwrap_or_else(|_| Err(SendError::passing(format!("no answer within {LONGEST:?}"))));
+        let (name, url) = (self.signal.name(), &self.url);
+        match &sent {
+            Ok(left_out) => {
+                self.figures.sent.fetch_add(1, Ordering::Relaxed);
+                if self.back_off.succeeded() {
+                    tracing::info!("{name} are sent to {url} again");
+                }
+                if let Some(LeftOut { count, words }) = left_out
+                    && let Some(times) = self.left_out.happens(MonotonicClock.now())
+                {
+                    tracing::warn!(times, "{url} has left out {count} of the {name}: {words}");
+                }
+            }
+            Err(error) => {
+                self.figures.failed.fetch_add(1, Ordering::Relaxed);
+                self.line = None;
+                if self.back_off.failed(error.retry_after) {
+                    tracing::warn!(
+                        "{name} cannot be sent to {url}: {error}; it is tried again, and requests are decided all \
+                         the same"
+                    );
+                }
+            }
+        }
+        sent.map(drop)
+    }
+
+    /// How long to wait before the next message; zero unless the last one failed.
+    pub fn pause(&self) -> Duration {
+        self.back_off.pause()
+    }
+
+    fn body(&self, message: &impl Message) -> Bytes {
+        if self.protocol == OtlpProtocol::Http {
+            return message.encode_to_vec().into();
+        }
+        let length = message.encoded_len();
+        let mut framed = BytesMut::with_capacity(PREFIX + length);
+        framed.put_u8(0);
+        framed.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+        framed.extend_from_slice(&message.encode_to_vec());
+        framed.freeze()
+    }
+
+    async fn exchange(&mut self, body: Bytes) -> Result<Option<LeftOut>, SendError> {
+        let kept = self.line.take().filter(Line::is_open);
+        let was_kept = kept.is_some();
+        let mut line = match kept {
+            Some(line) => line,
+            None => self.dial().await?,
+        };
+        let mut answered = line.exchange(self.request(body.clone())?).await;
+        // A connection that the receiver has closed meanwhile says nothing against it: none of the message was sent.
+        if was_kept && answered.as_ref().is_err_and(hyper::Error::is_canceled) {
+            line = self.dial().await?;
+            answered = line.exchange(self.request(body)?).await;
+        }
+        let response = answered.map_err(|error| SendError::passing(told(&error)))?;
+        let taken = match self.protocol {
+            OtlpProtocol::Grpc => reply::of_grpc(response).await,
+            OtlpProtocol::Http => reply::of_http(response).await,
+        };
+        self.line = Some(line);
+        taken
+    }
+
+    async fn dial(&self) -> Result<Line, SendError> {
+        self.dialler.dial().await.map_err(|error| SendError::passing(error.to_string()))
+    }
+
+    fn request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, SendError> {
+        let request = Request::post(match self.protocol {
+            OtlpProtocol::Grpc => format!("{}://{}{}", self.dialler.scheme(), self.authority, self.path),
+            OtlpProtocol::Http => self.path.clone(),
+        });
+        let request = match self.protocol {
+            OtlpProtocol::Grpc => {
+                request.header(header::CONTENT_TYPE, "application/grpc").header(header::TE, "trailers")
+            }
+            OtlpProtocol::Http => request
+                .header(header::CONTENT_TYPE, "application/x-protobuf")
+                .header(header::HOST, &self.authority),
+        };
+        let agent = concat!("hivemind/", env!("CARGO_PKG_VERSION"));
+        let request = request.header(header::USER_AGENT, agent).body(Full::new(body));
+        request.map_err(|error| SendError::passing(error.to_string()))
+    }
+}
+
+/// An error with those that it comes from: hyper's own words are two.
+fn told(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}"))
+}
+
+impl SendError {
+    fn passing(cause: String) -> Self {
+        Self { cause, is_passing: true, retry_after: None }
+    }
+}

@@ -1,0 +1,257 @@
+//! The design's own series: requests and their times by domain and by the keys of the rule that answered. Names come
+//! from the rules alone and there are only so many; whatever has none is counted under `other`.
+//!
+//! A request finds its series by the number of its rule, so that it neither hashes a name nor takes a lock.
+
+mod answered;
+mod overview;
+
+use answered::Answered;
+
+use super::family::{Family, Value, as_level};
+use super::timings::Timings;
+use hivemind_core::{Period, Timestamp};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// More than these are not told one by one.
+const MOST_KEYS: usize = 1_000;
+const MOST_DOMAINS: usize = 200;
+/// A name longer than this is none to tell.
+const LONGEST_NAME: usize = 200;
+/// What has no name, or one too many.
+const OTHER: &str = "other";
+/// The key of descriptors that no rule of their domain answers.
+const UNMATCHED: &str = "none";
+
+/// What became of descriptors that rules with the same keys answered.
+#[derive(Debug, Default)]
+pub struct KeySeries {
+    pub ok: AtomicU64,
+    pub over_limit: AtomicU64,
+    since: Option<Timestamp>,
+}
+
+/// How long requests of a domain took, by what they were answered.
+#[derive(Debug, Default)]
+pub struct DomainSeries {
+    pub ok: Timings,
+    pub over_limit: Timings,
+    /// The same of the gateway's requests to a service of this name, which are no calls.
+    pub of_gateway: Answered,
+    /// The descriptors that no rule answered.
+    pub unmatched: Arc<KeySeries>,
+    since: Option<Timestamp>,
+}
+
+/// How much of a limit was taken when it was last looked at.
+#[derive(Debug)]
+pub struct Level(AtomicU64);
+
+/// Until somebody has asked there is nothing to tell.
+const UNSEEN: u64 = u64::MAX;
+
+impl Level {
+    pub fn is_at(&self, taken: u64) {
+        self.0.store(taken.min(UNSEEN - 1), Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug, Default)]
+struct Named {
+    domains: BTreeMap<String, Arc<DomainSeries>>,
+    keys: BTreeMap<(String, String), Arc<KeySeries>>,
+    levels: BTreeMap<(String, String, String), Arc<Level>>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub struct SeriesBook {
+    named: RwLock<Named>,
+    other: Arc<DomainSeries>,
+    /// Of requests that could not be decided.
+    pub errors: Timings,
+    pub errors_of_gateway: Timings,
+    /// Of domains that are gone from the rules: what they add to the totals stays.
+    gone: Answered,
+    gone_of_gateway: Answered,
+}
+
+impl SeriesBook {
+    /// The series of a domain of the rules.
+    pub fn domain(&self, name: &str, now: Timestamp) -> Arc<DomainSeries> {
+        // Two of one name would be a page that nobody reads.
+        if name == OTHER {
+            return Arc::clone(&self.other);
+        }
+        let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = named.domains.get(name) {
+            return Arc::clone(known);
+        }
+        if named.domains.len() >= MOST_DOMAINS || name.len() > LONGEST_NAME {
+            return Arc::clone(&self.other);
+        }
+        let unmatched = named.key(name, UNMATCHED, now, &self.other);
+        let series = Arc::new(DomainSeries { unmatched, since: Some(now), ..DomainSeries::default() });
+        named.domains.insert(name.to_owned(), Arc::clone(&series));
+        series
+    }
+
+    /// The series of rules of a domain that have these keys, from the first level on.
+    pub fn key<'k>(
+        &self,
+        domain: &str,
+        keys: impl Iterator<Item = &'k str>,
+        now: Timestamp,
+    ) -> Arc<KeySeries> {
+        let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
+        if !named.domains.contains_key(domain) {
+            return Arc::clone(&self.other.unmatched);
+        }
+        named.key(domain, &joined(keys), now, &self.other)
+    }
+
+    /// How much of such rules' limits over a period is taken; none past as many as are told.
+    pub fn level<'k>(
+        &self,
+        domain: &str,
+        keys: impl Iterator<Item = &'k str>,
+        period: Period,
+    ) -> Option<Arc<Level>> {
+        let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
+        let name = (domain.to_owned(), joined(keys));
+        if !named.keys.contains_key(&name) {
+            return None;
+        }
+        let (domain, keys) = name;
+        let has_room = named.levels.len() < MOST_KEYS;
+        let name = (domain, keys, window(period));
+        if let Some(known) = named.levels.get(&name) {
+            return Some(Arc::clone(known));
+        }
+        has_room.then(|| {
+            let level = Arc::new(Level(AtomicU64::new(UNSEEN)));
+            named.levels.insert(name, Arc::clone(&level));
+            level
+        })
+    }
+
+    /// The series of requests for domains that nobody wrote rules for.
+    pub fn other(&self) -> &DomainSeries {
+        &self.other
+    }
+
+    /// Drops the series of rules that are gone: those that nobody counts in any more.
+    pub fn drop_unused(&self) {
+        let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
+        let Named { domains, keys, levels } = &mut *named;
+        domains.retain(|_, series| {
+            let is_used = Arc::strong_count(series) > 1;
+            if !is_used {
+                self.keep_of(series);
+            }
+            is_used
+        });
+        keys.retain(|_, series| Arc::strong_count(series) > 1);
+        levels.retain(|_, level| Arc::strong_count(level) > 1);
+    }
+
+    pub(super) fn families(&self) -> [Family; 4] {
+        let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
+        let [requests, over_limit] = self.by_key(&named);
+        [requests, over_limit, self.durations(&named), levels(&named)]
+    }
+
+    fn by_key(&self, named: &Named) -> [Family; 2] {
+        let mut requests =
+            Family::counter("ratelimit.requests.total", "Descriptors asked for, by what they were answered.");
+        let mut refused =
+            Family::counter("ratelimit.over_limit.total", "Descriptors that were over their limit.");
+        let known =
+            named.keys.iter().map(|((domain, keys), series)| ((domain.as_str(), keys.as_str()), series));
+        for ((domain, keys), series) in known.chain([((OTHER, OTHER), &self.other.unmatched)]) {
+            for (code, count) in [("OK", &series.ok), ("OVER_LIMIT", &series.over_limit)] {
+                let labels = [("domain", domain), ("response_code", code), ("descriptor_key", keys)];
+                requests.add(labels, Value::Count(count.load(Ordering::Relaxed)), series.since);
+            }
+            let count = Value::Count(series.over_limit.load(Ordering::Relaxed));
+            refused.add([("domain", domain), ("descriptor_key", keys)], count, series.since);
+        }
+        let labels = [("domain", OTHER), ("response_code", "ERROR"), ("descriptor_key", OTHER)];
+        let errors = self.errors.count() + self.errors_of_gateway.count();
+        requests.add(labels, Value::Count(errors), None);
+        [requests, refused]
+    }
+
+    fn durations(&self, named: &Named) -> Family {
+        let mut family = Family::histogram(
+            "ratelimit.request.duration",
+            "How long a request took inside the service, in milliseconds.",
+        )
+        .unit("ms");
+        let known = named.domains.iter().map(|(domain, series)| (domain.as_str(), series));
+        for (domain, series) in known.chain([(OTHER, &self.other)]) {
+            let whole = series.whole();
+            for (code, timings) in [("OK", &whole.ok), ("OVER_LIMIT", &whole.over_limit)] {
+                let labels = [("domain", domain), ("response_code", code)];
+                family.add(labels, Value::Spread(timings.as_designed()), series.since);
+            }
+        }
+        let labels = [("domain", OTHER), ("response_code", "ERROR")];
+        family.add(labels, Value::Spread(self.all_errors().as_designed()), None);
+        family
+    }
+}
+
+impl Named {
+    fn key(&mut self, domain: &str, keys: &str, now: Timestamp, other: &DomainSeries) -> Arc<KeySeries> {
+        let name = (domain.to_owned(), keys.to_owned());
+        if let Some(known) = self.keys.get(&name) {
+            return Arc::clone(known);
+        }
+        if self.keys.len() >= MOST_KEYS || keys.len() > LONGEST_NAME {
+            return Arc::clone(&other.unmatched);
+        }
+        let series = Arc::new(KeySeries { since: Some(now), ..KeySeries::default() });
+        self.keys.insert(name, Arc::clone(&series));
+        series
+    }
+}
+
+fn levels(named: &Named) -> Family {
+    let mut family = Family::gauge(
+        "ratelimit.counter.value",
+        "How much of a limit the counter had taken that was asked for last.",
+    );
+    for ((domain, keys, window), level) in &named.levels {
+        let taken = level.0.load(Ordering::Relaxed);
+        if taken != UNSEEN {
+            let labels = [
+                ("domain", domain.as_str()),
+                ("descriptor_key", keys.as_str()),
+                ("time_window", window.as_str()),
+            ];
+            family.add(labels, Value::Level(as_level(taken)), None);
+        }
+    }
+    family
+}
+
+/// The keys of all levels, with dots between them.
+fn joined<'k>(keys: impl Iterator<Item = &'k str>) -> String {
+    keys.collect::<Vec<_>>().join(".")
+}
+
+/// A period as files write it, in the largest unit that it is a whole number of, but no longer one than a day.
+fn window(period: Period) -> String {
+    let nanos = period.length().as_nanos();
+    let units =
+        [("d", 86_400_000_000_000), ("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000)];
+    let unit =
+        units.into_iter().chain([("ms", 1_000_000), ("us", 1_000)]).find(|(_, of)| nanos.is_multiple_of(*of));
+    unit.map_or_else(|| format!("{nanos}ns"), |(unit, of)| format!("{}{unit}", nanos / of))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! `observability.log_*`: what is logged, how, and of whom.
+
+use crate::secret_name::is_secret;
+use hivemind_config::kind::{AMOUNT, Kind, RATIO};
+use hivemind_config::reading::Section;
+use hivemind_config::shape::Form;
+use hivemind_config::words::{is_no, is_yes};
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+
+/// The log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Log {
+    pub format: LogFormat,
+    pub levels: LogLevels,
+    pub decisions: DecisionLines,
+}
+
+impl Log {
+    /// What follows its file while it runs.
+    pub const FOLLOWED: [&str; 6] = [
+        "observability.log_level",
+        "observability.log_levels",
+        "observability.log_decisions",
+        "observability.log_decisions_sample_rate",
+        "observability.log_decisions_per_second",
+        "observability.log_decisions_values",
+    ];
+}
+
+/// How loud it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogLevels {
+    pub level: LogLevel,
+    /// Of modules, and all below them, that are louder or quieter than the rest.
+    pub modules: BTreeMap<String, LogLevel>,
+}
+
+impl LogLevels {
+    /// More modules than this have nothing to say.
+    pub const MOST_MODULES: usize = 64;
+}
+
+/// The least that is logged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogLevel {
+    Off,
+    Error,
+    Warn,
+    #[default]
+    Info,
+    Debug,
+    Trace,
+}
+
+impl LogLevel {
+    pub fn parse(word: &str) -> Option<Self> {
+        LEVELS.iter().find(|(name, _)| *name == word).map(|(_, level)| *level)
+    }
+
+    pub fn as_str(self) -> &'static str {
+        LEVELS.iter().find(|(_, level)| *level == self).map_or("info", |(name, _)| name)
+    }
+}
+
+/// How a line of the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text on a terminal, JSON elsewhere.
+    Auto,
+    Json,
+    Text,
+}
+
+/// Which decisions have a line in the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DecisionLines {
+    pub told: Told,
+    /// The share of them that is drawn.
+    pub sample_rate: f64,
+    /// The most lines in a second.
+    pub per_second: NonZeroU32,
+    /// The keys of descriptors whose values are told, too. Others may say who somebody is.
+    pub values: BTreeSet<String>,
+}
+
+impl Default for DecisionLines {
+    fn default() -> Self {
+        let per_second = NonZeroU32::MIN.saturating_add(99);
+        Self { told: Told::None, sample_rate: 1.0, per_second, values: BTreeSet::new() }
+    }
+}
+
+/// Which decisions are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    None,
+    Denied,
+    All,
+}
+
+impl Told {
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "denied" => Some(Self::Denied),
+            word if is_yes(word) => Some(Self::All),
+            word => is_no(word).then_some(Self::None),
+        }
+    }
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "false",
+            Self::Denied => "denied",
+            Self::All => "true",
+        }
+    }
+}
+
+const LEVELS: &[(&str, LogLevel)] = &[
+    ("off", LogLevel::Off),
+    ("error", LogLevel::Error),
+    ("warn", LogLevel::Warn),
+    ("info", LogLevel::Info),
+    ("debug", LogLevel::Debug),
+    ("trace", LogLevel::Trace),
+];
+const FORMATS: &[(&str, LogFormat)] =
+    &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
+const MODULE: Kind<(String, LogLevel)> = Kind::text(
+    "a module and its level (off, error, warn, info, debug or trace)",
+    "hivemind_mesh=debug",
+    |text| {
+        let (module, level) = text.split_once('=')?;
+        Some((module_name(module.trim())?.to_owned(), LogLevel::parse(level.trim())?))
+    },
+)
+.written(Form::Pattern("^ *[A-Za-z0-9_:.-]{1,128} *= *(off|error|warn|info|debug|trace) *$"))
+.called("module and level", "them");
+const TOLD: Kind<Told> =
+    Kind::text("true, false or denied", "denied", Told::parse).written(Form::FlagOr("denied"));
+const SHOWN_KEY: Kind<String> =
+    Kind::text("the key of a descriptor whose values are no secret", "path", |text| {
+        let is_sound = !text.is_empty() && text.len() <= 256 && !is_secret(text);
+        is_sound.then(|| text.to_owned())
+    })
+    .called("key", "keys");
+
+/// The name of a module as the log has it, such as `hivemind::front::gateway`.
+pub fn module_name(text: &str) -> Option<&str> {
+    let is_in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_:-.".contains(&byte);
+    (!text.is_empty() && text.len() <= 128 && text.bytes().all(is_in_name)).then_some(text)
+}
+
+pub fn read(section: &mut Section<'_, '_>) -> Log {
+    let level = section.choice("log_level", LEVELS).unwrap_or_default();
+    let modules = section.one_or_list("log_levels", &MODULE);
+    if modules.len() > LogLevels::MOST_MODULES {
+        let cause = format!("`observability.log_levels` has more than {} modules", LogLevels::MOST_MODULES);
+        section.refuse("log_levels", cause, "name the crate in the place of its modules");
+    }
+    let usual = DecisionLines::default();
+    Log {
+        format: section.choice("log_format", FORMATS).unwrap_or(LogFormat::Auto),
+        levels: LogLevels { level, modules: modules.into_iter().collect() },
+        decisions: DecisionLines {
+            told: section.read("log_decisions", &TOLD).unwrap_or(usual.told),
+            sample_rate: section.read("log_decisions_sample_rate", &RATIO).unwrap_or(usual.sample_rate),
+            per_second: section.read("log_decisions_per_second", &AMOUNT).unwrap_or(usual.per_second),
+            values: section.one_or_list("log_decisions_values", &SHOWN_KEY).into_iter().collect(),
+        },
+    }
+}

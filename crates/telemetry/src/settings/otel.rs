@@ -1,0 +1,141 @@
+//! `observability.otel`: what is sent by OTLP, and where to. Without an endpoint nothing is.
+
+use hivemind_config::kind::{FLAG, Kind, RATIO, SPAN, WORD};
+use hivemind_config::reading::Section;
+use hivemind_config::shape::Form;
+use hivemind_tls::authority;
+use std::fmt;
+use std::time::Duration;
+
+/// What is sent by OTLP, and where to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Otel {
+    pub service: NamedService,
+    pub metrics: Option<Destination>,
+    pub metrics_interval: Duration,
+    pub tracing: Option<Tracing>,
+}
+
+/// Which traces are sent, and where to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tracing {
+    pub destination: Destination,
+    /// Of those that begin here, from 0 to 1.
+    pub sample_rate: f64,
+    pub on_limit: OnLimit,
+}
+
+/// The status of a span whose request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnLimit {
+    /// As the conventions of OpenTelemetry have it for 429.
+    Unset,
+    Ok,
+}
+
+/// Whom receivers take us for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedService {
+    pub name: String,
+    pub version: String,
+}
+
+/// Where one signal is sent to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination {
+    pub endpoint: OtlpEndpoint,
+    pub protocol: OtlpProtocol,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtlpProtocol {
+    Grpc,
+    Http,
+}
+
+/// A receiver's URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtlpEndpoint {
+    pub is_tls: bool,
+    /// An address of IPv6 has no brackets here.
+    pub host: String,
+    pub port: u16,
+    /// What the path of each request begins with; it does not end in a slash.
+    pub path: String,
+}
+
+impl OtlpEndpoint {
+    fn parse(text: &str) -> Option<Self> {
+        let uri: http::Uri = text.parse().ok()?;
+        let is_tls = match uri.scheme_str()? {
+            "http" => false,
+            "https" => true,
+            _ => return None,
+        };
+        let authority = uri.authority()?;
+        // Whoever writes a password here would find it in a log.
+        let host = authority::host(authority.as_str())?.trim_matches(['[', ']']).to_owned();
+        let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        let path = uri.path().trim_end_matches('/').to_owned();
+        (port > 0 && uri.query().is_none()).then_some(Self { is_tls, host, port, path })
+    }
+
+    /// Host and port as a request names them.
+    pub fn authority(&self) -> String {
+        let Self { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
+impl fmt::Display for OtlpEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority(), self.path)
+    }
+}
+
+/// With whether they send anything: Prometheus comes and fetches.
+const METRICS_EXPORTERS: &[(&str, bool)] = &[("otlp", true), ("prometheus", false), ("both", true)];
+const TRACE_EXPORTERS: &[(&str, bool)] = &[("otlp", true)];
+const ON_LIMIT: &[(&str, OnLimit)] = &[("unset", OnLimit::Unset), ("ok", OnLimit::Ok)];
+const PROTOCOLS: &[(&str, OtlpProtocol)] = &[("grpc", OtlpProtocol::Grpc), ("http", OtlpProtocol::Http)];
+const ENDPOINT: Kind<OtlpEndpoint> = Kind::text(
+    "a URL of http or https, without a user and without a query",
+    "http://127.0.0.1:4317",
+    OtlpEndpoint::parse,
+)
+.written(Form::Pattern("^https?://[^\\s?]+$"))
+.called("URL", "URLs");
+/// As often as a receiver can bear it.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+pub fn read(mut section: Section<'_, '_>, older_metrics: Option<bool>, older_tracing: Option<bool>) -> Otel {
+    let metrics = destination(section.section("metrics"), METRICS_EXPORTERS, older_metrics);
+    let metrics_interval = section.section("metrics").read("interval", &SPAN).unwrap_or(INTERVAL);
+    let tracing = tracing(section.section("tracing"), older_tracing);
+    let mut resource = section.section("resource");
+    let name = resource.read("service_name", &WORD).unwrap_or_else(|| "hivemind".to_owned());
+    let version = resource.read("service_version", &WORD).filter(|version| version != "auto");
+    let version = version.unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned());
+    Otel { service: NamedService { name, version }, metrics, metrics_interval, tracing }
+}
+
+fn tracing(mut section: Section<'_, '_>, older: Option<bool>) -> Option<Tracing> {
+    let sample_rate = section.read("sample_rate", &RATIO).unwrap_or(1.0);
+    let on_limit = section.choice("span_status_on_limit", ON_LIMIT).unwrap_or(OnLimit::Unset);
+    let destination = destination(section, TRACE_EXPORTERS, older)?;
+    Some(Tracing { destination, sample_rate, on_limit })
+}
+
+/// Where a signal goes to; nowhere where nothing is to be sent.
+fn destination(
+    mut section: Section<'_, '_>,
+    exporters: &[(&'static str, bool)],
+    older: Option<bool>,
+) -> Option<Destination> {
+    let enabled = section.read("enabled", &FLAG).or(older).unwrap_or(true);
+    let sends = section.choice("exporter", exporters).unwrap_or(true);
+    let protocol = section.choice("protocol", PROTOCOLS).unwrap_or(OtlpProtocol::Grpc);
+    let endpoint = section.read("endpoint", &ENDPOINT)?;
+    (enabled && sends).then_some(Destination { endpoint, protocol })
+}

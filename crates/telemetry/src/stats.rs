@@ -1,0 +1,132 @@
+//! All counters of the service, and the families that they are read as.
+
+use super::access_figures::AccessFigures;
+use super::family::{Family, Value};
+use super::otlp::ExportFigures;
+use super::ring::DecisionRing;
+use super::rule_stats::RuleStats;
+use super::series::SeriesBook;
+use super::top::Top;
+use super::trace::TraceFigures;
+use hivemind_core::Timestamp;
+use hivemind_core::store::Occupancy;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// All counters of the service.
+#[derive(Debug, Default)]
+pub struct Stats {
+    /// Since when they are counted.
+    pub started: Timestamp,
+    pub rules: RuleStats,
+    pub series: SeriesBook,
+    pub top: Top,
+    pub ring: DecisionRing,
+    pub service_errors: AtomicU64,
+    pub config_load_success: AtomicU64,
+    pub config_load_error: AtomicU64,
+    pub global_shadow_mode: AtomicU64,
+    /// Files of certificates and CAs that are not in force as they are.
+    pub certificate_errors: AtomicU64,
+    /// When the first certificate in force ends, in seconds of Unix time; 0 where there is none.
+    pub certificate_expiry: AtomicU64,
+    pub access: AccessFigures,
+    pub exports: ExportFigures,
+    pub traces: Arc<TraceFigures>,
+}
+
+impl Stats {
+    pub fn new(started: Timestamp) -> Self {
+        Self { started, ..Self::default() }
+    }
+
+    /// The same, with room for so many decisions.
+    pub fn remembering(self, decisions: usize) -> Self {
+        Self { ring: DecisionRing::new(decisions), ..self }
+    }
+
+    /// Drops what belongs to rules that are gone.
+    pub fn drop_unused(&self) {
+        self.rules.drop_unused();
+        self.series.drop_unused();
+    }
+
+    pub fn families(&self, occupancy: Occupancy) -> Vec<Family> {
+        let plain = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counter = |name: &str, help, value| Family::counter(name, help).plain(value);
+        let mut families = self.rules.families();
+        families.extend(self.series.families());
+        families.extend([
+            counter(
+                "ratelimit_service_config_load_success",
+                "Loads of the rules that succeeded.",
+                plain(&self.config_load_success),
+            ),
+            counter(
+                "ratelimit_service_config_load_error",
+                "Loads of the rules that failed.",
+                plain(&self.config_load_error),
+            ),
+            counter(
+                "ratelimit_service_global_shadow_mode",
+                "Requests that only the global shadow mode let pass.",
+                plain(&self.global_shadow_mode),
+            ),
+            Family::gauge(
+                "hivemind_certificate_errors",
+                "Files of certificates and CAs that cannot be used as they are now.",
+            )
+            .plain(plain(&self.certificate_errors)),
+            self.certificate_expiry(),
+            Family::gauge("hivemind_keys", "Counters held in memory.").plain(occupancy.keys as u64),
+            counter(
+                "hivemind_keys_evicted_total",
+                "Counters removed because they said nothing any more.",
+                occupancy.evicted,
+            ),
+            counter(
+                "hivemind_keys_overflowed_total",
+                "Decisions that shared a bucket for want of room.",
+                occupancy.overflowed,
+            ),
+        ]);
+        families.extend(self.access.families());
+        families.extend(self.calls());
+        families.extend(self.exports.families());
+        families.push(self.traces.family());
+        families
+    }
+
+    fn certificate_expiry(&self) -> Family {
+        let family = Family::gauge(
+            "hivemind_certificate_expiry_seconds",
+            "When the first certificate in force ends, in Unix time.",
+        )
+        .unit("s");
+        // Without certificates there is no such moment, and 0 would be one long ago.
+        match self.certificate_expiry.load(Ordering::Relaxed) {
+            0 => family,
+            moment => family.plain(moment),
+        }
+    }
+
+    /// The calls of the service, as the reference tells them.
+    fn calls(&self) -> [Family; 3] {
+        let method = [("grpc_method", "ShouldRateLimit")];
+        let total = self.series.total();
+        let errors = Family::counter(
+            "ratelimit_service_should_rate_limit_error",
+            "Calls that were answered with an error.",
+        );
+        let requests = Family::counter("ratelimit_service_total_requests", "Calls by method.");
+        let mut times =
+            Family::histogram("ratelimit_service_response_time_seconds", "How long an answer took.")
+                .unit("s");
+        times.add(method, Value::Spread(total.as_reference()), None);
+        [
+            errors.with([("err_type", "service_error")], self.service_errors.load(Ordering::Relaxed)),
+            requests.with(method, total.count()),
+            times,
+        ]
+    }
+}

@@ -1,0 +1,159 @@
+//! The heaviest of many keys in a fixed number of places (Space-Saving, Metwally et al., 2005): a key that finds no place
+//! takes that of the lightest, with its count as the error. What is heavier than a place's share of the total is there.
+
+use crate::shown::{kept, shown_entries};
+use hivemind_core::store::Parts;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+/// Places in each sketch.
+pub(super) const PLACES: usize = 256;
+/// As much of a key as is kept to be read by people.
+const MOST_ENTRIES: usize = 8;
+const LONGEST_TEXT: usize = 128;
+
+/// A domain and entries, each text cut to a bound.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Readable {
+    domain: String,
+    entries: Vec<(String, String)>,
+    /// Whether there is more of it: several keys may begin like that.
+    is_short: bool,
+    /// Whether a value is a hash of what it was.
+    is_hashed: bool,
+}
+
+/// A key of which something is counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard<'p> {
+    pub(super) hash: u64,
+    pub(super) parts: Parts<'p>,
+    pub(super) rule: Option<RuleOf>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Sketch {
+    places: Vec<Place>,
+    by_hash: HashMap<u64, usize>,
+}
+
+/// The number of a rule, and of the rules that it is one of: at each load, numbers are given anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleOf {
+    pub rules: u64,
+    pub number: usize,
+}
+
+#[derive(Debug)]
+struct Place {
+    hash: u64,
+    count: u64,
+    /// What of the count may be others'.
+    error: u64,
+    parts: Readable,
+    /// What answered the last of them.
+    rule: Option<RuleOf>,
+}
+
+/// A key with its count.
+#[derive(Debug)]
+pub(super) struct Counted {
+    pub(super) count: u64,
+    pub(super) error: u64,
+    pub(super) parts: Readable,
+    rule: Option<RuleOf>,
+}
+
+/// One of each: a key that is counted by several limits, or was by another one before a reload, is one to people.
+pub(super) fn added_up(mut all: Vec<Counted>) -> Vec<Counted> {
+    all.sort_by(|one, other| one.parts.cmp(&other.parts).then(other.count.cmp(&one.count)));
+    all.dedup_by(|next, first| {
+        let is_same = !next.parts.is_short && next.parts == first.parts;
+        if is_same {
+            first.count = first.count.saturating_add(next.count);
+            first.error = first.error.saturating_add(next.error);
+            let is_newer = first.rule.map(|rule| rule.rules) < next.rule.map(|rule| rule.rules);
+            first.rule = if is_newer { next.rule } else { first.rule };
+        }
+        is_same
+    });
+    all
+}
+
+impl Counted {
+    /// `rules` are those in force: of others, a number says nothing.
+    pub(super) fn shown(&self, rules: u64) -> Value {
+        let rule = self.rule.filter(|rule| rule.rules == rules).map(|rule| rule.number);
+        let Readable { domain, entries, is_short, is_hashed } = &self.parts;
+        let entries = shown_entries(entries.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+        json!({
+            "domain": domain,
+            "entries": entries,
+            "count": self.count,
+            "error": self.error,
+            "is_cut": *is_short || *is_hashed,
+            "rule": rule,
+        })
+    }
+}
+
+impl Sketch {
+    /// `others` is what is counted along with it though it may be anybody's.
+    pub(super) fn record(&mut self, heard: &Heard<'_>, amount: u64, others: u64) {
+        let Heard { hash, parts, rule } = *heard;
+        let amount = amount.saturating_add(others);
+        if let Some(place) = self.by_hash.get(&hash).and_then(|index| self.places.get_mut(*index)) {
+            place.count = place.count.saturating_add(amount);
+            place.error = place.error.saturating_add(others);
+            place.rule = rule;
+            return;
+        }
+        if self.places.len() < PLACES {
+            self.by_hash.insert(hash, self.places.len());
+            self.places.push(Place { hash, count: amount, error: others, parts: readable(parts), rule });
+            return;
+        }
+        let lightest = self.places.iter_mut().enumerate().min_by_key(|(_, place)| place.count);
+        let Some((index, place)) = lightest else { return };
+        self.by_hash.remove(&place.hash);
+        self.by_hash.insert(hash, index);
+        let count = place.count.saturating_add(amount);
+        let error = place.count.saturating_add(others);
+        *place = Place { hash, count, error, parts: readable(parts), rule };
+    }
+
+    /// All keys of both, with what both have counted of each.
+    pub(super) fn merged(&self, before: &Self) -> Vec<Counted> {
+        let counted = |place: &Place, earlier: Option<&Place>| Counted {
+            count: place.count.saturating_add(earlier.map_or(0, |earlier| earlier.count)),
+            error: place.error.saturating_add(earlier.map_or(0, |earlier| earlier.error)),
+            parts: place.parts.clone(),
+            rule: place.rule,
+        };
+        let of = |sketch: &Self, hash: u64| sketch.by_hash.get(&hash).copied();
+        let now = self
+            .places
+            .iter()
+            .map(|place| counted(place, of(before, place.hash).and_then(|index| before.places.get(index))));
+        let only_before = before.places.iter().filter(|place| of(self, place.hash).is_none());
+        now.chain(only_before.map(|place| counted(place, None))).collect()
+    }
+}
+
+fn readable(parts: Parts<'_>) -> Readable {
+    let mut is_short = parts.entries.len() > MOST_ENTRIES;
+    let mut cut = |text: &str| {
+        let kept = text.get(..text.floor_char_boundary(LONGEST_TEXT)).unwrap_or_default();
+        is_short |= kept.len() < text.len();
+        kept.to_owned()
+    };
+    let domain = cut(parts.domain);
+    let mut is_hashed = false;
+    let entries = parts.entries.iter().take(MOST_ENTRIES).map(|(key, value)| {
+        let (value, is_another) = kept(key, value);
+        is_hashed |= is_another;
+        (cut(key), cut(&value))
+    });
+    let entries = entries.collect();
+    Readable { domain, entries, is_short, is_hashed }
+}

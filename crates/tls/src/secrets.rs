@@ -1,0 +1,139 @@
+//! Secrets are read from files, where only this service sees them. What is named by an argument or a variable
+//! is the file. (A password in the URL of Redis is the exception, and warned of where that is read.)
+
+use anyhow::{Context, ensure};
+use hivemind_core::store::KeySeed;
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// No secret is longer.
+const LONGEST: u64 = 64 << 10;
+/// A shorter seed could be guessed.
+const SHORTEST_SEED: usize = 16;
+
+/// The password in a file: its first line.
+pub fn password(key: &str, path: &Path) -> anyhow::Result<String> {
+    let bytes = read(key, path, Readers::Us)?;
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = std::str::from_utf8(line.strip_suffix(b"\r").unwrap_or(line));
+    let line = line.with_context(|| format!("`{key}`: the first line of {} is no text", path.display()))?;
+    ensure!(
+        !line.is_empty(),
+        "`{key}`: the first line of {} is empty; write the password there",
+        path.display()
+    );
+    Ok(line.to_owned())
+}
+
+/// Certificates, in PEM.
+pub fn certificate(key: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
+    read(key, path, Readers::Anybody)
+}
+
+/// The private key of a certificate, in PEM.
+pub fn private_key(key: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
+    read(key, path, Readers::Us)
+}
+
+/// The seed in a file: all of it, hashed to the length that it needs.
+pub fn key_seed(path: &Path) -> anyhow::Result<KeySeed> {
+    let key = "security.key_seed_file";
+    let bytes = read(key, path, Readers::Us)?;
+    let secret = bytes.trim_ascii_end(); // An editor's last newline shall not make another seed.
+    ensure!(
+        secret.len() >= SHORTEST_SEED,
+        "`{key}`: {} has fewer than {SHORTEST_SEED} bytes; fill it with `openssl rand -hex 32`",
+        path.display()
+    );
+    Ok(hashed(&[secret]))
+}
+
+/// The seed that all nodes of a mesh have that were given none: no secret, but the same everywhere.
+pub fn seed_of_cluster(cluster_id: &str) -> KeySeed {
+    hashed(&[b"hivemind cluster\0", cluster_id.as_bytes()])
+}
+
+fn hashed(parts: &[&[u8]]) -> KeySeed {
+    let digest = parts.iter().fold(Sha256::new(), Sha256::chain_update).finalize();
+    let mut seed = [0; 16];
+    for (byte, of_digest) in seed.iter_mut().zip(digest) {
+        *byte = of_digest;
+    }
+    KeySeed::new(seed)
+}
+
+/// Who may read a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Readers {
+    Us,
+    Anybody,
+}
+
+fn read(key: &str, path: &Path, readers: Readers) -> anyhow::Result<Vec<u8>> {
+    let unread = || format!("`{key}`: {} cannot be read; check the path and who may read it", path.display());
+    let file = File::open(path).with_context(unread)?;
+    let about = file.metadata().with_context(unread)?;
+    ensure!(about.is_file(), "`{key}`: {} is no file; name one", path.display());
+    if readers == Readers::Us && about.permissions().mode() & 0o004 != 0 {
+        let path = path.display();
+        tracing::warn!("`{key}`: everybody on this machine can read {path}; `chmod 600 {path}` ends that");
+    }
+    let mut bytes = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut bytes).with_context(unread)?;
+    let length = bytes.len() as u64;
+    ensure!(
+        length <= LONGEST,
+        "`{key}`: {} is longer than {LONGEST} bytes; is it the right one?",
+        path.display()
+    );
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{key_seed, password};
+
+    #[test]
+    fn a_password_is_the_first_line_of_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("password");
+        for (text, expected) in [
+            ("hunter2", Some("hunter2")),
+            ("hunter2\n", Some("hunter2")),
+            ("hunter2\r\nand more\n", Some("hunter2")),
+            (" with spaces \n", Some(" with spaces ")),
+            ("", None),
+            ("\nhunter2\n", None),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let read = password("storage.redis.password_file", &path);
+            assert_eq!(read.as_deref().ok(), expected, "{text:?}");
+        }
+        std::fs::write(&path, vec![b'a'; 100_000]).unwrap();
+        for wrong in [path.as_path(), folder.path(), &folder.path().join("nowhere")] {
+            let told = format!("{:#}", password("storage.redis.password_file", wrong).unwrap_err());
+            assert!(told.starts_with("`storage.redis.password_file`: "), "{told}");
+            assert!(told.contains(&wrong.display().to_string()) && !told.contains("aaaa"), "{told}");
+        }
+    }
+
+    // Seen failing on: a seed of the first 16 bytes, without a hash.
+    #[test]
+    fn a_seed_is_all_of_its_file_but_its_last_newline_and_is_never_short() {
+        let folder = tempfile::tempdir().unwrap();
+        let seed = |text: &str| {
+            let path = folder.path().join("seed");
+            std::fs::write(&path, text).unwrap();
+            key_seed(&path).ok()
+        };
+        let long = "0123456789abcdef0123456789abcdef";
+        assert!(seed(long).is_some());
+        assert_eq!(seed(long), seed(&format!("{long}\n")));
+        assert_ne!(seed(long), seed(&format!("{long}g")));
+        assert_ne!(seed(long), seed(&format!("g{long}")));
+        assert_eq!(seed("0123456789abcde\n"), None);
+    }
+}
