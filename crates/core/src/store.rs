@@ -235,7 +235,7 @@ pub enum StoreError {
 /// use hivemind_core::Timestamp;
 /// use hivemind_core::store::{Charge, Context, MemoryStore, Store, StoreOptions};
 ///
-/// Requests without a decision pass.
+/// /// Requests without a decision pass.
 /// async fn passes(store: &impl Store, batch: &[Charge<'_>], now: Timestamp) -> bool {
 ///     let context = Context::at(now);
 ///     match store.try_decide(batch, context) {

@@ -109,7 +109,7 @@ impl Timestamp {
 /// ```
 /// use hivemind_core::{Clock, Timestamp};
 ///
-/// The time of an entry in a replayed log.
+/// /// The time of an entry in a replayed log.
 /// struct Logged(u64);
 ///
 /// impl Clock for Logged {
